@@ -24,6 +24,8 @@ mod roundtrip;
 mod safetensors;
 mod scratch;
 pub mod seeds;
+mod start;
+mod template;
 mod tensors;
 mod tokenizer;
 mod torch;
@@ -47,6 +49,8 @@ pub use quantize::quantize;
 pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
+pub use start::start;
+pub use template::template;
 pub use tokenizer::tokenizer;
 pub use torch::torch;
 pub use type_plan::type_plan;
@@ -56,7 +60,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 21] = [
+pub const TARGETS: [(&str, Target); 22] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -66,6 +70,7 @@ pub const TARGETS: [(&str, Target); 21] = [
     ("quantize", quantize),
     ("architecture", architecture),
     ("config", config),
+    ("start", start),
     ("file_name", file_name),
     ("imatrix", imatrix),
     ("journal", journal),
@@ -78,4 +83,5 @@ pub const TARGETS: [(&str, Target); 21] = [
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
     ("tokenizer", tokenizer),
+    ("template", template),
 ];

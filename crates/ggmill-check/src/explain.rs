@@ -116,6 +116,12 @@ fn group_table(group: Group, page: &mut String, links: bool) {
              `--select all`.\n",
         );
     }
+    if group == Group::Rendering {
+        page.push_str(
+            "\nChat templates are rendered over conversations. Checked with `--profile run`, by \
+             `ggmill template lint`, or when selected with `--select rendering` or `--select all`.\n",
+        );
+    }
     page.push_str("\n| code | severity | problem |\n|---|---|---|\n");
     for rule in rules().filter(|rule| rule.group == group) {
         let code = if links { format!("[{0}]({0}.md)", rule.code) } else { rule.code.to_owned() };

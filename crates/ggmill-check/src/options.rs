@@ -9,14 +9,16 @@ use crate::{Authority, Group, Rule, Severity};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
-    /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]) are
-    /// checked only when they are selected.
+    /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), and
+    /// those that render templates ([`Group::Rendering`]), are checked only when they are selected.
     #[default]
     All,
     /// Those of the specification.
     Spec,
     /// Those of llama.cpp.
     Ggml,
+    /// As [`All`](Self::All), and chat templates are rendered over conversations.
+    Run,
 }
 
 /// Some rules: by code, by the beginning of a code, or by the name of a group.
@@ -151,9 +153,12 @@ impl Options {
         let among =
             |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
-            // The name of a file is checked on request only.
-            Profile::All => {
-                (rule.authority != Authority::Letter && rule.group != Group::Naming)
+            // The name of a file is checked, and a template rendered, on request only.
+            Profile::All | Profile::Run => {
+                let runs = self.profile == Profile::Run;
+                (rule.authority != Authority::Letter
+                    && rule.group != Group::Naming
+                    && (runs || rule.group != Group::Rendering))
                     || among(&self.select)
             }
             Profile::Spec => matches!(

@@ -78,11 +78,12 @@ pub enum Group {
     Shards = 19,
     Provenance = 20,
     Data = 21,
+    Rendering = 22,
 }
 
 impl Group {
     /// Every group, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Structure,
         Self::Metadata,
         Self::Keys,
@@ -95,6 +96,7 @@ impl Group {
         Self::Shards,
         Self::Provenance,
         Self::Data,
+        Self::Rendering,
     ];
 
     /// The name, in lower case.
@@ -112,6 +114,7 @@ impl Group {
             Self::Shards => "shards",
             Self::Provenance => "provenance",
             Self::Data => "data",
+            Self::Rendering => "rendering",
         }
     }
 }

@@ -206,7 +206,7 @@ impl Tokenizer {
         out: &mut impl Sink,
     ) -> Result<(), Error> {
         match what {
-            What::Whole => return self.encode_into(text, options, scratch, out),
+            What::Whole => return self.encode_into(text, options, None, scratch, out),
             What::Token(id) => out.push(id, 0, 0),
             What::Text(start, end, after_special) => {
                 let text = text.get(start..end).unwrap_or_default();

@@ -4,6 +4,8 @@
 //! every occurrence. The same result in one pass: all occurrences that overlap or not are found at
 //! once, and in the order of length, then of position, each is taken whose place is still free.
 
+use std::ops::Range;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::attributes::Attributes;
@@ -34,6 +36,8 @@ struct Token {
     id: u32,
     lstrip: bool,
     rstrip: bool,
+    /// It is found in trusted text only.
+    hidden: bool,
 }
 
 /// A special token in a text, with the whitespace it takes.
@@ -75,6 +79,13 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 9..=13)
 }
 
+/// Whether one of the ranges, which are in order, has all of a place.
+fn covers(ranges: &[Range<usize>], (start, end): (usize, usize)) -> bool {
+    let after = ranges.partition_point(|range| range.start <= start);
+    let range = after.checked_sub(1).and_then(|index| ranges.get(index));
+    range.is_some_and(|range| end <= range.end)
+}
+
 impl Special {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Result<Self, Error> {
         let hidden = Attributes::CONTROL | Attributes::UNKNOWN;
@@ -92,11 +103,12 @@ impl Special {
         &self,
         text: &[u8],
         parse_special: bool,
+        trusted: Option<&[Range<usize>]>,
         scratch: &mut Scratch,
         mut each: impl FnMut(Part),
     ) -> Result<(), Error> {
         let finder = if parse_special { &self.all } else { &self.user_defined };
-        finder.find(text, scratch)?;
+        finder.find(text, trusted, scratch)?;
         let mut done = 0;
         for hit in &scratch.hits {
             if done < hit.from {
@@ -122,6 +134,7 @@ impl Finder {
                 id,
                 lstrip: attributes.contains(Attributes::LSTRIP),
                 rstrip: attributes.contains(Attributes::RSTRIP),
+                hidden: attributes.intersects(Attributes::CONTROL | Attributes::UNKNOWN),
             });
             texts.push(vocabulary.shown(id).unwrap_or_default());
         }
@@ -137,7 +150,12 @@ impl Finder {
     }
 
     /// Leaves the tokens of a text in `scratch.hits`, in the order of their positions.
-    fn find(&self, text: &[u8], scratch: &mut Scratch) -> Result<(), Error> {
+    fn find(
+        &self,
+        text: &[u8],
+        trusted: Option<&[Range<usize>]>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
         scratch.hits.clear();
         let Some(automaton) = &self.automaton else { return Ok(()) };
         // Most texts have none, and the search for the one that ends first is the fast one.
@@ -152,6 +170,12 @@ impl Finder {
                 return Err(Error::new(ErrorKind::Limit, message));
             }
             let place = (hit.start().saturating_add(begin), hit.end().saturating_add(begin));
+            let number = hit.pattern().as_usize();
+            if trusted.is_some_and(|trusted| !covers(trusted, place))
+                && self.tokens.get(number).is_some_and(|token| token.hidden)
+            {
+                continue;
+            }
             scratch.found.push((hit.pattern().as_u32(), place.0, place.1));
         }
         scratch.found.sort_unstable();

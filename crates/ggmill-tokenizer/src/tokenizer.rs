@@ -1,5 +1,6 @@
 //! The tokenizer: special tokens, fragments, and what goes before and after them.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ggmill_core::Metadata;
@@ -86,7 +87,7 @@ impl Tokenizer {
         options: &EncodeOptions,
         ids: &mut Vec<u32>,
     ) -> Result<(), Error> {
-        self.run(text.as_ref(), *options, &mut Ids(ids))
+        self.run(text.as_ref(), *options, None, &mut Ids(ids))
     }
 
     /// Appends the tokens of a text with the ranges they stand for. Fails as
@@ -100,21 +101,40 @@ impl Tokenizer {
         options: &EncodeOptions,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), Error> {
-        self.run(text.as_ref(), *options, &mut Pieces(pieces))
+        self.run(text.as_ref(), *options, None, &mut Pieces(pieces))
+    }
+
+    /// Appends the tokens of a text, with their ranges, in which only some of the text is trusted:
+    /// control tokens are recognised where all of their text is in one of the ranges, which are in
+    /// order and do not overlap; elsewhere it is text. Fails as [`encode`](Self::encode) does.
+    pub fn encode_trusting(
+        &self,
+        text: impl AsRef<[u8]>,
+        trusted: &[Range<usize>],
+        options: &EncodeOptions,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), Error> {
+        self.run(text.as_ref(), *options, Some(trusted), &mut Pieces(pieces))
     }
 
     /// The number of tokens of a text, without keeping them. Fails as [`encode`](Self::encode)
     /// does.
     pub fn count(&self, text: impl AsRef<[u8]>, options: &EncodeOptions) -> Result<usize, Error> {
         let mut count = Count(0);
-        self.run(text.as_ref(), *options, &mut count)?;
+        self.run(text.as_ref(), *options, None, &mut count)?;
         Ok(count.0)
     }
 
-    fn run<S: Sink>(&self, text: &[u8], options: EncodeOptions, out: &mut S) -> Result<(), Error> {
+    fn run<S: Sink>(
+        &self,
+        text: &[u8],
+        options: EncodeOptions,
+        trusted: Option<&[Range<usize>]>,
+        out: &mut S,
+    ) -> Result<(), Error> {
         self.can_encode(text)?;
         let mut scratch = self.borrow();
-        let done = self.encode_into(text, options, &mut scratch, out);
+        let done = self.encode_into(text, options, trusted, &mut scratch, out);
         self.give_back(scratch);
         done
     }
@@ -146,13 +166,14 @@ impl Tokenizer {
         scratch: &mut Scratch,
         each: impl FnMut(Part),
     ) -> Result<(), Error> {
-        self.0.special.parts(text, options.parse_special, &mut scratch.special, each)
+        self.0.special.parts(text, options.parse_special, None, &mut scratch.special, each)
     }
 
     pub(crate) fn encode_into<S: Sink>(
         &self,
         text: &[u8],
         options: EncodeOptions,
+        trusted: Option<&[Range<usize>]>,
         scratch: &mut Scratch,
         out: &mut S,
     ) -> Result<(), Error> {
@@ -163,7 +184,7 @@ impl Tokenizer {
         }
         let mut after_special = true;
         let Scratch { special: found, model: memory } = scratch;
-        special.parts(text, options.parse_special, found, |part| match part {
+        special.parts(text, options.parse_special, trusted, found, |part| match part {
             Part::Text(start, end) => {
                 let text = text.get(start..end).unwrap_or_default();
                 model.encode(vocabulary, Fragment { text, start, after_special }, memory, out);

@@ -19,6 +19,8 @@
 //! | `inspect` | | what is in a file, as text and JSON |
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
+//! | `text` | | patterns of names; JSON that is safe to print |
+//! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
 //!
 //! The feature `full` is all of them. The default reads, lists and decodes, on the thread it is
@@ -50,5 +52,9 @@ pub use ggmill_pipeline as pipeline;
 pub use ggmill_quant as quant;
 #[cfg(feature = "quantize")]
 pub use ggmill_quantize as quantize;
+#[cfg(feature = "template")]
+pub use ggmill_template as template;
+#[cfg(feature = "text")]
+pub use ggmill_text as text;
 #[cfg(feature = "tokenizer")]
 pub use ggmill_tokenizer as tokenizer;

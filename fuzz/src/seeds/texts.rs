@@ -69,6 +69,21 @@ pub(super) fn configurations() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
+/// Configurations of a class that no description is for, with names of tensors.
+pub(super) fn unknown_classes() -> Vec<(String, Vec<u8>)> {
+    let names = "model.embed_tokens.weight\nmodel.norm.weight\nmodel.layers.0.mlp.up_proj.weight\n\
+                 model.layers.0.self_attn.q_proj.weight\nmodel.gate.weight";
+    let with = |config: &str| [config.as_bytes(), b"\0", names.as_bytes()].concat();
+    let named_by = |member: &str| {
+        with(&CONFIG.replacen(r#""architectures": ["LlamaForCausalLM"]"#, member, 1))
+    };
+    vec![
+        ("class".to_owned(), named_by(r#""architectures": ["NewForCausalLM"]"#)),
+        ("model_type".to_owned(), named_by(r#""model_type": "new""#)),
+        ("nothing_else".to_owned(), with(r#"{"architectures": ["\u001b]\"\\New\u009b"]}"#)),
+    ]
+}
+
 pub(super) fn file_names() -> Vec<(String, Vec<u8>)> {
     named(&[
         ("experts", "Mixtral-8x7B-v0.1-KQ2.gguf"),
@@ -117,6 +132,33 @@ pub(super) fn type_plans() -> Vec<(String, Vec<u8>)> {
             r#"{"schema": "ggmill.plans/1", "plans": [{"tensors": [{"name": "a", "type": "Q4_K"}]}, {"tensors": [{"name": "b", "type": "Q8_0"}]}]}"#,
         ),
     ])
+}
+
+/// The templates of the tests, line by line, and templates that ask for too much.
+pub(super) fn templates() -> Vec<(String, Vec<u8>)> {
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-template/tests/templates");
+    let mut seeds = named(&[
+        ("doubled", "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"),
+        ("recursive", "{% macro m(x) %}{{ m([x]) ~ x }}{% endmacro %}{{ m(1) }}"),
+        ("wide", "{{ '%0999999999d' % 1 }}{{ '{:>999999999}'.format('x') }}{{ 'x' * 10 ** 9 }}"),
+        ("endless", "{% for i in range(100000) %}{% for j in range(100000) %}{{ i }}{% endfor %}{% endfor %}"),
+        ("loops", "{% for m in messages recursive %}{{ loop.cycle(1, 2) }}{{ loop.changed(loop) }}{{ loop([]) }}{% endfor %}"),
+    ]);
+    let mut files: Vec<_> =
+        fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path()).collect();
+    files.sort();
+    for path in files {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| line.len() > 20) {
+            seeds.push((format!("{name}.{number}"), line.as_bytes().to_vec()));
+        }
+        if text.len() <= LONGEST {
+            seeds.push((name, text.into_bytes()));
+        }
+    }
+    seeds
 }
 
 pub(super) fn named(seeds: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {

@@ -8,6 +8,7 @@ mod metadata;
 mod naming;
 mod provenance;
 mod quantization;
+mod rendering;
 mod shards;
 mod structure;
 mod template;
@@ -46,6 +47,7 @@ static PARTS: &[Part] = &[
     Part { rules: shards::RULES, check: shards::check },
     Part { rules: provenance::RULES, check: provenance::check },
     Part { rules: data::RULES, check: data::check },
+    Part { rules: rendering::RULES, check: rendering::check },
 ];
 
 /// Every rule, by group and then by code.

@@ -125,8 +125,9 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
     // The letter of the specification is asked for by its own profile only.
     let letter =
         |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
-    // Rules about the name of a file are checked on request.
-    let naming = Options::default().with_select(vec!["naming".parse().unwrap()]);
+    // Rules about the name of a file, and those that run a template, are checked on request.
+    let on_request = ["naming", "rendering"].map(|group| group.parse().unwrap()).to_vec();
+    let naming = Options::default().with_select(on_request);
     let named = codes(&report_named(name, bytes, &naming));
     // And what only llama.cpp minds is no error for everybody.
     let all = [Profile::All, Profile::Ggml].into_iter().flat_map(profile);
@@ -135,6 +136,9 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
 
 #[test]
 fn a_model_with_nothing_wrong_breaks_none() {
+    let options = Options::default().with_profile(Profile::Run);
+    let found = report_named("Tiny-1K-v1.0.gguf", &Model::llama().bytes(), &options);
+    assert_eq!(codes(&found), Vec::<&str>::new(), "{:?}", found.diagnostics());
     let found = report(&Model::llama().bytes());
     assert_eq!(codes(&found), Vec::<&str>::new(), "{:?}", found.diagnostics());
 }

@@ -5,6 +5,9 @@ use ggmill_testdata::bytes::Value;
 
 use crate::support::{ALONE, Model, strings};
 
+/// What a template has at least.
+const CONTENT: &str = "{% for m in messages %}{{ m.content }}{% endfor %}";
+
 pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let llama = Model::llama;
     let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
@@ -96,6 +99,44 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1806" => model(llama().set("general.basename", "Huge")),
         "GG1906" => model(llama().set("split.count", Value::U16(2))),
         "GG1907" => Some((ALONE, split(0, 2, 24).bytes())),
+        "GG2201" => model(template("{% for m in messages %}{{ m.content.text }}{% endfor %}")),
+        "GG2202" => model(template(
+            "{% set ns = namespace(x=messages[0].content) %}{% for i in range(100) %}\
+             {% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        )),
+        "GG2203" => model(template(
+            "{% set all = [] %}{% for m in messages %}{{ all.append(m.content) }}{{ m.content }}\
+             {% endfor %}",
+        )),
+        "GG2204" => model(template(&format!("<|begin|>{CONTENT}"))),
+        "GG2205" => model(
+            template(&format!("<|b|>{CONTENT}"))
+                .set("tokenizer.ggml.tokens", strings(&["<s>", "a", "<|b|>", "ab", "c"])),
+        ),
+        "GG2206" => model(llama().set("tokenizer.ggml.eos_token_id", Value::U32(4))),
+        "GG2207" => model(
+            template(&format!("{{{{ bos_token }}}}{CONTENT}"))
+                .set("tokenizer.ggml.add_bos_token", Value::Bool(1)),
+        ),
+        "GG2208" => model(template(
+            "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
+             {% if add_generation_prompt %}<bot>{% endif %}",
+        )),
+        "GG2209" => model(template(
+            "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}\
+             {% endfor %}",
+        )),
+        "GG2210" => model(template(&format!("{CONTENT}{{% set x = enable_thinking %}}"))),
+        "GG2211" => model(template(&format!("{{{{ strftime_now('%Y') }}}}{CONTENT}"))),
+        "GG2212" => model(template(
+            "{{ messages|length }}{% for m in messages %}{{ m.content }}{% endfor %}",
+        )),
+        "GG2213" => model(
+            template(&format!("{CONTENT}{{% if add_generation_prompt %}} a{{% endif %}}"))
+                .set("tokenizer.ggml.tokens", strings(&["<s>", "a", "H", "aH", "c"]))
+                .set("tokenizer.ggml.merges", strings(&["a H"])),
+        ),
+        "GG2214" => model(llama().set("tokenizer.chat_templates", strings(&["tool_use"]))),
         "GG2101" => {
             raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&f32::NAN.to_le_bytes()))
         }

@@ -72,6 +72,11 @@ fn every_command_of_the_how_tos_works() {
             .args(["-o", "model.gguf"]),
     );
     assert_eq!(made.code, 0, "{}", made.stderr);
+    let template = "{% for message in messages %}{{ message.role }}: {{ message.content }}\
+        {{ eos_token }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+    let set = format!("tokenizer.chat_template={template}");
+    let made = ggmill(directory.path(), &["edit", "model.gguf", "--set", &set]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
     let base = directory.path().join("my-model");
     fs::create_dir(&base).unwrap();
     fs::copy(real("tinystories260K").join("config.json"), base.join("config.json")).unwrap();

@@ -48,8 +48,9 @@ pub(crate) struct Args {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Which requirements are checked: those of the specification, of llama.cpp, or all. Rules about
-    /// the file name (GG18) are checked with --profile spec, --select naming or --select all
+    /// Which requirements are checked: those of the specification, of llama.cpp, or all; run is all,
+    /// and renders chat templates (GG22). Rules about the file name (GG18) are checked with
+    /// --profile spec, --select naming or --select all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
     /// Only these rules: codes, prefixes of codes, or groups
@@ -90,6 +91,8 @@ enum Demands {
     Ggml,
     #[default]
     All,
+    /// All, and chat templates are rendered over conversations
+    Run,
 }
 
 impl From<Demands> for Profile {
@@ -98,6 +101,7 @@ impl From<Demands> for Profile {
             Demands::Spec => Self::Spec,
             Demands::Ggml => Self::Ggml,
             Demands::All => Self::All,
+            Demands::Run => Self::Run,
         }
     }
 }

@@ -1,0 +1,119 @@
+//! The conversation that the arguments give.
+
+use std::path::{Path, PathBuf};
+
+use ggmill_template::{Conversation, Json};
+
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::text_file::read_text;
+
+/// The longest file of messages, tools or documents.
+const MAX_TEXT: u64 = 64 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Given {
+    /// A message, as role and text: user:Hello (repeatable)
+    #[arg(long = "message", short = 'm', value_name = "ROLE:TEXT")]
+    message: Vec<String>,
+    /// Messages as JSON: an array of objects with role and content, or an object with messages and
+    /// any of tools, documents and other variables; - is standard input. Those of -m come after
+    #[arg(long, value_name = "FILE")]
+    messages: Option<PathBuf>,
+    /// Tools as JSON: an array of descriptions of functions
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+    /// Documents as JSON: an array of objects with title and text
+    #[arg(long, value_name = "FILE")]
+    documents: Option<PathBuf>,
+    /// End where the model's answer begins
+    #[arg(long, short = 'g')]
+    generation_prompt: bool,
+    /// Set a variable of the template: enable_thinking=false. The value is JSON, else text
+    /// (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+}
+
+impl Given {
+    /// Whether there is no conversation.
+    pub(super) fn is_empty(&self) -> bool {
+        self.message.is_empty() && self.messages.is_none()
+    }
+
+    pub(super) fn conversation(&self) -> Result<Conversation, Failure> {
+        let mut messages = Vec::new();
+        let mut conversation = Conversation::default();
+        if let Some(path) = &self.messages {
+            match read(path)? {
+                Json::Array(found) => messages = found,
+                Json::Object(entries) => {
+                    for (name, value) in entries {
+                        match (&*name, value) {
+                            ("messages", Json::Array(found)) => messages = found,
+                            ("messages", _) => return Err(not_messages(path)),
+                            ("tools", value) => conversation.tools = Some(value),
+                            ("documents", value) => conversation.documents = Some(value),
+                            ("add_generation_prompt", Json::Bool(add)) => {
+                                conversation.add_generation_prompt = add;
+                            }
+                            (_, value) => conversation.variables.push((name, value)),
+                        }
+                    }
+                }
+                _ => return Err(not_messages(path)),
+            }
+            if let Some(odd) = messages.iter().find(|found| !matches!(found, Json::Object(_))) {
+                return Err(Failure::new(format_args!(
+                    "{}: expected messages as objects with role and content, found {odd:?}",
+                    shown(path)
+                )));
+            }
+        }
+        for text in &self.message {
+            let (role, content) = text.split_once(':').ok_or_else(|| {
+                Failure::new(format_args!("{text:?}: expected a role and a text, as user:Hello"))
+            })?;
+            messages.push(Json::Object(vec![
+                ("role".to_owned(), Json::from(role)),
+                ("content".to_owned(), Json::from(content)),
+            ]));
+        }
+        if self.messages.is_none() && messages.is_empty() {
+            return Err(Failure::new("expected a conversation")
+                .with_hint(Some("-m user:Hello, or --messages FILE".to_owned())));
+        }
+        conversation.messages = Json::Array(messages);
+        if let Some(path) = &self.tools {
+            conversation.tools = Some(array(path)?);
+        }
+        if let Some(path) = &self.documents {
+            conversation.documents = Some(array(path)?);
+        }
+        conversation.add_generation_prompt |= self.generation_prompt;
+        for text in &self.set {
+            let (name, value) = text.split_once('=').ok_or_else(|| {
+                Failure::new(format_args!("{text:?}: expected a name and a value, as x=1"))
+            })?;
+            let value = Json::parse(value).unwrap_or_else(|_| Json::from(value));
+            conversation.variables.push((name.to_owned(), value));
+        }
+        Ok(conversation)
+    }
+}
+
+fn not_messages(path: &Path) -> Failure {
+    Failure::new(format_args!("{}: expected an array of messages", shown(path)))
+}
+
+fn read(path: &Path) -> Result<Json, Failure> {
+    let text = read_text(path, MAX_TEXT)?;
+    Json::parse(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+}
+
+fn array(path: &Path) -> Result<Json, Failure> {
+    match read(path)? {
+        array @ Json::Array(_) => Ok(array),
+        _ => Err(Failure::new(format_args!("{}: expected an array", shown(path)))),
+    }
+}

@@ -1,0 +1,189 @@
+//! `ggmill template render`.
+
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use anstyle::{AnsiColor, Style};
+use ggmill_core::RawStr;
+use ggmill_template::{Rendered, Tokens};
+use ggmill_text::json as safe_json;
+use ggmill_tokenizer::{Attributes, Tokenizer};
+use serde_json::json;
+
+use super::given::Given;
+use super::source::{Source, parse};
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::paths::shown;
+
+/// Render a conversation
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill template render model.gguf -m 'system:Be brief.' -m 'user:Hello' -g
+  ggmill template render model.gguf --messages chat.json --set enable_thinking=false
+  ggmill template render model.gguf -m 'user:Is <|im_end|> a token?' --ids
+
+With --ids, text of messages never becomes a special token, as it can where a program tokenizes
+the whole text: only the template's own text, and roles of one word in it, do. User-defined tokens
+are recognised everywhere. No token is added before or after. What was taken as text is reported.
+
+On a terminal, special tokens and the text of messages are coloured. --json has the text, where
+each part of it comes from, the tokens, and which of them the model said (generation blocks).")]
+pub(crate) struct Args {
+    /// The model, or a file with a template
+    file: PathBuf,
+    #[command(flatten)]
+    given: Given,
+    /// The template of this name instead of the default one
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print the token IDs as a list
+    #[arg(long, conflicts_with = "json")]
+    ids: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let source = Source::open(&args.file)?;
+    let conversation = args.given.conversation()?;
+    let found = source.template(args.name.as_deref())?;
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format_args!("{}: {error}", shown(&args.file)))
+    };
+    let template = parse(found, &args.file)?;
+    let rendered =
+        template.render(&conversation, &source.options()).map_err(|error| failed(&error))?;
+    let wants_tokens = args.ids || args.json || console.is_styled();
+    let tokens = match &source.tokenizer {
+        Some(tokenizer) if wants_tokens => {
+            Some(rendered.encode(tokenizer).map_err(|error| failed(&error))?)
+        }
+        None if args.ids => {
+            return Err(failed(&"the file has no tokenizer that can be used"));
+        }
+        _ => None,
+    };
+    if let (Some(tokens), Some(tokenizer)) = (&tokens, &source.tokenizer) {
+        for refused in &tokens.refused {
+            let text = tokenizer.vocabulary().text(refused.id).unwrap_or_default();
+            console.note(format_args!(
+                "{} has the special token {:?} ({}): it is taken as text",
+                refused.path,
+                RawStr::new(text),
+                refused.id
+            ));
+        }
+    }
+    if args.json {
+        json(&rendered, tokens.as_ref(), console)?;
+    } else if let (true, Some(tokens)) = (args.ids, &tokens) {
+        let mut out = console.bytes();
+        let ids: Vec<_> = tokens.ids().map(|id| id.to_string()).collect();
+        writeln!(out, "[{}]", ids.join(", "))?;
+        out.flush()?;
+    } else if console.is_styled() || console.width().is_some() {
+        let special = match (&tokens, &source.tokenizer) {
+            (Some(tokens), Some(tokenizer)) => special(tokens, tokenizer),
+            _ => Vec::new(),
+        };
+        coloured(&rendered, &special, console)?;
+    } else {
+        let mut out = console.bytes();
+        out.write_all(rendered.text().as_bytes())?;
+        out.flush()?;
+    }
+    Ok(Status::Fine)
+}
+
+fn json(rendered: &Rendered, tokens: Option<&Tokens>, console: Console) -> Result<(), Failure> {
+    let segments: Vec<_> = rendered
+        .segments()
+        .iter()
+        .map(|segment| {
+            json!({
+                "start": segment.range.start,
+                "end": segment.range.end,
+                "from": rendered.field(segment).map_or("template", |field| &*field.path),
+                "generated": segment.is_generated,
+            })
+        })
+        .collect();
+    let mut document = json!({ "text": rendered.text(), "segments": segments });
+    if let (Some(tokens), Some(entries)) = (tokens, document.as_object_mut()) {
+        let refused: Vec<_> = tokens
+            .refused
+            .iter()
+            .map(|refused| {
+                json!({
+                    "id": refused.id,
+                    "start": refused.range.start,
+                    "end": refused.range.end,
+                    "from": refused.path,
+                })
+            })
+            .collect();
+        entries.insert("ids".to_owned(), tokens.ids().collect());
+        entries.insert("generated".to_owned(), tokens.generated.iter().copied().collect());
+        entries.insert("refused".to_owned(), refused.into());
+    }
+    let mut out = console.bytes();
+    safe_json::write_pretty(&mut out, &document)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+/// The bytes of special tokens.
+fn special(tokens: &Tokens, tokenizer: &Tokenizer) -> Vec<Range<usize>> {
+    let control = Attributes::CONTROL | Attributes::UNKNOWN | Attributes::USER_DEFINED;
+    tokens
+        .pieces
+        .iter()
+        .filter(|piece| tokenizer.vocabulary().attributes(piece.id).intersects(control))
+        .map(|piece| piece.start..piece.end)
+        .collect()
+}
+
+/// The text with colours: special tokens, and text of the conversation.
+fn coloured(
+    rendered: &Rendered,
+    special: &[Range<usize>],
+    console: Console,
+) -> Result<(), Failure> {
+    let token = Style::new().fg_color(Some(AnsiColor::Magenta.into())).bold();
+    let message = Style::new().fg_color(Some(AnsiColor::Green.into()));
+    let mut out = console.text();
+    for segment in rendered.segments() {
+        let style = if segment.field.is_some() { message } else { Style::new() };
+        let mut done = segment.range.start;
+        let inside = special
+            .iter()
+            .filter(|range| range.start >= segment.range.start && range.end <= segment.range.end);
+        for range in inside {
+            for (range, style) in [(done..range.start, style), (range.clone(), token)] {
+                styled(&mut out, rendered.text().get(range).unwrap_or_default(), style)?;
+            }
+            done = range.end;
+        }
+        styled(&mut out, rendered.text().get(done..segment.range.end).unwrap_or_default(), style)?;
+    }
+    if !rendered.text().ends_with('\n') {
+        writeln!(out)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Text that cannot act on the terminal.
+fn styled(out: &mut impl std::io::Write, text: &str, style: Style) -> std::io::Result<()> {
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        if !line.is_empty() {
+            write!(out, "{style}{}{style:#}", RawStr::new(line.as_bytes()))?;
+        }
+        out.write_all(end.as_bytes())?;
+    }
+    Ok(())
+}

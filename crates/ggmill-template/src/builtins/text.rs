@@ -1,0 +1,504 @@
+//! The methods of Python's `str`.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::args::{flag, required, size};
+use super::methods::splits;
+use super::{Args, format};
+use crate::error::{Error, Result};
+use crate::run::Run;
+use crate::value::{Builder, SeqKind, Text, Value};
+
+/// The methods that there are. Those that make no text of text are refused when they are called.
+pub(super) const METHODS: &[&str] = &[
+    "capitalize",
+    "casefold",
+    "center",
+    "count",
+    "encode",
+    "endswith",
+    "expandtabs",
+    "find",
+    "format",
+    "format_map",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "isidentifier",
+    "islower",
+    "isnumeric",
+    "isprintable",
+    "isspace",
+    "istitle",
+    "isupper",
+    "join",
+    "ljust",
+    "lower",
+    "lstrip",
+    "maketrans",
+    "partition",
+    "removeprefix",
+    "removesuffix",
+    "replace",
+    "rfind",
+    "rindex",
+    "rjust",
+    "rpartition",
+    "rsplit",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "swapcase",
+    "title",
+    "translate",
+    "upper",
+    "zfill",
+];
+
+/// Where fill goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+    Both,
+}
+
+/// Python's `str.isspace` of a character.
+pub(super) fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+}
+
+/// Python's `str.strip`.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+#[expect(clippy::too_many_lines, reason = "a table of methods")]
+pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Result<Value> {
+    let meter = Rc::clone(&run.meter);
+    let whole = text.as_str();
+    meter.walk(whole.len())?;
+    let takes_names = matches!(name, "split" | "rsplit" | "splitlines" | "format");
+    if !takes_names && !args.named.is_empty() {
+        return Err(Error::value(format!("str.{name}() takes no keyword arguments")));
+    }
+    let every =
+        |holds: fn(char) -> bool| Value::Bool(!whole.is_empty() && whole.chars().all(holds));
+    Ok(match name {
+        "upper" => plain(&args, name, text.map(str::to_uppercase))?,
+        "lower" | "casefold" => plain(&args, name, text.map(str::to_lowercase))?,
+        "swapcase" => plain(&args, name, text.map(swapped))?,
+        "capitalize" => {
+            let mut begins = true;
+            plain(
+                &args,
+                name,
+                text.map(|piece| {
+                    let mut chars = piece.chars();
+                    let first = if std::mem::take(&mut begins) { chars.next() } else { None };
+                    let mut out: String = first.into_iter().flat_map(char::to_uppercase).collect();
+                    out.push_str(&chars.as_str().to_lowercase());
+                    out
+                }),
+            )?
+        }
+        "title" => {
+            let mut inside = false;
+            plain(
+                &args,
+                name,
+                text.map(|piece| {
+                    let mut out = String::new();
+                    for c in piece.chars() {
+                        if inside {
+                            out.extend(c.to_lowercase());
+                        } else {
+                            out.extend(c.to_uppercase());
+                        }
+                        inside = c.is_alphabetic();
+                    }
+                    out
+                }),
+            )?
+        }
+        "strip" | "lstrip" | "rstrip" => {
+            let [chars] = args.bind(name, ["chars"])?;
+            Value::Text(strip(text, chars.as_ref(), name != "rstrip", name != "lstrip")?)
+        }
+        "split" | "rsplit" => {
+            let [separator, most] = args.bind(name, ["sep", "maxsplit"])?;
+            let ranges = match &separator {
+                None | Some(Value::None) => words(whole, splits(most.as_ref())?, name == "rsplit"),
+                Some(separator) => {
+                    let separator = text_of(separator)?;
+                    pieces(whole, separator.as_str(), splits(most.as_ref())?, name == "rsplit")?
+                }
+            };
+            parts(text, ranges, SeqKind::List, run)?
+        }
+        "splitlines" => {
+            let [keep] = args.bind(name, ["keepends"])?;
+            if flag(keep.as_ref(), false) {
+                return Err(Error::unsupported("splitlines(keepends) is not supported"));
+            }
+            parts(text, lines(whole), SeqKind::List, run)?
+        }
+        "partition" | "rpartition" => {
+            let separator = text_of(&args.one(name)?)?;
+            let separator = separator.as_str();
+            if separator.is_empty() {
+                return Err(Error::value("empty separator"));
+            }
+            let last = name == "rpartition";
+            let found = if last { whole.rfind(separator) } else { whole.find(separator) };
+            let all = whole.len();
+            let ranges = match found {
+                Some(at) => vec![0..at, at..at + separator.len(), at + separator.len()..all],
+                None if last => vec![0..0, 0..0, 0..all],
+                None => vec![0..all, all..all, all..all],
+            };
+            parts(text, ranges, SeqKind::Tuple, run)?
+        }
+        "startswith" | "endswith" => {
+            let [what, start, end] = args.bind(name, ["prefix", "start", "end"])?;
+            let part = window(text, start.as_ref(), end.as_ref(), run)?;
+            let affixes = match required(what, name)? {
+                Value::Seq(seq) if seq.kind == SeqKind::Tuple => seq.items.clone(),
+                other => vec![other],
+            };
+            let mut found = false;
+            for affix in &affixes {
+                let affix = text_of(affix)?;
+                found = found
+                    || if name == "startswith" {
+                        part.as_str().starts_with(affix.as_str())
+                    } else {
+                        part.as_str().ends_with(affix.as_str())
+                    };
+            }
+            Value::Bool(found)
+        }
+        "find" | "rfind" | "index" | "rindex" | "count" => search(text, name, args, run)?,
+        "replace" => {
+            let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
+            let old = text_of(&required(old, name)?)?;
+            let new = text_of(&required(new, name)?)?;
+            let new = if text.is_safe() { new.escaped()? } else { new };
+            Value::Text(replace(text, old.as_str(), &new, splits(count.as_ref())?)?)
+        }
+        "join" => {
+            let mut out = Builder::new(&meter)?;
+            for (number, item) in args.one(name)?.iterate(&meter)?.items.iter().enumerate() {
+                meter.spend(1)?;
+                if number > 0 {
+                    out.push_text(text)?;
+                }
+                match item {
+                    Value::Text(item) => out.push_text(item)?,
+                    Value::Undefined(missing) => return Err(missing.error()),
+                    other => {
+                        return Err(Error::value(format!(
+                            "sequence item {number}: expected str instance, {} found",
+                            other.type_name()
+                        )));
+                    }
+                }
+            }
+            Value::Text(out.finish_like(text))
+        }
+        "removeprefix" | "removesuffix" => {
+            let affix = text_of(&args.one(name)?)?;
+            let affix = affix.as_str();
+            Value::Text(text.part(|whole| {
+                let cut = if name == "removeprefix" {
+                    whole.strip_prefix(affix)
+                } else {
+                    whole.strip_suffix(affix)
+                };
+                cut.unwrap_or(whole)
+            })?)
+        }
+        "ljust" | "rjust" | "center" => {
+            let [width, fill] = args.bind(name, ["width", "fillchar"])?;
+            let width = size(Some(&required(width, name)?), 0)?;
+            let fill = match &fill {
+                None => ' ',
+                Some(fill) => {
+                    let fill = text_of(fill)?;
+                    let mut chars = fill.as_str().chars();
+                    match (chars.next(), chars.next()) {
+                        (Some(c), None) => c,
+                        _ => {
+                            return Err(Error::value(
+                                "The fill character must be exactly one character long",
+                            ));
+                        }
+                    }
+                }
+            };
+            let side = match name {
+                "ljust" => Side::Right,
+                "rjust" => Side::Left,
+                _ => Side::Both,
+            };
+            Value::Text(justify(text, width, fill, side)?)
+        }
+        "zfill" => {
+            let width = size(Some(&args.one(name)?), 0)?;
+            let sign = usize::from(whole.starts_with(['+', '-']));
+            let mut out = Builder::new(&meter)?;
+            out.push_slice(text, 0..sign)?;
+            out.fill('0', width.saturating_sub(whole.chars().count()))?;
+            out.push_slice(text, sign..whole.len())?;
+            Value::Text(out.finish())
+        }
+        "format" => Value::Text(format::braces(text, &args, run)?),
+        "isspace" => every(is_space),
+        "isalpha" => every(char::is_alphabetic),
+        "isalnum" => every(char::is_alphanumeric),
+        "isdigit" | "isdecimal" => {
+            every(|c| c.is_numeric() && (!c.is_ascii() || c.is_ascii_digit()))
+        }
+        "isnumeric" => every(char::is_numeric),
+        "isascii" => Value::Bool(whole.is_ascii()),
+        "islower" => Value::Bool(is_cased(whole, char::is_lowercase, char::is_uppercase)),
+        "isupper" => Value::Bool(is_cased(whole, char::is_uppercase, char::is_lowercase)),
+        "isidentifier" => Value::Bool(
+            whole.chars().all(|c| c.is_alphanumeric() || c == '_')
+                && whole.chars().next().is_some_and(|c| !c.is_numeric()),
+        ),
+        _ => return Err(Error::unsupported(format!("the method {name} of text is not supported"))),
+    })
+}
+
+fn plain(args: &Args, name: &str, text: Result<Text>) -> Result<Value> {
+    args.none(name)?;
+    text.map(Value::Text)
+}
+
+fn swapped(piece: &str) -> String {
+    let mut out = String::new();
+    for c in piece.chars() {
+        if c.is_uppercase() { out.extend(c.to_lowercase()) } else { out.extend(c.to_uppercase()) }
+    }
+    out
+}
+
+/// Whether a text has letters of one case and none of the other.
+pub(super) fn is_cased(text: &str, wanted: fn(char) -> bool, other: fn(char) -> bool) -> bool {
+    text.chars().any(wanted) && !text.chars().any(other)
+}
+
+fn text_of(value: &Value) -> Result<Text> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        Value::Undefined(missing) => Err(missing.error()),
+        _ => Err(Error::value(format!("must be str, not {}", value.type_name()))),
+    }
+}
+
+/// Without whitespace, or other characters, on its sides.
+pub(super) fn strip(text: &Text, chars: Option<&Value>, left: bool, right: bool) -> Result<Text> {
+    let set = match chars {
+        None | Some(Value::None) => None,
+        Some(chars) => Some(text_of(chars)?),
+    };
+    let drops = |c: char| set.as_ref().map_or_else(|| is_space(c), |set| set.as_str().contains(c));
+    text.part(|whole| {
+        let whole = if left { whole.trim_start_matches(drops) } else { whole };
+        if right { whole.trim_end_matches(drops) } else { whole }
+    })
+}
+
+/// The ranges of words between whitespace.
+fn words(whole: &str, most: Option<usize>, from_right: bool) -> Vec<Range<usize>> {
+    let offset = |part: &str| part.as_ptr() as usize - whole.as_ptr() as usize;
+    let mut ranges = Vec::new();
+    let mut rest = trim(whole);
+    if most.is_some() {
+        // What is left over keeps the whitespace on its other side.
+        rest = if from_right {
+            whole.trim_end_matches(is_space)
+        } else {
+            whole.trim_start_matches(is_space)
+        };
+    }
+    while !rest.is_empty() {
+        let last = most.is_some_and(|most| ranges.len() >= most);
+        let cut = if from_right { rest.rfind(is_space) } else { rest.find(is_space) };
+        let Some(cut) = cut.filter(|_| !last) else {
+            let start = offset(rest);
+            ranges.push(start..start + rest.len());
+            break;
+        };
+        let (before, after) = rest.split_at(cut);
+        if from_right {
+            let word = after.trim_start_matches(is_space);
+            let start = offset(word);
+            ranges.push(start..start + word.len());
+            rest = before.trim_end_matches(is_space);
+        } else {
+            let start = offset(before);
+            ranges.push(start..start + before.len());
+            rest = after.trim_start_matches(is_space);
+        }
+    }
+    if from_right {
+        ranges.reverse();
+    }
+    ranges
+}
+
+/// The ranges between separators.
+fn pieces(
+    whole: &str,
+    separator: &str,
+    most: Option<usize>,
+    from_right: bool,
+) -> Result<Vec<Range<usize>>> {
+    if separator.is_empty() {
+        return Err(Error::value("empty separator"));
+    }
+    let most = most.unwrap_or(usize::MAX);
+    let mut ranges = Vec::new();
+    if from_right {
+        let mut end = whole.len();
+        for (at, _) in whole.rmatch_indices(separator).take(most) {
+            ranges.push(at + separator.len()..end);
+            end = at;
+        }
+        ranges.push(0..end);
+        ranges.reverse();
+    } else {
+        let mut start = 0;
+        for (at, _) in whole.match_indices(separator).take(most) {
+            ranges.push(start..at);
+            start = at + separator.len();
+        }
+        ranges.push(start..whole.len());
+    }
+    Ok(ranges)
+}
+
+/// Python's line breaks.
+fn is_break(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// Whether a line break that follows would begin another line.
+pub(super) fn ends_with_break(text: &str) -> bool {
+    text.ends_with(is_break) && !text.ends_with('\r')
+}
+
+/// The ranges of lines, without their breaks.
+pub(super) fn lines(whole: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let mut chars = whole.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if !is_break(c) {
+            continue;
+        }
+        ranges.push(start..at);
+        start = at + c.len_utf8();
+        if c == '\r' && chars.next_if(|(_, next)| *next == '\n').is_some() {
+            start += 1;
+        }
+    }
+    if start < whole.len() {
+        ranges.push(start..whole.len());
+    }
+    ranges
+}
+
+fn parts(text: &Text, ranges: Vec<Range<usize>>, kind: SeqKind, run: &Run<'_>) -> Result<Value> {
+    let mut items = Vec::new();
+    for range in ranges {
+        run.meter.spend(1)?;
+        items.push(Value::Text(text.slice(range)?));
+    }
+    Value::seq(kind, items, &run.meter)
+}
+
+/// The part of a text between two positions, in characters.
+fn window(text: &Text, start: Option<&Value>, end: Option<&Value>, run: &Run<'_>) -> Result<Text> {
+    if start.is_none() && end.is_none() {
+        return Ok(text.clone());
+    }
+    let bound = |value: Option<&Value>| match value {
+        None => Ok(None),
+        Some(value) => crate::run::index(value),
+    };
+    match run.slice(&Value::Text(text.clone()), [bound(start)?, bound(end)?, None])? {
+        Value::Text(part) => Ok(part),
+        _ => Ok(text.clone()),
+    }
+}
+
+fn search(text: &Text, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
+    let [what, start, end] = args.bind(name, ["sub", "start", "end"])?;
+    let what = text_of(&required(what, name)?)?;
+    let part = window(text, start.as_ref(), end.as_ref(), run)?;
+    let (part, what) = (part.as_str(), what.as_str());
+    if name == "count" {
+        let count =
+            if what.is_empty() { part.chars().count() + 1 } else { part.matches(what).count() };
+        return Ok(Value::int(count));
+    }
+    let found = if name.starts_with('r') { part.rfind(what) } else { part.find(what) };
+    let Some(at) = found else {
+        if name.ends_with("index") {
+            return Err(Error::value("substring not found"));
+        }
+        return Ok(Value::Int(-1));
+    };
+    let before = part.get(..at).unwrap_or_default().chars().count();
+    let first = match start.as_ref().and_then(Value::as_int) {
+        None => 0,
+        Some(start) if start < 0 => (text.as_str().chars().count() as i128 + start).max(0),
+        Some(start) => start,
+    };
+    Ok(Value::Int(first + before as i128))
+}
+
+/// Python's `str.replace`.
+pub(super) fn replace(text: &Text, old: &str, new: &Text, most: Option<usize>) -> Result<Text> {
+    let whole = text.as_str();
+    let most = most.unwrap_or(usize::MAX);
+    text.meter().walk(whole.len())?;
+    let mut out = Builder::new(text.meter())?;
+    let mut done = 0;
+    for (at, found) in whole.match_indices(old).take(most) {
+        text.meter().spend(1)?;
+        out.push_slice(text, done..at)?;
+        out.push_text(new)?;
+        done = at + found.len();
+    }
+    out.push_slice(text, done..whole.len())?;
+    Ok(out.finish_like(text))
+}
+
+/// Filled up to a width.
+pub(super) fn justify(text: &Text, width: usize, fill: char, side: Side) -> Result<Text> {
+    let more = width.saturating_sub(text.as_str().chars().count());
+    let left = match side {
+        Side::Left => more,
+        Side::Right => 0,
+        // As Python rounds it.
+        Side::Both => more / 2 + (more & width & 1),
+    };
+    let mut out = Builder::new(text.meter())?;
+    out.fill(fill, left)?;
+    out.push_text(text)?;
+    out.fill(fill, more - left)?;
+    Ok(out.finish_like(text))
+}

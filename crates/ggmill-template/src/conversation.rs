@@ -1,0 +1,177 @@
+//! What a template is rendered over.
+
+use std::rc::Rc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::Json;
+use crate::meter::Meter;
+use crate::value::{Mark, SeqKind, Text, Value};
+
+/// A conversation, and what else is given to a template with it.
+///
+/// ```
+/// use ggmill_template::{Conversation, Json};
+/// let messages = Json::parse(r#"[{"role": "user", "content": "Hello"}]"#)?;
+/// let conversation = Conversation::new(messages).with_generation_prompt(true);
+/// assert_eq!(conversation.variables.len(), 0);
+/// # Ok::<(), ggmill_template::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Conversation {
+    /// The messages: an array of objects with `role` and `content`.
+    pub messages: Json,
+    /// Descriptions of functions, as JSON Schema.
+    pub tools: Option<Json>,
+    /// Documents with `title` and `text`.
+    pub documents: Option<Json>,
+    /// Whether the text ends where the model's answer begins.
+    pub add_generation_prompt: bool,
+    /// Other variables, such as `enable_thinking`.
+    pub variables: Vec<(String, Json)>,
+}
+
+impl Conversation {
+    /// Messages, and nothing else.
+    pub fn new(messages: Json) -> Self {
+        Self { messages, ..Self::default() }
+    }
+
+    /// A conversation of messages of text: pairs of role and content.
+    pub fn of<'a>(messages: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let message = |(role, content)| {
+            Json::Object(vec![
+                ("role".to_owned(), Json::from(role)),
+                ("content".to_owned(), Json::from(content)),
+            ])
+        };
+        Self::new(Json::Array(messages.into_iter().map(message).collect()))
+    }
+
+    /// With these tools.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Json) -> Self {
+        self.tools = Some(tools);
+        self
+    }
+
+    /// With these documents.
+    #[must_use]
+    pub fn with_documents(mut self, documents: Json) -> Self {
+        self.documents = Some(documents);
+        self
+    }
+
+    /// With or without the beginning of the model's answer.
+    #[must_use]
+    pub fn with_generation_prompt(mut self, add: bool) -> Self {
+        self.add_generation_prompt = add;
+        self
+    }
+
+    /// With another variable.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<String>, value: Json) -> Self {
+        self.variables.push((name.into(), value));
+        self
+    }
+
+    /// The values of the variables, and the paths of the texts in them, by number.
+    pub(crate) fn context(
+        &self,
+        tokens: &[(String, String)],
+        meter: &Rc<Meter>,
+    ) -> Result<(Variables, Vec<Field>)> {
+        if !matches!(self.messages, Json::Array(_)) {
+            return Err(Error::new(ErrorKind::Conversation, "expected an array of messages"));
+        }
+        let mut reader = Reader { fields: Vec::new(), meter };
+        let mut context = Vec::new();
+        // As in a call with keywords, what comes later counts.
+        let mut set = |name: &str, value: Value| {
+            context.retain(|(known, _): &(String, Value)| known != name);
+            context.push((name.to_owned(), value));
+        };
+        for (name, token) in tokens {
+            set(name, Value::text(token, meter)?);
+        }
+        let null = Json::Null;
+        set("messages", reader.value(&self.messages, "messages", 0)?);
+        set("tools", reader.value(self.tools.as_ref().unwrap_or(&null), "tools", 0)?);
+        let documents = self.documents.as_ref().unwrap_or(&null);
+        set("documents", reader.value(documents, "documents", 0)?);
+        set("add_generation_prompt", Value::Bool(self.add_generation_prompt));
+        for (name, value) in &self.variables {
+            set(name, reader.value(value, name, 0)?);
+        }
+        Ok((context, reader.fields))
+    }
+}
+
+/// Variables by their names.
+pub(crate) type Variables = Vec<(String, Value)>;
+
+/// A text of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Field {
+    /// Where it is, such as `messages[0].content`.
+    pub path: String,
+    /// Whether it is the role of a message and one word, which templates write into the markers
+    /// around messages. Other text is never part of a special token.
+    pub is_role: bool,
+}
+
+struct Reader<'a> {
+    fields: Vec<Field>,
+    meter: &'a Rc<Meter>,
+}
+
+/// The deepest value in values.
+const MAX_DEPTH: usize = 64;
+
+impl Reader<'_> {
+    fn text(&mut self, text: &str, path: &str) -> Result<Value> {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let is_role = path.starts_with("messages[")
+            && path.ends_with("].role")
+            && path.matches(['[', '.']).count() == 2
+            && text.chars().all(word);
+        let mark = Mark::field(self.fields.len());
+        self.fields.push(Field { path: path.to_owned(), is_role });
+        Ok(Value::Text(Text::new(text, mark, self.meter)?))
+    }
+
+    fn value(&mut self, json: &Json, path: &str, depth: usize) -> Result<Value> {
+        if depth > MAX_DEPTH {
+            return Err(Error::new(
+                ErrorKind::Conversation,
+                format!("values are nested more than {MAX_DEPTH} deep"),
+            ));
+        }
+        Ok(match json {
+            Json::Null => Value::None,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Int(value) => Value::Int(*value),
+            Json::Float(value) => Value::Float(*value),
+            Json::String(text) => self.text(text, path)?,
+            Json::Array(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    values.push(self.value(item, &format!("{path}[{index}]"), depth + 1)?);
+                }
+                Value::seq(SeqKind::List, values, self.meter)?
+            }
+            Json::Object(entries) => {
+                let mut values = Vec::with_capacity(entries.len());
+                for (name, value) in entries {
+                    // A name is text of the conversation too.
+                    let inner = format!("{path}.{name}");
+                    let key = self.text(name, &format!("{inner} (name)"))?;
+                    values.push((key, self.value(value, &inner, depth + 1)?));
+                }
+                Value::dict(values, self.meter)?
+            }
+        })
+    }
+}

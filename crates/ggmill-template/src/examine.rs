@@ -1,0 +1,358 @@
+//! What is wrong with a template, found by running it.
+
+use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
+
+use crate::conversation::Conversation;
+use crate::error::ErrorKind;
+use crate::json::Json;
+use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, samples, tool_result, tools};
+use crate::template::{RenderOptions, Rendered, Template};
+
+/// What an observation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Aspect {
+    /// An ordinary conversation is not rendered.
+    Fails,
+    /// A conversation takes more time or memory than the limits allow.
+    Limit,
+    /// Transformers refuses what llama.cpp allows: a list is changed.
+    Sandbox,
+    /// Text in the form of a special token is none in the vocabulary.
+    NoToken,
+    /// Text in the form of a special token is an ordinary token of the vocabulary.
+    OrdinaryToken,
+    /// No token that ends a generation follows the model's answer.
+    NoEnd,
+    /// The template begins with the token that the tokenizer adds too.
+    DoubleBegin,
+    /// `add_generation_prompt` begins another turn than that of the model, or none.
+    Prompt,
+    /// A part of the conversation is left out.
+    Drops,
+    /// `enable_thinking` changes nothing.
+    Thinking,
+    /// The text depends on the date.
+    Date,
+    /// A longer conversation does not begin with the text of the shorter one.
+    Unstable,
+    /// The model's first word joins the last token of the prompt.
+    Seam,
+}
+
+/// Something that a conversation shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Observation {
+    /// What it is about.
+    pub aspect: Aspect,
+    /// What was found, in one line.
+    pub message: String,
+    /// The conversation that shows it, in a few words.
+    pub conversation: String,
+}
+
+/// Runs a template over conversations, with the vocabulary where there is one.
+///
+/// What a template does by design in some model, such as leaving out earlier reasoning, is not
+/// observed. Nothing is found about a feature that the template does not mention.
+pub fn examine(
+    template: &Template,
+    tokenizer: Option<&Tokenizer>,
+    options: &RenderOptions,
+) -> Vec<Observation> {
+    let mut examination = Examination { template, options, found: Vec::new() };
+    examination.refusals();
+    examination.dropped();
+    examination.prompt();
+    examination.thinking();
+    examination.stability();
+    if let Some(tokenizer) = tokenizer {
+        examination.markers(tokenizer);
+        examination.ends(tokenizer);
+        examination.seam(tokenizer);
+    }
+    examination.found
+}
+
+struct Examination<'a> {
+    template: &'a Template,
+    options: &'a RenderOptions,
+    found: Vec<Observation>,
+}
+
+const QUESTION: (&str, &str) = ("user", "Is it so?");
+
+fn question() -> Conversation {
+    Conversation::of([QUESTION])
+}
+
+fn answered() -> Conversation {
+    Conversation::of([QUESTION, ("assistant", ANSWER)])
+}
+
+impl Examination<'_> {
+    fn add(&mut self, aspect: Aspect, conversation: &str, message: impl Into<String>) {
+        self.found.push(Observation {
+            aspect,
+            message: message.into(),
+            conversation: conversation.to_owned(),
+        });
+    }
+
+    /// The text; none where the template refuses, which is said elsewhere.
+    fn render(&self, conversation: &Conversation) -> Option<Rendered> {
+        self.template.render(conversation, self.options).ok()
+    }
+
+    fn refusals(&mut self) {
+        let mentions = |words: &[&str]| words.iter().all(|word| self.template.mentions(word));
+        let (tools, calls) = (mentions(&["tools"]), mentions(&["tools", "tool_calls"]));
+        let mut dated = false;
+        let mut sandbox = false;
+        for (name, conversation) in samples() {
+            let expected = match name {
+                "tools" => tools,
+                "tool call and result" => calls,
+                "system message" => self.template.mentions("system"),
+                _ => true,
+            };
+            match self.template.render(&conversation, self.options) {
+                Ok(rendered) => dated |= rendered.asks_time(),
+                Err(error) if error.kind() == ErrorKind::Limit => {
+                    self.add(Aspect::Limit, name, error.to_string());
+                }
+                Err(error) if error.kind() == ErrorKind::Security => {
+                    if !sandbox {
+                        sandbox = true;
+                        self.add(Aspect::Sandbox, name, error.to_string());
+                    }
+                }
+                // A template may refuse what its model was not trained on, but not a question.
+                Err(error) if error.kind() == ErrorKind::Refused && name != "question" => {}
+                Err(error) if expected => self.add(Aspect::Fails, name, error.to_string()),
+                Err(_) => {}
+            }
+        }
+        if dated {
+            let message = "the text contains the date, so that it differs from day to day";
+            self.add(Aspect::Date, "question", message);
+        }
+    }
+
+    fn dropped(&mut self) {
+        let system = Conversation::of([("system", SYSTEM), QUESTION]).with_generation_prompt(true);
+        self.drops(&system, "system message", SYSTEM, "the system message");
+        if self.template.mentions("tools") {
+            let asked = question().with_tools(tools()).with_generation_prompt(true);
+            self.drops(&asked, "tools", FUNCTION, "the names of tools");
+        }
+        if self.template.mentions("tools") && self.template.mentions("tool_calls") {
+            let result = tool_result().with_generation_prompt(true);
+            self.drops(&result, "tool call and result", RESULT, "the result of a tool");
+        }
+    }
+
+    fn drops(&mut self, conversation: &Conversation, name: &str, text: &str, what: &str) {
+        if let Some(rendered) = self.render(conversation)
+            && !rendered.text().contains(text)
+        {
+            self.add(Aspect::Drops, name, format!("the text does not contain {what}"));
+        }
+    }
+
+    fn prompt(&mut self) {
+        let [plain, prompted] =
+            [false, true].map(|add| self.render(&question().with_generation_prompt(add)));
+        let (Some(plain), Some(prompted), Some(turn)) = (plain, prompted, self.render(&answered()))
+        else {
+            return;
+        };
+        let (plain, prompted, turn) = (plain.text(), prompted.text(), turn.text());
+        let Some(begins) = prompted.strip_prefix(plain) else { return };
+        if begins.is_empty() {
+            // Some formats have no header before an answer.
+            if !turn.starts_with(prompted.trim_end()) {
+                let message = "the text is the same with add_generation_prompt, and the model's \
+                               turn begins otherwise";
+                self.add(Aspect::Prompt, "question", message);
+            }
+            return;
+        }
+        // What comes after the header, such as an empty thought, differs by design.
+        let header = begins.find(['\n', '>']).map_or(begins.len(), |end| end + 1);
+        let header = begins.get(..header).unwrap_or(begins);
+        let expected = turn.strip_prefix(plain).unwrap_or_default();
+        if !expected.starts_with(header.trim_end()) {
+            let message = format!(
+                "add_generation_prompt begins {header:?}, and a turn of the model {:?}",
+                expected.chars().take(40).collect::<String>()
+            );
+            self.add(Aspect::Prompt, "question and answer", message);
+        }
+    }
+
+    fn thinking(&mut self) {
+        if !self.template.mentions("enable_thinking") {
+            return;
+        }
+        let turns = Conversation::of([QUESTION, ("assistant", ANSWER), ("user", "And now?")]);
+        let mut rendered = 0;
+        for conversation in [question(), turns, question().with_tools(tools()), answered()] {
+            for prompt in [true, false] {
+                let conversation = conversation.clone().with_generation_prompt(prompt);
+                let [off, on] = [false, true].map(|value| {
+                    let conversation = conversation.clone();
+                    self.render(&conversation.with_variable("enable_thinking", Json::Bool(value)))
+                });
+                let (Some(off), Some(on)) = (off, on) else { return };
+                if off.text() != on.text() {
+                    return;
+                }
+                rendered += 1;
+            }
+        }
+        let message =
+            format!("the text is the same with enable_thinking in {rendered} conversations");
+        self.add(Aspect::Thinking, "thinking on", message);
+    }
+
+    fn stability(&mut self) {
+        let turns = [QUESTION, ("assistant", ANSWER), ("user", "And now?"), ("assistant", ANSWER)];
+        let shorter = self.render(&Conversation::of(turns.into_iter().take(2)));
+        let longer = self.render(&Conversation::of(turns));
+        let (Some(shorter), Some(longer)) = (shorter, longer) else { return };
+        let (shorter, longer) = (shorter.text().trim_end(), longer.text());
+        if longer.starts_with(shorter) {
+            return;
+        }
+        let same = shorter.bytes().zip(longer.bytes()).take_while(|(a, b)| a == b).count();
+        let after = |text: &str| {
+            let rest = text.as_bytes().get(same..).unwrap_or_default();
+            String::from_utf8_lossy(rest).chars().take(24).collect::<String>()
+        };
+        let message = format!(
+            "with two more messages the text differs from byte {same}: {:?} becomes {:?}",
+            after(shorter),
+            after(longer)
+        );
+        self.add(Aspect::Unstable, "turns", message);
+    }
+
+    /// Text of the template in the form of special tokens.
+    fn markers(&mut self, tokenizer: &Tokenizer) {
+        let vocabulary = tokenizer.vocabulary();
+        let mut seen: Vec<String> = Vec::new();
+        for (name, conversation) in samples() {
+            let Some(rendered) = self.render(&conversation) else { continue };
+            for range in rendered.trusted() {
+                for marker in markers(rendered.text().get(range).unwrap_or_default()) {
+                    if seen.iter().any(|known| known == marker) {
+                        continue;
+                    }
+                    seen.push(marker.to_owned());
+                    let special =
+                        Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
+                    match vocabulary.id(marker.as_bytes()) {
+                        None => {
+                            let message = format!("{marker:?} is no token of the vocabulary");
+                            self.add(Aspect::NoToken, name, message);
+                        }
+                        Some(id) if !vocabulary.attributes(id).intersects(special) => {
+                            let message =
+                                format!("{marker:?} is the ordinary token {id} of the vocabulary");
+                            self.add(Aspect::OrdinaryToken, name, message);
+                        }
+                        Some(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tokens at the beginning and the end.
+    fn ends(&mut self, tokenizer: &Tokenizer) {
+        let vocabulary = tokenizer.vocabulary();
+        let Some(rendered) = self.render(&answered()) else { return };
+        let Ok(tokens) = rendered.encode(tokenizer) else { return };
+        let first = tokens.ids().next();
+        if vocabulary.flags().add_bos && first.is_some() && first == vocabulary.special_ids().bos {
+            let message = "the template begins with the begin token, and \
+                           tokenizer.ggml.add_bos_token adds one too";
+            self.add(Aspect::DoubleBegin, "question and answer", message);
+        }
+        let Some(answer) = rendered.text().rfind(ANSWER) else { return };
+        let ending = vocabulary.end_of_generation();
+        let ends = tokens
+            .pieces
+            .iter()
+            .any(|piece| piece.start >= answer + ANSWER.len() && ending.contains(&piece.id));
+        if !ends && !ending.is_empty() {
+            let after = rendered.text().get(answer + ANSWER.len()..).unwrap_or_default();
+            let message =
+                format!("no token that ends a generation follows the answer, but {after:?}");
+            self.add(Aspect::NoEnd, "question and answer", message);
+        }
+    }
+
+    /// Whether the answer's first word changes the tokens before it.
+    fn seam(&mut self, tokenizer: &Tokenizer) {
+        let Some(rendered) = self.render(&question().with_generation_prompt(true)) else { return };
+        let options = EncodeOptions::new().add_special(false).parse_special(true);
+        let encode = |text: &str| {
+            let mut ids = Vec::new();
+            tokenizer.encode(text, &options, &mut ids).ok().map(|()| ids)
+        };
+        let prompt = rendered.text();
+        let joined = format!("{prompt}Hello");
+        let (Some(alone), Some(both)) = (encode(prompt), encode(&joined)) else { return };
+        if !both.starts_with(&alone) {
+            let end: String = prompt.chars().rev().take(12).collect();
+            let end: String = end.chars().rev().collect();
+            let message = format!("the answer joins the last token of the prompt, {end:?}");
+            self.add(Aspect::Seam, "question", message);
+        }
+    }
+}
+
+/// The parts of a text that have the form `<|…|>` or `<｜…｜>`.
+fn markers(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.find('<')?;
+            rest = rest.get(start..)?;
+            let bar = rest.chars().nth(1).filter(|c| matches!(c, '|' | '｜'));
+            let Some(bar) = bar else {
+                rest = rest.get(1..)?;
+                continue;
+            };
+            let inside = rest.get(1 + bar.len_utf8()..)?;
+            let close = [bar, '>'].iter().collect::<String>();
+            let end = inside.find(&close);
+            let plain = |part: &str| {
+                !part.is_empty() && part.len() <= 48 && !part.contains(['<', '>', '\n', ' '])
+            };
+            match end.and_then(|end| inside.get(..end)).filter(|part| plain(part)) {
+                Some(part) => {
+                    let length = 1 + 2 * bar.len_utf8() + part.len() + 1;
+                    let (marker, after) = rest.split_at_checked(length)?;
+                    rest = after;
+                    return Some(marker);
+                }
+                None => rest = rest.get(1..)?,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::markers;
+
+    #[test]
+    fn markers_have_bars() {
+        let found: Vec<_> = markers("a <|im_end|>\n<｜User｜><| x|> <|a<|b|> <x> <||>").collect();
+        assert_eq!(found, ["<|im_end|>", "<｜User｜>", "<|b|>"]);
+    }
+}

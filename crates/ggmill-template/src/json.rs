@@ -1,0 +1,136 @@
+//! JSON whose keys keep their order, which templates show.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::error::{Error, ErrorKind};
+
+/// A JSON value. Keys of objects are in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "what JSON has")]
+pub enum Json {
+    /// `null`.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number without point and exponent.
+    Int(i128),
+    /// Any other number.
+    Float(f64),
+    /// A text.
+    String(String),
+    /// Values in order.
+    Array(Vec<Json>),
+    /// Names and their values. Of equal names the last value counts, at the place of the first.
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    /// Reads a text as JSON.
+    ///
+    /// ```
+    /// use ggmill_template::Json;
+    /// assert_eq!(Json::parse("[1, null]")?, Json::Array(vec![Json::Int(1), Json::Null]));
+    /// assert!(Json::parse("[1").is_err());
+    /// # Ok::<(), ggmill_template::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        serde_json::from_str(text)
+            .map_err(|error| Error::new(ErrorKind::Conversation, format!("not JSON: {error}")))
+    }
+
+    /// The value of a name; none where this is no object.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Object(entries) => {
+                entries.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    /// The text; none where this is something else.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Int(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Int(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+        let mut out = Vec::new();
+        while let Some(item) = items.next_element()? {
+            out.push(item);
+        }
+        Ok(Json::Array(out))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let mut out: Vec<(String, Json)> = Vec::new();
+        let mut places = std::collections::HashMap::new();
+        while let Some((name, value)) = entries.next_entry::<String, Json>()? {
+            let known = places.get(&name).and_then(|place: &usize| out.get_mut(*place));
+            if let Some((_, old)) = known {
+                *old = value;
+            } else {
+                places.insert(name.clone(), out.len());
+                out.push((name, value));
+            }
+        }
+        Ok(Json::Object(out))
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}

@@ -1,0 +1,122 @@
+//! Steps and bytes: what a template may use.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a rendering may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Steps: an expression, a turn of a loop, or some bytes of text that are copied or compared.
+    pub steps: u64,
+    /// Bytes of all texts, lists and dictionaries that exist at one time, besides the conversation.
+    pub memory: usize,
+}
+
+impl Limits {
+    /// Ten million steps and 24 MiB, a hundred times what long conversations need.
+    pub fn new() -> Self {
+        Self { steps: 10_000_000, memory: 24 << 20 }
+    }
+
+    /// With this many steps.
+    #[must_use]
+    pub fn with_steps(mut self, steps: u64) -> Self {
+        self.steps = steps;
+        self
+    }
+
+    /// With this many bytes.
+    #[must_use]
+    pub fn with_memory(mut self, memory: usize) -> Self {
+        self.memory = memory;
+        self
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes that one step copies or compares.
+const BYTES_A_STEP: usize = 32;
+
+/// Counts what is used.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    steps: Cell<u64>,
+    held: Cell<usize>,
+    memory: Cell<usize>,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: Limits) -> Rc<Self> {
+        Rc::new(Self {
+            steps: Cell::new(limits.steps),
+            held: Cell::new(0),
+            memory: Cell::new(limits.memory),
+        })
+    }
+
+    pub(crate) fn spend(&self, steps: u64) -> Result<()> {
+        let Some(left) = self.steps.get().checked_sub(steps) else {
+            self.steps.set(0);
+            return Err(Error::new(ErrorKind::Limit, "the template takes too many steps"));
+        };
+        self.steps.set(left);
+        Ok(())
+    }
+
+    /// The steps of walking over bytes.
+    pub(crate) fn walk(&self, bytes: usize) -> Result<()> {
+        self.spend((bytes / BYTES_A_STEP) as u64)
+    }
+
+    fn take(&self, bytes: usize) -> Result<()> {
+        let held = self.held.get().saturating_add(bytes);
+        if held > self.memory.get() {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("the template makes more than {} bytes of text", self.memory.get()),
+            ));
+        }
+        self.held.set(held);
+        Ok(())
+    }
+}
+
+/// Bytes that are in use.
+#[derive(Debug)]
+pub(crate) struct Held {
+    meter: Rc<Meter>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(crate) fn new(meter: &Rc<Meter>, bytes: usize) -> Result<Self> {
+        meter.take(bytes)?;
+        Ok(Self { meter: Rc::clone(meter), bytes })
+    }
+
+    /// More bytes, and the steps of copying them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<()> {
+        self.meter.walk(bytes)?;
+        self.meter.take(bytes)?;
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn meter(&self) -> &Rc<Meter> {
+        &self.meter
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.meter.held.set(self.meter.held.get().saturating_sub(self.bytes));
+    }
+}

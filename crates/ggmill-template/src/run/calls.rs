@@ -1,0 +1,173 @@
+//! Functions, macros and `call` blocks.
+
+use std::rc::Rc;
+
+use minijinja::machinery::ast::{CallArg, CallBlock, Expr, Macro};
+
+use super::{Run, Scope};
+use crate::builtins::{Args, call_function, call_method};
+use crate::error::{Error, Result};
+use crate::source::GENERATION;
+use crate::value::{Builder, SeqKind, Text, Value, show_into};
+
+impl<'t> Run<'t> {
+    pub(super) fn args(&mut self, args: &'t [CallArg<'t>], scope: &Rc<Scope<'t>>) -> Result<Args> {
+        let mut out = Args::default();
+        for arg in args {
+            match arg {
+                CallArg::Pos(value) => out.positional.push(self.eval(value, scope)?),
+                CallArg::Kwarg(name, value) => {
+                    if out.named.iter().any(|(known, _)| &**known == *name) {
+                        return Err(Error::value(format!("keyword argument repeated: {name}")));
+                    }
+                    out.named.push(((*name).into(), self.eval(value, scope)?));
+                }
+                CallArg::PosSplat(values) => {
+                    let values = self.eval(values, scope)?.iterate(&self.meter)?;
+                    out.positional.extend(values.items.iter().cloned());
+                }
+                CallArg::KwargSplat(values) => match self.eval(values, scope)? {
+                    Value::Dict(dict) => {
+                        for (key, value) in &dict.entries {
+                            let Value::Text(key) = key else {
+                                return Err(Error::value("keywords must be strings"));
+                            };
+                            out.named.push((key.as_str().into(), value.clone()));
+                        }
+                    }
+                    other => {
+                        return Err(Error::value(format!(
+                            "argument after ** must be a mapping, not {}",
+                            other.type_name()
+                        )));
+                    }
+                },
+            }
+        }
+        self.meter.spend((out.positional.len() + out.named.len()) as u64)?;
+        Ok(out)
+    }
+
+    pub(super) fn call(
+        &mut self,
+        callee: &Value,
+        args: Args,
+        scope: &Rc<Scope<'t>>,
+    ) -> Result<Value> {
+        match callee {
+            Value::Undefined(missing) => Err(missing.error()),
+            Value::Macro(number) => Ok(Value::Text(self.call_macro(*number, args)?)),
+            Value::Function(function) => call_function(*function, args, self),
+            Value::Method(method) => match &method.object {
+                Value::Loop(each) => each.call(method.name, &args, self),
+                _ => call_method(method, args, self),
+            },
+            Value::Loop(each) => {
+                let each = Rc::clone(each);
+                self.recurse(&each, &args, scope)
+            }
+            Value::Joiner(joiner) => {
+                args.none("joiner")?;
+                if joiner.used.replace(true) {
+                    return Ok(Value::Text(joiner.text.clone()));
+                }
+                Value::text("", &self.meter)
+            }
+            _ => Err(Error::value(format!("'{}' object is not callable", callee.type_name()))),
+        }
+    }
+
+    fn call_macro(&mut self, number: usize, mut args: Args) -> Result<Text> {
+        let Some(entry) = self.macros.get(number) else { return Err(Error::value("no macro")) };
+        let (declaration, source) = (entry.declaration, entry.source);
+        let scope = Scope::within(&entry.scope);
+        let name = declaration.name;
+        let caller = args.take_named("caller");
+        if let Some(caller) = caller {
+            if !has_word(source, "caller") {
+                return Err(Error::value(format!(
+                    "macro '{name}' takes no keyword argument 'caller'"
+                )));
+            }
+            scope.set("caller", caller);
+        } else if name != "caller" {
+            scope.set("caller", Value::undefined("No caller defined"));
+        }
+        let given = args.positional.len();
+        let count = declaration.args.len();
+        let without_default = count.saturating_sub(declaration.defaults.len());
+        let mut positional = args.positional.into_iter();
+        for (index, target) in declaration.args.iter().enumerate() {
+            let Expr::Var(variable) = target else { continue };
+            let named = args.named.iter().position(|(known, _)| **known == *variable.id);
+            let value = match (positional.next(), named) {
+                (Some(_), Some(_)) => {
+                    return Err(Error::value(format!(
+                        "macro '{name}' got multiple values for argument '{}'",
+                        variable.id
+                    )));
+                }
+                (Some(value), None) => value,
+                (None, Some(found)) => args.named.remove(found).1,
+                (None, None) => match index
+                    .checked_sub(without_default)
+                    .and_then(|index| declaration.defaults.get(index))
+                {
+                    Some(default) => self.eval(default, &scope)?,
+                    None => {
+                        Value::undefined(format!("parameter '{}' was not provided", variable.id))
+                    }
+                },
+            };
+            scope.set(variable.id, value);
+        }
+        if has_word(source, "kwargs") {
+            let mut entries = Vec::new();
+            for (key, value) in args.named {
+                entries.push((Value::text(&key, &self.meter)?, value));
+            }
+            scope.set("kwargs", Value::dict(entries, &self.meter)?);
+        } else if let Some((key, _)) = args.named.first() {
+            return Err(Error::value(format!("macro '{name}' takes no keyword argument '{key}'")));
+        }
+        let rest: Vec<_> = positional.collect();
+        if has_word(source, "varargs") {
+            scope.set("varargs", Value::seq(SeqKind::Tuple, rest, &self.meter)?);
+        } else if given > count {
+            return Err(Error::value(format!(
+                "macro '{name}' takes not more than {count} argument(s)"
+            )));
+        }
+        self.capture(&declaration.body, &scope)
+    }
+
+    pub(super) fn call_block(
+        &mut self,
+        block: &'t CallBlock<'t>,
+        scope: &Rc<Scope<'t>>,
+        out: &mut Builder,
+    ) -> Result<()> {
+        let declaration: &'t Macro<'t> = &block.macro_decl;
+        let is_generation = matches!(&block.call.expr, Expr::Var(name) if name.id == GENERATION);
+        if is_generation {
+            let text = self.capture(&declaration.body, &Scope::within(scope))?;
+            return out.push_generated(&text);
+        }
+        let caller = self.declare(declaration, block.macro_decl.span(), scope)?;
+        let function = self.eval(&block.call.expr, scope)?;
+        let mut args = self.args(&block.call.args, scope)?;
+        args.named.push(("caller".into(), Value::Macro(caller)));
+        let value = self.call(&function, args, scope)?;
+        show_into(&value, out)
+    }
+}
+
+/// Whether a word occurs in the source.
+fn has_word(source: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    source.match_indices(word).any(|(start, _)| {
+        let before = source.get(..start).and_then(|text| text.chars().next_back());
+        let after = source.get(start + word.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}

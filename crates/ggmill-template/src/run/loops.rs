@@ -1,0 +1,213 @@
+//! `loop`, and the `for` statement.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use minijinja::machinery::ast::{Expr, ForLoop};
+
+use super::{Flow, Run, Scope};
+use crate::builtins::Args;
+use crate::error::{Error, Result};
+use crate::value::{Builder, Mark, Seq, SeqKind, Text, Value, equal};
+
+/// The state of a `for` loop, as the variable `loop` shows it.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) items: Rc<Seq>,
+    index: Cell<usize>,
+    depth: usize,
+    changed: RefCell<Option<Vec<Value>>>,
+    /// The number of the statement, where it is recursive.
+    recursive: Option<usize>,
+}
+
+impl Loop {
+    pub(crate) fn repr(&self) -> String {
+        format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.items.len())
+    }
+
+    pub(crate) fn attribute(&self, name: &str) -> Option<Value> {
+        let (index, length) = (self.index.get(), self.items.items.len());
+        let at = |index: Option<usize>, what: &str| {
+            let found = index.and_then(|index| self.items.items.get(index)).cloned();
+            found.unwrap_or_else(|| Value::undefined(format!("there is no {what} item")))
+        };
+        Some(match name {
+            "index" => Value::int(index + 1),
+            "index0" => Value::int(index),
+            "revindex" => Value::int(length.saturating_sub(index)),
+            "revindex0" => Value::int(length.saturating_sub(index + 1)),
+            "first" => Value::Bool(index == 0),
+            "last" => Value::Bool(index + 1 >= length),
+            "length" => Value::int(length),
+            "depth" => Value::int(self.depth + 1),
+            "depth0" => Value::int(self.depth),
+            "previtem" => at(index.checked_sub(1), "previous"),
+            "nextitem" => at(Some(index + 1), "next"),
+            _ => return None,
+        })
+    }
+
+    /// `loop.cycle(…)` and `loop.changed(…)`.
+    pub(crate) fn call(&self, name: &str, args: &Args, run: &Run<'_>) -> Result<Value> {
+        let values = &args.positional;
+        if name == "cycle" {
+            let index = self.index.get().checked_rem(values.len());
+            let value = index.and_then(|index| values.get(index));
+            return value.cloned().ok_or_else(|| Error::value("no items for cycling given"));
+        }
+        let mut last = self.changed.borrow_mut();
+        let same = match &*last {
+            Some(last) if last.len() == values.len() => {
+                let mut same = true;
+                for (left, right) in last.iter().zip(values) {
+                    same = same && equal(left, right, &run.meter)?;
+                }
+                same
+            }
+            _ => false,
+        };
+        *last = Some(values.clone());
+        Ok(Value::Bool(!same))
+    }
+}
+
+impl<'t> Run<'t> {
+    pub(super) fn exec_for(
+        &mut self,
+        each: &'t ForLoop<'t>,
+        scope: &Rc<Scope<'t>>,
+        out: &mut Builder,
+    ) -> Result<Flow> {
+        let values = self.eval(&each.iter, scope)?;
+        let recursive = each.recursive.then(|| {
+            self.recursive.push(each);
+            self.recursive.len() - 1
+        });
+        self.turn(each, &values, scope, 0, recursive, out)
+    }
+
+    /// A recursive loop called with other values.
+    pub(super) fn recurse(
+        &mut self,
+        outer: &Loop,
+        args: &Args,
+        scope: &Rc<Scope<'t>>,
+    ) -> Result<Value> {
+        let number = outer.recursive.ok_or_else(|| {
+            Error::value("The loop must have the 'recursive' marker to be called recursively.")
+        })?;
+        let each = *self.recursive.get(number).ok_or_else(|| Error::value("not a loop"))?;
+        let values = args.one("loop")?;
+        let mut out = Builder::new(&self.meter)?;
+        self.turn(each, &values, scope, outer.depth + 1, Some(number), &mut out)?;
+        Ok(Value::Text(out.finish()))
+    }
+
+    fn turn(
+        &mut self,
+        each: &'t ForLoop<'t>,
+        values: &Value,
+        scope: &Rc<Scope<'t>>,
+        depth: usize,
+        recursive: Option<usize>,
+        out: &mut Builder,
+    ) -> Result<Flow> {
+        let mut items = values.iterate(&self.meter)?;
+        if let Some(filter) = &each.filter_expr {
+            let mut kept = Vec::new();
+            for item in &items.items {
+                let inner = Scope::within(scope);
+                self.assign(&each.target, item.clone(), &inner)?;
+                self.meter.spend(1)?;
+                if self.eval(filter, &inner)?.is_true() {
+                    kept.push(item.clone());
+                }
+            }
+            items = Seq::new(SeqKind::List, kept, &self.meter)?;
+        }
+        let state = Rc::new(Loop {
+            items: Rc::clone(&items),
+            index: Cell::new(0),
+            depth,
+            changed: RefCell::new(None),
+            recursive,
+        });
+        let done = self.turns(each, &state, scope, out);
+        // What it holds may hold the loop.
+        *state.changed.borrow_mut() = None;
+        done?;
+        if items.items.is_empty() {
+            return self.exec(&each.else_body, scope, out);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn turns(
+        &mut self,
+        each: &'t ForLoop<'t>,
+        state: &Rc<Loop>,
+        scope: &Rc<Scope<'t>>,
+        out: &mut Builder,
+    ) -> Result<()> {
+        for (index, item) in state.items.items.iter().enumerate() {
+            self.meter.spend(1)?;
+            state.index.set(index);
+            let inner = Scope::within(scope);
+            inner.set("loop", Value::Loop(Rc::clone(state)));
+            self.assign(&each.target, item.clone(), &inner)?;
+            if self.exec(&each.body, &inner, out)? == Flow::Break {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a variable, several of them, or an attribute of a namespace.
+    pub(super) fn assign(
+        &mut self,
+        target: &Expr<'t>,
+        value: Value,
+        scope: &Rc<Scope<'t>>,
+    ) -> Result<()> {
+        match target {
+            Expr::Var(variable) => scope.set(variable.id, value),
+            Expr::GetAttr(attribute) => {
+                let object = self.eval_plain(&attribute.expr, scope)?;
+                let Value::Namespace(number) = object else {
+                    return Err(Error::value("cannot assign attribute on non-namespace object"));
+                };
+                if let Some(namespace) = self.namespaces.get_mut(number) {
+                    match namespace.iter_mut().find(|(name, _)| **name == *attribute.name) {
+                        Some((_, old)) => *old = value,
+                        None => namespace.push((attribute.name.into(), value)),
+                    }
+                }
+            }
+            Expr::List(targets) => {
+                let items = value.iterate(&self.meter)?;
+                let (expected, found) = (targets.items.len(), items.items.len());
+                if found < expected {
+                    return Err(Error::value(format!(
+                        "not enough values to unpack (expected {expected}, got {found})"
+                    )));
+                }
+                if found > expected {
+                    return Err(Error::value(format!(
+                        "too many values to unpack (expected {expected})"
+                    )));
+                }
+                for (target, item) in targets.items.iter().zip(&items.items) {
+                    self.assign(target, item.clone(), scope)?;
+                }
+            }
+            _ => return Err(Error::unsupported("cannot assign to this")),
+        }
+        Ok(())
+    }
+
+    /// A text of the template.
+    pub(super) fn literal(&self, text: &str) -> Result<Text> {
+        Text::new(text, Mark::TEMPLATE, &self.meter)
+    }
+}

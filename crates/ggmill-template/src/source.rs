@@ -1,0 +1,159 @@
+//! The text of a template, made ready for the parser.
+
+use std::borrow::Cow;
+
+use minijinja::machinery::ast::Stmt;
+use minijinja::machinery::{Token, WhitespaceConfig, parse, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The function whose `call` blocks stand for `generation` blocks, which the parser does not know.
+/// A template that has the name is refused.
+pub(crate) const GENERATION: &str = "__ggmill_generation";
+
+/// The longest template.
+const MAX_LEN: usize = 1 << 20;
+/// The most tokens of one tag, and `elif` of one template: what is in one tag, and a chain of
+/// branches, can be as deep as it is long.
+const MAX_TOKENS: u32 = 1000;
+const MAX_BRANCHES: u32 = 400;
+
+/// The whitespace that transformers asks for.
+const WHITESPACE: WhitespaceConfig =
+    WhitespaceConfig { keep_trailing_newline: false, lstrip_blocks: true, trim_blocks: true };
+
+/// The template with the line breaks that Jinja gives it, and with `generation` blocks as `call`
+/// blocks.
+pub(crate) fn prepare(text: &str) -> Result<String> {
+    if text.len() > MAX_LEN {
+        return Err(Error::new(
+            ErrorKind::Limit,
+            format!("the template has {} bytes, the limit is {MAX_LEN}", text.len()),
+        ));
+    }
+    let text: Cow<'_, str> = if text.contains('\r') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
+    } else {
+        Cow::Borrowed(text)
+    };
+    if text.contains(GENERATION) {
+        return Err(Error::unsupported("a name that no template has"));
+    }
+    let mut edits = Vec::new();
+    let (mut tokens, mut branches) = (0, 0);
+    let mut last = Before::Other;
+    for token in tokenize(&text, false, SyntaxConfig, WHITESPACE) {
+        // The parser reports what is wrong.
+        let Ok((token, span)) = token else { break };
+        let range = span.start_offset as usize..span.end_offset as usize;
+        match token {
+            Token::VariableStart | Token::BlockStart => tokens = 0,
+            Token::Ident("elif") => branches += 1,
+            Token::Ident("generation") if last == Before::Block => {
+                edits.push((range, format!("call {GENERATION}()")));
+            }
+            Token::Ident("endgeneration") if last == Before::Block => {
+                edits.push((range, "endcall".to_owned()));
+            }
+            // Two signs change as little as none, and refuse as much.
+            Token::Plus if last != Before::Operand => edits.push((range, "- -".to_owned())),
+            // Two indices, not a number.
+            Token::Float(_) if last == Before::Dot => {
+                let both = text.get(range.clone()).unwrap_or_default();
+                if let Some((first, second)) = both.split_once('.') {
+                    let from = range.start.saturating_sub(1);
+                    edits.push((from..range.end, format!("[{first}][{second}]")));
+                }
+            }
+            _ => tokens += 1,
+        }
+        last = Before::of(&token);
+        if tokens > MAX_TOKENS || branches > MAX_BRANCHES {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                "an expression or a chain of conditions is too long",
+            ));
+        }
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut done = 0;
+    for (range, edit) in edits {
+        out.push_str(text.get(done..range.start).unwrap_or_default());
+        out.push_str(&edit);
+        done = range.end;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    Ok(out)
+}
+
+/// What a token follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// The beginning of a statement.
+    Block,
+    Dot,
+    /// A value, after which a sign is an operator.
+    Operand,
+    Other,
+}
+
+impl Before {
+    fn of(token: &Token<'_>) -> Self {
+        match token {
+            Token::BlockStart => Self::Block,
+            Token::Dot => Self::Dot,
+            Token::Ident("and" | "or" | "not" | "in" | "if" | "else" | "elif" | "is") => {
+                Self::Other
+            }
+            Token::Ident(_)
+            | Token::Str(_)
+            | Token::String(_)
+            | Token::Int(_)
+            | Token::Int128(_)
+            | Token::Float(_)
+            | Token::BracketClose
+            | Token::ParenClose
+            | Token::BraceClose => Self::Operand,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The syntax tree of a template that was made ready.
+pub(crate) fn tree(text: &str) -> Result<Stmt<'_>> {
+    let tree = parse(text, "template", SyntaxConfig, WHITESPACE).map_err(|error| {
+        let found = Error::new(ErrorKind::Syntax, error.detail().unwrap_or("not a template"));
+        match error.line().and_then(|line| u32::try_from(line).ok()) {
+            Some(line) => found.at(line),
+            None => found,
+        }
+    })?;
+    known(&tree)?;
+    Ok(tree)
+}
+
+/// Refuses what the parser knows and Jinja, as transformers sets it up, does not.
+fn known(tree: &Stmt<'_>) -> Result<()> {
+    let mut work = vec![tree];
+    while let Some(statement) = work.pop() {
+        match statement {
+            Stmt::Do(node) => {
+                let error = Error::new(ErrorKind::Syntax, "Encountered unknown tag 'do'.");
+                return Err(error.at(u32::from(node.span().start_line)));
+            }
+            Stmt::Template(node) => work.extend(&node.children),
+            Stmt::ForLoop(node) => work.extend(node.body.iter().chain(&node.else_body)),
+            Stmt::IfCond(node) => work.extend(node.true_body.iter().chain(&node.false_body)),
+            Stmt::WithBlock(node) => work.extend(&node.body),
+            Stmt::SetBlock(node) => work.extend(&node.body),
+            Stmt::FilterBlock(node) => work.extend(&node.body),
+            Stmt::AutoEscape(node) => work.extend(&node.body),
+            Stmt::Block(node) => work.extend(&node.body),
+            Stmt::Macro(node) => work.extend(&node.body),
+            Stmt::CallBlock(node) => work.extend(&node.macro_decl.body),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Tests of the public interface.
+
+mod bombs;
+mod equality;
+mod segments;
