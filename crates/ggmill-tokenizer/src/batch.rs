@@ -174,7 +174,9 @@ impl Tokenizer {
             return Ok(());
         }
         let (before, after) = added(self.vocabulary(), options);
-        before.into_iter().for_each(|id| push(What::Token(id)));
+        if let Some(id) = before {
+            push(What::Token(id));
+        }
         let mut after_special = true;
         self.parts(bytes, options, scratch, |part| match part {
             Part::Token(id, ..) => {
@@ -193,7 +195,9 @@ impl Tokenizer {
                 after_special = false;
             }
         })?;
-        after.into_iter().for_each(|id| push(What::Token(id)));
+        if let Some(id) = after {
+            push(What::Token(id));
+        }
         Ok(())
     }
 

@@ -190,25 +190,36 @@ fn pre_tokenizer(
     })
 }
 
+/// The tokens that are read at once.
+const AT_ONCE: usize = 64;
+
 fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
     let array = required(metadata.array(keys::TOKENIZER_TOKENS))?;
     let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
     let bytes = strings(keys::TOKENIZER_TOKENS, array)?
         .try_fold(0usize, |sum, text| text.map(|text| sum.saturating_add(text.len())))?;
     let mut texts = TokenMap::with_capacity(count, bytes).ok_or_else(no_memory)?;
-    let all = strings(keys::TOKENIZER_TOKENS, array)?.enumerate().map(|(id, text)| {
-        text.map(|text| match text {
-            [] => Cow::Owned(format!("[EMPTY_{id}]").into_bytes()),
-            text => Cow::Borrowed(text),
-        })
-    });
-    if let Err((first, id)) = texts.push_all(all)?.ok_or_else(no_memory)? {
-        let text = ggmill_core::RawStr::new(texts.text(id).unwrap_or_default());
-        return Err(Error::at(
-            ErrorKind::DuplicateToken,
-            keys::TOKENIZER_TOKENS,
-            format!("tokens {first} and {id} are both {text:?}"),
-        ));
+    let mut all = strings(keys::TOKENIZER_TOKENS, array)?.enumerate();
+    let mut some = Vec::with_capacity(AT_ONCE);
+    loop {
+        some.clear();
+        for (id, text) in all.by_ref().take(AT_ONCE) {
+            some.push(match text? {
+                [] => Cow::Owned(format!("[EMPTY_{id}]").into_bytes()),
+                text => Cow::Borrowed(text),
+            });
+        }
+        if some.is_empty() {
+            break;
+        }
+        if let Err((first, id)) = texts.push_many(&some).ok_or_else(no_memory)? {
+            let text = ggmill_core::RawStr::new(texts.text(id).unwrap_or_default());
+            return Err(Error::at(
+                ErrorKind::DuplicateToken,
+                keys::TOKENIZER_TOKENS,
+                format!("tokens {first} and {id} are both {text:?}"),
+            ));
+        }
     }
     Ok(texts)
 }

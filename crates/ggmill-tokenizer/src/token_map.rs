@@ -1,7 +1,9 @@
 //! From the bytes of a token to its ID.
 
-use foldhash::fast::FixedState;
+use std::borrow::Cow;
 use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
 
 /// Texts in one arena, found by their bytes.
 #[derive(Clone, Debug)]
@@ -172,39 +174,23 @@ impl TokenMap {
         }
     }
 
-    /// Adds texts with the next IDs, as [`push`](Self::push) does, with which the memory's delays
-    /// overlap. Stops at a text that is there already: the ID it has, and that it would have.
-    pub(crate) fn push_all<'t, E>(
-        &mut self,
-        texts: impl Iterator<Item = Result<std::borrow::Cow<'t, [u8]>, E>>,
-    ) -> Result<Option<Result<(), (u32, u32)>>, E> {
-        const AT_ONCE: usize = 64;
-        let mut texts = texts.peekable();
-        let mut some = Vec::with_capacity(AT_ONCE);
-        while texts.peek().is_some() {
-            some.clear();
-            for text in texts.by_ref().take(AT_ONCE) {
-                some.push(text?);
-            }
-            let mask = self.slots.len().wrapping_sub(1);
-            let place = |text: &[u8]| halves(self.state.hash_one(text)).0 & mask;
-            // Loads the slots.
-            let free = some
-                .iter()
-                .filter(|text| self.slots.get(place(text)).is_some_and(|&(_, id)| id == EMPTY));
-            std::hint::black_box(free.count());
-            for text in &some {
-                match self.push(text) {
-                    None => return Ok(None),
-                    Some(Ok(_)) => {}
-                    Some(Err(first)) => {
-                        let id = u32::try_from(self.len()).unwrap_or_default().wrapping_sub(1);
-                        return Ok(Some(Err((first, id))));
-                    }
-                }
+    /// Adds texts with the next IDs, as [`push`](Self::push) does; the memory's delays overlap.
+    /// Stops at a text that is there already: the ID it has, and the one it would have.
+    pub(crate) fn push_many(&mut self, texts: &[Cow<'_, [u8]>]) -> Option<Result<(), (u32, u32)>> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let is_free = |text: &[u8]| {
+            let place = halves(self.state.hash_one(text)).0 & mask;
+            self.slots.get(place).is_some_and(|&(_, id)| id == EMPTY)
+        };
+        // Loads the slots.
+        std::hint::black_box(texts.iter().filter(|text| is_free(text)).count());
+        for text in texts {
+            let id = u32::try_from(self.len()).ok()?;
+            if let Err(first) = self.push(text)? {
+                return Some(Err((first, id)));
             }
         }
-        Ok(Some(Ok(())))
+        Some(Ok(()))
     }
 
     fn grow(&mut self) -> Option<()> {
