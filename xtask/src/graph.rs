@@ -112,7 +112,13 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "threads",
         words: &["std::thread", "thread::spawn", "thread::scope", "rayon"],
-        may: &["ggmill-pipeline", "ggmill-formats", "ggmill-quantize", "ggmill-hash"],
+        may: &[
+            "ggmill-tokenizer",
+            "ggmill-pipeline",
+            "ggmill-formats",
+            "ggmill-quantize",
+            "ggmill-hash",
+        ],
     },
     Effect {
         name: "printing",

@@ -89,9 +89,53 @@ impl Tokenizer {
     }
 }
 
-/// Removes spaces before punctuation and contractions; the length that is left. The reference goes
-/// over the text three times, each time over what the last left.
+/// Removes spaces before punctuation and contractions; the length that is left.
+///
+/// A change needs a space before one of five characters, and nothing else near. So only what is
+/// around such places is cleaned, from one [`is_cut`] to the next, and the rest is moved.
 pub(crate) fn clean(text: &mut [u8]) -> usize {
+    let (mut done, mut length) = (0, 0);
+    while let Some(place) = next_candidate(text, done) {
+        let from = (done..=place).rev().find(|&at| is_cut(text, at)).unwrap_or(done).max(done);
+        let to = (place + 2..text.len()).find(|&at| is_cut(text, at)).unwrap_or(text.len());
+        text.copy_within(done..from, length);
+        length += from - done;
+        text.copy_within(from..to, length);
+        length += clean_all(&mut text[length..length + to - from]);
+        done = to;
+    }
+    text.copy_within(done.., length);
+    length + text.len() - done
+}
+
+/// Whether the text before a position and the text from there on can be cleaned one by one: where
+/// a space follows neither a space nor an apostrophe.
+pub(crate) fn is_cut(text: &[u8], at: usize) -> bool {
+    at == 0 || text[at] == b' ' && !matches!(text[at - 1], b' ' | b'\'')
+}
+
+/// The first place from a position on where a space is before one of the characters that matter.
+fn next_candidate(text: &[u8], from: usize) -> Option<usize> {
+    /// Bytes that are looked at together.
+    const BLOCK: usize = 64;
+    let is =
+        |space: u8, next: u8| (space == b' ') & matches!(next, b'?' | b'!' | b'.' | b',' | b'\'');
+    let mut at = from;
+    while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<{ BLOCK + 1 }>()) {
+        let pairs = block[..BLOCK].iter().zip(&block[1..]);
+        if pairs.fold(false, |any, (&space, &next)| any | is(space, next)) {
+            break;
+        }
+        at += BLOCK;
+    }
+    // In the block where there is one, or in the rest.
+    let rest = text.get(at..).unwrap_or_default();
+    rest.windows(2).position(|pair| is(pair[0], pair[1])).map(|place| at + place)
+}
+
+/// The same for all of a text. The reference goes over it three times, each time over what the last
+/// left.
+fn clean_all(text: &mut [u8]) -> usize {
     let length = pass(text, |text, at| {
         text[at - 1] == b' ' && matches!(text[at], b'?' | b'!' | b'.' | b',')
     });
@@ -137,4 +181,34 @@ fn apostrophes(text: &mut [u8]) -> usize {
         at += 1;
     }
     length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is cleaned in parts is what is cleaned as a whole.
+        #[test]
+        fn parts_are_cleaned_like_the_whole(text in "[ '.?smrvedx]{0,90}|( {0,3}['.,!?srevm]{0,3}[a-z]{0,70}){0,9}") {
+            let (mut parts, mut whole) = (text.clone().into_bytes(), text.into_bytes());
+            let (one, other) = (clean(&mut parts), clean_all(&mut whole));
+            prop_assert_eq!(&parts[..one], &whole[..other]);
+        }
+    }
+
+    #[test]
+    fn spaces_go_before_punctuation() {
+        for (text, expected) in [
+            ("a . b , c ?", "a. b, c?"),
+            ("it 's we 're they 've I 'm", "it's we're they've I'm"),
+            ("a ' b", "a'b"),
+            ("   .", "  ."),
+        ] {
+            let mut text = text.as_bytes().to_vec();
+            let length = clean(&mut text);
+            assert_eq!(std::str::from_utf8(&text[..length]), Ok(expected));
+        }
+    }
 }

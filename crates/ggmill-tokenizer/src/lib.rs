@@ -2,16 +2,19 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod batch;
 mod charsmap;
 mod compare;
 mod decode;
 mod error;
+mod fitting;
 mod flags;
 mod load;
 mod models;
 mod options;
 mod pre;
 mod read;
+mod reason;
 mod roles;
 mod sink;
 mod spaces;
@@ -31,9 +34,11 @@ pub use attributes::Attributes;
 pub use compare::{Comparison, Difference, compare};
 pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
+pub use fitting::{Fit, fitting_pre_tokenizers};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
 pub use pre::{names as pre_tokenizer_names, rules as pre_tokenizer_rules};
+pub use reason::Reason;
 pub use sink::Piece;
 pub use special_ids::SpecialIds;
 pub use stream::Decoder;

@@ -1,5 +1,7 @@
 //! From metadata to a vocabulary, in the reference's order.
 
+use std::borrow::Cow;
+
 use ggmill_core::{Metadata, ValueType, keys};
 
 use crate::attributes::Attributes;
@@ -188,21 +190,30 @@ fn pre_tokenizer(
     })
 }
 
+/// The tokens that are read at once.
+const AT_ONCE: usize = 64;
+
 fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
     let array = required(metadata.array(keys::TOKENIZER_TOKENS))?;
     let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
     let bytes = strings(keys::TOKENIZER_TOKENS, array)?
         .try_fold(0usize, |sum, text| text.map(|text| sum.saturating_add(text.len())))?;
     let mut texts = TokenMap::with_capacity(count, bytes).ok_or_else(no_memory)?;
-    for (id, text) in strings(keys::TOKENIZER_TOKENS, array)?.enumerate() {
-        let text = text?;
-        let pushed = if text.is_empty() {
-            texts.push(format!("[EMPTY_{id}]").as_bytes())
-        } else {
-            texts.push(text)
-        };
-        if let Err(first) = pushed.ok_or_else(no_memory)? {
-            let text = ggmill_core::RawStr::new(text);
+    let mut all = strings(keys::TOKENIZER_TOKENS, array)?.enumerate();
+    let mut some = Vec::with_capacity(AT_ONCE);
+    loop {
+        some.clear();
+        for (id, text) in all.by_ref().take(AT_ONCE) {
+            some.push(match text? {
+                [] => Cow::Owned(format!("[EMPTY_{id}]").into_bytes()),
+                text => Cow::Borrowed(text),
+            });
+        }
+        if some.is_empty() {
+            break;
+        }
+        if let Err((first, id)) = texts.push_many(&some).ok_or_else(no_memory)? {
+            let text = ggmill_core::RawStr::new(texts.text(id).unwrap_or_default());
             return Err(Error::at(
                 ErrorKind::DuplicateToken,
                 keys::TOKENIZER_TOKENS,

@@ -37,6 +37,24 @@ pub(crate) trait Sink {
     }
 }
 
+impl<S: Sink> Sink for &mut S {
+    const RANGES: bool = S::RANGES;
+
+    #[inline]
+    fn push(&mut self, id: u32, start: usize, end: usize) {
+        (**self).push(id, start, end);
+    }
+
+    #[inline]
+    fn few(&mut self, ids: &[u32; 3], count: u32) {
+        (**self).few(ids, count);
+    }
+
+    fn extend(&mut self, ids: &[u32]) {
+        (**self).extend(ids);
+    }
+}
+
 /// Keeps the IDs.
 pub(crate) struct Ids<'a>(pub(crate) &'a mut Vec<u32>);
 
@@ -49,13 +67,11 @@ impl Sink for Ids<'_> {
     }
 
     #[inline]
-    fn few(&mut self, &[first, second, third]: &[u32; 3], count: u32) {
-        match count {
-            0 => {}
-            1 => self.0.push(first),
-            2 => self.0.extend_from_slice(&[first, second]),
-            _ => self.0.extend_from_slice(&[first, second, third]),
-        }
+    fn few(&mut self, ids: &[u32; 3], count: u32) {
+        // All of them, and then back: no branch depends on how many they are.
+        let length = self.0.len() + count as usize;
+        self.0.extend_from_slice(ids);
+        self.0.truncate(length);
     }
 
     #[inline]
@@ -76,6 +92,7 @@ impl Sink for Pieces<'_> {
 }
 
 /// Keeps nothing.
+#[derive(Debug, Default)]
 pub(crate) struct Count(pub(crate) usize);
 
 impl Sink for Count {

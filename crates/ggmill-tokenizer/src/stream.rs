@@ -1,6 +1,6 @@
 //! Tokens become text one by one.
 
-use crate::decode::{DecodeOptions, clean};
+use crate::decode::{DecodeOptions, clean, is_cut};
 use crate::error::Error;
 use crate::texts::no_such;
 use crate::tokenizer::Tokenizer;
@@ -131,9 +131,7 @@ fn settled(text: &[u8]) -> usize {
     if text[tail..].iter().all(is_quiet) {
         return text.len();
     }
-    // Before a space that follows neither.
-    let before = |&at: &usize| text[at] == b' ' && is_quiet(&text[at - 1]);
-    (1..text.len()).rev().find(before).unwrap_or(0)
+    (1..text.len()).rev().find(|&at| is_cut(text, at)).unwrap_or(0)
 }
 
 /// The bytes at the end that begin a character without ending it.

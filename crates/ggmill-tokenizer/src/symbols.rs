@@ -71,6 +71,11 @@ impl Cuts {
         (next, is_space && !self.has_space_after(&text[at..next]))
     }
 
+    /// Whether some token has a space after this byte, which is a symbol.
+    pub(crate) fn joins_space(&self, byte: u8) -> bool {
+        self.bytes[usize::from(byte)]
+    }
+
     fn has_space_after(&self, symbol: &[u8]) -> bool {
         match symbol {
             &[byte] => self.bytes[usize::from(byte)],

@@ -1,7 +1,9 @@
 //! From the bytes of a token to its ID.
 
-use foldhash::fast::FixedState;
+use std::borrow::Cow;
 use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
 
 /// Texts in one arena, found by their bytes.
 #[derive(Clone, Debug)]
@@ -170,6 +172,25 @@ impl TokenMap {
                 Some(Ok(id))
             }
         }
+    }
+
+    /// Adds texts with the next IDs, as [`push`](Self::push) does; the memory's delays overlap.
+    /// Stops at a text that is there already: the ID it has, and the one it would have.
+    pub(crate) fn push_many(&mut self, texts: &[Cow<'_, [u8]>]) -> Option<Result<(), (u32, u32)>> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let is_free = |text: &[u8]| {
+            let place = halves(self.state.hash_one(text)).0 & mask;
+            self.slots.get(place).is_some_and(|&(_, id)| id == EMPTY)
+        };
+        // Loads the slots.
+        std::hint::black_box(texts.iter().filter(|text| is_free(text)).count());
+        for text in texts {
+            let id = u32::try_from(self.len()).ok()?;
+            if let Err(first) = self.push(text)? {
+                return Some(Err((first, id)));
+            }
+        }
+        Some(Ok(()))
     }
 
     fn grow(&mut self) -> Option<()> {

@@ -33,9 +33,9 @@ struct Inner {
 
 /// What a call needs besides the tokenizer.
 #[derive(Debug, Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     special: special::Scratch,
-    model: models::Scratch,
+    pub(crate) model: models::Scratch,
 }
 
 /// The most memories that are kept for later calls.
@@ -132,6 +132,15 @@ impl Tokenizer {
         trusted: Option<&[Range<usize>]>,
         out: &mut S,
     ) -> Result<(), Error> {
+        self.can_encode(text)?;
+        let mut scratch = self.borrow();
+        let done = self.encode_into(text, options, trusted, &mut scratch, out);
+        self.give_back(scratch);
+        done
+    }
+
+    /// Fails for a text that is too long, and where there is no tokenizer.
+    pub(crate) fn can_encode(&self, text: &[u8]) -> Result<(), Error> {
         if self.0.vocabulary.kind() == Kind::None {
             return Err(Error::new(ErrorKind::NoTokenizer, "the file has no tokenizer"));
         }
@@ -141,13 +150,26 @@ impl Tokenizer {
                 format!("the text has {} bytes, the limit is {MAX_TEXT}", text.len()),
             ));
         }
-        let mut scratch = self.borrow();
-        let done = self.encode_into(text, options, trusted, &mut scratch, out);
-        self.give_back(scratch);
-        done
+        Ok(())
     }
 
-    fn encode_into<S: Sink>(
+    /// The model.
+    pub(crate) fn model(&self) -> &Model {
+        &self.0.model
+    }
+
+    /// The parts of a text: special tokens and what is between them.
+    pub(crate) fn parts(
+        &self,
+        text: &[u8],
+        options: EncodeOptions,
+        scratch: &mut Scratch,
+        each: impl FnMut(Part),
+    ) -> Result<(), Error> {
+        self.0.special.parts(text, options.parse_special, None, &mut scratch.special, each)
+    }
+
+    pub(crate) fn encode_into<S: Sink>(
         &self,
         text: &[u8],
         options: EncodeOptions,
@@ -179,12 +201,12 @@ impl Tokenizer {
         Ok(())
     }
 
-    fn borrow(&self) -> Scratch {
+    pub(crate) fn borrow(&self) -> Scratch {
         let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.pop().unwrap_or_default()
     }
 
-    fn give_back(&self, scratch: Scratch) {
+    pub(crate) fn give_back(&self, scratch: Scratch) {
         let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < KEPT {
             free.push(scratch);
@@ -194,7 +216,7 @@ impl Tokenizer {
 
 /// The tokens that are added before and after a text. Where the vocabulary asks for one it does not
 /// have, the reference aborts; here it is left out.
-fn added(vocabulary: &Vocabulary, options: EncodeOptions) -> (Option<u32>, Option<u32>) {
+pub(crate) fn added(vocabulary: &Vocabulary, options: EncodeOptions) -> (Option<u32>, Option<u32>) {
     if !options.add_special {
         return (None, None);
     }

@@ -1,6 +1,6 @@
 //! `ggmill detokenize`: the text of tokens.
 
-use std::io::{self, BufReader, Read as _, Write};
+use std::io::{self, BufReader, IsTerminal as _, Read as _, Write};
 use std::path::PathBuf;
 
 use ggmill_core::RawStr;
@@ -18,7 +18,7 @@ use crate::tokenizer::open_tokenizer;
 Examples:
   ggmill detokenize model.gguf 15043 29892 3186
   ggmill detokenize model.gguf '[15043, 29892, 3186]'
-  ggmill tokenize model.gguf --ids --file prompt.txt | ggmill detokenize model.gguf -
+  ggmill tokenize model.gguf --ids --file prompt.txt | ggmill detokenize model.gguf
   ggmill detokenize model.gguf --jsonl < ids.jsonl > texts.jsonl
 
 Text is written as soon as it is complete, and byte for byte; on a terminal characters that
@@ -27,8 +27,9 @@ are not text are {\"bytes_hex\": \"…\"}.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,
-    /// The IDs, separated by spaces or commas, in brackets or not; - is standard input
-    #[arg(value_name = "ID", required_unless_present = "jsonl")]
+    /// The IDs, separated by spaces or commas, in brackets or not; - is standard input, which is
+    /// also read where there are none and it is not a terminal
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Read a JSON array of IDs from each line of standard input, and write its text as a JSON
     /// string on a line
@@ -61,9 +62,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let mut decoder = Decoder::new(&tokenizer, &options);
     let mut text = Vec::new();
     let mut out = Shown { out: Box::new(console.bytes()), escapes: console.width().is_some() };
-    if let [only] = &*args.ids
-        && only == "-"
-    {
+    if args.ids.is_empty() && io::stdin().is_terminal() {
+        return Err(Failure::new("expected token IDs")
+            .with_hint(Some("ggmill detokenize model.gguf 15043 29892 3186".to_owned())));
+    }
+    if args.ids.is_empty() || args.ids == ["-"] {
         let mut input = BufReader::new(io::stdin().lock());
         let mut numbers = Numbers::default();
         loop {

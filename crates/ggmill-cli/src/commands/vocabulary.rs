@@ -6,11 +6,12 @@ use std::path::Path;
 
 use ggmill_core::RawStr;
 use ggmill_text::{Glob, LosslessStr, json as safe_json};
-use ggmill_tokenizer::{Attributes, Tokenizer};
+use ggmill_tokenizer::{Attributes, Kind, Tokenizer};
 use serde_json::json;
 
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 use crate::tokenizer::open_tokenizer;
 
 /// Prints the tokens whose text, as it is in the file or as it is written, matches.
@@ -22,6 +23,13 @@ pub(crate) fn print(
 ) -> Result<Status, Failure> {
     let tokenizer = open_tokenizer(file, None)?;
     let vocabulary = tokenizer.vocabulary();
+    if vocabulary.kind() == Kind::None {
+        console.warn(format_args!(
+            "{}: tokenizer.ggml.model says that there is no tokenizer: the tokens have no texts",
+            shown(file)
+        ));
+        return Ok(Status::Findings);
+    }
     let everything = glob.as_str() == "*";
     let ids = (0..vocabulary.len()).filter(|&id| {
         let matches =

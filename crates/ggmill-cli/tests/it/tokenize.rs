@@ -120,6 +120,8 @@ fn tokens_become_text_again() {
     assert_eq!(run(&["3", "5", "--special"]).stdout, "ab<end>");
     let piped = with_input(directory.path(), &["detokenize", "a.gguf", "-"], "[3, 6, 4]\n");
     assert_eq!((piped.code, &*piped.stdout), (0, "ab 11"));
+    let piped = with_input(directory.path(), &["detokenize", "a.gguf"], "3 6 4");
+    assert_eq!((piped.code, &*piped.stdout), (0, "ab 11"), "{}", piped.stderr);
     for (ids, words) in
         [("x", "\"x\" is not a token ID"), ("99", "token 99: there are 7 tokens"), ("-1", "-1")]
     {
@@ -149,6 +151,33 @@ fn files_and_directories_are_counted() {
         )
     );
     assert_eq!(run(&["--file", "absent"]).code, 2);
+    // The name of a file is a text, too.
+    let found = run(&["texts/a.txt"]);
+    assert!(found.code == 0 && found.stderr.contains("--file"), "{}", found.stderr);
+    assert_eq!(run(&["ab"]).stderr, "");
+}
+
+#[test]
+fn a_page_shows_the_tokens() {
+    let directory = directory();
+    let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab<end>1\u{1b}", "--html"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stdout.starts_with("<!DOCTYPE html>"), "{}", found.stdout);
+    assert!(found.stdout.contains("title=\"3, bytes 0 to 2\">ab</span>"), "{}", found.stdout);
+    assert!(found.stdout.contains("control\" title=\"5, bytes 2 to 7\">&lt;end&gt;</span>"));
+    assert!(!found.stdout.contains('\u{1b}'), "{}", found.stdout);
+}
+
+#[test]
+fn a_file_without_a_tokenizer_has_no_tokens_to_show() {
+    let mut file = FileBytes::v3(0, 3);
+    file.pair("general.architecture", &"llama".into())
+        .pair("tokenizer.ggml.model", &"none".into())
+        .pair("llama.vocab_size", &Value::U32(4));
+    let directory = Directory::new().with("none.gguf", file.into_bytes());
+    let found = ggmill(directory.path(), &["inspect", "none.gguf", "--vocab"]);
+    assert_eq!((found.code, &*found.stdout), (1, ""), "{}", found.stderr);
+    assert!(found.stderr.contains("there is no tokenizer"), "{}", found.stderr);
 }
 
 #[test]
@@ -168,13 +197,57 @@ fn vocabularies_are_compared() {
         "bytes 3..5: \"11\"",
         "a.gguf: \"11\" (4)",
         "b.gguf: \"1\" (2) \"1\" (2)",
-        "gpt-2 and qwen2",
+        "because the pre-tokenizers cut this part into different words: gpt-2 and qwen2",
     ] {
         assert!(found.stdout.contains(words), "{words}: {}", found.stdout);
     }
     // With the rules of the other, there is no difference.
     let same = ["tokenize", "a.gguf", "ab 11a", "--compare", "b.gguf", "--pre", "qwen2"];
     assert_eq!(ggmill(directory.path(), &same).code, 0);
+}
+
+/// The vocabulary of [`model`] as another file, for the pre-tokenizer whose name is given with it.
+const TOKENIZER_JSON: &str = r#"{"added_tokens": [{"id": 5, "content": "<end>", "special": true,
+    "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "1": 2, "ab": 3, "11": 4, "<end>": 5, "Ġ": 6},
+    "merges": ["a b", "1 1"]}}"#;
+
+#[test]
+fn a_tokenizer_is_made_from_its_own_files() {
+    let directory = directory().with("tokenizer.json", TOKENIZER_JSON);
+    let run = |arguments: &[&str]| ggmill(directory.path(), arguments);
+    let found = run(&["tokenize", "tokenizer.json", "ab 11<end>", "--pre", "gpt-2", "--ids"]);
+    assert_eq!((found.code, &*found.stdout), (0, "[3, 6, 4, 5]\n"), "{}", found.stderr);
+    // Its pre-tokenizer is not among those that are recognised.
+    let found = run(&["tokenize", "tokenizer.json", "ab"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("hint: --pre NAME"), "{}", found.stderr);
+    let found =
+        run(&["tokenize", "tokenizer.json", "ab 11", "--pre", "qwen2", "--compare", "a.gguf"]);
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    assert!(found.stdout.contains("different words: qwen2 and gpt-2"), "{}", found.stdout);
+}
+
+#[test]
+fn the_pre_tokenizer_is_found_by_a_reference() {
+    let directory = directory();
+    let run = |model: &str| {
+        let compare = ["--pre", "auto", "--compare", "b.gguf"];
+        let arguments = [&["tokenize", model, "ab 11 1111 a"][..], &compare].concat();
+        ggmill(directory.path(), &arguments)
+    };
+    let found = run("b.gguf");
+    assert_eq!((found.code, &*found.stderr), (0, ""), "{}", found.stdout);
+    let best = found.stdout.lines().find(|line| line.split(' ').any(|word| word == "qwen2"));
+    assert!(best.is_some_and(|line| line.contains(" 0 differences")), "{}", found.stdout);
+    let found = run("a.gguf");
+    assert_eq!(found.code, 1, "{}", found.stdout);
+    for words in ["tokenizer.ggml.pre is \"gpt-2\"", "ggmill edit FILE --set tokenizer.ggml.pre="] {
+        assert!(found.stderr.contains(words), "{words}: {}", found.stderr);
+    }
+    let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab", "--pre", "auto"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod request;
 mod sentencepiece;
 mod special;
 mod split;
+mod standalone;
 mod tekken;
 mod template;
 mod tokenizer_json;
@@ -43,9 +44,11 @@ mod world;
 use ggmill_arch::{SpacePrefix, VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
+use serde_json::Value;
 
 use self::request::Request;
 pub(crate) use files::{document, json};
+pub use standalone::convert_tokenizer;
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 14] = [
@@ -120,7 +123,18 @@ pub(crate) fn write(
              tokenizer",
         )
     })?;
-    let mut request = Request::new(checkpoint.side_files(), checkpoint.config(), spec, pre)?;
+    write_kinds(checkpoint.side_files(), checkpoint.config(), spec, pre, metadata)
+}
+
+/// Sets the keys of the first kind that can be made from the files.
+fn write_kinds(
+    files: &dyn SideFiles,
+    config: &Value,
+    spec: &VocabularySpec,
+    pre: Option<&str>,
+    metadata: &mut MetadataBuf,
+) -> Result<Vec<String>> {
+    let mut request = Request::new(files, config, spec, pre)?;
     for &kind in &spec.kinds {
         if !is_possible(kind, &request) {
             continue;

@@ -83,6 +83,25 @@ impl Model {
         })
     }
 
+    /// A place near which the text can be cut in two: the tokens of both, one after the other, are
+    /// those of the text, if the second does not follow a special token. It is not before `from`,
+    /// and before `to`.
+    pub(crate) fn cut(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
+        let last = to.min(text.len());
+        let place = |at: &usize| {
+            let around = text.get(at.checked_sub(4)?..=*at)?.first_chunk::<5>()?;
+            around.is_ascii().then_some((around[3], around[4]))
+        };
+        (from..last).find(|at| {
+            place(at).is_some_and(|(before, after)| match self {
+                Self::Bpe(model) => model.can_cut(before, after),
+                Self::Spm(model) => model.can_cut(before, after),
+                Self::Wpm(_) => after == b' ',
+                _ => false,
+            })
+        })
+    }
+
     /// The tokens of a fragment, in order.
     pub(crate) fn encode<S: Sink>(
         &self,

@@ -11,7 +11,7 @@ use crate::sink::Sink;
 use crate::spaces::{self, Places};
 use crate::symbols::{self, Cuts};
 use crate::vocabulary::Vocabulary;
-use crate::word_cache::{self, WordCache};
+use crate::word_cache::{Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Spm {
@@ -77,6 +77,11 @@ impl Spm {
                 .or(vocabulary.special_ids().unk);
         }
         model
+    }
+
+    /// Whether a text can be cut between these two ASCII characters.
+    pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
+        after == b' ' && before != b' ' && !self.cuts.joins_space(before)
     }
 
     pub(crate) fn encode<S: Sink>(
@@ -155,16 +160,15 @@ impl Spm {
             });
             return;
         }
-        if part.len() <= word_cache::LONGEST
-            && let Some(known) = cache.get(part)
-        {
+        let key = Key::new(part, 0, part.len());
+        if let Some(known) = cache.get(key, part) {
             out.extend(known);
             return;
         }
         ids.clear();
         merger.merge(vocabulary, part);
         merger.each(|from, to| self.tokens(vocabulary, &part[from..to], |id| ids.push(id)));
-        cache.put(part, ids);
+        cache.put(key, part, ids);
         out.extend(ids);
     }
 

@@ -12,7 +12,7 @@ use crate::symbols::{self, Cuts};
 use crate::trie::{ROOT, Trie};
 use crate::unicode;
 use crate::vocabulary::Vocabulary;
-use crate::word_cache::{self, WordCache};
+use crate::word_cache::{Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Ugm {
@@ -169,15 +169,15 @@ impl Ugm {
 
     /// The tokens of a word, after one that ended with `last`; the last of them.
     fn ids<S: Sink>(&self, word: &[u8], scratch: &mut Scratch, last: u32, out: &mut S) -> u32 {
-        let cached = if word.len() <= word_cache::LONGEST { scratch.cache.get(word) } else { None };
-        if let Some(known) = cached {
+        let key = Key::new(word, 0, word.len());
+        if let Some(known) = scratch.cache.get(key, word) {
             return self.extend(known, last, out);
         }
         self.best(word, scratch);
         let Scratch { cache, found, ids, .. } = scratch;
         ids.clear();
         ids.extend(found.iter().map(|&(id, ..)| id));
-        cache.put(word, ids);
+        cache.put(key, word, ids);
         self.extend(ids, last, out)
     }
 

@@ -7,7 +7,7 @@ use crate::spaces::SPACE;
 use crate::trie::Trie;
 use crate::unicode::{self, Properties};
 use crate::vocabulary::Vocabulary;
-use crate::word_cache::{self, WordCache};
+use crate::word_cache::{Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Wpm {
@@ -110,15 +110,14 @@ impl Wpm {
             });
             return;
         }
-        if part.len() <= word_cache::LONGEST
-            && let Some(known) = cache.get(part)
-        {
+        let key = Key::new(part, 0, part.len());
+        if let Some(known) = cache.get(key, part) {
             out.extend(known);
             return;
         }
         ids.clear();
         self.words(vocabulary, part, word, found, |id, _, _| ids.push(id));
-        cache.put(part, ids);
+        cache.put(key, part, ids);
         out.extend(ids);
     }
 

@@ -8,16 +8,18 @@
 use std::collections::HashMap;
 
 use super::expression::{Program, Step};
+use super::plain::{Plain, Steps};
 use super::set::Set;
 use crate::unicode::{CODE_POINTS, Table};
 
 /// An automaton that finds the match a backtracking matcher would.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    /// The class of every character.
+    /// The class of every character, and once more of the ASCII characters.
     classes: Table<u8>,
-    /// For every state a row: for every ASCII character, then for every class, the place of the next
-    /// state's row, and in the lowest bit whether the text before the character is a match.
+    ascii: [u8; ASCII],
+    /// For every state a row: for every class, the place of the next state's row, and in the lowest
+    /// bit whether the text before the character is a match.
     transitions: Vec<u32>,
     start: u32,
     end: u8,
@@ -27,24 +29,11 @@ pub(super) struct Automaton {
     plain: Option<Plain>,
 }
 
-/// Words of ASCII letters after at most one space: most words, which need no automaton.
-#[derive(Debug)]
-struct Plain {
-    /// A large letter is like a small one; if not, only the first of a word may be large.
-    large: bool,
-    /// The first letter may be large.
-    first_large: bool,
-    /// A word may begin with a space.
-    space: bool,
-    /// For every ASCII character, whether a word ends before it.
-    ends: [bool; 128],
-}
-
 /// The state in which no match is possible any more.
 const DEAD: u32 = 0;
 /// That the text so far is a match, in a transition.
 const MATCHED: u32 = 1;
-/// The ASCII characters, which come first in a row.
+/// The number of ASCII characters.
 const ASCII: usize = 128;
 /// Steps without a match after which states are noted.
 const PATIENCE: usize = 32;
@@ -73,7 +62,7 @@ impl Automaton {
         let program = Program::new(expression)?;
         let alphabet = Alphabet::new(&program.classes)?;
         // Even, as the lowest bit of a place is taken.
-        let row = ASCII.checked_add(alphabet.size)?.checked_next_multiple_of(2)?;
+        let row = alphabet.size.checked_next_multiple_of(2)?;
         let end = u8::try_from(alphabet.size.checked_sub(1)?).ok()?;
         let classes = Table::new(alphabet.ranges.iter().copied());
         let ascii: [u8; ASCII] =
@@ -92,33 +81,36 @@ impl Automaton {
         let mut state = 0;
         while state < builder.lists.len() {
             let list = builder.lists.get(state)?.clone();
-            let mut by_class = Vec::with_capacity(alphabet.size);
             for symbol in 0..alphabet.size {
                 let (next, matched) = builder.step(&list, symbol)?;
                 let next = u32::try_from(next.checked_mul(row)?).ok()?;
-                by_class.push(next | if matched { MATCHED } else { 0 });
+                transitions.push(next | if matched { MATCHED } else { 0 });
             }
-            let of = |class: &u8| by_class.get(usize::from(*class)).copied().unwrap_or(DEAD);
-            transitions.extend(ascii.iter().map(of));
-            transitions.extend_from_slice(&by_class);
             state += 1;
             transitions.resize(state.checked_mul(row)?, DEAD);
         }
         // After the row of the dead state.
         let start = u32::try_from(row).ok()?;
         let begins = std::array::from_fn(|byte| {
-            let next = transitions.get(row.wrapping_add(byte)).copied().unwrap_or(DEAD);
-            byte >= ASCII || next & !MATCHED != DEAD
+            let class = ascii.get(byte).copied().map(usize::from);
+            let next = class.and_then(|class| transitions.get(row.wrapping_add(class)));
+            next.is_none_or(|next| next & !MATCHED != DEAD)
         });
-        let mut automaton = Self { classes, transitions, start, end, begins, plain: None };
-        automaton.plain = automaton.plain_words();
+        let mut automaton = Self { classes, ascii, transitions, start, end, begins, plain: None };
+        automaton.plain = Plain::of(&automaton);
         Some(automaton)
     }
 
     /// The transition from a state on an ASCII character.
     #[inline]
     fn on(&self, state: u32, byte: u8) -> u32 {
-        self.transitions.get(state as usize + usize::from(byte)).copied().unwrap_or(DEAD)
+        let class = self.ascii.get(usize::from(byte)).copied().unwrap_or_default();
+        self.of_class(state, class)
+    }
+
+    #[inline]
+    fn of_class(&self, state: u32, class: u8) -> u32 {
+        self.transitions.get(state as usize + usize::from(class)).copied().unwrap_or(DEAD)
     }
 
     /// The transition from a state on the character at a position, and the character's length.
@@ -132,57 +124,7 @@ impl Automaton {
             }
             None => (self.end, 0),
         };
-        let next = self.transitions.get(state as usize + ASCII + usize::from(class));
-        (next.copied().unwrap_or(DEAD), length)
-    }
-
-    /// Where all the bytes lead from a state, if to one place.
-    fn all_on(&self, state: u32, mut bytes: impl Iterator<Item = u8>) -> Option<u32> {
-        let first = self.on(state, bytes.next()?) & !MATCHED;
-        bytes.all(|byte| self.on(state, byte) & !MATCHED == first).then_some(first)
-    }
-
-    /// What the transitions say of words of ASCII letters.
-    fn plain_words(&self) -> Option<Plain> {
-        let word = self.on(self.start, b'a') & !MATCHED;
-        let stays = |mut bytes: std::ops::RangeInclusive<u8>| {
-            bytes.all(|byte| self.on(word, byte) == word | MATCHED)
-        };
-        if word == DEAD || !stays(b'a'..=b'z') {
-            return None;
-        }
-        let large = stays(b'A'..=b'Z');
-        let leads = |state: u32| {
-            let small = self.all_on(state, b'a'..=b'z') == Some(word);
-            small && (!large || self.all_on(state, b'A'..=b'Z') == Some(word))
-        };
-        let leads_after_large =
-            |state: u32| (b'A'..=b'Z').all(|byte| leads(self.on(state, byte) & !MATCHED));
-        let after_space = self.on(self.start, b' ') & !MATCHED;
-        let space = after_space != DEAD && leads(after_space);
-        let first_large =
-            !large && leads_after_large(self.start) && (!space || leads_after_large(after_space));
-        let ends = std::array::from_fn(|byte| {
-            u8::try_from(byte).is_ok_and(|byte| self.on(word, byte) == DEAD | MATCHED)
-        });
-        leads(self.start).then_some(Plain { large, first_large, space, ends })
-    }
-
-    /// The end of a plain word, if there is one and it is known to end there.
-    #[inline]
-    fn plain_word(&self, text: &[u8], place: usize) -> Option<usize> {
-        let plain = self.plain.as_ref()?;
-        let mut start = place;
-        if plain.space && text.get(place) == Some(&b' ') {
-            start += 1;
-        }
-        if plain.first_large && text.get(start).is_some_and(u8::is_ascii_uppercase) {
-            start += 1;
-        }
-        let run = letters(text, start, plain.large);
-        let end = start + run;
-        let next = usize::from(*text.get(end)?);
-        (run > 0 && plain.ends.get(next) == Some(&true)).then_some(end)
+        (self.of_class(state, class), length)
     }
 
     /// Where the match that begins here ends.
@@ -191,48 +133,53 @@ impl Automaton {
         let mut state = self.start;
         let mut found = NOWHERE;
         let mut place = start;
-        let rest = text.get(start..).unwrap_or_default();
-        for &byte in rest.iter().take(PATIENCE) {
-            if byte >= 0x80 {
-                break;
-            }
-            let next = self.on(state, byte);
-            if next & MATCHED != 0 {
-                found = place;
-            }
-            state = next & !MATCHED;
-            if state == DEAD {
-                return (found != NOWHERE).then_some(found);
-            }
-            place += 1;
-        }
-        let found = (found != NOWHERE).then_some(found);
-        self.match_on(text, state, place, found, memo)
-    }
-
-    /// The same from another state on, for any characters and the end of the text.
-    fn match_on(
-        &self,
-        text: &[u8],
-        mut state: u32,
-        mut place: usize,
-        mut found: Option<usize>,
-        memo: &mut Memo,
-    ) -> Option<usize> {
         let mut patience = place.saturating_add(PATIENCE);
         loop {
             let (next, length) = self.at(state, text, place);
             if next & MATCHED != 0 {
-                found = Some(place);
+                found = place;
                 patience = place.saturating_add(PATIENCE);
             }
+            let before = state;
             state = next & !MATCHED;
             if state == DEAD {
-                return found;
+                return (found != NOWHERE).then_some(found);
             }
             place += length;
-            if place > patience {
+            if next == before | MATCHED {
+                let end = self.run(text, state, place);
+                if end > place {
+                    found = previous(text, end);
+                    patience = found.saturating_add(PATIENCE);
+                    place = end;
+                }
+            } else if place > patience {
+                let found = (found != NOWHERE).then_some(found);
                 return self.patiently(text, state, place, found, memo);
+            }
+        }
+    }
+
+    /// The end of the characters that lead from a state to itself with a match before each.
+    #[inline]
+    fn run(&self, text: &[u8], state: u32, mut place: usize) -> usize {
+        let stays = state | MATCHED;
+        loop {
+            match text.get(place) {
+                Some(&byte) if byte < 0x80 => {
+                    if self.on(state, byte) != stays {
+                        return place;
+                    }
+                    place += 1;
+                }
+                Some(_) => {
+                    let (next, length) = self.at(state, text, place);
+                    if next != stays {
+                        return place;
+                    }
+                    place += length;
+                }
+                None => return place,
             }
         }
     }
@@ -275,52 +222,136 @@ impl Automaton {
         }
     }
 
-    /// The first match that begins at a position or after it.
+    /// Whether no match goes over a place between these two characters, and each that ends there is
+    /// the same at the end of a text.
+    pub(super) fn parts_between(&self, before: u8, after: u8) -> bool {
+        let row = self.start;
+        let states = (0..self.transitions.len()).step_by((row as usize).max(1));
+        states.filter_map(|state| u32::try_from(state).ok()).all(|state| {
+            let next = self.on(state, before) & !MATCHED;
+            let (within, at_end) = (self.on(next, after), self.of_class(next, self.end));
+            next == DEAD || within == at_end && within & !MATCHED == DEAD
+        })
+    }
+
+    /// Whether what begins with the first of two characters is a match that ends before the second.
+    pub(super) fn ends_between(&self, before: u8, after: u8) -> bool {
+        let next = self.on(self.start, before) & !MATCHED;
+        next != DEAD && self.on(next, after) == DEAD | MATCHED
+    }
+
+    /// The matches from a position on and what is between them, in order.
     #[inline]
-    pub(super) fn find(
+    pub(super) fn cut(
         &self,
         text: &[u8],
-        mut place: usize,
+        from: usize,
         memo: &mut Memo,
-    ) -> Option<(usize, usize)> {
-        loop {
-            if let Some(end) = self.plain_word(text, place) {
-                return Some((place, end));
+        each: &mut impl FnMut(usize, usize),
+    ) {
+        let mut done = from;
+        if let Some(plain) = &self.plain {
+            loop {
+                while let Some(end) = plain.word(text, done) {
+                    each(done, end);
+                    done = end;
+                }
+                let Some(end) = self.piece(text, done, memo, each) else { return };
+                done = end;
             }
+        }
+        while let Some(end) = self.piece(text, done, memo, each) {
+            done = end;
+        }
+    }
+
+    /// The first match at a position or after it, and what is before it; the rest of the text if
+    /// there is none. Its end, except at the end of the text.
+    #[inline]
+    fn piece(
+        &self,
+        text: &[u8],
+        done: usize,
+        memo: &mut Memo,
+        each: &mut impl FnMut(usize, usize),
+    ) -> Option<usize> {
+        let mut place = done;
+        loop {
             let rest = text.get(place..).unwrap_or_default();
             let may_begin =
                 |byte: &u8| self.begins.get(usize::from(*byte)).copied().unwrap_or(true);
-            place += rest.iter().position(may_begin)?;
-            if let Some(end) = self.match_at(text, place, memo) {
-                return Some((place, end));
+            let Some(skipped) = rest.iter().position(may_begin) else {
+                if done < text.len() {
+                    each(done, text.len());
+                }
+                return None;
+            };
+            place += skipped;
+            // At the first position there is none.
+            let plain = self.plain.as_ref().filter(|_| done < place);
+            let plain = plain.and_then(|plain| plain.word(text, place));
+            if let Some(end) = plain.or_else(|| self.match_at(text, place, memo)) {
+                if done < place {
+                    each(done, place);
+                }
+                each(place, end);
+                return Some(end);
             }
             place += super::decode(text, place).1;
         }
     }
 }
 
-/// The number of ASCII letters at a position, or of small ones.
-#[inline]
-fn letters(text: &[u8], place: usize, large: bool) -> usize {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * EACH;
-    let fold = if large { 0x20 * EACH } else { 0 };
-    let mut run = 0;
-    while let Some(bytes) = text.get(place + run..).and_then(|rest| rest.first_chunk::<8>()) {
-        // In each byte: at least `a`, and more than `z`, without a carry into the next.
-        let word = u64::from_le_bytes(*bytes) | fold;
-        let low = word & !HIGH;
-        let inside = (low + (0x80 - 0x61) * EACH) & !(low + (0x80 - 0x7B) * EACH) & !word & HIGH;
-        let count = (inside ^ HIGH).trailing_zeros() as usize / 8;
-        run += count;
-        if count < 8 {
-            return run;
+#[cfg(test)]
+impl Automaton {
+    /// What [`cut`](Self::cut) gives, one transition after the other.
+    pub(super) fn cut_by_steps(&self, text: &[u8]) -> Vec<(usize, usize)> {
+        let mut pieces = Vec::new();
+        let (mut done, mut place) = (0, 0);
+        while place < text.len() {
+            let (mut state, mut at, mut found) = (self.start, place, None);
+            while state != DEAD {
+                let (next, length) = self.at(state, text, at);
+                if next & MATCHED != 0 {
+                    found = Some(at);
+                }
+                state = next & !MATCHED;
+                at += length;
+            }
+            let Some(end) = found else {
+                place += super::decode(text, place).1;
+                continue;
+            };
+            if done < place {
+                pieces.push((done, place));
+            }
+            pieces.push((place, end));
+            (done, place) = (end, end);
         }
+        if done < text.len() {
+            pieces.push((done, text.len()));
+        }
+        pieces
     }
-    let rest = text.get(place + run..).unwrap_or_default();
-    let is_letter =
-        |byte: &&u8| if large { byte.is_ascii_alphabetic() } else { byte.is_ascii_lowercase() };
-    run + rest.iter().take_while(is_letter).count()
+}
+
+impl Steps for Automaton {
+    fn start(&self) -> u32 {
+        self.start
+    }
+
+    fn step(&self, state: u32, byte: u8) -> (u32, bool) {
+        let next = self.on(state, byte);
+        (next & !MATCHED, next & MATCHED != 0)
+    }
+}
+
+/// Where the character before a position begins.
+#[inline]
+fn previous(text: &[u8], place: usize) -> usize {
+    let before = text.get(..place).unwrap_or_default();
+    let tails = before.iter().rev().take_while(|&&byte| byte & 0xC0 == 0x80).count();
+    place.saturating_sub(tails + 1)
 }
 
 /// The classes of characters that no class of an expression tells apart.

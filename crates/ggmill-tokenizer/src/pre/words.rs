@@ -1,12 +1,18 @@
 //! The passes of a pre-tokenizer, compiled.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use super::automaton::{Automaton, Memo};
 use super::scan;
 use super::table::{Pass, PreTokenizer};
 
-/// Cuts text into words.
-#[derive(Debug)]
-pub(crate) struct Words(Vec<Compiled>);
+/// Cuts text into words. A clone shares the automata.
+#[derive(Clone, Debug)]
+pub(crate) struct Words(Arc<[Compiled]>);
+
+/// The rules that were compiled, by their names.
+static COMPILED: Mutex<BTreeMap<&str, Words>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 enum Compiled {
@@ -16,9 +22,19 @@ enum Compiled {
 }
 
 impl Words {
-    /// The passes of a pre-tokenizer. `None` where one is not in the syntax, which no table of this
-    /// crate has.
+    /// The passes of a pre-tokenizer, which are compiled once in a process. `None` where one is not
+    /// in the syntax, which no table of this crate has.
     pub(crate) fn new(pre: &PreTokenizer) -> Option<Self> {
+        let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = known().get(pre.rules) {
+            return Some(words.clone());
+        }
+        let words = Self::compile(pre)?;
+        known().insert(pre.rules, words.clone());
+        Some(words)
+    }
+
+    fn compile(pre: &PreTokenizer) -> Option<Self> {
         let compiled = pre.passes.iter().map(|pass| {
             Some(match pass {
                 Pass::Split(expression) => Compiled::Split(Box::new(Automaton::new(expression)?)),
@@ -27,7 +43,24 @@ impl Words {
                 Pass::Scan(_) => return None,
             })
         });
-        compiled.collect::<Option<Vec<_>>>().map(Self)
+        compiled.collect::<Option<Arc<[_]>>>().map(Self)
+    }
+
+    /// Whether a text can be cut between these two ASCII characters, of which the first is a letter:
+    /// each part gives the words that it has in the whole.
+    ///
+    /// No pass may have a match over the place, nor a match that depends on what follows it, and one
+    /// of them must end a piece there. No pass looks back.
+    pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
+        let mut ends = false;
+        self.0.iter().all(|pass| match pass {
+            // Letters and what follows them are between numbers.
+            Compiled::DigitGroups | Compiled::Thousands => true,
+            Compiled::Split(automaton) => {
+                ends |= automaton.ends_between(before, after);
+                automaton.parts_between(before, after)
+            }
+        }) && ends
     }
 
     /// The words of a text in order. The text is UTF-8, but may have surrogates.
@@ -39,6 +72,9 @@ impl Words {
     ) {
         memos.resize_with(self.0.len(), Memo::default);
         memos.iter_mut().for_each(Memo::clear);
+        if let ([Compiled::Split(automaton)], [memo, ..]) = (&*self.0, &mut **memos) {
+            return automaton.cut(text, 0, memo, each);
+        }
         pass(&self.0, text, 0, memos, each);
     }
 }
@@ -72,23 +108,15 @@ fn pass<F: FnMut(usize, usize)>(
         Compiled::Split(automaton) => {
             // Another piece's end decides otherwise.
             memo.clear();
-            let mut done = from;
-            while let Some((start, end)) = automaton.find(text, done, memo) {
-                if done < start {
-                    next(done, start);
-                }
-                next(start, end);
-                done = end;
-            }
-            if done < text.len() {
-                next(done, text.len());
-            }
+            automaton.cut(text, from, memo, &mut next);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::pre::table;
 
@@ -119,6 +147,27 @@ mod tests {
         );
         assert_eq!(words("tiny_aya", "x 12345")[..2], ["x", " "]);
         assert_eq!(words("superbpe", "a1234567"), ["a", "1", "234", "567"]);
+    }
+
+    proptest! {
+        /// Words that need no automaton, and runs that are gone through at once, are what the
+        /// transitions of the automata say.
+        #[test]
+        fn words_are_those_of_the_transitions(
+            text in "([ a-zA-Z0-9'_.,(\\-/\n\r\t\u{A0}éß中한ー\u{301}٣🦙]{0,40}|[a-zA-Z ]{0,60}){0,4}",
+        ) {
+            for pre in table::all() {
+                for pass in Words::new(pre).expect("a table").0.iter() {
+                    let Compiled::Split(automaton) = pass else { continue };
+                    let mut found = Vec::new();
+                    let mut memo = Memo::default();
+                    let mut each = |start, end| found.push((start, end));
+                    automaton.cut(text.as_bytes(), 0, &mut memo, &mut each);
+                    let expected = automaton.cut_by_steps(text.as_bytes());
+                    prop_assert_eq!(found, expected, "{}: {:?}", pre.name, text);
+                }
+            }
+        }
     }
 
     #[test]

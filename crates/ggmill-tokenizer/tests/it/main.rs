@@ -1,5 +1,6 @@
 //! The tokenizer by its public interface.
 
+mod batch;
 mod compare;
 mod identity;
 mod laws;

@@ -5,12 +5,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ggmill_core::RawStr;
-use ggmill_tokenizer::{EncodeOptions, Piece, Tokenizer, compare};
+use ggmill_tokenizer::{EncodeOptions, Piece, Reason, Tokenizer, compare, fitting_pre_tokenizers};
 
 use super::shown_tokens::text as text_of;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
+use crate::source::open;
 
 /// Tokens of a difference that are shown.
 const SHOWN: usize = 40;
@@ -43,14 +44,55 @@ pub(super) fn print(
         {
             writeln!(out, "  {}:{}", shown(path), segmentation(tokenizer, pieces))?;
         }
-        if left.vocabulary().pre_tokenizer() != right.vocabulary().pre_tokenizer() {
-            let name = |tokenizer: &Tokenizer| tokenizer.vocabulary().pre_tokenizer();
-            let (left, right) = (name(left).unwrap_or("none"), name(right).unwrap_or("none"));
-            writeln!(out, "the pre-tokenizers differ: {left} and {right}")?;
+        for reason in difference.reasons(left, right, text) {
+            writeln!(out, "  because {reason}{}", names(reason, left, right))?;
         }
     }
     out.flush()?;
     Ok(if found.is_equal() { Status::Fine } else { Status::Findings })
+}
+
+/// The pre-tokenizers, where they are the reason.
+fn names(reason: Reason, left: &Tokenizer, right: &Tokenizer) -> String {
+    let name = |tokenizer: &Tokenizer| tokenizer.vocabulary().pre_tokenizer().unwrap_or("none");
+    match reason {
+        Reason::PreTokenizer => format!(": {} and {}", name(left), name(right)),
+        _ => String::new(),
+    }
+}
+
+/// Which pre-tokenizers make of the text what another vocabulary makes of it.
+pub(super) fn fitting(
+    path: &Path,
+    reference: &Tokenizer,
+    text: &[u8],
+    options: EncodeOptions,
+    console: Console,
+) -> Result<Status, Failure> {
+    let model = open(path, false)?;
+    let metadata = model.metadata();
+    let fits =
+        fitting_pre_tokenizers(&metadata, reference, text, &options).map_err(Failure::new)?;
+    let Some(least) = fits.first().map(|fit| fit.differences) else {
+        return Err(Failure::new(format_args!("{}: no pre-tokenizer is used", shown(path))));
+    };
+    let mut out = console.text();
+    for fit in &fits {
+        writeln!(out, "{:>8} differences  {}", fit.differences, fit.names.join(" "))?;
+    }
+    out.flush()?;
+    let in_file = metadata.str("tokenizer.ggml.pre").unwrap_or("default");
+    let best = || fits.iter().filter(|fit| fit.differences == least);
+    if best().any(|fit| fit.names.contains(&in_file)) {
+        return Ok(Status::Fine);
+    }
+    let name = best().next().and_then(|fit| fit.names.first()).unwrap_or(&"default");
+    console.warn(format_args!(
+        "{}: tokenizer.ggml.pre is {in_file:?}, and {name:?} fits better; ggmill edit FILE --set \
+         tokenizer.ggml.pre={name} repairs it",
+        shown(path)
+    ));
+    Ok(Status::Findings)
 }
 
 /// Tokens side by side, with their IDs.

@@ -1,7 +1,9 @@
 //! `--count` over files and directories.
 
 use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 
 use ggmill_tokenizer::{EncodeOptions, Tokenizer};
 
@@ -25,22 +27,40 @@ pub(super) fn print(
     }
     let total: u64 = files.iter().map(|(_, length)| length).sum();
     let alone = matches!(paths, [path] if !path.is_dir());
+    let threads = available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let mut bar = Bar::new(console);
     let mut out = console.text();
     let (mut done, mut sum) = (0u64, 0u64);
-    for (path, length) in &files {
-        bar.update(done, total, &path.to_string_lossy());
-        let text = read_bytes(path, MAX_TEXT)?;
-        let count = tokenizer
-            .count(&text, &options)
-            .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
-        sum += count as u64;
-        done += length;
-        if alone {
-            writeln!(out, "{count}")?;
-        } else {
-            writeln!(out, "{count:>12}  {}", shown(path))?;
+    let mut files_left = &*files;
+    while !files_left.is_empty() {
+        let (some, rest) = files_left.split_at(together(files_left));
+        files_left = rest;
+        let texts: Vec<Vec<u8>> = some
+            .iter()
+            .map(|(path, _)| read_bytes(path, MAX_TEXT))
+            .collect::<Result<_, Failure>>()?;
+        let counts = tokenizer.count_batch(&texts, &options, threads).or_else(|_| {
+            // Which of them it is about.
+            let count = |(text, (path, _)): (&Vec<u8>, &(PathBuf, u64))| {
+                let failed = |error| Failure::new(format_args!("{}: {error}", shown(path)));
+                tokenizer.count(text, &options).map_err(failed)
+            };
+            texts.iter().zip(some).map(count).collect::<Result<Vec<usize>, Failure>>()
+        })?;
+        for (count, (path, length)) in counts.iter().zip(some) {
+            sum += *count as u64;
+            done += length;
+            if alone {
+                writeln!(out, "{count}")?;
+            } else {
+                writeln!(out, "{count:>12}  {}", shown(path))?;
+            }
         }
+        bar.update(
+            done,
+            total,
+            &some.last().map_or_else(Default::default, |(path, _)| path.to_string_lossy()),
+        );
     }
     if !alone {
         writeln!(out, "{sum:>12}  all {} files", files.len())?;
@@ -48,6 +68,17 @@ pub(super) fn print(
     drop(bar);
     out.flush()?;
     Ok(Status::Fine)
+}
+
+/// How many of the files are read and counted at once: up to some size, and at least one.
+fn together(files: &[(PathBuf, u64)]) -> usize {
+    const MOST: u64 = 32 << 20;
+    let mut sum = 0u64;
+    let fits = files.iter().take_while(|(_, length)| {
+        sum = sum.saturating_add(*length);
+        sum <= MOST
+    });
+    fits.count().max(1)
 }
 
 /// The files at a path and their lengths, in the order of their names. Links in a directory are

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod counts;
+mod html;
 mod lines;
 mod shown_tokens;
 
@@ -28,8 +29,10 @@ Examples:
   ggmill tokenize model.gguf 'Hello, world!'
   ggmill tokenize model.gguf --file prompt.txt --ids
   ggmill tokenize model.gguf --count --file documents/
+  ggmill tokenize model.gguf --html --file prompt.txt > tokens.html
   ggmill tokenize model.gguf --jsonl < texts.jsonl > ids.jsonl
-  ggmill tokenize model.gguf --compare other.gguf --file prompt.txt
+  ggmill tokenize model.gguf --compare tokenizer.json --file prompt.txt
+  ggmill tokenize model.gguf --pre auto --compare tokenizer.json --file prompt.txt
 
 The tokens are those of llama.cpp. Begin and end tokens are added where the model asks for
 them, and the text of special tokens, such as <|im_start|>, becomes these tokens: as
@@ -37,10 +40,11 @@ llama-tokenize does, but that it adds no end token where the model has no begin 
 that it replaces escapes in the text unless told not to.
 
 Without a choice, tokens are coloured on a terminal; elsewhere each is a line: its ID and its
-text. --compare exits with 1 if tokens differ.")]
+text. --compare exits with 1 if tokens differ, and --pre auto if the file's pre-tokenizer is
+not among those that fit best.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, any shard of a set, or a tokenizer.json, tokenizer.model or tekken.json
     #[arg(value_name = "FILE")]
     model: PathBuf,
     /// The text; - is standard input
@@ -63,10 +67,14 @@ pub(crate) struct Args {
     /// Write JSON
     #[arg(long, group = "form")]
     json: bool,
+    /// Write a page of HTML that shows the tokens side by side
+    #[arg(long, group = "form")]
+    html: bool,
     /// Read a JSON string from each line, and write its IDs as a JSON array on a line
     #[arg(long, group = "form")]
     jsonl: bool,
-    /// Compare with the vocabulary of another model
+    /// Compare with the vocabulary of another model, or with that of a tokenizer.json,
+    /// tokenizer.model or tekken.json
     #[arg(long, value_name = "FILE", group = "form")]
     compare: Option<PathBuf>,
     /// Add no begin, end or separator token
@@ -81,7 +89,8 @@ pub(crate) struct Args {
     /// Replace escapes in the text: \n, \t, \r, \\, \", \' and \xHH
     #[arg(long, conflicts_with = "jsonl")]
     escape: bool,
-    /// Tokenize with the rules of this pre-tokenizer instead of the file's
+    /// Tokenize with the rules of this pre-tokenizer instead of the file's; auto finds those that
+    /// make of the text what --compare makes of it
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
 }
@@ -114,8 +123,19 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let tokenizer = open_tokenizer(&args.model, args.pre.as_deref())?;
     let options = args.options();
+    if args.pre.as_deref() == Some("auto") {
+        let Some(reference) = &args.compare else {
+            return Err(Failure::new("--pre auto needs a reference").with_hint(Some(
+                "ggmill tokenize model.gguf --pre auto --compare tokenizer.json --file text.txt"
+                    .to_owned(),
+            )));
+        };
+        let text = args.text()?;
+        let reference = open_tokenizer(reference, None)?;
+        return comparison::fitting(&args.model, &reference, &text, options, console);
+    }
+    let tokenizer = open_tokenizer(&args.model, args.pre.as_deref())?;
     if args.jsonl {
         let from = args.files.first().map(PathBuf::as_path);
         return lines::tokenize(&tokenizer, options, from, console);
@@ -126,6 +146,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let text = args.text()?;
     let failed = Failure::new;
     if args.count {
+        if let Some(name) = args.text.as_deref().filter(|name| Path::new(name).exists()) {
+            console.note(format_args!(
+                "the tokens of the text {name:?} are counted; --file counts those of the file"
+            ));
+        }
         let count = tokenizer.count(&text, &options).map_err(failed)?;
         let mut out = console.bytes();
         writeln!(out, "{count}")?;
@@ -143,6 +168,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         shown_tokens::ids(&pieces, console)?;
     } else if args.json {
         shown_tokens::json(&tokenizer, &pieces, console)?;
+    } else if args.html {
+        html::print(&tokenizer, &pieces, console)?;
     } else if console.is_styled() && !args.pieces && !args.offsets {
         shown_tokens::coloured(&tokenizer, &pieces, console)?;
     } else {

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::console::Console;
 
 /// Backgrounds of tokens side by side, on which dark text can be read.
-const BACKGROUNDS: [RgbColor; 5] = [
+pub(super) const BACKGROUNDS: [RgbColor; 5] = [
     RgbColor(0xC9, 0xE4, 0xFF),
     RgbColor(0xD6, 0xF5, 0xD0),
     RgbColor(0xFF, 0xEB, 0xB8),

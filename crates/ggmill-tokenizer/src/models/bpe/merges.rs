@@ -73,6 +73,9 @@ struct Reader {
     found: Vec<Option<u32>>,
     entries: Vec<Entry>,
     first: Vec<(usize, bool)>,
+    guesses: Vec<Option<u32>>,
+    /// The product of the merge before, if it is a token.
+    last: u32,
 }
 
 impl Reader {
@@ -83,7 +86,7 @@ impl Reader {
         vocabulary: &Vocabulary,
         some: &[(u32, &[u8], &[u8])],
     ) -> Option<()> {
-        let Self { products, found, entries, first } = self;
+        let Self { products, found, entries, first, guesses, last } = self;
         products.clear();
         for (_, left, right) in some {
             products.extend_from_slice(left);
@@ -91,20 +94,36 @@ impl Reader {
         }
         let mut texts = Vec::with_capacity(some.len().saturating_mul(3));
         let mut rest = &**products;
+        guesses.clear();
         for &(_, left, right) in some {
             let (product, tail) = rest.split_at_checked(left.len().checked_add(right.len())?)?;
-            texts.extend([left, right, product]);
             rest = tail;
+            // Products are most often in the order of their tokens, each once or several times.
+            let guess = [*last, last.wrapping_add(1)].into_iter();
+            let guess = guess.clone().find(|&id| vocabulary.texts.text(id) == Some(product));
+            *last = guess.unwrap_or(*last);
+            guesses.push(guess);
+            texts.extend([left, right]);
+            if guess.is_none() {
+                texts.push(product);
+            }
         }
         vocabulary.texts.get_many(&texts, found);
-        let halves = texts.chunks_exact(3).zip(found.chunks_exact(3));
+        let mut looked_up = texts.iter().zip(&*found);
         entries.clear();
-        for (&(rank, left, right), (texts, ids)) in some.iter().zip(halves) {
-            let mut symbol = |place: usize| match *ids.get(place)? {
-                Some(id) => Some(id),
-                None => merges.other(texts.get(place)?),
+        for (&(rank, left, right), &guess) in some.iter().zip(&*guesses) {
+            let mut symbol = || match looked_up.next()? {
+                (_, Some(id)) => Some(*id),
+                (text, None) => merges.other(text),
             };
-            let (one, other, product) = (symbol(0)?, symbol(1)?, symbol(2)?);
+            let (one, other) = (symbol()?, symbol()?);
+            let product = match guess {
+                Some(id) => id,
+                None => symbol()?,
+            };
+            if product < merges.tokens {
+                *last = product;
+            }
             entries.push(Entry { left: one, right: other, rank, product });
             if let Some(&last) = left.last()
                 && right.starts_with(SPACE)

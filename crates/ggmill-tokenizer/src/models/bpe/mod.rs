@@ -1,7 +1,6 @@
 //! Byte pairs that are merged in the order of their ranks.
 
 pub(crate) mod alphabet;
-mod cache;
 mod merges;
 mod normal;
 
@@ -13,7 +12,7 @@ use crate::pre::{Memo, Words};
 use crate::sink::{Ids, Sink};
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
-use cache::Cache;
+use crate::word_cache::{Key, WordCache};
 use merges::{Merges, NONE, SPACE, Work};
 use normal::Normal;
 
@@ -27,10 +26,9 @@ pub(crate) struct Scratch {
 
 #[derive(Debug, Default)]
 struct WordScratch {
-    cache: Cache,
-    /// Words that were not looked up yet, and their keys and places in the cache.
+    cache: WordCache,
+    /// Words that were not looked up yet.
     batch: Vec<(usize, usize)>,
-    keys: Vec<(u128, usize)>,
     work: Work,
     tokens: Vec<u32>,
     encoded: Vec<u8>,
@@ -84,6 +82,27 @@ impl Bpe {
             dialect: vocabulary.dialect,
             lowercase: flags.lowercase,
         })
+    }
+
+    /// The words of a text as they are cut, in the positions of the text.
+    pub(crate) fn cut_words(&self, text: &[u8]) -> Vec<(usize, usize)> {
+        let mut normal = Normal::default();
+        normal.rewrite(text, self.escape, true);
+        let origin = Origin { start: 0, places: Some(&normal.origins) };
+        let mut words = Vec::new();
+        self.words.cut(&normal.text, &mut Vec::new(), &mut |start, end| {
+            words.push((origin.of(start), origin.of(end)));
+        });
+        words
+    }
+
+    /// Whether a text can be cut between these two ASCII characters.
+    pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
+        self.dialect == Dialect::Plain
+            && before.is_ascii_lowercase()
+            && matches!(after, b' ' | b'\n')
+            && !(self.escape && after == b' ')
+            && self.words.can_cut(before, after)
     }
 
     /// The tokens of a fragment.
@@ -266,32 +285,39 @@ impl<S: Sink> Run<'_, S> {
 
     /// The tokens of the words that were collected.
     fn flush(&mut self) {
-        let WordScratch { cache, batch, keys, .. } = &mut *self.scratch;
-        keys.clear();
-        keys.extend(batch.iter().map(|&(start, end)| {
-            let key = cache::key(self.text, start, end);
-            (key, cache.place(key))
-        }));
-        for number in 0..self.scratch.batch.len() {
-            let Some(&(key, place)) = self.scratch.keys.get(number) else { break };
-            let known = if key == 0 { None } else { self.scratch.cache.short(place, key) };
-            if let Some((known, count)) = known {
-                self.out.few(known, count);
-                continue;
+        let mut keys = [Key::LONG; AT_ONCE];
+        let count = self.scratch.batch.len().min(AT_ONCE);
+        for (key, &(start, end)) in keys.iter_mut().zip(&self.scratch.batch) {
+            *key = Key::new(self.text, start, end);
+        }
+        let keys = &keys[..count];
+        let near = self.scratch.cache.near(keys);
+        // Most often all are there.
+        if near.count_ones() as usize == count {
+            for &key in keys {
+                if let Some((ids, count)) = self.scratch.cache.few(key) {
+                    self.out.few(ids, count);
+                }
             }
-            let Some(&(start, end)) = self.scratch.batch.get(number) else { break };
-            self.unusual(self.text.get(start..end).unwrap_or_default(), key);
+            self.scratch.batch.clear();
+            return;
+        }
+        for (number, &key) in keys.iter().enumerate() {
+            if let Some((ids, count)) = self.scratch.cache.few(key) {
+                self.out.few(ids, count);
+            } else if let Some(&(start, end)) = self.scratch.batch.get(number) {
+                self.unusual(start, end, key);
+            }
         }
         self.scratch.batch.clear();
     }
 
-    /// The tokens of a word that is long, or that the cache does not have.
+    /// The tokens of a word that is long or has many, or that is not known yet.
     #[cold]
-    fn unusual(&mut self, word: &[u8], key: u128) {
+    fn unusual(&mut self, start: usize, end: usize, key: Key) {
+        let word = self.text.get(start..end).unwrap_or_default();
         let WordScratch { cache, work, tokens, encoded, .. } = &mut *self.scratch;
-        if key == 0
-            && let Some(known) = cache.long(word)
-        {
+        if let Some(known) = cache.many(word) {
             self.out.extend(known);
             return;
         }
@@ -300,11 +326,7 @@ impl<S: Sink> Run<'_, S> {
         let mut each = |id, _, _| ids.push(id, 0, 0);
         self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
         self.out.extend(tokens);
-        if key == 0 {
-            cache.keep_long(word, tokens);
-        } else {
-            cache.keep_short(key, tokens);
-        }
+        cache.put(key, word, tokens);
     }
 }
 

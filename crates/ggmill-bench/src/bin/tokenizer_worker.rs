@@ -1,0 +1,158 @@
+//! One side of `xtask/peers/tokenization_speed.py`: tokenizes texts with one vocabulary, and says
+//! how long that took.
+//!
+//! ```text
+//! tokenizer_worker MODEL.gguf PRE ROUNDS PIECE IDS TEXT…
+//! ```
+//!
+//! PRE is the name of a pre-tokenizer, or `-` for the file's. Each text is cut into pieces of PIECE
+//! bytes, at the ends of characters (0: one piece), which are tokenized one after the other: each
+//! round with a new tokenizer (cold), then again with the same (warm), and the tokens become text
+//! again. IDs are written to IDS, 32 bits each, the least significant byte first (`-`: nowhere).
+//!
+//! Printed are words and nanoseconds, with tabs between them: `load` and one number for each
+//! round, `bytes` that the process grew by with the first tokenizer, and for each text a line for
+//! each of `tokens`, `cold`, `warm`, `decode`; then `call`, for a text of 17 bytes. Times are those
+//! of this thread on a processor, which do not count what other programs take.
+
+use std::error::Error;
+use std::fs;
+use std::hint::black_box;
+
+use ggmill_core::Gguf;
+use ggmill_tokenizer::{DecodeOptions, EncodeOptions, LoadOptions, Tokenizer};
+use rustix::time::{ClockId, clock_gettime};
+
+type Done<T> = Result<T, Box<dyn Error>>;
+
+/// A text of 17 bytes, and how often it is tokenized.
+const SHORT: &str = "Hello, my friend!";
+const CALLS: u32 = 20_000;
+
+fn main() -> Done<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [model, pre, rounds, piece, ids, texts @ ..] = &*arguments else {
+        return Err("expected MODEL.gguf PRE ROUNDS PIECE IDS TEXT…".into());
+    };
+    let (rounds, piece): (usize, usize) = (rounds.parse()?, piece.parse()?);
+    let model = fs::read(model)?;
+    let load = || {
+        let options = match &**pre {
+            "-" => LoadOptions::new(),
+            name => LoadOptions::new().pre(name),
+        };
+        let file = Gguf::parse(&model)?;
+        Ok::<_, Box<dyn Error>>(Tokenizer::with_options(&file.metadata(), &options)?)
+    };
+    let before = resident()?;
+    let kept = load()?;
+    let grown = resident()?.saturating_sub(before);
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        times.push(timed(|| black_box(load()).map(drop))?);
+    }
+    line("load", &times);
+    line("bytes", &[grown]);
+    let mut all = Vec::new();
+    for text in texts {
+        let text = fs::read_to_string(text)?;
+        let pieces = pieces(&text, piece);
+        let found = measure(&pieces, rounds, &load)?;
+        line("tokens", &[found.ids.len() as u64]);
+        line("cold", &found.cold);
+        line("warm", &found.warm);
+        line("decode", &found.decode);
+        all.extend(found.ids.iter().flat_map(|id| id.to_le_bytes()));
+    }
+    let (mut short, mut out) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let taken = timed(|| {
+            for _ in 0..CALLS {
+                out.clear();
+                kept.encode(black_box(SHORT), &EncodeOptions::new(), &mut out)?;
+            }
+            Ok(())
+        })?;
+        short.push(taken / u64::from(CALLS));
+    }
+    line("call", &short);
+    if ids != "-" {
+        fs::write(ids, all)?;
+    }
+    Ok(())
+}
+
+/// What one text takes, in nanoseconds for each round, and its tokens.
+#[derive(Default)]
+struct Found {
+    cold: Vec<u64>,
+    warm: Vec<u64>,
+    decode: Vec<u64>,
+    ids: Vec<u32>,
+}
+
+fn measure(pieces: &[&str], rounds: usize, load: &dyn Fn() -> Done<Tokenizer>) -> Done<Found> {
+    let options = EncodeOptions::new().add_special(false).parse_special(false);
+    let mut found = Found::default();
+    for _ in 0..rounds {
+        let tokenizer = load()?;
+        let (mut ids, mut text) = (Vec::new(), Vec::new());
+        for times in [&mut found.cold, &mut found.warm] {
+            ids.clear();
+            times.push(timed(|| {
+                for piece in pieces {
+                    tokenizer.encode(piece, &options, &mut ids)?;
+                }
+                Ok(())
+            })?);
+        }
+        let decoding = DecodeOptions::new().unparse_special(true);
+        // Once for the texts of tokens.
+        tokenizer.decode(&ids, &decoding, &mut text)?;
+        text.clear();
+        found.decode.push(timed(|| Ok(tokenizer.decode(&ids, &decoding, &mut text)?))?);
+        found.ids = ids;
+    }
+    Ok(found)
+}
+
+/// The text in parts of at most so many bytes, or as one.
+fn pieces(mut text: &str, length: usize) -> Vec<&str> {
+    if length == 0 {
+        return vec![text];
+    }
+    let mut pieces = Vec::new();
+    while !text.is_empty() {
+        let mut end = length.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, rest) = text.split_at(end);
+        pieces.push(piece);
+        text = rest;
+    }
+    pieces
+}
+
+fn line(name: &str, numbers: &[u64]) {
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    #[expect(clippy::print_stdout, reason = "the answer of the program")]
+    {
+        println!("{name}\t{}", numbers.join("\t"));
+    }
+}
+
+/// The nanoseconds that this thread was on a processor.
+fn timed(work: impl FnOnce() -> Done<()>) -> Done<u64> {
+    let begin = clock_gettime(ClockId::ThreadCPUTime);
+    work()?;
+    let end = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(end.tv_sec - begin.tv_sec)?;
+    Ok(seconds * 1_000_000_000 + u64::try_from(end.tv_nsec)? - u64::try_from(begin.tv_nsec)?)
+}
+
+/// The bytes of this process that are in memory.
+fn resident() -> Done<u64> {
+    let pages = fs::read_to_string("/proc/self/statm")?;
+    Ok(pages.split(' ').nth(1).ok_or("no such number")?.parse::<u64>()? * 4096)
+}

@@ -1,0 +1,65 @@
+//! `--html`: the tokens of a text as a page.
+
+use std::io::{self, Write as _};
+
+use ggmill_tokenizer::{Attributes, Piece, Tokenizer};
+
+use super::shown_tokens::{BACKGROUNDS, text};
+use crate::console::Console;
+
+/// The page without its tokens: it needs no other file, and runs nothing.
+const HEAD: &str = "<!DOCTYPE html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<title>Tokens</title>
+<style>
+body { font: 16px/1.7 ui-monospace, monospace; margin: 2em; color: #000; background: #fff }
+p { white-space: pre-wrap; overflow-wrap: anywhere }
+span { border-radius: 3px }
+.control { font-weight: bold; outline: 1px solid #000 }
+";
+
+/// Each token on a background of its own; its ID and its place are shown under the pointer.
+pub(super) fn print(tokenizer: &Tokenizer, pieces: &[Piece], console: Console) -> io::Result<()> {
+    let mut out = console.bytes();
+    out.write_all(HEAD.as_bytes())?;
+    for (number, color) in BACKGROUNDS.iter().enumerate() {
+        writeln!(
+            out,
+            ".t{number} {{ background: #{:02x}{:02x}{:02x} }}",
+            color.0, color.1, color.2
+        )?;
+    }
+    write!(out, "</style>\n<h1>{} tokens</h1>\n<p>", pieces.len())?;
+    for (number, piece) in pieces.iter().enumerate() {
+        let attributes = tokenizer.vocabulary().attributes(piece.id);
+        let control = if attributes.intersects(Attributes::CONTROL) { " control" } else { "" };
+        let class = number % BACKGROUNDS.len();
+        let Piece { id, start, end } = piece;
+        write!(out, "<span class=\"t{class}{control}\" title=\"{id}, bytes {start} to {end}\">")?;
+        // Escaped as for a terminal, except that lines stay lines.
+        for (line, part) in text(tokenizer, *id).as_bytes().split(|&byte| byte == b'\n').enumerate()
+        {
+            if line > 0 {
+                out.write_all("↵\n".as_bytes())?;
+            }
+            write_escaped(&mut out, &ggmill_core::RawStr::new(part).to_string())?;
+        }
+        out.write_all(b"</span>")?;
+    }
+    out.write_all(b"</p>\n</html>\n")?;
+    out.flush()
+}
+
+fn write_escaped(out: &mut impl io::Write, text: &str) -> io::Result<()> {
+    for character in text.chars() {
+        match character {
+            '&' => out.write_all(b"&amp;")?,
+            '<' => out.write_all(b"&lt;")?,
+            '>' => out.write_all(b"&gt;")?,
+            '"' => out.write_all(b"&quot;")?,
+            other => write!(out, "{other}")?,
+        }
+    }
+    Ok(())
+}
