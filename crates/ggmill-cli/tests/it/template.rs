@@ -172,8 +172,14 @@ fn templates_are_listed_and_compared() {
     let found = run(&directory, &["list", "named.gguf"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     let lines: Vec<_> = found.stdout.lines().collect();
-    assert!(lines[0].starts_with("default ") && lines[0].ends_with("generation prompt, generation blocks"));
-    assert!(lines[1].starts_with("tool_use ") && lines[1].ends_with("25 bytes  tools"), "{lines:?}");
+    assert!(
+        lines[0].starts_with("default ")
+            && lines[0].ends_with("generation prompt, generation blocks")
+    );
+    assert!(
+        lines[1].starts_with("tool_use ") && lines[1].ends_with("25 bytes  tools"),
+        "{lines:?}"
+    );
     assert_eq!(run(&directory, &["list", "a.gguf", "--show", "default"]).stdout, CHATML);
     for (first, second, code, words) in [
         ("a.gguf", "a.jinja", 0, "the same template"),

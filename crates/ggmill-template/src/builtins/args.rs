@@ -102,3 +102,11 @@ pub(crate) fn size(value: Option<&Value>, default: i128) -> Result<usize> {
 pub(crate) fn flag(value: Option<&Value>, default: bool) -> bool {
     value.map_or(default, Value::is_true)
 }
+
+/// A number of splits: none where it is negative.
+pub(super) fn splits(value: Option<&Value>) -> Result<Option<usize>> {
+    match value.and_then(Value::as_int) {
+        Some(count) if count < 0 => Ok(None),
+        _ => value.map(|value| size(Some(value), 0)).transpose(),
+    }
+}

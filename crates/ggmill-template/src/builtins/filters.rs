@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use super::args::{flag, integer, required, size};
+use super::args::{flag, integer, required, size, splits};
 use super::{Args, format, methods, sequences, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::Run;
@@ -92,7 +92,7 @@ pub(crate) fn apply_filter(
             let new = show(&required(new, name)?, &meter)?;
             let count = match count {
                 Some(Value::None) | None => None,
-                Some(count) => methods::splits(Some(&count))?,
+                Some(count) => splits(Some(&count))?,
             };
             text::replace(&text, old.as_str(), &new, count).map(Value::Text)
         }

@@ -12,6 +12,6 @@ mod text;
 pub(crate) use args::Args;
 pub(crate) use filters::apply_filter;
 pub(crate) use format::percent;
-pub(crate) use functions::{Callable, call_function, function};
-pub(crate) use methods::{Method, call_method, method_name};
+pub(crate) use functions::{call_function, function};
+pub(crate) use methods::{call_method, method_name};
 pub(crate) use tests::apply_test;
