@@ -280,7 +280,7 @@ impl Examination<'_> {
                         Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
                     match vocabulary.id(marker.as_bytes()) {
                         None => {
-                            let message = format!("{marker:?} is no token of the vocabulary");
+                            let message = format!("{marker:?} is not a token of the vocabulary");
                             self.add(Aspect::NoToken, name, message);
                         }
                         Some(id) if !vocabulary.attributes(id).intersects(special) => {

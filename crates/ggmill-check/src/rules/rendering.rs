@@ -142,7 +142,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     names(input, out);
     let tokenizer = Tokenizer::from_metadata(&metadata).ok();
-    // The time is no matter, but that the template asks for it.
+    // Any time will do: what counts is that the template asks for it.
     let mut options = RenderOptions::new().with_now(ggmill_template::Moment::from_unix(0));
     if let Some(tokenizer) = &tokenizer {
         for (name, text) in special_tokens(tokenizer.vocabulary()) {

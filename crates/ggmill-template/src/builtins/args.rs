@@ -79,7 +79,7 @@ pub(crate) fn required(value: Option<Value>, what: &str) -> Result<Value> {
     value.ok_or_else(|| Error::value(format!("{what}() is missing a required argument")))
 }
 
-/// A whole number, or what stands for it where none is given.
+/// A whole number, or the default where none is given.
 pub(crate) fn integer(value: Option<&Value>, default: i128) -> Result<i128> {
     match value {
         None => Ok(default),

@@ -247,7 +247,7 @@ fn truncate(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
         args.bind("truncate", ["length", "killwords", "end", "leeway"])?;
     let Value::Text(text) = value else {
         value.defined()?;
-        return Err(Error::value(format!("'{}' object is no text", value.type_name())));
+        return Err(Error::value(format!("'{}' object is not a text", value.type_name())));
     };
     let end = match &end {
         Some(end) => show(end, &run.meter)?,

@@ -15,7 +15,7 @@ use crate::paths::shown;
 use crate::source::open;
 use crate::text_file::read_text;
 
-/// The longest file that is no model.
+/// The longest file that is not a model.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// The templates of a file.
