@@ -62,7 +62,7 @@ rules! { Rendering;
     }
     PROMPT = "GG2208" Warning Practice {
         summary: "Generation prompt does not begin a turn of the model",
-        clause: "Reported when the text with add_generation_prompt does not continue as a conversation with an answer does. Transformers: add_generation_prompt adds \"the token(s) that indicate the start of an assistant message\".",
+        clause: "Reported when the text with add_generation_prompt does not continue as a conversation with an answer does. Transformers: with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
         why: "The model answers after a header it was not trained on, or writes the header itself.",
         remedy: "Write the same header for add_generation_prompt as before the model's messages.",
         fixed: "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}",
