@@ -24,6 +24,7 @@ mod roundtrip;
 mod safetensors;
 mod scratch;
 pub mod seeds;
+mod start;
 mod template;
 mod tensors;
 mod tokenizer;
@@ -48,6 +49,7 @@ pub use quantize::quantize;
 pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
+pub use start::start;
 pub use template::template;
 pub use tokenizer::tokenizer;
 pub use torch::torch;
@@ -68,6 +70,7 @@ pub const TARGETS: [(&str, Target); 22] = [
     ("quantize", quantize),
     ("architecture", architecture),
     ("config", config),
+    ("start", start),
     ("file_name", file_name),
     ("imatrix", imatrix),
     ("journal", journal),

@@ -6,9 +6,10 @@
     python classes.py ref NAME [TYPE]                  what the reference makes of it: keys and tensors
     python classes.py try [--arch-data DATA] NAME...   compare our conversion with the reference's, at f16, bf16 and q8_0
     python classes.py bless [--arch-data DATA] NAME... record the reference's hashes in recipes for which all types are equal
+    python classes.py all [JOBS]                       compare every recipe, so many at once, and count the outcomes; by the descriptions that are built in
 
-A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json, or, called mmproj/NAME, crates/ggmill-convert/tests/fixtures/mmproj/NAME.json: what is made
-of that is the projector, as --mmproj makes it.
+A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json. One called mmproj/NAME is in fixtures/mmproj: what is made of that is the projector, as --mmproj
+makes it. Those in fixtures/mixtures, called mixtures/NAME, have rows that are multiples of 256.
 
 - class: the name in `architectures`; config: all of config.json;
 - files: other files by name: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
@@ -20,6 +21,8 @@ of that is the projector, as --mmproj makes it.
   ours do;
 - eager: whether the reference reads all tensors at once (`--no-lazy`), as it stops with an exception otherwise;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
+  one_pass.py records q4_k_m beside them;
+- reference: in place of `expected`, a sentence on what the reference does, where there are no hashes of it.
 
 The weights follow from the recipe. For the tensor NAME let seed be the 64-bit FNV-1a hash of NAME in UTF-8. Element i (in the order of the file) comes from
 
@@ -48,6 +51,7 @@ import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
 
@@ -56,8 +60,8 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-RECIPES = "crates/ggmill-convert/tests/fixtures/classes"
-PROJECTORS = "crates/ggmill-convert/tests/fixtures/mmproj"
+FIXTURES = "crates/ggmill-convert/tests/fixtures"
+RECIPES = f"{FIXTURES}/classes"
 DATA = "crates/ggmill-arch/data"
 TYPES = ["f16", "bf16", "q8_0"]
 
@@ -163,8 +167,13 @@ def recipe_path(name):
     """Where a recipe is: by its name, or by its path."""
     if name.endswith(".json"):
         return Path(name)
-    projector = name.removeprefix("mmproj/")
-    return top() / (RECIPES if projector == name else PROJECTORS) / f"{projector}.json"
+    kind, _, stem = name.rpartition("/")
+    return top() / FIXTURES / (kind or "classes") / f"{stem}.json"
+
+
+def recipe_names(*kinds):
+    """The names of all recipes of these directories."""
+    return [f"{kind}/{path.stem}".removeprefix("classes/") for kind in kinds for path in sorted((top() / FIXTURES / kind).glob("*.json"))]
 
 
 def write_recipe(path, recipe):
@@ -192,7 +201,7 @@ class Job:
         self.recipe = json.loads(self.path.read_text())
         self.vocabulary = self.recipe.get("vocabulary", "none")
         self.projector = self.path.parent.name == "mmproj"
-        content = {key: value for key, value in self.recipe.items() if key != "expected"}
+        content = {key: value for key, value in self.recipe.items() if key not in ("expected", "reference", "refused")}
         digest = hashlib.sha256(json.dumps([3, content, "mmproj"] if self.projector else [3, content]).encode()).hexdigest()[:16]
         self.cache = Path(os.environ["CLASSES_CACHE"]) / digest
         self.directory = self.cache / self.name
@@ -209,18 +218,14 @@ class Job:
         return (out if out.exists() else None), log.read_text(errors="replace")
 
     def ours(self, kind, data):
-        """Our file, or none and what the command printed."""
-        out = self.cache / f"{kind}.{os.getpid()}.gguf"
-        command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--no-check", "--arch-file"]
+        """Our file, or none and what the command printed; by the descriptions in `data`, or by those that are built in."""
+        out = self.cache / f"{self.name}.{kind}.{os.getpid()}.gguf"
+        command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--no-check"]
+        command += ["--arch-file", str(data)] if data else []
         # These have no pre-tokenizer.
         plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
         pre = ["--mmproj"] if self.projector else {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
-        done = subprocess.run([*command, str(data), *pre], capture_output=True, text=True, errors="replace")
-        if "is a directory" in done.stderr:
-            # A ggmill that takes only files: those that name the class, with the parts that it has built in.
-            files = [str(file) for file in sorted((data / "architectures").glob("*.toml")) if f'"{self.recipe["class"]}"' in file.read_text()]
-            options = [word for file in files for word in ("--arch-file", file)]
-            done = subprocess.run([*command[:-1], *options, *pre], capture_output=True, text=True, errors="replace")
+        done = subprocess.run([*command, *pre], capture_output=True, text=True, errors="replace")
         return (out if done.returncode == 0 else None), done.stdout + done.stderr
 
 
@@ -381,42 +386,79 @@ def compare(job, kind, data):
             ours.unlink(missing_ok=True)
 
 
-def run_try(names, data, bless=False):
-    """Compares recipes, and records the hashes if asked to."""
-    failed = 0
-    for name in names:
+class Outcome:
+    """How a recipe compares: whether all is as it should be, in a word and in lines."""
+
+    def __init__(self, name, data):
         job = Job(name)
-        expected = {}
-        equal, verdicts, lines = True, [], []
+        self.job, self.expected, self.lines = job, {}, []
+        verdicts, self.equal = [], True
         for kind in TYPES:
             same, digest, more = compare(job, kind, data)
             verdicts.append(f"{kind} {'equal' if digest else 'both fail' if same else 'DIFFERENT'}")
             if digest:
-                expected[kind] = digest
-            if not digest and not (same and expected):
-                lines = more
+                self.expected[kind] = digest
+            if not digest and not (same and self.expected):
+                self.lines = more
             if not same:
-                equal = False
+                self.equal = False
                 break
-        equal = equal and bool(expected)
-        print(f"{job.name}: {', '.join(verdicts)}")
-        for line in lines[:25]:
+        self.equal = self.equal and bool(self.expected)
+        recorded, reason = job.recipe.get("expected"), job.recipe.get("reference")
+        # What other scripts record is theirs to compare.
+        recorded = recorded and {kind: digest for kind, digest in recorded.items() if kind in TYPES}
+        if self.equal and recorded is not None and recorded.items() < self.expected.items():
+            self.word, more = "not recorded", [f"recorded: {', '.join(recorded)}"]
+        elif self.equal and recorded not in (None, self.expected):
+            self.word, more = "DIFFERENT", ["the reference's hashes are not those recorded"]
+        elif self.equal:
+            self.word, more = ("equal", []) if reason is None else ("DIFFERENT", [f"equal now, and the recipe says: {reason}"])
+        elif recorded is None and reason is not None:
+            self.word, more, self.lines = "without a file of the reference", [reason], []
+        else:
+            self.word, more = "DIFFERENT", []
+        self.lines += more
+        self.verdicts = ", ".join(verdicts)
+
+    def show(self):
+        print(f"{self.job.name}: {self.word if self.word.startswith('without') else self.verdicts}")
+        for line in self.lines[:25]:
             print("  " + line[:400])
-        if len(lines) > 25:
-            print(f"  and {len(lines) - 25} more lines")
-        failed += not equal
-        if bless and equal:
-            recipe = json.loads(job.path.read_text())
-            recipe["expected"] = expected
-            write_recipe(job.path, recipe)
+        if len(self.lines) > 25:
+            print(f"  and {len(self.lines) - 25} more lines")
+        sys.stdout.flush()
+
+
+def run_try(names, data, bless=False):
+    """Compares recipes, and records the hashes if asked to."""
+    failed = 0
+    for name in names:
+        outcome = Outcome(name, data)
+        outcome.show()
+        failed += not outcome.equal
+        if bless and outcome.equal:
+            recipe = json.loads(outcome.job.path.read_text())
+            recipe["expected"] = outcome.expected | {kind: digest for kind, digest in recipe.get("expected", {}).items() if kind not in TYPES}
+            write_recipe(outcome.job.path, recipe)
             print("  recorded")
-    return failed
+    return 1 if failed else 0
 
 
-def run_reference(name, kind):
-    """Prints what the reference makes."""
-    job = Job(name)
-    file, log = job.reference(kind)
+def run_all(jobs, data):
+    """Compares every recipe, shows those that are not equal, and counts."""
+    names = recipe_names("classes", "mixtures", "mmproj")
+    counts = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        for outcome in pool.map(lambda name: Outcome(name, data), names):
+            counts[outcome.word] = counts.get(outcome.word, 0) + 1
+            if outcome.word != "equal":
+                outcome.show()
+    print(f"{len(names)} recipes: " + "; ".join(f"{counts[word]} {word}" for word in sorted(counts, key=counts.get, reverse=True)))
+    return 1 if "DIFFERENT" in counts else 0
+
+
+def show(file, log):
+    """Prints keys and tensors of a file of the reference, or the end of its log where it made none; the exit status."""
     if file is None:
         print("\n".join(log.strip().splitlines()[-25:]))
         return 1
@@ -428,6 +470,17 @@ def run_reference(name, kind):
     return 0
 
 
+def record(path, *command):
+    """Makes a recipe of what a command prints; the exit status."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+    if done.returncode == 0:
+        recipe = json.loads(done.stdout)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_recipe(path, recipe)
+        print(f"{path}: {len(recipe['tensors'])} tensors")
+    return done.returncode
+
+
 def main():
     words = sys.argv[2:]
     data = top() / DATA
@@ -435,18 +488,12 @@ def main():
         at = words.index("--arch-data")
         data = Path(words[at + 1])
         del words[at:at + 2]
+    elif sys.argv[1:2] == ["all"]:
+        data = None
     match sys.argv[1:2]:
         case ["build"] if len(words) == 3:
             python = os.environ["REFERENCE_PYTHON" if words[0] == "v4" else "REFERENCE_PYTHON_5"]
-            done = subprocess.run([python, str(HERE / "classes_reference.py"), "build", words[1]], stdout=subprocess.PIPE, text=True)
-            if done.returncode != 0:
-                return done.returncode
-            built = json.loads(done.stdout)
-            path = recipe_path(words[2])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_recipe(path, built | {"vocabulary": "none"})
-            print(f"{path}: {len(built['tensors'])} tensors")
-            return 0
+            return record(recipe_path(words[2]), python, HERE / "classes_reference.py", "build", words[1])
         case ["quantize"] if len(words) == 3:
             recipe = classes_quantized.quantize(json.loads(recipe_path(words[1]).read_text()), words[0])
             write_recipe(recipe_path(words[2]), recipe)
@@ -456,11 +503,13 @@ def main():
             materialize(json.loads(path.read_text()), Path(words[1]) / path.stem)
             return 0
         case ["ref"] if words:
-            return run_reference(words[0], words[1] if len(words) > 1 else "f16")
+            return show(*Job(words[0]).reference(words[1] if len(words) > 1 else "f16"))
         case ["try"] if words:
             return run_try(words, data)
         case ["bless"] if words:
             return run_try(words, data, bless=True)
+        case ["all"] if len(words) < 2:
+            return run_all(int(words[0]) if words else os.cpu_count(), data)
     print(__doc__.split("\n\n")[1])
     return 2
 

@@ -163,7 +163,7 @@ def build(path):
         del saved[key]
         print(f"left out of the configuration: {key}", file=sys.stderr)
     tensors = {key: [header[key]["dtype"], header[key]["shape"]] for key in sorted(header)}
-    return {"class": name, "config": saved, "tensors": tensors}
+    return {"class": name, "config": saved, "vocabulary": "none", "tensors": tensors}
 
 
 def vocabularies(directory):

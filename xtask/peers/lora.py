@@ -3,7 +3,7 @@
     python lora.py build OF ADAPTER.json NAME          make the recipe NAME: an adapter that peft makes for the model of the class recipe OF
     python lora.py materialize NAME DIR                make the adapter DIR/NAME and its base DIR/base
     python lora.py ref NAME [TYPE]                     what the reference makes of it: keys and tensors
-    python lora.py try NAME...                         compare our conversion with the reference's, at every type
+    python lora.py try [NAME]...                       compare our conversion with the reference's, at every type; of all recipes without a name
     python lora.py bless NAME...                       record the reference's hashes in recipes for which all are equal
 
 A *recipe* is crates/ggmill-convert/tests/fixtures/lora/NAME.json:
@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from classes import RECIPES as CLASSES, Gguf, differences, safetensors, short, top, write_recipe  # noqa: E402
+from classes import RECIPES as CLASSES, Gguf, differences, record, safetensors, show, top, write_recipe  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 RECIPES = "crates/ggmill-convert/tests/fixtures/lora"
@@ -118,17 +118,20 @@ def compare(job, kind):
 def run_try(names, bless=False):
     jobs = [Job(name) for name in names]
     ask_reference([reference for job in jobs for reference in job.references()])
-    failed = 0
+    wrong, counts = set(), {}
     for job in jobs:
         expected, verdicts, lines = {}, [], []
         for kind in TYPES if "refused" not in job.recipe else TYPES[:1]:
             same, digest, more = compare(job, kind)
             same |= "reference" in job.recipe
-            verdicts.append(f"{kind} {'equal' if digest else 'refused' if 'refused' in job.recipe and same else 'different by design' if same else 'DIFFERENT'}")
+            word = "equal" if digest else "refused" if "refused" in job.recipe and same else "different by design" if same else "DIFFERENT"
+            counts[word] = counts.get(word, 0) + 1
+            verdicts.append(f"{kind} {word}")
             lines = lines or ([] if digest else more)
             if digest:
                 expected[kind] = digest
-            failed += not same
+            if not same or job.recipe.get("expected", {}).get(kind, digest) != digest:
+                wrong.add(job.name)
         print(f"{job.name}: {', '.join(verdicts)}")
         for line in lines[:20]:
             print("  " + line[:500])
@@ -136,7 +139,10 @@ def run_try(names, bless=False):
             job.recipe["expected"] = expected
             write_recipe(job.path, job.recipe)
             print("  recorded")
-    return failed
+    print(f"{len(jobs)} adapters, files: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+    if wrong:
+        print("not as recorded: " + ", ".join(sorted(wrong)))
+    return 1 if wrong else 0
 
 
 def main():
@@ -144,14 +150,7 @@ def main():
     match sys.argv[1:2]:
         case ["build"] if len(words) == 3:
             of = top() / CLASSES / f"{words[0]}.json"
-            command = [os.environ["REFERENCE_PYTHON"], str(HERE / "lora_reference.py"), "build", str(of), words[1]]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-            if done.returncode != 0:
-                return done.returncode
-            path = recipe_path(words[2])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_recipe(path, json.loads(done.stdout))
-            return 0
+            return record(recipe_path(words[2]), os.environ["REFERENCE_PYTHON"], HERE / "lora_reference.py", "build", of, words[1])
         case ["materialize"] if len(words) == 2:
             path = recipe_path(words[0])
             materialize(json.loads(path.read_text()), path.stem, Path(words[1]))
@@ -159,18 +158,9 @@ def main():
         case ["ref"] if words:
             job = Job(words[0])
             ask_reference(job.references())
-            file, log = job.reference(words[1] if len(words) > 1 else "f32")
-            if file is None:
-                print("\n".join(log.strip().splitlines()[-25:]))
-                return 1
-            file = Gguf(file)
-            for key, (stored, value) in file.keys.items():
-                print(f"{key} = {stored} {short(value)}")
-            for tensor, (stored, shape, _) in file.tensors.items():
-                print(f"{tensor} {stored} {shape}")
-            return 0
-        case ["try"] if words:
-            return run_try(words)
+            return show(*job.reference(words[1] if len(words) > 1 else "f32"))
+        case ["try"]:
+            return run_try(words or sorted(path.stem for path in (top() / RECIPES).glob("*.json")))
         case ["bless"] if words:
             return run_try(words, bless=True)
     print(__doc__.split("\n\n")[1])

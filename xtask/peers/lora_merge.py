@@ -1,8 +1,8 @@
 """Holds `ggmill lora merge` against what llama-export-lora does, step by step in libggml, and adapters against libllama's loader.
 
-    python lora_merge.py NAME...
+    python lora_merge.py [NAME]...
 
-For each recipe of lora.py: its base (the class recipe `of`) is converted at F16 and its adapter at F32; the adapter is merged by ours and by the graph that
+For each recipe of lora.py, or those given: its base (the class recipe `of`) is converted at F16 and its adapter at F32; the adapter is merged by ours and by the graph that
 tools/export-lora/export-lora.cpp builds. Printed are the elements of changed tensors, how many differ, and by how many neighbouring F16 numbers at most. Then
 libllama opens the base and the adapter.
 
@@ -29,7 +29,11 @@ F32, F16 = 0, 1
 def ggmill(*words):
     done = subprocess.run([os.environ["GGMILL"], *map(str, words)], capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(done.stderr)
+        raise Refused(done.stderr.strip().splitlines()[0])
+
+
+class Refused(Exception):
+    """Why ggmill made nothing."""
 
 
 class Ggml:
@@ -111,32 +115,45 @@ def opens(base, adapter):
 
 
 def main():
-    library = Ggml()
-    for name in sys.argv[1:]:
-        recipe = json.loads(lora.recipe_path(name).read_text())
-        place = Path(os.environ["CLASSES_CACHE"]) / "merge" / name
-        of, adapter = lora.materialize(recipe, name, place)
-        classes.materialize(json.loads(classes.recipe_path(recipe["of"]).read_text()), of)
-        files = {kind: place / f"{kind}.gguf" for kind in ("base", "adapter", "merged", "open")}
-        ggmill("convert", of, "--no-vocab", "--type", "f16", "--force", "-o", files["base"])
-        ggmill("convert", adapter, "--base", of, "--force", "-o", files["adapter"])
-        ggmill("lora", "merge", files["base"], f"{files['adapter']}={SCALE}", "--force", "-o", files["merged"])
-        (base, keys), (factors, of_adapter), (ours, _) = (tensors(files[kind]) for kind in ("base", "adapter", "merged"))
-        elements = different = most = 0
-        for target in sorted(key.removesuffix(".lora_a") for key in factors if key.endswith(".lora_a")):
-            if base[target].dtype != np.float16:
-                continue
-            a, b = factors[target + ".lora_a"], factors[target + ".lora_b"]
-            theirs = library.merged(target, base[target], a, b, of_adapter["adapter.lora.alpha"][1])
-            distance = np.abs(ordinal(theirs) - ordinal(ours[target]))
-            # Where numbers cancel, neighbours are close: the bound is absolute there.
-            elements, different = elements + distance.size, different + int((distance > 0).sum())
-            far = np.abs(theirs.astype(np.float64) - ours[target]) > 2.0**-20
-            most = max(most, int((distance * far).max()))
-        architecture = keys["general.architecture"][1]
-        size = base["token_embd.weight"].shape[0]
-        ggmill("edit", files["base"], "-o", files["open"], "--force", "--no-check", "--set", f"{architecture}.vocab_size:u32={size}")
-        print(f"{name}: {elements} elements, {different} differ, by at most {most} in F16; {opens(files['open'], files['adapter'])}")
+    library, refused, changed, unequal = Ggml(), [], 0, 0
+    names = sys.argv[1:] or sorted(path.stem for path in (classes.top() / lora.RECIPES).glob("*.json"))
+    for name in names:
+        try:
+            elements, different = merge(library, name)
+            changed, unequal = changed + elements, unequal + different
+        except Refused as error:
+            refused.append(name)
+            print(f"{name}: {error}")
+    print(f"{len(names) - len(refused)} adapters merged, {len(refused)} refused; {unequal} of {changed} elements differ")
+
+
+def merge(library, name):
+    """Merges an adapter; the elements of changed tensors, and how many differ."""
+    recipe = json.loads(lora.recipe_path(name).read_text())
+    place = Path(os.environ["CLASSES_CACHE"]) / "merge" / name
+    of, adapter = lora.materialize(recipe, name, place)
+    classes.materialize(json.loads(classes.recipe_path(recipe["of"]).read_text()), of)
+    files = {kind: place / f"{kind}.gguf" for kind in ("base", "adapter", "merged", "open")}
+    ggmill("convert", of, "--no-vocab", "--type", "f16", "--force", "-o", files["base"])
+    ggmill("convert", adapter, "--base", of, "--force", "-o", files["adapter"])
+    ggmill("lora", "merge", files["base"], f"{files['adapter']}={SCALE}", "--force", "-o", files["merged"])
+    (base, keys), (factors, of_adapter), (ours, _) = (tensors(files[kind]) for kind in ("base", "adapter", "merged"))
+    elements = different = most = 0
+    for target in sorted(key.removesuffix(".lora_a") for key in factors if key.endswith(".lora_a")):
+        if base[target].dtype != np.float16:
+            continue
+        a, b = factors[target + ".lora_a"], factors[target + ".lora_b"]
+        theirs = library.merged(target, base[target], a, b, of_adapter["adapter.lora.alpha"][1])
+        distance = np.abs(ordinal(theirs) - ordinal(ours[target]))
+        # Where numbers cancel, neighbours are close: the bound is absolute there.
+        elements, different = elements + distance.size, different + int((distance > 0).sum())
+        far = np.abs(theirs.astype(np.float64) - ours[target]) > 2.0**-20
+        most = max(most, int((distance * far).max()))
+    architecture = keys["general.architecture"][1]
+    size = base["token_embd.weight"].shape[0]
+    ggmill("edit", files["base"], "-o", files["open"], "--force", "--no-check", "--set", f"{architecture}.vocab_size:u32={size}")
+    print(f"{name}: {elements} elements, {different} differ, by at most {most} in F16; {opens(files['open'], files['adapter'])}")
+    return elements, different
 
 
 if __name__ == "__main__":

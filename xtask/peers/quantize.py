@@ -146,8 +146,8 @@ def compare_shards(ggmill, directory):
     lines, bad, same = [], 0, 0
     for model, kind, weighted, cut in SHARDED:
         shards = directory / f"{model}-cut{'-empty' if cut else ''}"
-        run = [ggmill, "--quiet", "split", directory / f"{model}.gguf", shards, "--max-tensors", "30", "--force", *cut]
-        names = [line.split("  ")[0] for line in subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()]
+        run = [ggmill, "--quiet", "split", directory / f"{model}.gguf", shards, "--max-tensors", "30", "--force", "--json", *cut]
+        names = [plan["output"] for plan in json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)["plans"]]
         matrix = directory / f"{model}.imatrix.gguf" if weighted else None
         theirs, mine = directory / "reference-shard", directory / "ggmill-shard"
         for path in [*directory.glob("reference-shard*"), *directory.glob("ggmill-shard*")]:

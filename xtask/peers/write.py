@@ -57,7 +57,7 @@ def loads(path, vocab_only=False):
     import llama_cpp
 
     parameters = llama_cpp.llama_model_default_params()
-    parameters.use_mmap, parameters.vocab_only = False, vocab_only
+    parameters.load_mode, parameters.vocab_only = llama_cpp.LLAMA_LOAD_MODE_NONE, vocab_only
     quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
     llama_cpp.llama_log_set(quiet, None)
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command};
-use crate::{features, fuzz, graph, packages, site, targets};
+use crate::{features, fuzz, graph, packages, python, site, targets};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -16,7 +16,7 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 9] = [
+    let steps: [Step; 10] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
@@ -25,6 +25,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("features", features::run),
         ("packages", packages::run),
         ("other targets", || targets::run(&targets::Args::of_the_gate())),
+        ("Python package", python::gate),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let mut failed = Vec::new();
@@ -54,7 +55,7 @@ fn tests() -> Done {
 /// The workspace, and what is kept out of it.
 fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    ["fuzz", "xtask/targets/probe", "xtask/targets/wasm", "xtask/peers/candle"]
+    ["crates/ggmill-python", "fuzz", "xtask/targets/probe", "xtask/targets/wasm", "xtask/peers/candle"]
         .into_iter()
         .try_for_each(|package| {
             let manifest = format!("--manifest-path={package}/Cargo.toml");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Done, metadata, root};
+use crate::process::{Done, metadata, metadata_of, root};
 use crate::sources::{code, sources};
 use crate::{flags, names, structure, words};
 
@@ -66,6 +66,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
+    ("ggmill-python", &["ggmill"]),
     ("ggmill-testdata", &["ggmill-core"]),
     ("ggmill-bench", LIBRARIES),
     ("xtask", &["ggmill-testdata"]),
@@ -139,13 +140,13 @@ const EFFECTS: &[Effect] = &[
 ];
 
 pub(crate) fn run() -> Done {
-    let metadata = metadata()?;
-    let packages = metadata
-        .get("packages")
-        .and_then(Value::as_array)
-        .ok_or("cargo metadata names no packages")?;
+    let mut packages = Vec::new();
+    for metadata in [metadata()?, metadata_of("crates/ggmill-python/Cargo.toml")?] {
+        let found = metadata.get("packages").and_then(Value::as_array);
+        packages.extend(found.ok_or("cargo metadata names no packages")?.iter().cloned());
+    }
     let mut findings = Vec::new();
-    for package in packages {
+    for package in &packages {
         let name = text(package, "name");
         let Some((_, allowed)) = MAY_DEPEND_ON.iter().find(|(known, _)| *known == name) else {
             findings.push(format!("{name}: not in the table of xtask/src/graph.rs"));

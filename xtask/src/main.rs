@@ -11,6 +11,7 @@ mod names;
 mod packages;
 mod peers;
 mod process;
+mod python;
 mod site;
 mod sources;
 mod structure;
@@ -34,7 +35,7 @@ struct Xtask {
 #[derive(Debug, Subcommand)]
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, features,
-    /// other targets, fuzz smoke
+    /// other targets, the Python package, fuzz smoke
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
@@ -51,6 +52,8 @@ enum Chore {
     FuzzSmoke(fuzz::Args),
     /// Build and test for other machines, as far as there are toolchains and emulators for them
     Targets(targets::Args),
+    /// Build the Python package in a virtual environment, install it and test it
+    Python(python::Args),
     /// Compare with other implementations, in a Python environment of their own
     #[command(subcommand)]
     Peers(peers::Peers),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
         Chore::Targets(args) => targets::run(&args),
+        Chore::Python(args) => python::run(&args),
         Chore::Peers(peers) => peers.run(),
     };
     match done {

@@ -65,7 +65,13 @@ pub(crate) fn shown(command: &Command) -> String {
 
 /// The output of `cargo metadata`.
 pub(crate) fn metadata() -> Done<serde_json::Value> {
-    let text = output(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
+    metadata_of("Cargo.toml")
+}
+
+/// The same for a workspace of its own.
+pub(crate) fn metadata_of(manifest: &str) -> Done<serde_json::Value> {
+    let arguments = ["metadata", "--format-version=1", "--no-deps", "--manifest-path", manifest];
+    let text = output(&mut cargo(&arguments))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 

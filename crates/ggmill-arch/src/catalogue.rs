@@ -101,15 +101,25 @@ impl Catalogue {
                 format!("config.json is {}, expected an object", json_type(config)),
             ));
         }
-        let config = Config::of(config, projector);
-        let known = |whole: bool| {
+        let (whole, config) = (config, Config::of(config, projector));
+        let known = |is_whole: bool| {
             self.marked(&config, projector).find(|architecture| {
-                architecture.checkpoint_kind(&config).is_some_and(|kind| kind.whole == whole)
+                architecture.checkpoint_kind(&config).is_some_and(|kind| kind.whole == is_whole)
             })
         };
         // A description for the class of the whole goes before one for that of a part.
         let found = known(true).or_else(|| known(false));
         found.ok_or_else(|| {
+            if let Some(class) = config.class().filter(|_| projector && !has_towers(whole))
+                && self.for_checkpoint(whole).is_ok()
+            {
+                let message = format!(
+                    "the checkpoint has no tower for images or sound: {} is a class of language \
+                     models, and config.json describes nothing else",
+                    quoted(class)
+                );
+                return Error::new(ErrorKind::Configuration, message);
+            }
             let what = if projector { "no description of a projector" } else { "no description" };
             let named = match (config.class(), config.model_type()) {
                 (Some(class), _) => {
@@ -144,4 +154,13 @@ impl Catalogue {
         let named: Vec<&str> = known.iter().take(NAMED).map(|&(_, class)| class).collect();
         format!("of {} that have one, the nearest are {}", known.len(), named.join(", "))
     }
+}
+
+/// Whether a configuration has numbers of something that sees or hears.
+fn has_towers(config: &Json) -> bool {
+    const WORDS: [&str; 4] = ["vision", "visual", "image", "audio"];
+    let members = config.as_object().into_iter().flatten();
+    members
+        .filter(|(_, value)| !value.is_null())
+        .any(|(name, _)| WORDS.iter().any(|word| name.contains(word)))
 }

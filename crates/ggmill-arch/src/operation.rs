@@ -80,6 +80,9 @@ pub enum Operation {
         /// The operation: [`Add`](Self::Add) or [`Multiply`](Self::Multiply).
         change: Box<Operation>,
     },
+    /// Makes every element F32, for what comes after: half floats are calculated with as half floats
+    /// otherwise.
+    Float,
     /// Replaces every element `x` by `exp(x)`.
     Exp,
     /// Subtracts the mean of all elements.
@@ -128,6 +131,7 @@ impl Operation {
             Self::Add(_) => "add",
             Self::Multiply(_) => "mul",
             Self::Within { change, .. } => change.name(),
+            Self::Float => "f32",
             Self::Exp => "exp",
             Self::Center => "center",
             Self::NormalizeColumns => "normalize_columns",
@@ -310,6 +314,7 @@ impl Operation {
             }
             Self::Add(_)
             | Self::Multiply(_)
+            | Self::Float
             | Self::Exp
             | Self::NegExp
             | Self::Softplus
@@ -342,6 +347,7 @@ enum Kind {
     Repeat,
     Add,
     Multiply,
+    Float,
     Exp,
     NegExp,
     Center,
@@ -354,7 +360,7 @@ enum Kind {
 }
 
 /// The operations that a description may write, with the least and the most arguments each takes.
-const OPERATIONS: [(&str, Kind, usize, usize); 22] = [
+const OPERATIONS: [(&str, Kind, usize, usize); 23] = [
     ("permute", Kind::Permute, 1, 1),
     ("stack", Kind::Stack, 0, 0),
     ("concat", Kind::Concat, 0, 1),
@@ -368,6 +374,7 @@ const OPERATIONS: [(&str, Kind, usize, usize); 22] = [
     ("repeat", Kind::Repeat, 2, 2),
     ("add", Kind::Add, 1, 4),
     ("mul", Kind::Multiply, 1, 4),
+    ("f32", Kind::Float, 0, 0),
     ("exp", Kind::Exp, 0, 0),
     ("neg_exp", Kind::NegExp, 0, 0),
     ("center", Kind::Center, 0, 0),
@@ -491,6 +498,7 @@ impl OperationTemplate {
                     change,
                 }
             }
+            (Kind::Float, _) => Operation::Float,
             (Kind::Exp, _) => Operation::Exp,
             (Kind::NegExp, _) => Operation::NegExp,
             (Kind::Center, _) => Operation::Center,

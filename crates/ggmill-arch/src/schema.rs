@@ -278,13 +278,15 @@ pub(crate) enum RawSpacePrefixPlace {
     Last,
 }
 
-/// Whether a chat template of its own file replaces one of the configuration.
+/// Whether a chat template of its own file replaces one of the configuration, or is the only one that
+/// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RawTemplate {
     #[default]
     ConfigFirst,
     FileFirst,
+    FileOnly,
 }
 
 /// What becomes of the texts and types of added tokens.

@@ -246,11 +246,10 @@ fn numberless(name: &str) -> String {
 /// The text of a description with one kind of checkpoint, of this class, in place of its own. What
 /// the first of them says otherwise stays.
 fn for_class(text: &str, class: &str, is_class: bool) -> String {
-    let (classes, model_types) =
-        if is_class { (json!([class]), "") } else { (json!([]), "model_types") };
-    let mut own = format!("[[checkpoint]]\nclasses = {classes}\n");
-    if !model_types.is_empty() {
-        let _ = writeln!(own, "{model_types} = {}", json!([class]));
+    let name = quoted_list(class);
+    let mut own = format!("[[checkpoint]]\nclasses = {}\n", if is_class { &name } else { "[]" });
+    if !is_class {
+        let _ = writeln!(own, "model_types = {name}");
     }
     let (mut out, mut kinds, mut is_within) = (String::new(), 0usize, false);
     // The brackets open in a value that goes over several lines, and whether it is left out.
@@ -289,6 +288,21 @@ fn for_class(text: &str, class: &str, is_class: bool) -> String {
     out
 }
 
+/// A list of one string, with escapes that JSON and TOML share: what is printed has no control
+/// characters.
+fn quoted_list(text: &str) -> String {
+    let mut out = String::new();
+    for c in json!([text]).to_string().chars() {
+        if c.is_control() {
+            // All of them are below U+0100.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// How many brackets are open after a line, outside of strings and comments.
 fn depth(mut open: usize, line: &str) -> usize {
     // Headers open and close theirs on one line.
@@ -321,8 +335,10 @@ mod tests {
             }
             count += 1;
             let text = text_of(architecture.name()).unwrap();
-            for (name, is_class) in [("New \"Class\"", true), ("new_type", false)] {
+            for (name, is_class) in [("New \"Class\"\u{1b}\u{7f}\u{9b}", true), ("new_type", false)]
+            {
                 let new = for_class(text, name, is_class);
+                assert!(!new.contains(|c: char| c.is_control() && c != '\n'), "{new:?}");
                 let new = Architecture::parse(&new)
                     .unwrap_or_else(|error| panic!("{}: {error}\n{new}", architecture.name()));
                 let classes: Vec<_> = new.checkpoint_classes().collect();

@@ -110,6 +110,8 @@ pub struct VocabularySpec {
     pub builtin: Option<String>,
     /// Whether `chat_template.jinja` replaces the template of `tokenizer_config.json`.
     pub template_file_first: bool,
+    /// Whether the template of `tokenizer_config.json` counts.
+    pub template_of_config: bool,
     /// The name of the chat template for a checkpoint that has none.
     pub builtin_template: Option<String>,
     /// What becomes of added tokens.
@@ -247,6 +249,7 @@ fn fixed(raw: &RawVocabulary) -> Result<VocabularySpec> {
         pre: raw.pre.clone(),
         builtin: raw.builtin.clone(),
         template_file_first: raw.template == RawTemplate::FileFirst,
+        template_of_config: raw.template != RawTemplate::FileOnly,
         builtin_template: raw.builtin_template.clone(),
         added_tokens: match raw.added_tokens {
             RawAddedTokens::Normalized => AddedTokens::Normalized,

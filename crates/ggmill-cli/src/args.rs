@@ -1,6 +1,8 @@
 //! The arguments as they are typed.
 
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
@@ -31,6 +33,24 @@ pub(crate) struct Cli {
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Parses the arguments; help and errors have colours where `--color` says so, too.
+    pub(crate) fn parse_with_colors(args: &[OsString]) -> Result<Self, clap::Error> {
+        let color = args.windows(2).find_map(|pair| match pair {
+            [option, when] if option == "--color" => when.to_str(),
+            [_, given] => given.to_str()?.strip_prefix("--color="),
+            _ => None,
+        });
+        let color = match color {
+            Some("always") => clap::ColorChoice::Always,
+            Some("never") => clap::ColorChoice::Never,
+            _ => clap::ColorChoice::Auto,
+        };
+        let matches = Self::command().color(color).try_get_matches_from(args)?;
+        Self::from_arg_matches(&matches)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

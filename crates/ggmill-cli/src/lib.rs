@@ -10,8 +10,6 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 mod arch_file;
 mod args;
 mod byte_size;
@@ -49,7 +47,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         signal_hook::consts::signal::SIGXFSZ,
         std::sync::Arc::default(),
     );
-    let cli = match args::Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match args::Cli::parse_with_colors(&args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, the rest is misuse. A pipe that was closed early has

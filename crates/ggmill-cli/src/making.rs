@@ -15,6 +15,11 @@ use crate::outputs::{Output, refuse_inputs};
 use crate::paths::shown;
 use crate::progress::{Bar, TensorNumbers};
 
+/// Columns of a type: of most of them.
+const MIN_TYPE: usize = 5;
+/// Columns of a size in bytes: that of a large tensor.
+const MIN_SIZE: usize = 14;
+
 /// Whether a plan is printed or carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Making<'a> {
@@ -53,7 +58,7 @@ impl Making<'_> {
             if json {
                 print_json(&mut out, plan, path, false)?;
             } else {
-                print_table(&mut out, plan, path)?;
+                print_table(&mut out, plan, path, console.width())?;
                 writeln!(out)?;
                 let options = text::Options::default()
                     .with_width(console.width())
@@ -106,23 +111,46 @@ pub(crate) fn type_uses(plan: &Plan) -> Vec<TypeUse> {
     )
 }
 
-/// The plan as a table: what would be placed where.
-fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()> {
+/// The plan as a table: what would be placed where. On a terminal that is too narrow for it the name
+/// of a tensor has a line of its own.
+fn print_table(
+    out: &mut dyn Write,
+    plan: &Plan,
+    output: &Path,
+    room: Option<usize>,
+) -> io::Result<()> {
     let layout = plan.layout();
     let names: Vec<String> =
         layout.tensors().iter().map(|tensor| tensor.name().to_string()).collect();
-    let shapes: Vec<String> =
-        layout.tensors().iter().map(|tensor| tensor.shape().to_string()).collect();
-    let widest =
-        |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let (name_width, shape_width) = (widest(&names), widest(&shapes));
-    for ((tensor, name), shape) in layout.tensors().iter().zip(&names).zip(&shapes) {
+    let rows: Vec<[String; 4]> = layout
+        .tensors()
+        .iter()
+        .map(|tensor| {
+            let (shape, ggml_type) = (tensor.shape().to_string(), tensor.ggml_type().to_string());
+            [shape, ggml_type, tensor.size().to_string(), format!("{:#x}", tensor.offset())]
+        })
+        .collect();
+    let columns = |text: &str| text.chars().count();
+    let widest = |cells: &mut dyn Iterator<Item = &String>| {
+        cells.map(|cell| columns(cell)).max().unwrap_or(0)
+    };
+    let [shape, ggml_type, size, offset] =
+        [0, 1, 2, 3].map(|column| widest(&mut rows.iter().map(|row| &row[column])));
+    let (name, ggml_type) = (widest(&mut names.iter()), ggml_type.max(MIN_TYPE));
+    let size = size.max(MIN_SIZE);
+    let rest = shape + 2 + ggml_type + 2 + size + " bytes at ".len() + offset;
+    let is_narrow = room.is_some_and(|room| room < name + 2 + rest);
+    let size = if is_narrow { 0 } else { size };
+    for (cells, tensor) in rows.iter().zip(&names) {
+        let [own_shape, own_type, own_size, own_offset] = cells;
+        if is_narrow {
+            write!(out, "{tensor}\n  ")?;
+        } else {
+            write!(out, "{tensor:<name$}  ")?;
+        }
         writeln!(
             out,
-            "{name:<name_width$}  {shape:<shape_width$}  {:<5}  {:>14} bytes at {:#x}",
-            tensor.ggml_type(),
-            tensor.size(),
-            tensor.offset()
+            "{own_shape:<shape$}  {own_type:<ggml_type$}  {own_size:>size$} bytes at {own_offset}"
         )?;
     }
     let (tensors, data, total) = (layout.tensors().len(), layout.data_offset(), layout.total_len());
@@ -136,4 +164,33 @@ fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()
 /// The plan as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
     ggmill_text::json::write_pretty(out, &plan_document(plan, shown(output), written))
+}
+
+#[cfg(test)]
+mod tests {
+    use ggmill_core::{GgmlType, MetadataBuf, Shape};
+    use ggmill_pipeline::{Expression, MemorySource, Recipe, RecipeTensor};
+
+    use super::*;
+
+    fn table(room: Option<usize>) -> String {
+        let name = "blk.10.attn_output_of_a_long_name.weight";
+        let shape = Shape::new(&[64, 4]).unwrap();
+        let values = Expression::floats(shape, vec![0.5; 256]).unwrap();
+        let tensors = vec![RecipeTensor::new(name, values)];
+        let source = MemorySource::new();
+        let plan = Recipe::new(MetadataBuf::new(), tensors).plan(&source).unwrap();
+        assert_eq!(plan.layout().tensors()[0].ggml_type(), GgmlType::F32);
+        let mut out = Vec::new();
+        print_table(&mut out, &plan, Path::new("x.gguf"), room).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_name_has_a_line_of_its_own_on_a_narrow_terminal() {
+        let wide = "blk.10.attn_output_of_a_long_name.weight  64 × 4  F32              1024 bytes at ";
+        assert!(table(None).starts_with(wide) && table(Some(90)) == table(None), "{}", table(None));
+        let narrow = "blk.10.attn_output_of_a_long_name.weight\n  64 × 4  F32    1024 bytes at ";
+        assert!(table(Some(40)).starts_with(narrow), "{}", table(Some(40)));
+    }
 }

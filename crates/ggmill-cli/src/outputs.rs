@@ -21,7 +21,7 @@ pub(crate) struct Output<'a> {
 impl<'a> Output<'a> {
     /// Refuses an output that is one of these inputs, and what no amount of work would change: a
     /// directory that is missing or not writable, a path that leads to no file, and a file that
-    /// exists unless `force`. A dry run prints its plan first, and is refused at its end.
+    /// exists unless `force`. A dry run is refused here as the run is, before its plan is printed.
     pub(crate) fn new(
         path: &'a Path,
         inputs: &[PathBuf],
@@ -29,9 +29,7 @@ impl<'a> Output<'a> {
         dry_run: bool,
     ) -> Result<Self, Failure> {
         refuse_inputs(path, inputs)?;
-        if !dry_run {
-            drop(start(path, inputs, force, 0)?);
-        }
+        drop(start(path, inputs, force, 0)?);
         Ok(Self { path, force, dry_run })
     }
 
@@ -49,8 +47,8 @@ impl<'a> Output<'a> {
         start(self.path, inputs, self.force, len)
     }
 
-    /// The end of a dry run: refuses what the run would be refused for, for want of space too.
-    /// Nothing is left behind.
+    /// The end of a dry run, whose plan says how long the file would be: refuses what the run would
+    /// be refused for, which by now is want of space. Nothing is left behind.
     pub(crate) fn end_dry_run(self, inputs: &[PathBuf], len: u64) -> Result<(), Failure> {
         self.start(inputs, len).map(drop)
     }

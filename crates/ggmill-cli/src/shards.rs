@@ -68,7 +68,12 @@ impl MakingShards<'_> {
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
         }
-        if !self.dry_run {
+        if self.dry_run {
+            // What the run would be refused for, but want of space: the table says how much it takes.
+            for output in &outputs {
+                drop(start(output, self.inputs, self.force, 0)?);
+            }
+        } else {
             let files = self.begin(plans, &outputs)?;
             let (mut bar, numbers) = (Bar::new(console), TensorNumbers::of(plans));
             let written = files.run(plans, checkpoint, &RunOptions::default(), &mut |progress| {
@@ -88,7 +93,6 @@ impl MakingShards<'_> {
             tell(plan, console);
         }
         if self.dry_run {
-            // What the run would be refused for.
             drop(self.begin(plans, &outputs)?);
             console.note("nothing was written");
         } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
@@ -103,9 +107,7 @@ impl MakingShards<'_> {
     /// Refuses, before the work begins, what can be known then: a directory that is missing or not
     /// writable. Which shards there will be is known when they are planned.
     pub(crate) fn look_ahead(self) -> Result<Self, Failure> {
-        if let Some(first) = ggmill_io::shard_paths(self.prefix, 1)
-            && !self.dry_run
-        {
+        if let Some(first) = ggmill_io::shard_paths(self.prefix, 1) {
             for path in &first {
                 drop(start(path, &[], true, 0)?);
             }

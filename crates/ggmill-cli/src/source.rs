@@ -72,13 +72,17 @@ fn read_input() -> Result<Model, Failure> {
 /// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it
 /// is none.
 pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
-    let model = ggmill_io::open(path).map_err(|error| {
+    GgufCheckpoint::new(open_whole(path)?).map_err(Failure::new)
+}
+
+/// Opens a model to read all of it, as [`open_checkpoint`] does.
+pub(crate) fn open_whole(path: &Path) -> Result<Model, Failure> {
+    ggmill_io::open(path).map_err(|error| {
         // What is said of standard input and of single shards is for commands that only look.
         let is_about_content =
             path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
         Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
-    })?;
-    GgufCheckpoint::new(model).map_err(Failure::new)
+    })
 }
 
 /// A hint about a file that could not be opened.

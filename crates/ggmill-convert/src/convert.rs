@@ -1,4 +1,4 @@
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use ggmill_arch::{
     Architecture, Assigned, Operation, Origin, Resolved, Source, TensorSpec, TensorType,
@@ -13,7 +13,7 @@ use crate::operations::apply;
 use crate::projector::has_projector;
 use crate::vocabulary;
 use crate::weights::{Quantization, Weights};
-use ggmill_pipeline::{Checkpoint, Pretrained};
+use ggmill_pipeline::{Checkpoint, Pretrained, SourceTensor};
 use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
@@ -56,13 +56,64 @@ impl ConvertOptions {
     }
 }
 
-/// The 16-bit type closest to the weights of a checkpoint, as the reference chooses it for
-/// `--outtype auto`: BF16 or F16 by the first tensor of two dimensions or more that is one of them,
-/// otherwise F16.
-pub fn auto_type(checkpoint: &dyn Checkpoint) -> FileType {
-    match first_weights(checkpoint, |found| matches!(found, GgmlType::BF16 | GgmlType::F16)) {
-        Some(GgmlType::BF16) => FileType::BF16,
-        _ => FileType::F16,
+/// The type that a conversion has where none is asked for, as the reference chooses it for
+/// `--outtype auto`: a float type of 16 bits. Shows as a sentence that says why.
+///
+/// ```
+/// use ggmill_convert::AutoType;
+/// # let bf16 = AutoType::new(ggmill_core::FileType::BF16, Some("BF16".to_owned()));
+/// # let f32 = AutoType::new(ggmill_core::FileType::F16, Some("F32".to_owned()));
+/// // AutoType::of(&checkpoint)
+/// assert_eq!(bf16.to_string(), "BF16, as the weights of the checkpoint");
+/// assert_eq!(f32.to_string(), "F16, since the weights of the checkpoint are F32");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AutoType {
+    /// The type.
+    pub file_type: FileType,
+    /// The name of the type of the weights that decided: the first of two dimensions or more.
+    /// `None` without any.
+    pub weights: Option<String>,
+}
+
+impl AutoType {
+    /// BF16 or F16 by the first tensor of two dimensions or more that is one of them, otherwise
+    /// F16.
+    pub fn of(checkpoint: &dyn Checkpoint) -> Self {
+        let is_half = |found| matches!(found, GgmlType::BF16 | GgmlType::F16);
+        if let Some(found) = first_weights(checkpoint, is_half) {
+            let is_brain = found.ggml_type == GgmlType::BF16;
+            let file_type = if is_brain { FileType::BF16 } else { FileType::F16 };
+            return Self::new(file_type, Some(file_type.to_string()));
+        }
+        let weights = first_weights(checkpoint, |_| true);
+        Self::new(FileType::F16, weights.map(|tensor| tensor.type_name().to_string()))
+    }
+
+    /// A type that was chosen for weights of a type.
+    pub fn new(file_type: FileType, weights: Option<String>) -> Self {
+        Self { file_type, weights }
+    }
+
+    /// Whether numbers of the weights are rounded to the type.
+    pub fn rounds(&self) -> bool {
+        self.weights.as_deref().is_some_and(|weights| matches!(weights, "F32" | "F64"))
+    }
+}
+
+impl fmt::Display for AutoType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file_type, weights } = self;
+        match weights {
+            Some(weights) if *weights == file_type.to_string() => {
+                write!(f, "{file_type}, as the weights of the checkpoint")
+            }
+            Some(weights) => {
+                write!(f, "{file_type}, since the weights of the checkpoint are {weights}")
+            }
+            None => write!(f, "{file_type}"),
+        }
     }
 }
 
@@ -75,7 +126,7 @@ pub fn own_type(checkpoint: &dyn Pretrained) -> FileType {
     if weights.is_ok_and(|weights| weights.are_decoded()) {
         return FileType::F32;
     }
-    match first_weights(checkpoint, is_float) {
+    match first_weights(checkpoint, is_float).map(|tensor| tensor.ggml_type) {
         Some(GgmlType::BF16) => FileType::BF16,
         Some(GgmlType::F16) => FileType::F16,
         _ => FileType::F32,
@@ -89,10 +140,10 @@ pub(crate) fn is_float(found: GgmlType) -> bool {
 fn first_weights(
     checkpoint: &dyn Checkpoint,
     is_wanted: impl Fn(GgmlType) -> bool,
-) -> Option<GgmlType> {
+) -> Option<&SourceTensor> {
     let mut weights =
         checkpoint.tensors().iter().filter(|tensor| tensor.shape.dimensions().len() > 1);
-    weights.find(|tensor| is_wanted(tensor.ggml_type)).map(|tensor| tensor.ggml_type)
+    weights.find(|tensor| is_wanted(tensor.ggml_type))
 }
 
 /// A checkpoint becomes a model file of its architecture.
@@ -174,7 +225,8 @@ fn write_vocabulary(
     let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
     if is_written && !options.no_vocab {
         let pre = options.pre.as_deref();
-        return vocabulary::write(checkpoint, resolved.vocabulary(), pre, metadata);
+        return vocabulary::write(checkpoint, resolved.vocabulary(), pre, metadata)
+            .map_err(vocabulary::fault_of);
     }
     metadata.set(keys::TOKENIZER_MODEL, "none");
     let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };

@@ -78,11 +78,15 @@ const WHOLE: [(&str, &str); 3] =
 /// that are not those of a LLaMA model with these numbers. A file without any tensors is a
 /// vocabulary.
 pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
+    converted(legacy, options).map_err(|error| error.file(legacy.path()))
+}
+
+fn converted(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
     if legacy.family() != LegacyFamily::Llama {
         return Err(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "a {} file of {}, of which only LLaMA's are converted",
+                "is a {} file of {}; of legacy files only LLaMA's are converted",
                 legacy.container(),
                 legacy.family()
             ),

@@ -13,8 +13,8 @@ mod projector;
 mod vocabulary;
 mod weights;
 
-pub use back::{RestoreOptions, RestoredCheckpoint, restore_checkpoint};
-pub use convert::{ConvertOptions, auto_type, convert, own_type};
+pub use back::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
+pub use convert::{AutoType, ConvertOptions, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use lora::convert_lora;

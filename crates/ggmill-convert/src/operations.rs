@@ -74,6 +74,7 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
         Operation::Within { dimension, start, count, change } => {
             first.within(*dimension, *start, *count, |part| one(change, std::slice::from_ref(part)))
         }
+        Operation::Float => first.to_f32(),
         Operation::Exp => first.exp(),
         Operation::NegExp => first.neg_exp(),
         Operation::Center => first.center(),
@@ -136,6 +137,7 @@ mod tests {
                 count: 2,
                 change: Box::new(Operation::Multiply(2.0)),
             },
+            Operation::Float,
             Operation::Exp,
             Operation::NegExp,
             Operation::Center,

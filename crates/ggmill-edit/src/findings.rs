@@ -44,7 +44,7 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
     if *plan.method() == EditMethod::Unchanged {
         return Ok(findings);
     }
-    findings.misspelt = misspelt(edited);
+    findings.misspelt = misspelt_keys(edited);
     let failed = |error| Error::caused(ErrorKind::Edit, error);
     let header = editor.planned_header(plan)?;
     let mut decoder = Decoder::new(Some(editor.planned_len(plan)?), &Limits::default());
@@ -87,8 +87,9 @@ fn is_of_metadata(group: Group) -> bool {
     )
 }
 
-/// The new keys that are nearly others, be those in the file or not.
-fn misspelt(edited: &Edited) -> Vec<Misspelt> {
+/// The new keys that are nearly others that programs look for, be those in the file or not: what a
+/// caller may want to ask about before it writes.
+pub fn misspelt_keys(edited: &Edited) -> Vec<Misspelt> {
     let architecture = edited.metadata().get(keys::GENERAL_ARCHITECTURE);
     let architecture = architecture.as_ref().and_then(ggmill_core::Value::as_str);
     let new = edited.changes().iter().filter(|change| change.after && !change.before);

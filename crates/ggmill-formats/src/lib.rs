@@ -3,7 +3,6 @@
 
 mod checkpoint;
 mod column;
-mod configuration;
 mod json;
 mod legacy;
 mod llama2c;
@@ -13,7 +12,6 @@ mod safetensors;
 mod torch;
 
 pub use checkpoint::CheckpointDirectory;
-pub use configuration::Configuration;
 pub use json::{Unambiguous, json_from_slice};
 pub use legacy::{Legacy, LegacyContainer, LegacyFamily};
 pub use npy::{Numpy, extract_npy, npy_len};

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use ggmill_core::RawStr;
 use ggmill_io::{Directory, RandomAccess};
 use ggmill_pipeline::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Result};
 use ggmill_pipeline::{SideFiles, SourceTensor};
 use serde_json::Value;
 
-use crate::checkpoint::{MAX_CONFIG, Part, has_weights, is_description, read_json};
+use crate::checkpoint::{
+    CheckpointDirectory, MAX_CONFIG, Part, has_weights, is_description, read_json,
+};
 use crate::json::Unambiguous;
 
 /// The file that makes a directory an adapter.
@@ -72,6 +75,33 @@ impl PeftAdapter {
     /// The path or the name of its base, as the adapter was trained with it.
     pub fn base(&self) -> Option<&str> {
         self.config.get("base_model_name_or_path")?.as_str().filter(|path| !path.is_empty())
+    }
+
+    /// Opens the model that the adapter changes: the directory that was given, or else the one that
+    /// the adapter names. Its configuration is enough; its weights count where it has some, since
+    /// some architectures are told apart by them.
+    ///
+    /// Fails when neither is a directory, and as [`CheckpointDirectory::open_described`] does.
+    pub fn open_base(&self, given: Option<&Path>) -> Result<CheckpointDirectory> {
+        let missing = |message: String| {
+            Err(Error::new(ErrorKind::Checkpoint, message).file(self.directory.path()))
+        };
+        let path = match (given, self.base()) {
+            (Some(given), _) => given,
+            (None, Some(named)) if Path::new(named).is_dir() => Path::new(named),
+            (None, Some(named)) => {
+                return missing(format!(
+                    "the base of the adapter is {:?}, which is not a directory here",
+                    RawStr::from(named)
+                ));
+            }
+            (None, None) => return missing("the adapter does not name its base".to_owned()),
+        };
+        if path.is_file() {
+            let message = "is a file, expected a directory";
+            return Err(Error::new(ErrorKind::Checkpoint, message).file(path));
+        }
+        CheckpointDirectory::open_described(path)
     }
 
     /// The files it was read from: what must not be written over.

@@ -7,7 +7,7 @@ use ggmill_arch::{Architecture, Catalogue, TensorNames};
 use serde_json::json;
 
 use crate::text::Options;
-use crate::text::measure::{Padded, cut, width};
+use crate::text::measure::{Padded, cut, lines_of, width};
 use crate::text::style::Styles;
 
 /// An architecture in the list.
@@ -81,6 +81,18 @@ pub fn listed(catalogue: &Catalogue, filter: Option<&str>) -> Vec<Listed> {
     all
 }
 
+/// Columns that classes have in a table; on a narrower terminal each architecture has lines of its
+/// own.
+const MIN_CLASSES: usize = 24;
+
+/// The column of vocabularies, and its width where there are several architectures.
+const VOCABULARIES: usize = 2;
+const MAX_VOCABULARIES: usize = 20;
+
+fn columns_of_heads(heads: &[&str]) -> usize {
+    heads.iter().map(|head| width(head)).max().unwrap_or_default()
+}
+
 /// Writes a table: name, whether checkpoints are converted, vocabularies, classes. Lines fit the
 /// terminal where there is one, and nothing is cut otherwise.
 pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io::Result<()> {
@@ -101,27 +113,40 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
             ]
         })
         .collect();
+    // Of a single architecture everything is what was asked for.
+    let is_cut = options.width.is_some() && rows.len() > 1;
     let columns: Vec<usize> = (0..heads.len().saturating_sub(1))
         .map(|column| {
             let cells = rows.iter().map(|row| width(&row[column]));
-            cells.chain([width(heads[column])]).max().unwrap_or_default()
+            let widest = cells.chain([width(heads[column])]).max().unwrap_or_default();
+            if column == VOCABULARIES && is_cut { widest.min(MAX_VOCABULARIES) } else { widest }
         })
         .collect();
     let before = columns.iter().map(|column| column + 2).sum::<usize>();
-    let mut line = |cells: [&str; 4], style: anstyle::Style| -> io::Result<()> {
-        write!(out, "{style}{}{style:#}", Padded(cells[0], columns[0]))?;
-        for (cell, &column) in cells[1..3].iter().zip(&columns[1..]) {
-            write!(out, "  {}", Padded(cell, column))?;
+    if let Some(room) = options.width.filter(|room| *room < before + MIN_CLASSES) {
+        for row in &rows {
+            writeln!(out, "{key}{}{key:#}", row[0])?;
+            let start = 2 + columns_of_heads(&heads[1..]) + 2;
+            for (head, cell) in heads[1..].iter().zip(&row[1..]) {
+                let lines = lines_of(cell, room.saturating_sub(start));
+                let next = format!("\n{:start$}", "");
+                let head = Padded(head, start - 4);
+                writeln!(out, "  {faint}{head}{faint:#}  {}", lines.join(&next))?;
+            }
         }
-        // Classes of a single architecture are what was asked for.
-        let left = options.width.filter(|_| rows.len() > 1).map(|all| all.saturating_sub(before));
-        let classes_cell =
-            left.map_or_else(|| cells[3].to_owned(), |left| cut(cells[3].to_owned(), left.max(8)));
-        writeln!(out, "  {classes_cell}")
-    };
-    line(heads, faint)?;
-    for row in &rows {
-        line(row.each_ref().map(String::as_str), key)?;
+    } else {
+        let mut line = |cells: [&str; 4], style: anstyle::Style| -> io::Result<()> {
+            write!(out, "{style}{}{style:#}", Padded(cells[0], columns[0]))?;
+            for (cell, &column) in cells[1..3].iter().zip(&columns[1..]) {
+                write!(out, "  {}", Padded(&cut((*cell).to_owned(), column), column))?;
+            }
+            let left = options.width.filter(|_| is_cut).map(|all| all.saturating_sub(before));
+            writeln!(out, "  {}", cut(cells[3].to_owned(), left.unwrap_or(usize::MAX)))
+        };
+        line(heads, faint)?;
+        for row in &rows {
+            line(row.each_ref().map(String::as_str), key)?;
+        }
     }
     let with_checkpoints = list.iter().filter(|listed| listed.has_checkpoints()).count();
     let classes: BTreeSet<&String> = list.iter().flat_map(|listed| &listed.classes).collect();

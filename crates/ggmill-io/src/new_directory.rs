@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::atomic::{FileSink, Overwrite, directory_of, sync_directory};
 use crate::error::{Detail, Error, Result};
+use crate::temporary::Temporary;
 
 /// How the name of the temporary directory begins: hidden, and telling whose it is.
 const PREFIX: &str = ".ggmill-";
@@ -37,21 +38,23 @@ impl NewDirectory {
     /// Starts a directory that will be at `path`. Fails at once when there is something, and when
     /// the directory around it is missing or cannot be written to.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        // Without a separator at the end, so that the directory around it is found.
-        let target: PathBuf = path.components().collect();
-        if target.file_name().is_none() || std::fs::symlink_metadata(&target).is_ok() {
-            return Err(Error::new(path, Detail::Exists));
-        }
+        let target = free(path.as_ref())?;
         let around = directory_of(&target);
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-        let temporary = builder
-            .tempdir_in(around)
-            .map_err(|source| Error::io(around, "cannot write into this directory", source))?;
+        let temporary =
+            builder.tempdir_in(around).map_err(|source| cannot_write_into(around, source))?;
         Ok(Self { target, temporary })
+    }
+
+    /// Fails where [`create`](Self::create) would, and makes no directory. Whether the one around
+    /// it can be written to is tried with a file, without a name where the system has such.
+    pub fn check(path: impl AsRef<Path>) -> Result<()> {
+        let target = free(path.as_ref())?;
+        let around = directory_of(&target);
+        Temporary::create_in(around).map(drop).map_err(|source| cannot_write_into(around, source))
     }
 
     /// The path the directory will have.
@@ -105,6 +108,20 @@ impl NewDirectory {
     }
 }
 
+/// A path where there is nothing yet, without a separator at its end, so that the directory around
+/// it is found.
+fn free(path: &Path) -> Result<PathBuf> {
+    let target: PathBuf = path.components().collect();
+    if target.file_name().is_none() || std::fs::symlink_metadata(&target).is_ok() {
+        return Err(Error::new(path, Detail::Exists));
+    }
+    Ok(target)
+}
+
+fn cannot_write_into(around: &Path, source: io::Error) -> Error {
+    Error::io(around, "cannot write into this directory", source)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +152,12 @@ mod tests {
         directory.commit().unwrap();
         assert_eq!((count(), std::fs::read(path.join("below/b")).unwrap()), (1, b"b".to_vec()));
         assert_eq!(NewDirectory::create(&path).unwrap_err().kind(), ErrorKind::Exists);
+        assert_eq!(NewDirectory::check(&path).unwrap_err().kind(), ErrorKind::Exists);
         let missing = place.path().join("no/such");
-        assert_eq!(NewDirectory::create(missing).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(NewDirectory::create(&missing).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(NewDirectory::check(missing).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(count(), 1);
+        NewDirectory::check(place.path().join("another")).unwrap();
+        assert_eq!(count(), 1);
     }
 }

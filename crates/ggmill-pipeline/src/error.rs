@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Memory,
     /// The pre-tokenizer of a vocabulary is not one that is known.
     PreTokenizer,
+    /// A vocabulary contradicts itself, or has no form in what it is to become.
+    Vocabulary,
     /// The caller asked for the run to stop.
     Cancelled,
     /// An edit asks for what the file does not have, for a value that its type cannot hold, or for
@@ -112,7 +114,14 @@ impl Error {
     #[must_use]
     pub fn file(mut self, path: &Path) -> Self {
         self.0.path.get_or_insert_with(|| path.to_owned());
-        self.about(RawStr::new(path.as_os_str().as_encoded_bytes()).to_string())
+        self.about(shown(path))
+    }
+
+    /// Sets the kind: what a fault of a file that was asked for on the way means to the caller.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
     }
 
     /// The cause of the error, if another error caused it. The message is that of the cause.
@@ -136,9 +145,21 @@ impl Error {
     }
 }
 
+/// A path fit to be shown.
+fn shown(path: &Path) -> String {
+    RawStr::new(path.as_os_str().as_encoded_bytes()).to_string()
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.subject.is_empty() {
+            // Of a tensor or a key, also the file.
+            if let Some(path) = &self.0.path {
+                let path = shown(path);
+                if path != self.0.subject {
+                    write!(f, "{path}: ")?;
+                }
+            }
             write!(f, "{}: ", self.0.subject)?;
         }
         f.write_str(&self.0.message)

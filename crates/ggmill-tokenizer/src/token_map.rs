@@ -4,7 +4,7 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
 /// Texts in one arena, found by their bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct TokenMap {
     arena: Vec<u8>,
     /// Where each text begins; one more than there are texts.
@@ -12,15 +12,27 @@ pub(crate) struct TokenMap {
     /// Pairs of a part of the hash and an ID, or [`EMPTY`].
     slots: Vec<(u32, u32)>,
     longest: usize,
+    /// What texts are hashed with: the same on every machine of one byte order, unless texts were
+    /// made to collide.
+    state: FixedState,
+    /// Slots that were taken by others, since the texts have these hashes.
+    steps: usize,
+}
+
+impl Default for TokenMap {
+    fn default() -> Self {
+        Self {
+            arena: Vec::new(),
+            starts: Vec::new(),
+            slots: Vec::new(),
+            longest: 0,
+            state: FixedState::with_seed(0x6767_6d69_6c6c),
+            steps: 0,
+        }
+    }
 }
 
 const EMPTY: u32 = u32::MAX;
-
-/// The hash of a text; the same on every machine of one byte order.
-#[inline]
-fn hash(text: &[u8]) -> u64 {
-    FixedState::with_seed(0x6767_6d69_6c6c).hash_one(text)
-}
 
 /// The two halves of a hash: where to look, and what to compare first.
 #[inline]
@@ -40,6 +52,12 @@ impl TokenMap {
         map.slots.resize(slots, (0, EMPTY));
         map.starts.push(0);
         Some(map)
+    }
+
+    /// A number that depends on all texts.
+    #[cold]
+    pub(crate) fn seed(&self) -> u64 {
+        self.state.hash_one(&*self.arena)
     }
 
     /// Number of texts.
@@ -74,7 +92,7 @@ impl TokenMap {
         ids.clear();
         for texts in texts.chunks(AT_ONCE) {
             for (slot, text) in hashes.iter_mut().zip(texts) {
-                *slot = hash(text);
+                *slot = self.state.hash_one(text);
             }
             for (slot, &hash) in found.iter_mut().zip(&hashes) {
                 *slot = self.slots.get(halves(hash).0 & mask).copied().unwrap_or((0, EMPTY));
@@ -103,14 +121,24 @@ impl TokenMap {
     /// The ID of a text, or the free slot it belongs into and the part of the hash.
     #[inline]
     fn slot(&self, text: &[u8]) -> Result<u32, (usize, u32)> {
+        self.steps_to_slot(text).0
+    }
+
+    /// The same, with the number of slots that others had before it.
+    #[inline]
+    fn steps_to_slot(&self, text: &[u8]) -> (Result<u32, (usize, u32)>, usize) {
         let mask = self.slots.len().wrapping_sub(1);
-        let (mut place, tag) = halves(hash(text));
+        let (first, tag) = halves(self.state.hash_one(text));
+        let mut place = first;
         loop {
+            let steps = place.wrapping_sub(first);
             place &= mask;
             match self.slots.get(place) {
-                Some(&(_, EMPTY)) | None => return Err((place, tag)),
-                Some(&(found, id)) if found == tag && self.text(id) == Some(text) => return Ok(id),
-                Some(_) => place = place.wrapping_add(1),
+                Some(&(_, EMPTY)) | None => return (Err((place, tag)), steps),
+                Some(&(found, id)) if found == tag && self.text(id) == Some(text) => {
+                    return (Ok(id), steps);
+                }
+                Some(_) => place = first.wrapping_add(steps).wrapping_add(1),
             }
         }
     }
@@ -123,7 +151,13 @@ impl TokenMap {
         if self.len().checked_mul(2)? > self.slots.len() {
             self.grow()?;
         }
-        let found = self.slot(text);
+        let (mut found, steps) = self.steps_to_slot(text);
+        self.steps = self.steps.saturating_add(steps);
+        // Half of the slots are free, so that a text passes one or two on average.
+        if self.steps > self.slots.len().saturating_mul(16).saturating_add(4096) {
+            self.rehash()?;
+            found = self.slot(text);
+        }
         self.arena.try_reserve(text.len()).ok()?;
         self.arena.extend_from_slice(text);
         self.starts.try_reserve(1).ok()?;
@@ -139,19 +173,62 @@ impl TokenMap {
     }
 
     fn grow(&mut self) -> Option<()> {
-        let size = self.slots.len().max(4).checked_mul(2)?;
+        self.place_again(self.slots.len().max(4).checked_mul(2)?)
+    }
+
+    /// Gives texts that were made to collide other hashes, which depend on all of them.
+    #[cold]
+    fn rehash(&mut self) -> Option<()> {
+        self.state = FixedState::with_seed(self.seed());
+        self.steps = 0;
+        self.place_again(self.slots.len())
+    }
+
+    /// Places all texts into so many slots.
+    fn place_again(&mut self, size: usize) -> Option<()> {
         let mut slots: Vec<(u32, u32)> = Vec::new();
         slots.try_reserve_exact(size).ok()?;
         slots.resize(size, (0, EMPTY));
         let old = std::mem::replace(&mut self.slots, slots);
-        for (tag, id) in old {
+        for (_, id) in old {
             if id != EMPTY {
                 let place = self.text(id).map(|text| self.slot(text));
-                if let Some(Err((place, _))) = place {
+                if let Some(Err((place, tag))) = place {
                     *self.slots.get_mut(place)? = (tag, id);
                 }
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts whose hashes were made to begin at the same few slots take no time that grows with the
+    /// square of their number.
+    #[test]
+    fn texts_that_collide_are_hashed_again() {
+        const TEXTS: usize = 3000;
+        let mut map = TokenMap::with_capacity(TEXTS, 0).unwrap();
+        let mask = map.slots.len() - 1;
+        let first =
+            |map: &TokenMap, text: &str| halves(map.state.hash_one(text.as_bytes())).0 & mask;
+        let collide =
+            (0u64..).map(|number| number.to_string()).filter(|text| first(&map, text) < 16);
+        let texts: Vec<String> = collide.take(TEXTS).collect();
+        let mut most = 0;
+        for (id, text) in (0..).zip(&texts) {
+            assert_eq!(map.push(text.as_bytes()), Some(Ok(id)));
+            most = most.max(map.steps);
+        }
+        assert!(most <= map.slots.len() * 16 + 4096 + TEXTS, "{most}");
+        assert!(map.steps < TEXTS * 8, "{} steps after that", map.steps);
+        for (id, text) in (0..).zip(&texts) {
+            assert_eq!(map.get(text.as_bytes()), Some(id));
+            assert_eq!(map.push(text.as_bytes()), Some(Err(id)));
+        }
+        assert_eq!(map.get(b"x"), None);
     }
 }

@@ -19,6 +19,7 @@
 //! | `inspect` | | what is in a file, as text and JSON |
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
+//! | `text` | | patterns of names; JSON that is safe to print |
 //! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
 //!
@@ -53,5 +54,7 @@ pub use ggmill_quant as quant;
 pub use ggmill_quantize as quantize;
 #[cfg(feature = "template")]
 pub use ggmill_template as template;
+#[cfg(feature = "text")]
+pub use ggmill_text as text;
 #[cfg(feature = "tokenizer")]
 pub use ggmill_tokenizer as tokenizer;

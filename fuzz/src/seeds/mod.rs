@@ -24,6 +24,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "dequantize" | "quantize" => return blocks(),
         "architecture" => return texts::descriptions(),
         "config" => return [texts::configurations(), packed::packed()].concat(),
+        "start" => return texts::unknown_classes(),
         "file_name" => return texts::file_names(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),

@@ -69,6 +69,21 @@ pub(super) fn configurations() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
+/// Configurations of a class that no description is for, with names of tensors.
+pub(super) fn unknown_classes() -> Vec<(String, Vec<u8>)> {
+    let names = "model.embed_tokens.weight\nmodel.norm.weight\nmodel.layers.0.mlp.up_proj.weight\n\
+                 model.layers.0.self_attn.q_proj.weight\nmodel.gate.weight";
+    let with = |config: &str| [config.as_bytes(), b"\0", names.as_bytes()].concat();
+    let named_by = |member: &str| {
+        with(&CONFIG.replacen(r#""architectures": ["LlamaForCausalLM"]"#, member, 1))
+    };
+    vec![
+        ("class".to_owned(), named_by(r#""architectures": ["NewForCausalLM"]"#)),
+        ("model_type".to_owned(), named_by(r#""model_type": "new""#)),
+        ("nothing_else".to_owned(), with(r#"{"architectures": ["\u001b]\"\\New\u009b"]}"#)),
+    ]
+}
+
 pub(super) fn file_names() -> Vec<(String, Vec<u8>)> {
     named(&[
         ("experts", "Mixtral-8x7B-v0.1-KQ2.gguf"),

@@ -38,18 +38,38 @@ pub(crate) enum Peers {
     /// checkpoint with what the reference converter makes of it (needs the environment of classes)
     Convert {
         /// How many recipes are compared at once
-        #[arg(long, short, value_name = "N", default_value_t = 4)]
+        #[arg(long, short, value_name = "N", default_value_t = 2)]
         jobs: usize,
         /// Leave out the recipes
-        #[arg(long)]
+        #[arg(long, conflicts_with = "speed")]
         bundled: bool,
-        /// Compare speed and memory on 1.1 billion random weights, instead of bytes
+        /// Compare speed and memory on 1.1 billion random weights and on a vocabulary of 262,144
+        /// tokens, instead of bytes
         #[arg(long)]
         speed: bool,
     },
     /// Compare checkpoints, class by class, with the reference converter: xtask/peers/classes.py, whose
     /// head lists the words and the environment
     Classes(classes::Args),
+    /// Compare recipes at Q4_K_M in one pass with the reference converter and llama_model_quantize
+    /// after it [default: those in fixtures/mixtures]
+    OnePass {
+        /// Recipes, `all`, or `bless` and recipes whose hashes are recorded
+        names: Vec<String>,
+    },
+    /// Let libllama load the converted file of each recipe, vocabulary included, and run one token
+    Load {
+        /// Recipes [default: all]
+        names: Vec<String>,
+    },
+    /// Compare adapters with the reference's convert_lora_to_gguf.py: xtask/peers/lora.py, whose head
+    /// lists the words
+    Lora(classes::Args),
+    /// Compare `ggmill lora merge` with the graph of llama-export-lora
+    LoraMerge {
+        /// Recipes of adapters [default: all]
+        names: Vec<String>,
+    },
     /// Let libllama continue a text with the converted bundled checkpoint
     Speak,
     /// Let the transformers library compute with checkpoints that files were turned back into;
@@ -106,7 +126,11 @@ impl Peers {
             Self::Convert { speed: true, .. } => convert_speed(),
             Self::Convert { bundled: true, .. } => convert(),
             Self::Convert { jobs, .. } => convert().and_then(|()| classes::all(*jobs)),
-            Self::Classes(args) => classes::execute(args),
+            Self::Classes(args) => classes::execute("classes.py", args),
+            Self::OnePass { names } => classes::beside("one_pass.py", names),
+            Self::Load { names } => classes::beside("load.py", names),
+            Self::Lora(args) => classes::execute("lora.py", args),
+            Self::LoraMerge { names } => classes::beside("lora_merge.py", names),
             Self::Speak => speak(),
             Self::Restore => restore(),
             Self::Vocabularies { llama_cpp } => vocabularies(llama_cpp),
@@ -128,8 +152,14 @@ impl Peers {
     }
 }
 
-/// The binary, freshly built.
+/// A binary to compare, instead of one that is built for it.
+const OURS: &str = "GGMILL";
+
+/// The binary: the one that the environment variable names, or freshly built.
 fn ggmill() -> Done<PathBuf> {
+    if let Some(path) = std::env::var_os(OURS) {
+        return Ok(path.into());
+    }
     run(&mut cargo(&["build", "--quiet", "--release", "--package=ggmill-cli"]))?;
     Ok(target()?.join("release").join("ggmill"))
 }

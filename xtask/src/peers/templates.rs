@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn execute(args: &Args) -> Done {
-    let mut script = command(classes::python()?);
+    let mut script = command(classes::reference()?);
     script.arg(root().join("xtask/peers/templates.py"));
     if args.record {
         let tests = root().join("crates/ggmill-template/tests");

@@ -56,30 +56,7 @@ pub(super) type Read<'a> = dyn Fn(&str) -> Option<Vec<f32>> + 'a;
 struct NoFacts;
 
 impl CheckpointFacts for NoFacts {
-    fn shape(&self, _: &str) -> Option<Shape> {
-        None
-    }
-
-    fn values(&self, _: &str) -> Result<Vec<Value>, String> {
-        Err("there are no tensors yet".to_owned())
-    }
-
-    fn zero_rows(&self, _: &str) -> Result<Vec<u64>, String> {
-        Err("there are no tensors yet".to_owned())
-    }
-
-    fn has_file(&self, _: &str) -> bool {
-        false
-    }
-
-    fn text(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn token(&self, _: &str) -> Option<u64> {
-        None
-    }
-
+    /// Of a name that a description looks into.
     fn name(&self) -> Option<&str> {
         Some("")
     }

@@ -18,7 +18,7 @@ pub fn sarif(files: &[Checked<'_>]) -> Value {
                 "id": rule.code,
                 "shortDescription": { "text": rule.summary },
                 "fullDescription": { "text": rule.clause },
-                "help": { "text": format!("{} {}", rule.why, rule.remedy) },
+                "help": { "text": format!("{} {}", rule.why, rule.help(true)) },
                 "defaultConfiguration": { "level": rule.severity },
                 "properties": { "group": rule.group.name(), "requirement": rule.requirement() },
             })

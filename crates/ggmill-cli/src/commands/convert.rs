@@ -1,21 +1,20 @@
 //! `ggmill convert`: a checkpoint becomes a GGUF file.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::Catalogue;
-use ggmill_convert::{ConvertOptions, auto_type, own_type};
+use ggmill_convert::{AutoType, ConvertOptions, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr};
-use ggmill_formats::{CheckpointDirectory, PeftAdapter};
+use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained};
+use ggmill_pipeline::{ErrorKind, Pretrained as _};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
-use crate::arch_file::{ARCH_FILE_HINT, catalogue};
+use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
-use crate::commands::convert_write::Destination;
+use crate::commands::convert_source::unknown_class;
+use crate::commands::convert_write::{Destination, Place};
 use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target};
-use crate::commands::{convert_back, convert_legacy, convert_lora};
+use crate::commands::{convert_back, convert_legacy, convert_lora, convert_source};
 use crate::console::Console;
 use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
@@ -36,12 +35,15 @@ Examples:
   ggmill convert model.gguf --to safetensors -o my-model/
 
 Without OUT the file is in the current directory, with the name that the naming convention
-gives it, such as Mixtral-8x7B-v0.1-BF16.gguf. It is held to the rules of `ggmill check`
-before it is written: with an error it is not; other findings are summed up.
+gives it, such as Mixtral-8x7B-v0.1-BF16.gguf; where OUT is a directory, it is in that. It is
+held to the rules of `ggmill check` before it is written: with an error it is not; other
+findings are summed up.
 
-TYPE is auto, or any type of `ggmill quantize`. auto is BF16 or F16, whichever the checkpoint
-has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others as
-`ggmill quantize` makes them from the converted file, without that file: one pass.
+TYPE is auto, or any type of `ggmill quantize`: F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS
+Q3_K_M IQ2_M and more; `ggmill explain types` lists all, with their sizes. auto is BF16 or
+F16, whichever the checkpoint has; it is F16 where its weights are F32, as the reference
+has it. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others
+as `ggmill quantize` makes them from the converted file, without that file: one pass.
 
 SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), as
 Hugging Face has them; nothing in a PyTorch file is executed. The architecture comes from
@@ -70,11 +72,12 @@ pub(crate) struct Args {
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
-    /// The file to write; by default in the current directory, with the name that its metadata give
-    /// it by the naming convention
+    /// The file to write, or the directory for it; by default in the current directory, with the
+    /// name that its metadata give it by the naming convention
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The type of most tensors: auto, or a type such as BF16, Q8_0, Q4_K_M
+    /// The type of most tensors: auto (16 bits, see below), F32, BF16, F16, Q8_0, Q6_K, Q5_K_M,
+    /// Q4_K_M, IQ4_XS, …; `ggmill explain types` lists all
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
     /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
@@ -101,7 +104,8 @@ pub(crate) struct Args {
     /// the model's
     #[arg(long, conflicts_with_all = ["no_vocab", "pre", "vocab_only"])]
     mmproj: bool,
-    /// Write the metadata alone, vocabulary included: a file without tensors
+    /// Write the metadata alone, vocabulary included: a file without tensors, for which SRC needs no
+    /// weights
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
     /// A description of an architecture (TOML) to use besides the built-in ones
@@ -204,17 +208,9 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         return convert_lora::run(args.of_adapter()?, console);
     }
     if args.base.is_some() {
-        return Err(Failure::new("--base is for adapters, and this is none"));
+        return Err(Failure::new("--base is for adapters, and this is not one"));
     }
-    let checkpoint = CheckpointDirectory::open(&args.src).map_err(|error| {
-        let given_config = what_it_is(&args.src) == Some(FileKind::Json);
-        let hint = given_config.then(|| {
-            "this is a JSON file; give the directory it lies in, or the file with the weights"
-                .to_owned()
-        });
-        let hint = hint.or_else(|| what_instead(&args.src)).or_else(|| what_instead(error.path()?));
-        Failure::new(error).with_hint(hint)
-    })?;
+    let checkpoint = convert_source::open(&args.src, args.vocab_only)?;
     let catalogue = catalogue(&args.arch_file)?;
     let found = if args.mmproj {
         catalogue.for_projector(checkpoint.config())
@@ -223,12 +219,15 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     };
     let architecture = match found {
         Ok(architecture) => architecture,
-        Err(error) => return Err(unknown_class(error, &args, &catalogue, &checkpoint, console)?),
+        Err(error) => {
+            return Err(unknown_class(error, args.mmproj, &catalogue, &checkpoint, console)?);
+        }
     };
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
+    let mut auto = None;
     let (float_type, target) = match args.to {
         _ if goal.is_some() => (own_type(&checkpoint), Some(Target::copy())),
-        ConversionType::Auto => (auto_type(&checkpoint), None),
+        ConversionType::Auto => (auto.insert(AutoType::of(&checkpoint)).file_type, None),
         ConversionType::Plain(file_type) => (file_type, None),
         ConversionType::Quantized(target) => (own_type(&checkpoint), Some(target)),
     };
@@ -250,7 +249,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .collect();
     let cut = args.shard_limit.options();
     let destination = Destination {
-        output: args.output.as_deref(),
+        place: Place::of(args.output.as_deref()),
         other_name: &other_name,
         inputs: &inputs,
         cut: cut.as_ref(),
@@ -272,14 +271,18 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
                 "--pre NAME writes a name without a check; --no-vocab converts the weights alone"
                     .to_owned(),
             ),
-            _ => (ggmill_convert::has_tokenizer(checkpoint.side_files())
-                && !(options.no_vocab || options.vocab_only || args.mmproj))
-                .then(|| "--no-vocab converts the weights alone".to_owned()),
+            ErrorKind::Vocabulary => Some("--no-vocab converts the weights alone".to_owned())
+                .filter(|_| !options.vocab_only),
+            _ => None,
         };
         Failure::new(error).with_hint(hint)
     };
     let mut recipe =
         ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    if let Some(auto) = auto.filter(|_| !recipe.tensors.is_empty()) {
+        let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
+        recipe.notes.insert(0, format!("type {auto}{exact}"));
+    }
     let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
     if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
         let note = "the checkpoint has towers for images or sound; --mmproj makes their file";
@@ -352,39 +355,6 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
     })
 }
 
-/// A checkpoint of a class that no description is for: what is printed begins one.
-fn unknown_class(
-    error: ggmill_arch::Error,
-    args: &Args,
-    catalogue: &Catalogue,
-    checkpoint: &dyn Pretrained,
-    console: Console,
-) -> Result<Failure, Failure> {
-    let names: Vec<_> =
-        checkpoint.tensors().iter().map(|tensor| tensor.name().to_string_lossy()).collect();
-    let start = (error.kind() == ggmill_arch::ErrorKind::Unknown && !args.mmproj)
-        .then(|| catalogue.starting_description(checkpoint.config(), &names))
-        .flatten();
-    let hint = if let Some(start) = &start {
-        if console.width().is_some() {
-            let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
-            return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
-        }
-        let mut out = console.text();
-        out.write_all(start.text.as_bytes())?;
-        out.flush()?;
-        format!(
-            "standard output has a description to begin with, that of {}, whose tensors have the \
-             most similar names: save it (`ggmill convert SRC > mine.toml`), complete it as \
-             docs/formats/architecture.md says, and use it with --arch-file mine.toml",
-            start.nearest
-        )
-    } else {
-        ARCH_FILE_HINT.to_owned()
-    };
-    Ok(Failure::new(error).with_hint(Some(hint)))
-}
-
 impl Args {
     /// Refuses what only checkpoints have.
     fn refuse_for_legacy(&self) -> Result<(), Failure> {
@@ -452,17 +422,5 @@ impl Args {
             dry_run: self.dry_run,
             json: self.json,
         })
-    }
-}
-
-/// The kind of a file that should be a part of a checkpoint and is not.
-fn what_instead(path: &Path) -> Option<String> {
-    match what_it_is(path)? {
-        FileKind::Safetensors | FileKind::PytorchZip | FileKind::PytorchLegacy => None,
-        FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
-        found => Some(format!(
-            "this is {found}{}",
-            found.hint().map(|advice| format!("; {advice}")).unwrap_or_default()
-        )),
     }
 }

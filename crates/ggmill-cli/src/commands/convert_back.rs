@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ggmill_convert::{RestoreOptions, RestoredCheckpoint, restore_checkpoint};
+use ggmill_arch::{Architecture, Catalogue};
+use ggmill_convert::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
 use ggmill_core::{GgmlType, RawStr, keys};
 use ggmill_io::NewDirectory;
-use ggmill_pipeline::{ErrorKind, RunOptions, ShardLimit};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit};
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
@@ -60,17 +61,15 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     let checkpoint = open_checkpoint(&src)?;
     inputs_of(&checkpoint)?;
     let catalogue = catalogue(&arch_file)?;
-    let name = checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).map_err(Failure::new)?;
-    let architecture = catalogue.by_name(name).ok_or_else(|| {
-        Failure::new(format_args!(
-            "{}: there is no description of the architecture {:?}",
-            shown(&src),
-            RawStr::from(name)
-        ))
-        .with_hint(Some("--arch-file adds a description of your own".to_owned()))
-    })?;
+    let architecture =
+        if vocab_only { None } else { Some(architecture(&src, &checkpoint, &catalogue)?) };
     let output = output.unwrap_or_else(|| default_output(&src));
-    let begun = NewDirectory::create(&output).map_err(|error| {
+    let begun = if dry_run {
+        NewDirectory::check(&output).map(|()| None)
+    } else {
+        NewDirectory::create(&output).map(Some)
+    }
+    .map_err(|error| {
         let hint = (error.kind() == ggmill_io::ErrorKind::Exists).then(|| {
             "a directory that is there is not replaced: remove it, or name another with -o"
                 .to_owned()
@@ -79,44 +78,74 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     })?;
     let mut options = RestoreOptions::default();
     (options.ggml_type, options.class, options.no_vocab) = (ggml_type, back.class, no_vocab);
-    let restored = if vocab_only {
-        RestoredCheckpoint::of_vocabulary(checkpoint.metadata())
-    } else {
-        restore_checkpoint(&checkpoint, architecture, &options)
+    let restored = match architecture {
+        None => RestoredCheckpoint::of_vocabulary(checkpoint.metadata()),
+        Some(architecture) => restore_checkpoint(&checkpoint, architecture, &options),
     };
     let restored = restored.map_err(|error| {
-        let is_vocabulary = error.kind() == ErrorKind::PreTokenizer
-            || error.subject().contains("tokenizer.")
-            || error.to_string().contains("vocabulary");
+        let is_vocabulary = matches!(error.kind(), ErrorKind::Vocabulary | ErrorKind::PreTokenizer);
         let hint = (is_vocabulary && !vocab_only)
             .then(|| "--no-vocab leaves the tokenizer out".to_owned());
-        Failure::new(format_args!("{}: {error}", shown(&src))).with_hint(hint)
+        about(&src, &error).with_hint(hint)
     })?;
     let limit = limit.unwrap_or(ShardLimit::Bytes(RestoredCheckpoint::SHARD_BYTES));
     let (notes, class) = (restored.notes.clone(), restored.class.clone());
-    if dry_run {
-        list(&restored, limit, &output, console)?;
-        drop(begun);
-    } else {
-        let mut bar = Bar::new(console);
-        let run = RunOptions::default();
-        restored
-            .write(&checkpoint, limit, begun, &run, &mut |progress| {
-                bar.update(progress.written, progress.total, progress.tensor);
-                ControlFlow::Continue(())
-            })
-            .map_err(Failure::new)?;
-        drop(bar);
-        let class = if class.is_empty() { "a tokenizer" } else { &*class };
-        console.note(format_args!("wrote {} ({})", shown(&output), RawStr::from(class)));
-    }
+    let Some(begun) = begun else {
+        return list(&restored, limit, &output, console).map(|()| tell(notes, console));
+    };
+    let mut bar = Bar::new(console);
+    let run = RunOptions::default();
+    restored
+        .write(&checkpoint, limit, begun, &run, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        })
+        .map_err(Failure::new)?;
+    drop(bar);
+    let class = if class.is_empty() { "a tokenizer" } else { &*class };
+    console.note(format_args!("wrote {} ({})", shown(&output), RawStr::from(class)));
+    Ok(tell(notes, console))
+}
+
+/// The description of a model's architecture. Fails for a file that is not a model.
+fn architecture<'c>(
+    src: &Path,
+    checkpoint: &GgufCheckpoint,
+    catalogue: &'c Catalogue,
+) -> Result<&'c Architecture, Failure> {
+    restorable(checkpoint).map_err(|error| {
+        let has_vocabulary = checkpoint.metadata().get(keys::TOKENIZER_MODEL).is_some();
+        let hint = (checkpoint.tensors().is_empty() && has_vocabulary)
+            .then(|| "--vocab-only writes the files of its tokenizer".to_owned());
+        about(src, &error).with_hint(hint)
+    })?;
+    let name = checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).map_err(Failure::new)?;
+    catalogue.by_name(name).ok_or_else(|| {
+        Failure::new(format_args!(
+            "{}: there is no description of the architecture {:?}",
+            shown(src),
+            RawStr::from(name)
+        ))
+        .with_hint(Some("--arch-file adds a description of your own".to_owned()))
+    })
+}
+
+fn tell(notes: Vec<String>, console: Console) -> Status {
     for note in notes {
         console.note(note);
     }
-    Ok(Status::Fine)
+    Status::Fine
 }
 
-/// Files and tensors that would be written.
+/// An error that names the file.
+fn about(src: &Path, error: &ggmill_pipeline::Error) -> Failure {
+    match error.path() {
+        Some(_) => Failure::new(error),
+        None => Failure::new(format_args!("{}: {error}", shown(src))),
+    }
+}
+
+/// Files and tensors that would be written; shapes as safetensors has them.
 fn list(
     restored: &RestoredCheckpoint,
     limit: ShardLimit,
@@ -125,8 +154,12 @@ fn list(
 ) -> Result<(), Failure> {
     let mut out = console.text();
     for tensor in &restored.tensors {
-        let (name, shape) = (RawStr::new(&tensor.name), tensor.shape());
-        writeln!(out, "{name}  {shape}  {}", tensor.ggml_type())?;
+        let extents = tensor.shape().dimensions().iter().rev().map(u64::to_string);
+        let shape = extents.collect::<Vec<_>>().join(" × ");
+        writeln!(out, "{}  {shape}  {}", RawStr::new(&tensor.name), tensor.ggml_type())?;
+    }
+    if !restored.tensors.is_empty() {
+        writeln!(out, "(shapes as in safetensors: rows first, the reverse of those in GGUF)")?;
     }
     for (name, content) in &restored.files {
         writeln!(out, "{name}  {} bytes", content.len())?;

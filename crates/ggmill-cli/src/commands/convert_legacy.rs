@@ -1,12 +1,12 @@
 //! `ggmill convert` of legacy files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_convert::LegacyOptions;
 use ggmill_formats::Legacy;
 
-use crate::commands::convert_write::Destination;
+use crate::commands::convert_write::{Destination, Place};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
@@ -54,13 +54,12 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
         ))
         .with_hint(hint));
     }
-    let output = args.output.unwrap_or_else(|| {
-        PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf")
-    });
+    let name = Path::new(args.src.file_name().unwrap_or_default()).with_extension("gguf");
+    let output = Place::of(args.output.as_deref()).path(|| name.to_string_lossy().into_owned());
     let inputs = [args.src];
     let catalogue = Catalogue::new();
     let destination = Destination {
-        output: Some(&output),
+        place: Place::File(&output),
         other_name: "model",
         inputs: &inputs,
         cut: None,

@@ -11,15 +11,45 @@ use crate::commands::quantize::without_ending;
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::Output;
+use crate::outputs::{Output, start};
 use crate::shards::MakingShards;
 
-/// Where a converted model goes.
+/// Where a file goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    /// To this path, which for shards is their prefix.
+    File(&'a Path),
+    /// Into this directory, under a name of its own.
+    Directory(&'a Path),
+}
+
+impl<'a> Place<'a> {
+    /// What a user means: a directory that exists, unless it has the name of a GGUF file; the
+    /// current directory where nothing is given.
+    pub(super) fn of(output: Option<&'a Path>) -> Self {
+        match output {
+            Some(path) if path.is_dir() && path.extension().is_none_or(|found| found != "gguf") => {
+                Self::Directory(path)
+            }
+            Some(path) => Self::File(path),
+            None => Self::Directory(Path::new("")),
+        }
+    }
+
+    /// The path, for a file with this name of its own.
+    pub(super) fn path(self, name: impl FnOnce() -> String) -> PathBuf {
+        match self {
+            Self::File(path) => path.to_owned(),
+            Self::Directory(directory) => directory.join(name()),
+        }
+    }
+}
+
+/// Where a converted model goes, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Destination<'a> {
-    /// The file, or the prefix of its shards; by the naming convention in the current directory
-    /// when not given.
-    pub(super) output: Option<&'a Path>,
+    /// The file, the prefix of its shards, or the directory for it.
+    pub(super) place: Place<'a>,
     /// The name for a model that the convention has none for.
     pub(super) other_name: &'a str,
     pub(super) inputs: &'a [PathBuf],
@@ -32,9 +62,15 @@ pub(super) struct Destination<'a> {
 }
 
 impl Destination<'_> {
-    /// Refuses, before anything is read, an output that was given and cannot be written.
+    /// Refuses, before anything is read, an output that cannot be written, as far as that is known.
     pub(super) fn look_ahead(self) -> Result<(), Failure> {
-        let Some(output) = self.output else { return Ok(()) };
+        let output = match self.place {
+            Place::File(output) => output,
+            Place::Directory(directory) => {
+                // The name is known later; with any name it can be written into or not.
+                return start(&directory.join("model.gguf"), &[], true, 0).map(drop);
+            }
+        };
         if self.cut.is_some() {
             return self.shards(&without_ending(output)).look_ahead().map(drop);
         }
@@ -52,7 +88,8 @@ impl Destination<'_> {
         let has_vocabulary = vocabulary.is_some_and(|model| model.as_str() != Some("none"));
         let is_part = recipe.tensors.is_empty() || !has_vocabulary;
         // The name is that of the model as a whole.
-        let of_set = self.cut.filter(|_| self.output.is_none()).map(|_| recipe.clone());
+        let has_own_name = matches!(self.place, Place::Directory(_));
+        let of_set = self.cut.filter(|_| has_own_name).map(|_| recipe.clone());
         let plans: Vec<Plan> = match self.cut {
             Some(cut) => {
                 let shards = recipe.split(cut).map_err(Failure::new)?.into_iter();
@@ -61,13 +98,10 @@ impl Destination<'_> {
             None => recipe.plan(checkpoint).map(|plan| vec![plan]),
         }
         .map_err(Failure::new)?;
-        let output = match (self.output, self.cut) {
-            (Some(output), _) => output.to_owned(),
-            (None, None) => self.name(plans.first()),
-            (None, Some(_)) => {
-                self.name(of_set.and_then(|whole| whole.plan(checkpoint).ok()).as_ref())
-            }
-        };
+        let output = self.place.path(|| match self.cut {
+            None => self.name(plans.first()),
+            Some(_) => self.name(of_set.and_then(|whole| whole.plan(checkpoint).ok()).as_ref()),
+        });
         let prefix = without_ending(&output);
         let outputs = match self.cut {
             Some(_) => self.shards(&prefix).outputs(plans.len())?,
@@ -94,9 +128,9 @@ impl Destination<'_> {
     }
 
     /// The name that the metadata give the model.
-    fn name(&self, plan: Option<&Plan>) -> PathBuf {
+    fn name(&self, plan: Option<&Plan>) -> String {
         let name = plan.and_then(|plan| plan.file_name().ok());
-        name.unwrap_or_else(|| format!("{}.gguf", self.other_name)).into()
+        name.unwrap_or_else(|| format!("{}.gguf", self.other_name))
     }
 
     fn check(

@@ -18,6 +18,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::refuse_interrupted;
 use crate::paths::shown;
 use crate::progress::Bar;
+use crate::source::open_whole;
 
 /// Compare two models: metadata, tensors, and the numbers in them
 #[derive(Debug, clap::Args)]
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 fn open(path: &Path) -> Result<Model, Failure> {
-    let model = ggmill_io::open(path).map_err(Failure::new)?;
+    let model = open_whole(path)?;
     refuse_interrupted(&ggmill_io::files(&model).map(RandomAccess::path).collect::<Vec<_>>())?;
     Ok(model)
 }

@@ -19,6 +19,7 @@ Examples:
   ggmill explain Q4_K
   ggmill explain Q4_K_M
   ggmill explain context_length
+  ggmill explain types                  # all types; also standard-keys, architectures
   ggmill explain                        # all there is")]
 pub(crate) struct Args {
     /// The code of a rule or the name of a group, a type, a key or an architecture; all of them

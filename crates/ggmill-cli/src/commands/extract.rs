@@ -239,13 +239,17 @@ impl Taking<'_> {
         Ok(Status::Fine)
     }
 
-    /// Starts a file of so many bytes. In a dry run there is none: how long it would be is printed,
-    /// and what would refuse it does.
+    /// Starts a file of so many bytes. In a dry run there is none: what would refuse it does, and
+    /// how long it would be is printed before want of space does.
     fn begin(self, path: &Path, len: u64) -> Result<Option<FileSink>, Failure> {
         let Self { args, inputs, .. } = self;
         if args.dry_run {
+            let is_file = path.as_os_str() != "-";
+            if is_file {
+                drop(start(path, inputs, args.force, 0)?);
+            }
             self.announce(path, len)?;
-            if path.as_os_str() != "-" {
+            if is_file {
                 drop(start(path, inputs, args.force, len)?);
             }
             return Ok(None);
@@ -300,25 +304,30 @@ impl Taking<'_> {
             .map(|tensor| directory.join(file_name(&tensor.name)))
             .collect();
         let is_new = !directory.exists();
-        let mut total = 0u64;
+        let mut lens = Vec::with_capacity(outputs.len());
         for (&number, output) in numbers.iter().zip(&outputs) {
             refuse_inputs(output, self.inputs)?;
-            let len = npy_len(self.checkpoint, number, self.args.raw).map_err(Failure::new)?;
-            total = total.saturating_add(len);
-            if self.args.dry_run {
-                self.announce(output, len)?;
-            }
+            lens.push(npy_len(self.checkpoint, number, self.args.raw).map_err(Failure::new)?);
         }
         // Before the work: the directory, every file in it, and the space for all.
-        if is_new {
-            drop(start(directory, self.inputs, false, total)?);
-        }
-        for output in outputs.iter().filter(|_| !is_new) {
-            drop(start(output, self.inputs, self.args.force, total)?);
-        }
+        let total = lens.iter().fold(0u64, |total, len| total.saturating_add(*len));
+        let look = |total| {
+            if is_new {
+                drop(start(directory, self.inputs, false, total)?);
+            }
+            for output in outputs.iter().filter(|_| !is_new) {
+                drop(start(output, self.inputs, self.args.force, total)?);
+            }
+            Ok::<_, Failure>(())
+        };
         if self.args.dry_run {
-            return Ok(());
+            look(0)?;
+            for (output, &len) in outputs.iter().zip(&lens) {
+                self.announce(output, len)?;
+            }
+            return look(total);
         }
+        look(total)?;
         if is_new {
             fs::create_dir(directory).map_err(|error| {
                 Failure::new(format_args!("{}: cannot create: {error}", shown(directory)))

@@ -20,9 +20,10 @@ Examples:
   ggmill get model.gguf tokenizer.chat_template > template.jinja
   ggmill get model.gguf 'tokenizer.ggml.tokens[5]'
 
-A string is printed as it is, byte for byte; on a terminal characters that could act on it
-are escaped. Numbers get a line, arrays a line for each element: what `ggmill edit --set
-KEY=@FILE` takes.")]
+A string is printed as it is, byte for byte, so that a file gets the value alone; on a
+terminal a line break follows it, and characters that could act on the terminal are escaped.
+Numbers get a line, arrays a line for each element: what `ggmill edit --set KEY=@FILE`
+takes.")]
 pub(crate) struct Args {
     /// The file, any shard of a set, or - for standard input
     file: PathBuf,
@@ -90,7 +91,8 @@ fn value<'a>(model: &'a Model, args: &Args) -> Result<Value<'a>, Failure> {
                     .to_owned(),
             )
         } else {
-            near(model, &args.key)
+            let list = || Some("`ggmill inspect FILE --metadata` lists the keys".to_owned());
+            near(model, &args.key).or_else(list)
         };
         about(args, &"no such key").with_hint(hint)
     };

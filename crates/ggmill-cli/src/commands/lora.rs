@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, RawStr};
 use ggmill_edit::{LoraAdapter, merge_adapters};
-use ggmill_pipeline::GgufCheckpoint;
+use ggmill_formats::PeftAdapter;
+use ggmill_pipeline::{GgufCheckpoint, SplitOptions};
 
 use crate::commands::convert_lora;
 use crate::commands::quantize::without_ending;
@@ -141,13 +142,22 @@ fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
         typed.iter().map(|(path, _)| path.clone()).chain([args.base.clone()]).collect();
     let cut = args.shard_limit.options();
     let prefix = without_ending(&args.output);
-    let one = match cut {
-        Some(_) => None,
-        None => Some(Output::new(&args.output, &files, args.force, args.dry_run)?),
+    let to = match cut {
+        None => To::File(Output::new(&args.output, &files, args.force, args.dry_run)?),
+        Some(cut) => {
+            let shards = MakingShards {
+                prefix: &prefix,
+                inputs: &[],
+                force: args.force,
+                dry_run: args.dry_run,
+                json: args.json,
+            };
+            To::Shards(shards.look_ahead()?, cut)
+        }
     };
     let base = open_checkpoint(&args.base)?;
     let opened: Vec<GgufCheckpoint> =
-        typed.iter().map(|(path, _)| open_checkpoint(path)).collect::<Result<_, _>>()?;
+        typed.iter().map(|(path, _)| open_adapter(path)).collect::<Result<_, _>>()?;
     let mut inputs = inputs_of(&base)?;
     for file in &opened {
         inputs.extend(inputs_of(file)?);
@@ -157,23 +167,37 @@ fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
     let scaled: Vec<(&LoraAdapter<'_>, f32)> =
         adapters.iter().zip(&typed).map(|(adapter, (_, scale))| (adapter, *scale)).collect();
     let (recipe, sources) = merge_adapters(&base, &scaled).map_err(Failure::new)?;
-    match (one, cut) {
-        (Some(output), _) => {
+    match to {
+        To::File(output) => {
             let plan = recipe.plan(&sources).map_err(Failure::new)?;
             Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
         }
-        (None, Some(cut)) => {
-            let shards = MakingShards {
-                prefix: &prefix,
-                inputs: &inputs,
-                force: args.force,
-                dry_run: args.dry_run,
-                json: args.json,
-            };
-            let shards = shards.look_ahead()?;
+        To::Shards(shards, cut) => {
             let recipes = recipe.split(&cut).map_err(Failure::new)?;
+            let shards = MakingShards { inputs: &inputs, ..shards };
             shards.run(recipes, &sources, console).map(|(status, _)| status)
         }
-        (None, None) => Ok(Status::Fine),
     }
+}
+
+/// What a merged model is written to.
+enum To<'a> {
+    File(Output<'a>),
+    Shards(MakingShards<'a>, SplitOptions),
+}
+
+/// Opens an adapter. One as PEFT saves them has to be converted first, and is told so.
+fn open_adapter(path: &Path) -> Result<GgufCheckpoint, Failure> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) };
+    let is_weights = || path.is_dir() || path.extension().is_none_or(|found| found != "gguf");
+    open_checkpoint(path).map_err(|failure| {
+        if !(is_weights() && PeftAdapter::is_at(directory)) {
+            return failure;
+        }
+        let message = format!("{}: is a PEFT adapter, expected one in GGUF", shown(path));
+        let directory = shown(directory);
+        Failure::new(message)
+            .with_hint(Some(format!("`ggmill convert {directory} --base BASE_DIR` converts it")))
+    })
 }

@@ -7,6 +7,7 @@ pub(crate) mod convert;
 pub(crate) mod convert_back;
 pub(crate) mod convert_legacy;
 pub(crate) mod convert_lora;
+mod convert_source;
 mod convert_write;
 pub(crate) mod detokenize;
 pub(crate) mod diff;

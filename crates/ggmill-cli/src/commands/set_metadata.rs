@@ -19,12 +19,12 @@ pub(crate) struct Args {
     /// Print what would happen, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Nothing asks: this is taken and does nothing
+    /// Set a key that looks misspelt
     #[arg(long, hide = true)]
     force: bool,
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
-    let Args { file, key, value, dry_run, force: _ } = args;
-    edit::run(&edit::Args::set_one(file, &key, &value, dry_run), console)
+    let Args { file, key, value, dry_run, force } = args;
+    edit::run(&edit::Args::set_one(file, &key, &value, dry_run, force), console)
 }

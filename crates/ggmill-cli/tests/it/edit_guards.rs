@@ -40,7 +40,7 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
     for (file, args, words) in [
         (
             "tiny.gguf",
-            &["--set", "llama.context_lenght=4096"][..],
+            &["--set", "llama.context_lenght=4096", "--force"][..],
             "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n",
         ),
         ("tiny.gguf", &["--set", "general.license=my own"], "(GG2001: "),
@@ -62,9 +62,54 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
     let found = edit(&directory, &["llama.gguf", "--set", "x.y=1", "--dry-run"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
     // The edit is made, whatever was found.
-    let found = edit(&directory, &["tiny.gguf", "--set", "llama.context_lenght=4096"]);
-    assert!(found.code == 0 && found.stderr.contains("did you mean"), "{}", found.stderr);
+    let found = edit(&directory, &["tiny.gguf", "--set", "general.license=my own"]);
+    assert!(found.code == 0 && found.stderr.contains("GG2001"), "{}", found.stderr);
+}
+
+/// A key that is nearly a known one is asked about before anything is written.
+#[test]
+fn a_misspelt_key_is_refused_unless_forced() {
+    let directory = Directory::new().with("tiny.gguf", tiny()).with("other.gguf", tiny());
+    let before = bytes(&directory, "tiny.gguf");
+    let refused = "key \"llama.context_lenght\" is not a known key; did you mean \
+                   llama.context_length?\nhint: --force sets it anyway\n";
+    for args in [
+        &["tiny.gguf", "--set", "llama.context_lenght=4096"][..],
+        &["tiny.gguf", "--set", "llama.context_lenght=4096", "--dry-run"],
+        &["tiny.gguf", "--set", "llama.context_lenght=4096", "-o", "copy.gguf"],
+        &["tiny.gguf", "--rename", "llama.context_length=llama.context_lenght"],
+    ] {
+        let found = edit(&directory, args);
+        let expected = format!("error: tiny.gguf: {refused}");
+        assert_eq!((found.code, &*found.stdout, &*found.stderr), (2, "", &*expected), "{args:?}");
+        assert!(bytes(&directory, "tiny.gguf") == before, "{args:?}");
+    }
+    let args = ["set-metadata", "tiny.gguf", "llama.context_lenght", "4096"];
+    assert_eq!(ggmill(directory.path(), &args).code, 2);
+    assert_eq!(directory.files(), ["other.gguf", "tiny.gguf"]);
+    for more in ["--force", "--no-check"] {
+        let set = ["tiny.gguf", "--set", "llama.context_lenght=4096", more, "-o"];
+        let found = edit(&directory, &[&set[..], &[&format!("x{more}.gguf")]].concat());
+        assert_eq!(found.code, 0, "{}", found.stderr);
+    }
+    let forced = ["tiny.gguf", "--set", "llama.context_lenght=4096", "--force"];
+    let found = edit(&directory, &forced);
+    let warning = "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n";
+    assert!(found.code == 0 && found.stderr.contains(warning), "{}", found.stderr);
     assert_eq!(ggmill(directory.path(), &["get", "tiny.gguf", "llama.context_lenght"]).code, 0);
+    // Once it is there, it is a key of the file.
+    let found = edit(&directory, &["tiny.gguf", "--set", "llama.context_lenght=8192"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    // `--remove` is what `--unset` is elsewhere.
+    let found = edit(&directory, &["tiny.gguf", "--remove", "llama.context_lenght"]);
+    assert!(found.code == 0 && found.stdout.contains("- llama.context_lenght"), "{found:?}");
+    let found = edit(&directory, &["tiny.gguf", "--remove", "llama.context_lenght"]);
+    assert!(found.code == 2 && !found.stderr.contains("recover"), "{}", found.stderr);
+    let found = edit(&directory, &["tiny.gguf", "--unset", "context_length"]);
+    let hint = "no key matches \"context_length\"\nhint: did you mean \"*.context_length\"?\n";
+    assert!(found.code == 2 && found.stderr.contains(hint), "{}", found.stderr);
+    let found = edit(&directory, &["tiny.gguf", "--unset", "general.name", "--force"]);
+    assert!(found.code == 2 && found.stderr.contains("--force is for"), "{}", found.stderr);
 }
 
 #[test]

@@ -42,6 +42,8 @@ fn what_is_unknown_is_refused_with_what_is_near() {
     let found = ggmill(directory.path(), &["explain", "general.licence"]);
     assert_eq!((found.code, found.stdout.as_str()), (2, ""));
     assert!(found.stderr.contains("hint: perhaps general.license"), "{}", found.stderr);
+    let found = ggmill(directory.path(), &["explain", "q4km"]);
+    assert!(found.stderr.contains("hint: perhaps Q4_K_M"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["explain", "\u{1b}[2J"]);
     assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
     let all = ggmill(directory.path(), &["explain"]);
@@ -71,6 +73,16 @@ fn topics_have_a_line_each() {
         "{}",
         page.stderr
     );
+    let list = |name: &str| ggmill(directory.path(), &["explain", name]).stdout;
+    for (name, within, without) in [
+        ("types", ["    Q4_K ", "    Q4_K_M "], "    llama "),
+        ("standard-keys", ["    general.name ", "    {arch}.block_count "], "    Q4_K "),
+        ("Architectures", ["    llama ", "    qwen2 "], "    general.name "),
+    ] {
+        let list = list(name);
+        assert!(within.iter().all(|line| list.contains(line)), "{list}");
+        assert!(list.starts_with("# ") && !list.contains(without), "{list}");
+    }
     let page = ggmill(directory.path(), &["explain", "q4_k_m"]).stdout;
     assert!(page.contains("4.89 bits per weight") && page.contains("The usual choice"), "{page}");
 }

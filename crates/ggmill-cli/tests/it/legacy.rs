@@ -75,9 +75,16 @@ fn what_is_no_llama_is_refused() {
         (&["old.bin", "--type", "f16"][..], "is not converted to another type"),
         (&["old.bin", "-o", "old.bin", "--force"], "is read from, and cannot be the output"),
         (&["cut.bin"], "bytes are needed,"),
-        (&["odd.bin"], "tensor \"layers.0.attention.wz.weight\": LLaMA has no such tensor"),
+        (
+            &["odd.bin"],
+            "error: odd.bin: tensor \"layers.0.attention.wz.weight\": LLaMA has no such tensor",
+        ),
         (&["early.bin"], "is a GGML file of another model than LLaMA or Whisper"),
-        (&["rwkv.bin"], "a GGMF version 100 file of RWKV, of which only LLaMA's are converted"),
+        (
+            &["rwkv.bin"],
+            "error: rwkv.bin: is a GGMF version 100 file of RWKV; of legacy files only LLaMA's are \
+             converted",
+        ),
     ] {
         let found = ggmill(directory.path(), &[&["convert"], args].concat());
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}");

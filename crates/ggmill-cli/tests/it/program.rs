@@ -92,3 +92,18 @@ fn a_full_disk_is_told() {
         assert!(stderr.starts_with("error: cannot write to standard output: "), "{stderr}");
     }
 }
+
+/// Help has colours where they are asked for.
+#[test]
+fn help_has_the_colours_that_are_asked_for() {
+    let directory = Directory::new();
+    for (args, is_styled) in [
+        (&["--color", "always", "inspect", "--help"][..], true),
+        (&["inspect", "--color=always", "--help"], true),
+        (&["inspect", "--color=never", "--help"], false),
+        (&["inspect", "--help"], false),
+    ] {
+        let help = ggmill(directory.path(), args);
+        assert_eq!((help.code, help.stdout.contains('\u{1b}')), (0, is_styled), "{args:?}");
+    }
+}

@@ -184,14 +184,17 @@ fn what_is_refused_leaves_nothing_behind() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["llama.gguf", "new.gguf", "Q9"],
-            "\"Q9\" is not a type to quantize to\nhint: --help lists the types",
+            "\"Q9\" is not a type to quantize to\nhint: perhaps Q8_0; `ggmill explain types` lists",
         ),
         (&["llama.gguf", "new.gguf"], "\"new.gguf\" is not a type"),
         (
             &["llama.gguf", "new.gguf", "q4km"],
-            "\"q4km\" is not a type to quantize to\nhint: --help lists the types; perhaps Q4_K_M",
+            "\"q4km\" is not a type to quantize to\nhint: perhaps Q4_K_M; `ggmill explain types` lists",
         ),
-        (&["llama.gguf", "--type", "MXFP4"], "--help lists them; perhaps MXFP4_MOE"),
+        (
+            &["llama.gguf", "--type", "MXFP4"],
+            "not a type, perhaps MXFP4_MOE; `ggmill explain types` lists all",
+        ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--output-tensor-type", "q9"],
             "expected a tensor type for weights: F32, F16, ",

@@ -201,7 +201,7 @@ fn a_dry_run_writes_nothing_and_knows_every_size() {
     let before = content(&directory);
     let dry = ggmill(
         directory.path(),
-        &["split", "model.gguf", "part", "--max-size", "1200K", "--dry-run", "--json"],
+        &["split", "model.gguf", "part", "--max-size", "1200K", "--dry-run", "--json", "--force"],
     );
     let plans: Value = serde_json::from_str(&dry.stdout).unwrap();
     assert_eq!(

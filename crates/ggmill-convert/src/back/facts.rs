@@ -45,22 +45,12 @@ impl CheckpointFacts for Facts<'_> {
         made.map_err(|error| error.to_string())
     }
 
+    /// None are known: a file has no rows that are there to be left out.
     fn zero_rows(&self, _: &str) -> Result<Vec<u64>, String> {
         Ok(Vec::new())
     }
 
-    fn has_file(&self, _: &str) -> bool {
-        false
-    }
-
-    fn text(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn token(&self, _: &str) -> Option<u64> {
-        None
-    }
-
+    /// Of a name that a description looks into; the directory is yet to be made.
     fn name(&self) -> Option<&str> {
         Some("")
     }

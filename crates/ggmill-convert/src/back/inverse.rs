@@ -21,9 +21,16 @@ pub(super) struct Piece {
     shape: Option<Shape>,
 }
 
+impl Piece {
+    /// The run of the tensor that it is; `None` for all of it.
+    pub(super) fn run(&self) -> Option<Cut> {
+        self.cut
+    }
+}
+
 /// A run of the indices of a dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cut {
     dimension: usize,
     start: u64,
     count: u64,
@@ -126,7 +133,10 @@ fn between(first: Option<Shape>, operations: &[Operation]) -> Vec<Option<Shape>>
 /// as that, with another extent of the slowest; else the other one.
 fn guessed(operations: &[Operation], file: Shape) -> Option<Shape> {
     let first = operations.iter().find(|operation| {
-        !matches!(operation, Operation::Exp | Operation::NegExp | Operation::Add(_))
+        !matches!(
+            operation,
+            Operation::Float | Operation::Exp | Operation::NegExp | Operation::Add(_)
+        )
     })?;
     let Operation::Reshape(shape) = first else { return None };
     let dimensions = file.dimensions();
@@ -415,6 +425,7 @@ fn undo_one(operation: &Operation, value: &Expression, shape: Option<Shape>) -> 
         Operation::Within { dimension, start, count, change } => {
             value.to_f32()?.within(*dimension, *start, *count, |part| undo_one(change, part, None))
         }
+        Operation::Float => value.to_f32(),
         Operation::Exp => value.to_f32()?.log(),
         Operation::NegExp => value.to_f32()?.mul(-1.0)?.log(),
         Operation::Center => refused("the mean that it subtracts is not in the file"),

@@ -4,9 +4,10 @@
 //! for each class of checkpoints; the description applied to it says which tensors of a checkpoint
 //! each tensor of the file was made of, and how, and that is undone. Then the description is applied
 //! to the result: it must ask for the tensors of the file, by their names and shapes. Keys that would
-//! differ are noted; what undoing an operation drops, such as padding, is not compared with what the
-//! conversion would add.
+//! differ are noted, and so are computed tensors; what undoing an operation drops, such as padding,
+//! has to be what the conversion would add ([`dropped`]).
 
+mod dropped;
 mod facts;
 mod inverse;
 mod tensors;
@@ -16,17 +17,19 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use ggmill_arch::{Architecture, CheckpointFacts, Resolved, ReversedConfig};
+use ggmill_arch::{Architecture, CheckpointFacts, Resolved, ReversedConfig, kind_of_architecture};
 use ggmill_core::{FileType, GgmlType, Metadata, MetadataBuf, RawStr, Shape, Value, keys};
 use ggmill_pipeline::{
     Checkpoint as _, Encoding, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor, Result,
 };
 use serde_json::{Map, Value as Json};
 
+use self::dropped::{computed_otherwise, refuse_loss};
 use self::facts::Facts;
 use self::tensors::{Tensors, prove, restore};
 use self::types::{main_type, typed};
 use crate::general::sampling;
+use crate::vocabulary::fault_of;
 
 /// Options of the way back.
 #[derive(Clone, Debug, Default)]
@@ -64,24 +67,27 @@ struct Attempt {
     tensors: Tensors,
     /// The names of the tensors in the checkpoint, in the order of `tensors`.
     names: Vec<String>,
-    /// Keys that the configuration gives otherwise than the file has them.
+    /// Keys and computed tensors that the configuration gives otherwise than the file has them.
     differing: Vec<String>,
 }
 
 /// Turns a file back into the checkpoint it was made from: `config.json`, tensors by their names
-/// and in their layout there. Reads tensor data only to choose types.
+/// and in their layout there. Reads tensor data only to choose types, and where padding, repetitions
+/// or shared parts are left out.
 ///
 /// Where no type is asked for, floats of 16 bits stay as they are, quantized tensors and those of 32
 /// bits become F16, BF16 or F32, as the largest weights are, those of 32 bits only where no number
 /// changes.
 ///
-/// Fails, with the tensor and the step, where the description does something that cannot be undone;
-/// for a tensor that it does not have; and for a class that it is not for.
+/// Fails, with the tensor and the step, where the description does something that cannot be undone,
+/// and where what is left out is not what the conversion would give;
+/// for a tensor that it does not have; for a class that it is not for; and as [`restorable`] does.
 pub fn restore_checkpoint(
     checkpoint: &GgufCheckpoint,
     architecture: &Architecture,
     options: &RestoreOptions,
 ) -> Result<RestoredCheckpoint> {
+    restorable(checkpoint)?;
     let metadata = checkpoint.metadata();
     let tensors: Vec<(RawStr<'_>, Shape)> =
         checkpoint.tensors().iter().map(|tensor| (tensor.name(), tensor.shape)).collect();
@@ -108,19 +114,48 @@ pub fn restore_checkpoint(
             break;
         }
     }
-    let Some(best) = best else {
+    let Some(mut best) = best else {
         return Err(refusal.unwrap_or_else(|| no_class(architecture, class)));
     };
+    let facts = Facts { checkpoint, tensors: &best.tensors };
+    let model = resolved(architecture, &best.reversed, &facts)?;
+    refuse_loss(checkpoint, &model, &best.tensors)?;
+    best.differing.extend(computed_otherwise(checkpoint, &model)?);
     finished(checkpoint, best, options)
+}
+
+/// Fails for a file that is not a model: an adapter, the towers that are beside a model, or a
+/// vocabulary alone, which has no tensors.
+pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
+    let metadata = checkpoint.metadata();
+    let text = |key: &str| metadata.raw_str(key).ok().map(|text| text.to_string_lossy());
+    let kind = text(keys::GENERAL_TYPE);
+    let of_architecture = text(keys::GENERAL_ARCHITECTURE);
+    let of_architecture = of_architecture.as_deref().and_then(kind_of_architecture);
+    let refused = |what: &str| {
+        let message = format!("is {what}, expected a model: its tensors alone make no checkpoint");
+        Err(Error::new(ErrorKind::Unsupported, message))
+    };
+    match kind.as_deref().or(of_architecture) {
+        Some("adapter") => refused("an adapter"),
+        Some("mmproj") => refused("a file of towers for images or sound"),
+        Some("imatrix") => refused("an importance matrix"),
+        Some("controlvector") => refused("a control vector"),
+        _ if checkpoint.tensors().is_empty() => {
+            let message = "has no tensors, only metadata";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl RestoredCheckpoint {
     /// The files of the tokenizer alone. Fails where the file has no vocabulary, or one of a kind
     /// that is not turned back.
     pub fn of_vocabulary(metadata: Metadata<'_>) -> Result<Self> {
-        let files = vocabulary::files(metadata)?;
+        let files = vocabulary::files(metadata).map_err(fault_of)?;
         if files.is_empty() {
-            return Err(Error::new(ErrorKind::Checkpoint, "the file has no vocabulary"));
+            return Err(Error::new(ErrorKind::Vocabulary, "the file has no vocabulary"));
         }
         let (class, tensors, notes) = (String::new(), Vec::new(), Vec::new());
         Ok(Self { class, tensors, config: Json::Null, files, notes })
@@ -305,7 +340,7 @@ fn finished(
         files.insert("generation_config.json".to_owned(), pretty(&Json::Object(generation)));
     }
     if !options.no_vocab {
-        files.extend(vocabulary::files(checkpoint.metadata())?);
+        files.extend(vocabulary::files(checkpoint.metadata()).map_err(fault_of)?);
     }
     Ok(RestoredCheckpoint { class: reversed.class, tensors: made, config, files, notes })
 }

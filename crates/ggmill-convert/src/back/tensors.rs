@@ -70,7 +70,7 @@ pub(super) fn restore_some(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) ->
 }
 
 /// The first alternative that has a way back, with what it says about its names.
-fn chosen<'s>(
+pub(super) fn chosen<'s>(
     sources: &'s [Source],
     bare: bool,
     spec: &TensorSpec,
@@ -101,7 +101,11 @@ fn arithmetic(source: &Source) -> Vec<Operation> {
     let own = own.filter(|operation| {
         matches!(
             operation,
-            Operation::Add(_) | Operation::Multiply(_) | Operation::Exp | Operation::NegExp
+            Operation::Add(_)
+                | Operation::Multiply(_)
+                | Operation::Float
+                | Operation::Exp
+                | Operation::NegExp
         )
     });
     own.cloned().collect()

@@ -74,6 +74,7 @@ fn forward(values: &Expression, arithmetic: &[Operation]) -> Result<Expression> 
     arithmetic.iter().try_fold(values.clone(), |values, operation| match operation {
         Operation::Add(number) => values.add(*number),
         Operation::Multiply(number) => values.mul(*number),
+        Operation::Float => values.to_f32(),
         Operation::Exp => values.exp(),
         Operation::NegExp => values.neg_exp(),
         other => Err(Error::new(ErrorKind::Misuse, format!("{} is not arithmetic", other.name()))),

@@ -92,6 +92,17 @@ fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
     SOURCES.into_iter().filter(|name| files.has(name))
 }
 
+/// A fault of the files of a vocabulary as one of the vocabulary: the weights could be converted
+/// without it.
+pub(crate) fn fault_of(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Checkpoint | ErrorKind::Unsupported | ErrorKind::Architecture => {
+            error.of_kind(ErrorKind::Vocabulary)
+        }
+        _ => error,
+    }
+}
+
 /// Sets the keys of a checkpoint's vocabulary, after those that are set. Gives remarks on the
 /// result. Fails when no kind that the architecture has can be made from the checkpoint's files,
 /// and where they contradict themselves.

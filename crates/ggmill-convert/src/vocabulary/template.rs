@@ -25,8 +25,9 @@ pub(crate) fn write_preferred(request: &mut Request<'_>, metadata: &mut Metadata
 }
 
 /// The chat templates for checkpoints that have none, by name.
-const BUILTIN: [(&str, &str); 4] = [
+const BUILTIN: [(&str, &str); 5] = [
     ("Kimi-K3", include_str!("../../data/templates/Kimi-K3.jinja")),
+    ("MiniMax-M1", include_str!("../../data/templates/MiniMax-M1.jinja")),
     (
         "Mistral-Small-3.2-24B-Instruct-2506",
         include_str!("../../data/templates/Mistral-Small-3.2-24B-Instruct-2506.jinja"),
@@ -58,10 +59,11 @@ pub(crate) struct Templates {
 
 impl Templates {
     /// `chat_template` in `tokenizer_config.json` comes first, then `chat_template.jinja` with
-    /// those in `additional_chat_templates`, then `chat_template.json`.
+    /// those in `additional_chat_templates`, then `chat_template.json`; where the description says
+    /// so, only the second.
     pub(crate) fn load(request: &mut Request<'_>, config: &Map<String, Value>) -> Result<Self> {
         const FILE: &str = "tokenizer_config.json";
-        match config.get("chat_template") {
+        match config.get("chat_template").filter(|_| request.spec.template_of_config) {
             Some(value) => Ok(Self::of(value, FILE, request)),
             None => Self::beside(request),
         }
@@ -80,6 +82,9 @@ impl Templates {
                 }
             }
             return Ok(this);
+        }
+        if !request.spec.template_of_config {
+            return Ok(Self::default());
         }
         let Some(document) = files::json(request.files, JSON)? else { return Ok(Self::default()) };
         let template = document.get("chat_template").cloned().unwrap_or_default();

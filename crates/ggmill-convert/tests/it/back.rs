@@ -275,3 +275,67 @@ fn what_a_model_does_not_have_is_none_again() {
         assert_eq!(restored.unwrap().config["sliding_window"], expected);
     }
 }
+
+/// A model of three tensors: one is padded, one repeated, and two are the same part of one.
+const LOSSY: &str = r#"
+schema = "ggmill.architecture/1"
+name = "lossy"
+title = "Lossy"
+[[checkpoint]]
+classes = ["LossyModel"]
+[parameters]
+width = { type = "int", from = ["width"] }
+[keys]
+"embedding_length" = { type = "u32", value = "width" }
+"general.file_type" = { type = "u32" }
+[[tensors]]
+[tensors.tensor]
+"padded.weight" = { shape = ["width", "6"], from = ["padded"], operations = ["resize(1, 0, 2)"] }
+"repeated.weight" = { shape = ["width", "8"], from = ["repeated"], operations = ["repeat(1, 2)"] }
+"first.weight" = { shape = ["width", "2"], from = ["shared"], operations = ["slice(0, 2)"] }
+"again.weight" = { shape = ["width", "2"], from = ["shared"], operations = ["slice(0, 2)"] }
+"rest.weight" = { shape = ["width", "2"], from = ["shared"], operations = ["slice(2, 2)"] }
+"#;
+
+/// What the way back leaves out is what the way there gives, or the file is refused.
+#[test]
+fn nothing_is_dropped_that_the_conversion_would_not_give_again() {
+    let architecture = ggmill_arch::Architecture::parse(LOSSY).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("lossy");
+    let recipe = serde_json::json!({
+        "config": { "architectures": ["LossyModel"], "width": 8 },
+        "tensors": { "padded": ["F32", [4, 8]], "repeated": ["F32", [4, 8]],
+            "shared": ["F32", [4, 8]] },
+    });
+    materialize(&recipe, &directory);
+    let source = CheckpointDirectory::open(&directory).unwrap();
+    let mut options = ConvertOptions::new(FileType::F32);
+    options.no_vocab = true;
+    let plan = convert(&source, &architecture, &options).unwrap().plan(&source).unwrap();
+    let file =
+        run(&plan, &source, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(()));
+    let file = file.unwrap();
+    let path = place.path().join("lossy.gguf");
+    let restored = |file: &[u8]| {
+        fs::write(&path, file).unwrap();
+        let file = GgufCheckpoint::open(&path).unwrap();
+        let restored = restore_checkpoint(&file, &architecture, &RestoreOptions::default());
+        restored.map(|restored| restored.tensors.len()).map_err(|error| error.to_string())
+    };
+    assert_eq!(restored(&file), Ok(3));
+    for (tensor, row, words) in [
+        ("padded.weight", 5, "padding or a repetition"),
+        ("repeated.weight", 6, "padding or a repetition"),
+        ("again.weight", 1, "what other tensors have too"),
+    ] {
+        let layout = plan.layout();
+        let tensor_layout =
+            layout.tensors().iter().find(|known| known.name().to_string() == tensor).unwrap();
+        let at = tensor_layout.offset() + row * 8 * 4;
+        let mut changed = file.clone();
+        changed[usize::try_from(at).unwrap() + 2] ^= 0x41;
+        let error = restored(&changed).unwrap_err();
+        assert!(error.contains(tensor) && error.contains(words), "{error}");
+    }
+}

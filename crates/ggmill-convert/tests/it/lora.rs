@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert, convert_lora};
 use ggmill_core::FileType;
-use ggmill_formats::{CheckpointDirectory, Configuration, PeftAdapter};
+use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_pipeline::{
     Checkpoint as _, Expression, GgufCheckpoint, Pretrained as _, Recipe, RunOptions, run,
 };
@@ -57,7 +57,7 @@ fn materialize(
     name: &str,
     weights: &[u8],
     place: &Path,
-) -> (PeftAdapter, Configuration) {
+) -> (PeftAdapter, CheckpointDirectory) {
     let (of_base, adapter) = (place.join("base"), place.join(name));
     fs::create_dir_all(&of_base).unwrap();
     fs::create_dir_all(&adapter).unwrap();
@@ -68,12 +68,12 @@ fn materialize(
     }
     fs::write(adapter.join("adapter_model.safetensors"), weights).unwrap();
     assert!(PeftAdapter::is_at(&adapter) && !PeftAdapter::is_at(&of_base));
-    (PeftAdapter::open(&adapter).unwrap(), Configuration::open(&of_base).unwrap())
+    (PeftAdapter::open(&adapter).unwrap(), CheckpointDirectory::open_described(&of_base).unwrap())
 }
 
 fn converted(
     adapter: &PeftAdapter,
-    base: &Configuration,
+    base: &CheckpointDirectory,
     file_type: FileType,
 ) -> ggmill_pipeline::Result<Recipe> {
     let catalogue = Catalogue::new();

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_convert::{ConvertOptions, auto_type, convert};
+use ggmill_convert::{AutoType, ConvertOptions, convert};
 use ggmill_core::FileType;
 use ggmill_formats::{CheckpointDirectory, TorchFile, extract_safetensors};
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _, Result, RunOptions, run};
@@ -23,7 +23,8 @@ fn converted(path: &Path, file_type: Option<FileType>) -> Result<Vec<u8>> {
     let checkpoint = CheckpointDirectory::open(path)?;
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
-    let options = ConvertOptions::new(file_type.unwrap_or_else(|| auto_type(&checkpoint)));
+    let options =
+        ConvertOptions::new(file_type.unwrap_or_else(|| AutoType::of(&checkpoint).file_type));
     Ok(made(convert(&checkpoint, architecture, &options)?, &checkpoint))
 }
 

@@ -13,6 +13,8 @@ const FORMATS: [(&str, &str); 2] = [("model", ".safetensors"), ("pytorch_model",
 const CONSOLIDATED: &str = "consolidated";
 /// What their names end with where each file has a share of every tensor.
 const SPLIT: &str = ".pth";
+/// The configuration in Hugging Face's layout.
+const CONFIG: &str = "config.json";
 /// The configuration beside them.
 const PARAMS: &str = "params.json";
 
@@ -26,16 +28,28 @@ pub(super) struct Layout {
     pub(super) is_split: bool,
 }
 
-/// Whether a directory has weights of a model.
+/// Whether a directory has weights of a model, or a list of them.
 pub(crate) fn has_weights(directory: &Directory) -> bool {
-    let is_weights = |name: &String| {
-        let is_of = |&(beginning, ending): &(&str, &str)| {
-            name.starts_with(beginning)
-                && (name.ends_with(ending) || *name == format!("{beginning}{ending}.index.json"))
-        };
-        FORMATS.iter().any(is_of) || name.starts_with(CONSOLIDATED)
+    let is_index = |name: &String| {
+        FORMATS.iter().any(|(beginning, ending)| *name == format!("{beginning}{ending}.index.json"))
     };
-    directory.files().is_ok_and(|names| names.iter().any(is_weights))
+    directory.files().is_ok_and(|names| names.iter().any(|name| is_part(name) || is_index(name)))
+}
+
+/// Whether a directory has files with weights of a model.
+pub(super) fn has_parts(directory: &Directory) -> Result<bool> {
+    Ok(directory.files()?.iter().any(|name| is_part(name)))
+}
+
+fn is_part(name: &str) -> bool {
+    let is_of =
+        |&(beginning, ending): &(&str, &str)| name.starts_with(beginning) && name.ends_with(ending);
+    FORMATS.iter().any(is_of) || name.starts_with(CONSOLIDATED)
+}
+
+/// The name of the configuration of a directory without weights.
+pub(super) fn configuration(directory: &Directory) -> &'static str {
+    if directory.has(PARAMS) && !directory.has(CONFIG) { PARAMS } else { CONFIG }
 }
 
 impl Layout {
@@ -77,7 +91,7 @@ impl Layout {
     }
 
     fn hugging_face(files: Vec<String>, index: Option<Index>) -> Self {
-        Self { files, index, config: "config.json", is_split: false }
+        Self { files, index, config: CONFIG, is_split: false }
     }
 
     /// The weights with the first of some endings that the directory has.

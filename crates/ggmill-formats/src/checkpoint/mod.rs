@@ -56,14 +56,16 @@ impl CheckpointDirectory {
     /// Opens a directory, or one file of weights with its configuration in it or beside it.
     pub fn open(path: &Path) -> Result<Self> {
         let (directory, file) = Directory::open_either(path)?;
-        if let Some(file) = &file
-            && let Some((part, config)) = Part::with_configuration(directory.file(file)?)?
-        {
-            let name = Path::new(file).file_stem().and_then(|name| name.to_str());
-            let mut this = Self::empty(directory, config)?;
-            this.name = name.map(str::to_owned);
-            this.add_part(part, "");
-            return Ok(this);
+        if let Some(file) = &file {
+            if let Some((part, config)) = Part::with_configuration(directory.file(file)?)? {
+                let name = Path::new(file).file_stem().and_then(|name| name.to_str());
+                let mut this = Self::empty(directory, config)?;
+                this.name = name.map(str::to_owned);
+                this.add_part(part, "");
+                return Ok(this);
+            }
+            // A file of another sort is refused for what it is, not for what is not beside it.
+            Part::open(directory.file(file)?)?;
         }
         let layout = Layout::of(&directory, file)?;
         let config_file = directory.file(layout.config)?;
@@ -83,9 +85,17 @@ impl CheckpointDirectory {
         Ok(this)
     }
 
-    /// Whether a path is a directory with the weights of a model in it, whole or not.
-    pub fn is_at(path: impl AsRef<Path>) -> bool {
-        Directory::open(path).is_ok_and(|directory| has_weights(&directory))
+    /// Opens a directory as [`open`](Self::open) does, or, where no file in it has weights, what
+    /// describes the model alone: a checkpoint without tensors. That is enough for a vocabulary, and
+    /// for the base of an adapter.
+    pub fn open_described(path: &Path) -> Result<Self> {
+        let directory = Directory::open(path)?;
+        if layout::has_parts(&directory)? {
+            return Self::open(path);
+        }
+        let config = directory.file(layout::configuration(&directory))?;
+        let Unambiguous(config) = read_json(&config, MAX_CONFIG)?;
+        Self::empty(directory, config)
     }
 
     /// A checkpoint without weights yet.
@@ -216,8 +226,9 @@ impl Pretrained for CheckpointDirectory {
 
 /// Whether a file of a checkpoint's directory describes the model: everything but weights.
 pub(crate) fn is_description(name: &str) -> bool {
-    // Mistral's have a version at their end.
+    // Mistral's have a version at their end; llama2.c's is not text.
     name.starts_with("tokenizer.model")
+        || name == "tokenizer.bin"
         || Path::new(name).extension().is_some_and(|extension| {
             ["json", "jsonl", "jinja", "md", "model", "txt"].iter().any(|&known| extension == known)
         })

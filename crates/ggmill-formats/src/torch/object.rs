@@ -8,6 +8,8 @@ use super::stream::Text;
 
 /// Objects of a pickle: a tensor takes about seven, and no file has a hundred thousand tensors.
 const MAX_NODES: usize = 1 << 21;
+/// Values in tuples, lists and dictionaries: of a tensor they are about twenty.
+const MAX_ELEMENTS: usize = 1 << 23;
 /// Flags of a tensor: there are two.
 const MAX_FLAGS: usize = 16;
 
@@ -77,6 +79,8 @@ pub(super) struct Tensor {
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) nodes: Vec<Node>,
+    /// The values that they have in them.
+    elements: usize,
 }
 
 /// What was found in place of something else.
@@ -84,16 +88,32 @@ pub(super) type Fault = String;
 
 impl Objects {
     pub(super) fn new() -> Self {
-        Self { nodes: Vec::new() }
+        Self { nodes: Vec::new(), elements: 0 }
     }
 
     pub(super) fn add(&mut self, node: Node) -> Result<Value, Fault> {
         if self.nodes.len() >= MAX_NODES {
             return Err(format!("more than {MAX_NODES} objects, which is the limit"));
         }
+        if let Node::Tuple(elements) = &node {
+            self.count_elements(elements.len())?;
+        }
         let number = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.nodes.push(node);
         Ok(Value::Node(number))
+    }
+
+    /// Counts values before they are added to a tuple, a list or a dictionary: a short opcode adds
+    /// one, which takes many times its bytes.
+    fn count_elements(&mut self, more: usize) -> Result<(), Fault> {
+        self.elements = self.elements.saturating_add(more);
+        if self.elements > MAX_ELEMENTS {
+            return Err(format!(
+                "more than {MAX_ELEMENTS} values in tuples, lists and dictionaries, which is the \
+                 limit"
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn node(&self, value: Value) -> Option<&Node> {
@@ -367,6 +387,7 @@ impl Objects {
 
     /// Adds elements to a list.
     pub(super) fn append(&mut self, list: Value, elements: &[Value]) -> Result<(), Fault> {
+        self.count_elements(elements.len())?;
         match self.node_mut(list) {
             Some(Node::List(own)) => own.extend_from_slice(elements),
             _ if matches!(list, Value::Opaque) => {}
@@ -377,6 +398,7 @@ impl Objects {
 
     /// Adds keys with their values to a dictionary.
     pub(super) fn set(&mut self, dict: Value, items: &[Value]) -> Result<(), Fault> {
+        self.count_elements(items.len())?;
         let (pairs, rest) = items.as_chunks::<2>();
         match self.node_mut(dict) {
             Some(Node::Dict(entries)) if rest.is_empty() => {

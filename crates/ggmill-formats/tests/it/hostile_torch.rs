@@ -57,6 +57,15 @@ fn a_pickle_is_bounded() {
     let many = [&b"]("[..], &b"}".repeat((1 << 20) - 9), b"e("].concat();
     let many = [&many[..], &b"}".repeat((1 << 20) - 9), b"e(", &b"}".repeat(99), b"e"].concat();
     assert_says(&of_pickle(&[&many]), &["more than 2097152 objects, which is the limit"]);
+    // Two bytes are enough for a value in a list, three for two in a dictionary.
+    let elements = "more than 8388608 values in tuples, lists and dictionaries, which is the limit";
+    let tuple = [&b"("[..], &[b'N'; 1 << 19], b"t0"].concat();
+    for (collection, element, values) in
+        [(&b"]"[..], &b"Na"[..], 1), (b"}", b"NNs", 2), (b"", &tuple, 1 << 19)]
+    {
+        let found = of_pickle(&[collection, &element.repeat((1 << 23) / values + 1)]);
+        assert_says(&found, &[elements]);
+    }
     assert_says(&of_pickle(&[b"Nr\xff\xff\xff\xff"]), &["number 4294967295, expected at most 1"]);
     assert_says(&of_pickle(&[b"j\xff\xff\xff\xff"]), &["nothing was kept under number 4294967295"]);
     assert_says(&of_pickle(&[b"X\xff\xff\xff\xff"]), &["the pickle ends at 0x", "too early"]);

@@ -6,7 +6,7 @@ use ggmill_core::{RawStr, Tensor, Value};
 
 use super::{DataDiff, Diff, Form, KeyDiff, TensorPair};
 use crate::human::{self, counted, grouped};
-use crate::text::measure::{Padded, cut_middle, shown_beginning, width};
+use crate::text::measure::{Padded, shown_beginning, width, write_name};
 use crate::text::style::Styles;
 use crate::text::{Options, value};
 
@@ -100,13 +100,7 @@ impl Page<'_> {
     }
 
     fn name(&self, out: &mut dyn Write, name: RawStr<'_>, column: usize) -> io::Result<()> {
-        let key = self.styles.key;
-        let shown = if self.options.width.is_some() {
-            cut_middle(name.to_string(), column)
-        } else {
-            name.to_string()
-        };
-        write!(out, "{key}{}{key:#}  ", Padded(&shown, column))
+        write_name(out, name.to_string(), self.styles.key, (4, column), self.options.width)
     }
 
     fn moved(&self, out: &mut dyn Write, what: Option<RawStr<'_>>) -> io::Result<()> {

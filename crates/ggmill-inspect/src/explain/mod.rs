@@ -10,7 +10,8 @@ use ggmill_arch::{Architecture, Catalogue, StandardKey, TensorNames};
 use ggmill_core::{GgmlType, ValueType};
 
 /// The page of a tensor type, a metadata type, an architecture of the catalogue or known by name,
-/// or a file type; `None` for anything else.
+/// or a file type, or the list of all `types`, `standard-keys` or
+/// `architectures`; `None` for anything else.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -28,6 +29,7 @@ pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
         .or_else(named)
         .or_else(|| types::file_type_page(topic))
         .or_else(class)
+        .or_else(|| list(topic, catalogue))
 }
 
 /// The page of a standard metadata key, or of a key that the description of its architecture knows;
@@ -51,17 +53,43 @@ fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architectur
 }
 
 /// The names of what there are pages of, but for architectures that are known by name alone: types,
-/// standard keys, and the architectures of the catalogue.
+/// mixtures, standard keys, the architectures of the catalogue, and lists of them.
 pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
     let types = GgmlType::all().map(|ggml_type| ggml_type.to_string());
     let keys = StandardKey::all().map(|key| key.pattern.to_owned());
+    let lists = LISTS.iter().map(|list| list.name.to_owned());
     types
+        .chain(mixtures::names().map(str::to_owned))
         .chain(keys)
+        .chain(lists)
         .chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
 }
 
 /// The topics that have pages, as sections of a page with a line for each.
 pub fn topics(catalogue: &Catalogue) -> String {
+    LISTS.iter().map(|list| (list.sections)(catalogue)).collect::<Vec<_>>().join("\n")
+}
+
+/// Topics of one sort, which are listed under a name of their own.
+struct List {
+    name: &'static str,
+    title: &'static str,
+    sections: fn(&Catalogue) -> String,
+}
+
+const LISTS: [List; 3] = [
+    List { name: "types", title: "Types", sections: types_listed },
+    List { name: "standard-keys", title: "Keys", sections: keys_listed },
+    List { name: "architectures", title: "Architectures", sections: architectures_listed },
+];
+
+/// The page with the list of this name.
+fn list(topic: &str, catalogue: &Catalogue) -> Option<String> {
+    let list = LISTS.iter().find(|list| list.name.eq_ignore_ascii_case(topic))?;
+    Some(format!("# {}\n\n{}", list.title, (list.sections)(catalogue)))
+}
+
+fn types_listed(_: &Catalogue) -> String {
     let types = GgmlType::all().map(|ggml_type| {
         let bits = ggml_type.layout().map_or_else(String::new, |layout| {
             format!("{} bits per weight", layout.bits_per_weight())
@@ -70,16 +98,6 @@ pub fn topics(catalogue: &Catalogue) -> String {
     });
     let mixtures = mixtures::names().map(|name| (name.to_owned(), mixtures::summary(name)));
     let values = (0..13).map(|number| (ValueType(number).to_string(), String::new()));
-    let keys = StandardKey::all().map(|key| {
-        let (meaning, _) = key.meaning.split_once(". ").unwrap_or((key.meaning, ""));
-        (key.pattern.to_owned(), format!("{}: {}", key.type_name, meaning.trim_end_matches('.')))
-    });
-    let described = catalogue
-        .architectures()
-        .map(|architecture| (architecture.name().to_owned(), architecture.title().to_owned()));
-    let named = TensorNames::all()
-        .filter(|(name, _)| catalogue.by_name(name).is_none())
-        .map(|(name, _)| (name.to_owned(), String::new()));
     [
         section("Tensor types", types),
         section(
@@ -87,7 +105,26 @@ pub fn topics(catalogue: &Catalogue) -> String {
             mixtures,
         ),
         section("Metadata types", values),
-        section("Standard metadata keys", keys),
+    ]
+    .join("\n")
+}
+
+fn keys_listed(_: &Catalogue) -> String {
+    let keys = StandardKey::all().map(|key| {
+        let (meaning, _) = key.meaning.split_once(". ").unwrap_or((key.meaning, ""));
+        (key.pattern.to_owned(), format!("{}: {}", key.type_name, meaning.trim_end_matches('.')))
+    });
+    section("Standard metadata keys", keys)
+}
+
+fn architectures_listed(catalogue: &Catalogue) -> String {
+    let described = catalogue
+        .architectures()
+        .map(|architecture| (architecture.name().to_owned(), architecture.title().to_owned()));
+    let named = TensorNames::all()
+        .filter(|(name, _)| catalogue.by_name(name).is_none())
+        .map(|(name, _)| (name.to_owned(), String::new()));
+    [
         section("Architectures", described),
         section("Architectures of which the names of tensors are known", named),
     ]

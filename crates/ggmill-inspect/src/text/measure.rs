@@ -1,7 +1,9 @@
 //! Columns: how wide text is, cutting it and filling it up.
 
 use std::fmt;
+use std::io::{self, Write};
 
+use anstyle::Style;
 use ggmill_core::RawStr;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -53,6 +55,45 @@ pub(crate) fn cut_middle(text: String, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let head = beginning(&text, room / 3);
     format!("{head}…{}", ending(&text, room.saturating_sub(width(head))))
+}
+
+/// Below this width a name that does not fit into its column has a line of its own.
+const WHOLE_NAMES: usize = 60;
+
+/// Writes a name into a column after `indent` columns, and two spaces. On a terminal of `room`
+/// columns it is cut in its middle, or, on a narrow one, the name is whole and what follows it
+/// begins on the next line.
+pub(crate) fn write_name(
+    out: &mut dyn Write,
+    name: String,
+    style: Style,
+    (indent, column): (usize, usize),
+    room: Option<usize>,
+) -> io::Result<()> {
+    let name = match room {
+        Some(room) if room < WHOLE_NAMES && width(&name) > column => {
+            let start = indent + column + 2;
+            return write!(out, "{style}{name}{style:#}\n{:start$}", "");
+        }
+        Some(_) => cut_middle(name, column),
+        None => name,
+    };
+    write!(out, "{style}{}{style:#}  ", Padded(&name, column))
+}
+
+/// The words of a text in lines of at most `columns` where words allow it.
+pub(crate) fn lines_of(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Text filled up with spaces to a number of columns, on the right or on the left.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use ggmill_core::{Entry, FileType, Metadata, RawStr, Value, keys};
 
-use super::measure::{Padded, cut, cut_middle, width};
+use super::measure::{Padded, cut, width, write_name};
 use super::style::Styles;
 use super::{Page, value};
 use crate::human::grouped;
@@ -35,7 +35,7 @@ impl Page<'_> {
             Columns::of(entries(), self.options.width.map(|width| width.saturating_sub(indent)))?;
         for entry in entries() {
             write!(out, "{:indent$}", "")?;
-            self.entry(out, &entry, &columns, metadata)?;
+            self.entry(out, &entry, (indent, &columns), metadata)?;
         }
         Ok(())
     }
@@ -44,16 +44,13 @@ impl Page<'_> {
         &self,
         out: &mut dyn Write,
         entry: &Entry<'_>,
-        columns: &Columns,
+        (indent, columns): (usize, &Columns),
         metadata: Metadata<'_>,
     ) -> io::Result<()> {
         let Styles { key: key_style, type_name, faint, .. } = self.styles;
         let value = entry.value().map_err(io::Error::other)?;
-        let key = match self.options.width {
-            Some(_) => cut_middle(entry.key().to_string(), columns.key),
-            None => entry.key().to_string(),
-        };
-        write!(out, "{key_style}{}{key_style:#}  ", Padded(&key, columns.key))?;
+        let place = (indent, columns.key);
+        write_name(out, entry.key().to_string(), key_style, place, self.options.width)?;
         if columns.value_type > 0 {
             write!(
                 out,

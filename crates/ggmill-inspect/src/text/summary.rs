@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::measure::{Padded, cut, shown_beginning, width};
+use super::measure::{Padded, cut, lines_of, shown_beginning, width};
 use super::style::Styles;
 use super::{Options, Page};
 use crate::human::{self, counted, grouped};
@@ -37,9 +37,16 @@ impl Page<'_> {
         let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(LABEL + 4).max(20);
         write!(out, "  {faint}{}{faint:#}  ", Padded(label, LABEL))?;
         let mut used = 0;
-        for (i, piece) in pieces.iter().enumerate() {
-            let piece = cut(piece.clone(), room);
-            if i > 0 {
+        // A piece that is too long for a line is broken between its words.
+        let pieces = pieces.iter().flat_map(|piece| {
+            let lines = lines_of(piece, room).into_iter();
+            lines.enumerate().map(|(number, line)| (cut(line, room), number > 0))
+        });
+        for (i, (piece, goes_on)) in pieces.enumerate() {
+            if goes_on {
+                write!(out, "\n{:1$}", "", LABEL + 4)?;
+                used = 0;
+            } else if i > 0 {
                 if used + 3 + width(&piece) > room {
                     write!(out, "\n{:1$}", "", LABEL + 4)?;
                     used = 0;

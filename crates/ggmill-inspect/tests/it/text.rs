@@ -1,5 +1,6 @@
 //! How the text looks.
 
+use ggmill_arch::Catalogue;
 use ggmill_inspect::text::Options;
 use ggmill_testdata::real;
 use unicode_width::UnicodeWidthStr as _;
@@ -73,4 +74,38 @@ fn full_shows_every_element() {
     let text = shown(&small_model(), "small.gguf", at(60).with_full(true));
     assert!(text.contains("\"token0\", \"token1\"") && text.contains("\"token299\"]"));
     assert_eq!(text.matches("message.content").count(), 20);
+}
+
+/// On a narrow terminal a name is whole, on a line of its own where it has to be, and numbers are
+/// never cut.
+#[test]
+fn names_and_numbers_are_whole_on_a_narrow_terminal() {
+    let file = small_model();
+    let keys: Vec<String> = file.metadata().iter().map(|entry| entry.key().to_string()).collect();
+    assert!(keys.iter().any(|key| key.len() > 30), "{keys:?}");
+    for width in [30, 40, 50, 59] {
+        let narrow = shown(&file, "model.gguf", at(width));
+        for key in &keys {
+            assert!(narrow.contains(&**key), "{width}: {key}: {narrow}");
+        }
+        assert!(!narrow.lines().any(|line| line.ends_with(|c: char| c == '·')), "{narrow}");
+    }
+}
+
+#[test]
+fn architectures_fit_a_narrow_terminal_and_are_whole() {
+    let list = ggmill_inspect::architectures::listed(&Catalogue::new(), Some("llama"));
+    for width in [30, 50, 70] {
+        let mut out = Vec::new();
+        ggmill_inspect::architectures::write_text(&mut out, &list, &at(width)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for listed in &list {
+            let classes = listed.classes.join(", ");
+            assert!(words.contains(&classes), "{width}: {classes}: {text}");
+        }
+        // A word that has no room is whole.
+        let fits = |line: &str| line.width() <= width || line.split_whitespace().count() <= 2;
+        assert!(text.lines().all(fits), "{width}: {text}");
+    }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split};
 use ggmill_edit::{
     Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY,
-    broken_templates, edit_findings,
+    broken_templates, edit_findings, meant_pattern, misspelt_keys,
 };
 use ggmill_io::{InPlace, Recovery};
 use serde_json::json;
@@ -42,9 +42,12 @@ a journal beside it keeps it whole should the machine stop halfway. Otherwise it
 and replaced. --dry-run says which. The first edit that needs it leaves room for later ones,
 in a key (ggmill.padding) that readers ignore.
 
-What the rules of `ggmill check` find wrong with the keys that were touched is printed; the
-edit is made anyway. Several files are edited with --in-place, each as a whole or not at
-all; the exit code is 2 when one could not be.")]
+A new key that is nearly a known one (llama.context_lenght), and a chat template that does not
+parse, are refused before anything is written, unless --force sets them anyway. What the
+rules of `ggmill check` find wrong with the keys that were touched is printed; the edit is
+made all the same. --no-check leaves out both, but for the templates. Several files are
+edited with --in-place, each as a whole or not at all; the exit code is 2 when one could not
+be.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// The files; of a set of shards the first
@@ -58,7 +61,7 @@ pub(crate) struct Args {
     /// Edit each of several files in place; one file is edited in place without it
     #[arg(short, long, conflicts_with = "output")]
     in_place: bool,
-    /// Replace OUT if it exists, and set a chat template that does not parse
+    /// Replace OUT if it exists; set a key that looks misspelt, a chat template that does not parse
     #[arg(long)]
     force: bool,
     /// Leave no room for later edits: remove ggmill.padding, which takes a copy
@@ -76,22 +79,32 @@ pub(crate) struct Args {
     /// Write the result as JSON
     #[arg(long)]
     json: bool,
+    /// Whether the options are spelt as another tool has them, which takes some without effect.
+    #[arg(skip)]
+    is_of_other_tool: bool,
 }
 
 impl Args {
     /// As if one key of one file were to be set.
-    pub(crate) fn set_one(file: PathBuf, key: &str, value: &str, dry_run: bool) -> Self {
+    pub(crate) fn set_one(
+        file: PathBuf,
+        key: &str,
+        value: &str,
+        dry_run: bool,
+        force: bool,
+    ) -> Self {
         Self {
             files: vec![file],
             edits: Typed::one(key, value),
             output: None,
             in_place: false,
-            force: false,
+            force,
             no_padding: false,
             no_check: false,
             recover: false,
             dry_run,
             json: false,
+            is_of_other_tool: true,
         }
     }
 }
@@ -108,9 +121,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             "--set, --unset, --rename and others say what to change; --help has them all"
                 .to_owned(),
         )));
-    }
-    if args.force && args.output.is_none() && !edits.iter().any(is_of_template) {
-        return Err(Failure::new("--force is for --output and for chat templates"));
     }
     let Some(output) = &args.output else {
         if let Some(absent) = args.files.iter().find(|file| args.files.len() > 1 && !file.exists())
@@ -223,7 +233,13 @@ fn prepare(
     console: Console,
 ) -> Result<Prepared, Failure> {
     tell_of_shards(editor.model(), editor.path(), console)?;
-    let mut edited = editor.edit(edits).map_err(refused)?;
+    let mut edited = editor.edit(edits).map_err(|error| {
+        let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
+            Some(EditError::NoMatch(pattern)) => near(editor.model(), pattern),
+            _ => None,
+        };
+        refused(error).with_hint(hint)
+    })?;
     if args.no_padding {
         edited = edited.without_padding();
     }
@@ -234,12 +250,37 @@ fn prepare(
         return Err(Failure::new(format_args!("{key}: does not parse: {fault}"))
             .with_hint(Some("--force sets it anyway".to_owned())));
     }
+    let misspelt = misspelt_keys(&edited);
+    let has_effect = args.output.is_some()
+        || !misspelt.is_empty()
+        || edits.iter().any(is_of_template)
+        || args.is_of_other_tool;
+    if args.force && !has_effect {
+        let what = "--force is for --output, for keys that look misspelt and for chat templates";
+        return Err(Failure::new(what));
+    }
+    if let Some(found) = misspelt.first().filter(|_| !(args.force || args.no_check)) {
+        return Err(Failure::new(format_args!(
+            "{}: key {:?} is not a known key; did you mean {}?",
+            shown(editor.path()),
+            RawStr::from(&*found.key),
+            RawStr::from(&*found.meant)
+        ))
+        .with_hint(Some("--force sets it anyway".to_owned())));
+    }
     let findings = if args.no_check {
         EditFindings::default()
     } else {
         edit_findings(editor, &edited, &plan).map_err(refused)?
     };
     Ok(Prepared { edited, plan, new_len, before, findings })
+}
+
+/// The pattern that was meant by one that no key matches.
+fn near(model: &Model, pattern: &str) -> Option<String> {
+    let typed = pattern.parse().ok()?;
+    let meant = meant_pattern(&typed, || model.metadata().iter().map(|entry| entry.key()))?;
+    Some(format!("did you mean {:?}?", RawStr::from(&*meant)))
 }
 
 /// Edits the file itself.
@@ -266,6 +307,11 @@ fn in_place(
             })
             .map_err(refused)?
     };
+    let is_copied = matches!(method, EditMethod::Copy(_) | EditMethod::Rewrite(_));
+    if args.dry_run && is_copied {
+        // What the copy would be refused for, but want of space: the report says how much it takes.
+        drop(start(file, &[], true, 0)?);
+    }
     let told = Report {
         file,
         output: file,
@@ -278,8 +324,7 @@ fn in_place(
         findings: &findings,
     }
     .tell(args.json, console)?;
-    if args.dry_run && matches!(method, EditMethod::Copy(_) | EditMethod::Rewrite(_)) {
-        // What the copy would be refused for.
+    if args.dry_run && is_copied {
         drop(start(file, &[], true, new_len)?);
     }
     Ok(told)

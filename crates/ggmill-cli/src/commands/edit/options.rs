@@ -37,7 +37,7 @@ static OPTIONS: [EditOption; 11] = [
     },
     EditOption {
         name: "unset",
-        aliases: &["remove-metadata"],
+        aliases: &["remove", "remove-metadata"],
         value_name: "GLOB",
         help: Some("Remove the keys that match"),
         edits: unset,

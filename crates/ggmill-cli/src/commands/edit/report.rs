@@ -83,9 +83,11 @@ impl Report<'_> {
             }
         }
         if let Some(room) = self.plan.filler().filter(|_| self.plan.adds_filler()) {
+            let bytes = if room == 1 { "byte" } else { "bytes" };
             writeln!(
                 out,
-                "+ {FILLER_KEY}  {room} bytes of room for later edits; --no-padding leaves it out"
+                "+ {FILLER_KEY}  {room} unused {bytes}, so that later edits are made in place; \
+                 --no-padding leaves it out"
             )?;
         }
         let (file, output) = (shown(self.file), shown(self.output));

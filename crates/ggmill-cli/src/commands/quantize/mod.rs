@@ -54,8 +54,8 @@ Examples:
 TYPE is a name or number as llama-quantize has them: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0
 Q2_K Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS
 IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4
-BF16 F16 F32; Q3_K, Q4_K and Q5_K mean their _M; COPY changes no type. Any architecture
-will do. IN may be any shard of a set; OUT is one file unless shards are asked for.
+BF16 F16 F32; Q3_K, Q4_K and Q5_K mean their _M; COPY changes no type. `ggmill explain
+types` lists them with their sizes. Any architecture will do. IN may be any shard of a set; OUT is one file unless shards are asked for.
 
 Roles for --role-file: token_embedding position_embedding token_type_embedding output norm
 bias rope_factors attention.q attention.k attention.v attention.qkv attention.output
@@ -126,9 +126,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn target(text: &str) -> Result<Target, String> {
-    let hint = || near(text).map(|hint| format!("; {hint}")).unwrap_or_default();
-    text.parse::<Target>()
-        .map_err(|_| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
+    text.parse::<Target>().map_err(|_| {
+        let near = near(text).map(|near| format!("not a type, {near}"));
+        let found = near.unwrap_or_else(|| "expected a type such as Q4_K_M".to_owned());
+        format!("{found}; `ggmill explain types` lists all")
+    })
 }
 
 fn layer(number: &str) -> Result<u64, String> {

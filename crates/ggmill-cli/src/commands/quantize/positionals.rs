@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
-use ggmill_quantize::Target;
+use ggmill_quantize::{NearTargets, Target};
 
 use crate::outcome::Failure;
 
@@ -49,7 +49,10 @@ impl Positionals {
             _ => {
                 return Err(Failure::new(
                     "expected IN [OUT] TYPE [THREADS], or IN [OUT] with --type",
-                ));
+                )
+                .with_hint(Some(
+                    "Q4_K_M is a common TYPE; `ggmill explain types` lists all".to_owned(),
+                )));
             }
         };
         let beside = || {
@@ -87,44 +90,18 @@ fn no_type(word: &Path) -> Failure {
     let hint =
         word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
     wrong(word, "not a type to quantize to")
-        .with_hint(Some(format!("--help lists the types; {hint}")))
+        .with_hint(Some(format!("{hint}; `ggmill explain types` lists all")))
 }
 
 /// A suggestion for an unknown type name.
 pub(super) fn near(word: &str) -> Option<String> {
-    const REMOVED: [&str; 3] = ["Q4044", "Q4048", "Q4088"];
-    let plain = |word: &str| {
-        word.chars()
-            .filter(char::is_ascii_alphanumeric)
-            .map(|letter| letter.to_ascii_uppercase())
-            .collect::<String>()
-    };
-    let word = plain(word);
-    if REMOVED.contains(&&*word) {
-        return Some(
-            "it was removed: programs rearrange Q4_0 themselves when they load it".to_owned(),
-        );
+    match NearTargets::of(word) {
+        NearTargets::Names(names) if names.is_empty() => None,
+        NearTargets::Names(names) => Some(format!("perhaps {}", names.join(" or "))),
+        _ => {
+            Some("it was removed: programs rearrange Q4_0 themselves when they load it".to_owned())
+        }
     }
-    let known: Vec<(&str, String)> =
-        Target::all().map(|target| (target.name(), plain(target.name()))).collect();
-    // Of so few letters there may be several.
-    if word.len() == 2 && !known.iter().any(|(_, known)| *known == word) {
-        let begins: Vec<&str> = known
-            .iter()
-            .filter(|(_, known)| known.starts_with(&word))
-            .map(|&(name, _)| name)
-            .collect();
-        return (!begins.is_empty()).then(|| format!("perhaps {}", begins.join(" or ")));
-    }
-    let same = known.iter().find(|(_, known)| *known == word);
-    let longer = || known.iter().find(|(_, known)| word.len() >= 3 && known.starts_with(&word));
-    let shorter = || {
-        known
-            .iter()
-            .filter(|(_, known)| known.len() >= 3 && word.starts_with(known))
-            .max_by_key(|(_, known)| known.len())
-    };
-    same.or_else(longer).or_else(shorter).map(|(name, _)| format!("perhaps {name}"))
 }
 
 fn wrong(word: &Path, what: &str) -> Failure {
@@ -172,28 +149,6 @@ mod tests {
         ] {
             assert_eq!(words(refused, false), None, "{refused:?}");
         }
-    }
-
-    #[test]
-    fn names_that_are_nearly_right() {
-        let found = ["q4km", "MXFP4", "Q4_K_XL", "iq2", "q8", "q5", "Q4_0_4_4", "out.gguf", ""];
-        let found = found.map(near);
-        let found = found.each_ref().map(|found| found.as_deref().unwrap_or_default());
-        let removed = "it was removed: programs rearrange Q4_0 themselves when they load it";
-        assert_eq!(
-            found,
-            [
-                "perhaps Q4_K_M",
-                "perhaps MXFP4_MOE",
-                "perhaps Q4_K",
-                "perhaps IQ2_XXS",
-                "perhaps Q8_0",
-                "perhaps Q5_0 or Q5_1 or Q5_K or Q5_K_S or Q5_K_M",
-                removed,
-                "",
-                ""
-            ]
-        );
     }
 
     #[test]

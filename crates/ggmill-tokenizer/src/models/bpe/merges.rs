@@ -18,6 +18,8 @@ use crate::vocabulary::Vocabulary;
 pub(super) const NONE: u32 = u32::MAX;
 /// No rank.
 const UNRANKED: u32 = u32::MAX;
+/// What spreads pairs over the slots, unless they were made to collide.
+const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 /// What stands for a space.
 pub(super) const SPACE: &[u8] = "\u{2581}".as_bytes();
 /// The most symbols of a word that are merged by a search for the best pair each time.
@@ -39,6 +41,10 @@ const EMPTY: Entry = Entry { left: NONE, right: NONE, rank: UNRANKED, product: N
 pub(super) struct Merges {
     slots: Vec<Entry>,
     shift: u32,
+    /// An odd number that spreads pairs over the slots.
+    factor: u64,
+    /// Slots that were taken by others, since pairs are spread by this number.
+    steps: usize,
     /// Strings that are not tokens.
     others: TokenMap,
     tokens: u32,
@@ -152,6 +158,9 @@ impl Merges {
             if some.len() == AT_ONCE {
                 reader.read(&mut merges, vocabulary, &some).ok_or_else(no_memory)?;
                 some.clear();
+                if merges.are_crowded() {
+                    merges.spread(vocabulary.texts.seed()).ok_or_else(no_memory)?;
+                }
             }
         }
         reader.read(&mut merges, vocabulary, &some).ok_or_else(no_memory)?;
@@ -166,7 +175,33 @@ impl Merges {
         slots.resize(size, EMPTY);
         let shift = 64u32.checked_sub(size.trailing_zeros())?;
         let others = TokenMap::with_capacity(0, 0)?;
-        Some(Self { slots, shift, others, tokens, before_space: [false; 256] })
+        let before_space = [false; 256];
+        Some(Self { slots, shift, factor: FACTOR, steps: 0, others, tokens, before_space })
+    }
+
+    /// Whether pairs pass far more slots than they do where they were not made to collide: a quarter
+    /// of the slots is free.
+    fn are_crowded(&self) -> bool {
+        self.steps > self.slots.len().saturating_mul(16).saturating_add(4096)
+    }
+
+    /// Spreads all pairs in another way, which depends on them and on `seed`.
+    #[cold]
+    fn spread(&mut self, seed: u64) -> Option<()> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(self.slots.len()).ok()?;
+        slots.resize(self.slots.len(), EMPTY);
+        let old = std::mem::replace(&mut self.slots, slots);
+        let taken = || old.iter().filter(|entry| entry.rank != UNRANKED);
+        let factor = taken().fold(self.factor ^ seed, |state, entry| {
+            let pair = u64::from(entry.left) << 32 | u64::from(entry.right);
+            (state.rotate_left(23) ^ pair).wrapping_mul(FACTOR)
+        });
+        (self.factor, self.steps) = ((factor ^ factor >> 32) | 1, 0);
+        for &entry in taken() {
+            self.insert(entry);
+        }
+        Some(())
     }
 
     /// The symbol of a string that is not a token, which becomes one.
@@ -199,7 +234,7 @@ impl Merges {
     #[expect(clippy::cast_possible_truncation, reason = "the place is below the number of slots")]
     fn place(&self, left: u32, right: u32) -> usize {
         let pair = u64::from(left) << 32 | u64::from(right);
-        let mixed = (pair ^ pair >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (pair ^ pair >> 29).wrapping_mul(self.factor);
         (mixed >> self.shift) as usize
     }
 
@@ -216,6 +251,7 @@ impl Merges {
                 return;
             }
             place = place.wrapping_add(1) & mask;
+            self.steps = self.steps.saturating_add(1);
         }
     }
 
@@ -329,5 +365,38 @@ impl Merges {
         }
         symbols.truncate(kept);
         starts.truncate(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pairs that were made to take the same few slots are found in a few steps nevertheless.
+    #[test]
+    fn pairs_that_collide_are_spread_again() {
+        const TOKENS: u32 = 3000;
+        const PAIRS: usize = 6000;
+        let mut merges = Merges::with_room(TOKENS, PAIRS).unwrap();
+        let all = (0..TOKENS).flat_map(|left| (0..TOKENS).map(move |right| (left, right)));
+        let crowd = all.filter(|&(left, right)| merges.place(left, right) < 16);
+        let pairs: Vec<(u32, u32)> = crowd.take(PAIRS).collect();
+        assert_eq!(pairs.len(), PAIRS);
+        let mut spreads = 0;
+        for (rank, &(left, right)) in (0..).zip(&pairs) {
+            merges.insert(Entry { left, right, rank, product: rank });
+            if merges.are_crowded() {
+                merges.spread(7).unwrap();
+                spreads += 1;
+            }
+        }
+        assert!((1..=2).contains(&spreads), "{spreads}");
+        assert!(merges.steps < PAIRS * 8, "{} steps", merges.steps);
+        for (rank, &(left, right)) in (0..).zip(&pairs) {
+            assert_eq!(merges.pair(left, right), (rank, rank));
+            // The first rank stays.
+            merges.insert(Entry { left, right, rank: 9, product: 9 });
+            assert_eq!(merges.pair(left, right), (rank, rank));
+        }
     }
 }

@@ -1,0 +1,96 @@
+//! What is converted: a checkpoint, or a refusal that says what the path leads to instead.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use ggmill_arch::Catalogue;
+use ggmill_formats::CheckpointDirectory;
+use ggmill_inspect::FileKind;
+use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
+
+use crate::arch_file::ARCH_FILE_HINT;
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::source::what_it_is;
+
+/// What `ggmill convert` takes.
+const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or PyTorch \
+                     file with config.json beside it, or a legacy file of LLaMA";
+
+/// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
+pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, Failure> {
+    let opened = if vocab_only && src.is_dir() {
+        CheckpointDirectory::open_described(src)
+    } else {
+        CheckpointDirectory::open(src)
+    };
+    opened.map_err(|error| match what_it_is(src) {
+        Some(found) if !is_weights(&found) => {
+            Failure::new(format_args!("{}: is not a checkpoint, {EXPECTED}", shown(src)))
+                .with_hint(Some(advice(&found, src)))
+        }
+        None if src.is_file() => Failure::new(&error).with_hint(Some(EXPECTED.to_owned())),
+        _ => {
+            let hint = error.path().and_then(|path| Some((what_it_is(path)?, path)));
+            let hint = hint.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
+            Failure::new(&error).with_hint(hint.map(|(found, path)| advice(&found, path)))
+        }
+    })
+}
+
+fn is_weights(found: &FileKind) -> bool {
+    matches!(found, FileKind::Safetensors | FileKind::PytorchZip | FileKind::PytorchLegacy)
+}
+
+/// Whether a JSON file is one by its name, too.
+fn is_own_json(found: &FileKind, path: &Path) -> bool {
+    *found == FileKind::Json && path.extension().is_some_and(|extension| extension == "json")
+}
+
+/// What a file is, and what to do about it.
+fn advice(found: &FileKind, path: &Path) -> String {
+    if is_own_json(found, path) {
+        return "this is a JSON file; give the directory it lies in, or the file with the weights"
+            .to_owned();
+    }
+    let advice = found.hint().map(|advice| format!("; {advice}")).unwrap_or_default();
+    format!("this is {found}{advice}")
+}
+
+/// A checkpoint of a class that no description is for. What is printed for one of a language model
+/// begins a description.
+pub(super) fn unknown_class(
+    error: ggmill_arch::Error,
+    is_projector: bool,
+    catalogue: &Catalogue,
+    checkpoint: &CheckpointDirectory,
+    console: Console,
+) -> Result<Failure, Failure> {
+    if error.kind() != ggmill_arch::ErrorKind::Unknown {
+        return Ok(Failure::new(error));
+    }
+    let names: Vec<_> =
+        checkpoint.tensors().iter().map(|tensor| tensor.name().to_string_lossy()).collect();
+    let start = (!is_projector)
+        .then(|| catalogue.starting_description(checkpoint.config(), &names))
+        .flatten();
+    let hint = if let Some(start) = &start {
+        if console.width().is_some() {
+            let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
+            return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
+        }
+        let mut out = console.text();
+        out.write_all(start.text.as_bytes())?;
+        out.flush()?;
+        format!(
+            "standard output has a description to begin with, that of {}, whose tensors have the \
+             most similar names: save it (`ggmill convert SRC > mine.toml`), complete it as \
+             docs/formats/architecture.md says, and use it with --arch-file mine.toml",
+            start.nearest
+        )
+    } else {
+        ARCH_FILE_HINT.to_owned()
+    };
+    Ok(Failure::new(error).with_hint(Some(hint)))
+}

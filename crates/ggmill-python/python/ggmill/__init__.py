@@ -1,0 +1,85 @@
+"""GGUF model files: read, check, edit, convert, quantize.
+
+>>> import ggmill
+>>> with ggmill.open("model.gguf") as model:              # doctest: +SKIP
+...     model.metadata["general.architecture"]
+...     model.tensors["output.weight"].dequantize(rows=0)
+
+Data that are read are views of the mapped file where they can be. Long work runs without holding
+Python, on threads of its own, takes a ``progress`` callback, and writes its output whole or not at
+all. Every error is a :class:`ggmill.Error`.
+"""
+
+from __future__ import annotations
+
+from . import quants
+from ._errors import (
+    ArgumentError,
+    ClosedError,
+    Error,
+    FileError,
+    ForbiddenError,
+    FormatError,
+    MissingError,
+    NoSuchFileError,
+    OutputExistsError,
+    StoppedError,
+    UnsupportedError,
+)
+from ._model import Array, Entry, Metadata, Model, PathLike, Tensor, Tensors, open
+from ._native import VERSION as __version__
+from ._operations import check, convert, diff, edit, extract, hash, merge, quantize, split
+from ._progress import Progress
+from ._reports import CheckReport, DiffReport, EditReport, Finding, Hashes, Plan
+from ._shared import SharedPlan
+from ._tokenizer import Tokenizer
+from ._types import TENSOR_TYPES, VALUE_TYPES, TensorType, Typed
+from ._write import Blocks, write
+
+__all__ = [
+    "TENSOR_TYPES",
+    "VALUE_TYPES",
+    "ArgumentError",
+    "Array",
+    "Blocks",
+    "CheckReport",
+    "ClosedError",
+    "DiffReport",
+    "EditReport",
+    "Entry",
+    "Error",
+    "FileError",
+    "Finding",
+    "ForbiddenError",
+    "FormatError",
+    "Hashes",
+    "Metadata",
+    "MissingError",
+    "Model",
+    "NoSuchFileError",
+    "OutputExistsError",
+    "PathLike",
+    "Plan",
+    "Progress",
+    "SharedPlan",
+    "StoppedError",
+    "Tensor",
+    "TensorType",
+    "Tensors",
+    "Tokenizer",
+    "Typed",
+    "UnsupportedError",
+    "__version__",
+    "check",
+    "convert",
+    "diff",
+    "edit",
+    "extract",
+    "hash",
+    "merge",
+    "open",
+    "quantize",
+    "quants",
+    "split",
+    "write",
+]

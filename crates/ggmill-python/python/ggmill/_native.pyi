@@ -1,0 +1,300 @@
+"""The extension module. The package makes an interface of it; use that."""
+
+from typing import Any, Callable, Optional, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+VERSION: str
+
+_Callback = Optional[Callable[[int, int, str], Optional[bool]]]
+_Bytes = npt.NDArray[np.uint8]
+_Floats = npt.NDArray[np.float32]
+_Entry = tuple[str | bytes, list[int], Any]
+_TensorInfo = tuple[str | bytes, int, list[int]]
+
+class TypeFacts(TypedDict):
+    number: int
+    name: str
+    block_size: int
+    type_size: int
+    is_quantized: bool
+    decodes: bool
+    encodes: bool
+    needs_weights: bool
+
+class Types(TypedDict):
+    imatrix: str | None
+    pure: bool
+    allow_requantize: bool
+    leave_output_tensor: bool
+    output_tensor_type: str | None
+    token_embedding_type: str | None
+    tensor_types: list[tuple[str, str]]
+    prune_layers: list[int]
+    target_size: int | None
+    target_bpw: float | None
+    type_plan: str | None
+
+class Conversion(TypedDict):
+    base: str | None
+    name: str | None
+    metadata: str | None
+    arch_files: list[str]
+    no_vocab: bool
+    vocab_only: bool
+    mmproj: bool
+    pre: str | None
+    check: bool
+
+class Memory: ...
+
+class SharedPlan:
+    def document(self) -> str: ...
+    def header(self) -> bytes: ...
+    def range(
+        self, start: int, stop: int, *, threads: int | None = None, progress: _Callback = None
+    ) -> bytes: ...
+
+class Array:
+    def __len__(self) -> int: ...
+    @property
+    def element_type(self) -> int: ...
+    def get(self, number: int) -> Any: ...
+    def range(self, start: int, stop: int, step: int) -> list[Any]: ...
+    def tolist(self) -> list[Any]: ...
+    def raw(self) -> _Bytes: ...
+    def places_of_strings(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]: ...
+
+class Tensor:
+    @property
+    def name(self) -> str: ...
+    @property
+    def type_number(self) -> int: ...
+    @property
+    def dimensions(self) -> list[int]: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def info_offset(self) -> int: ...
+    @property
+    def size(self) -> int | None: ...
+    @property
+    def part(self) -> int: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def big_endian(self) -> bool: ...
+    def raw(self) -> _Bytes: ...
+    def canonical(self) -> _Bytes: ...
+    def dequantize(self, start: int, stop: int, *, threads: int | None = None) -> _Floats: ...
+
+class Model:
+    def __init__(
+        self, path: str, *, mmap: bool = True, alone: bool = False, salvage: bool = False
+    ) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def mapped(self) -> bool: ...
+    def paths(self) -> list[str]: ...
+    def part_count(self) -> int: ...
+    def version(self) -> int: ...
+    def big_endian(self) -> bool: ...
+    def layout(self, part: int) -> tuple[int | None, int, int, int]: ...
+    def entries(self, part: int) -> list[tuple[str, int, int, int, int]]: ...
+    def value(self, part: int, key: str | bytes, occurrence: int = 0) -> Any: ...
+    def tensor_count(self) -> int: ...
+    def tensor_names(self) -> list[str]: ...
+    def tensor(self, number: int) -> Tensor: ...
+    def bytes(self, part: int) -> _Bytes: ...
+    def faults(self) -> list[str]: ...
+    def verify(self) -> None: ...
+    def text(self, *, full: bool = False, width: int | None = None) -> str: ...
+    def json(self, *, full: bool = False) -> str: ...
+
+class Tokenizer:
+    def __init__(self, model: Model, *, pre: str | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def pre_tokenizer(self) -> str | None: ...
+    def special_ids(self) -> list[tuple[str, int | None]]: ...
+    def end_of_generation(self) -> list[int]: ...
+    def encode(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> list[int]: ...
+    def encode_with_offsets(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> list[tuple[int, int, int]]: ...
+    def count(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> int: ...
+    def decode_bytes(
+        self, ids: list[int], *, remove_special: bool = False, unparse_special: bool = False
+    ) -> bytes: ...
+    def piece(self, id: int) -> bytes | None: ...
+    def id(self, text: str | bytes) -> int | None: ...
+
+def types() -> list[TypeFacts]: ...
+def quantize(
+    type_number: int,
+    values: _Floats,
+    row_len: int,
+    weights: _Floats | None = None,
+    *,
+    check: bool = False,
+    threads: int | None = None,
+) -> _Bytes: ...
+def dequantize(type_number: int, blocks: _Bytes, *, threads: int | None = None) -> _Floats: ...
+def swap_bytes(type_number: int, blocks: _Bytes) -> _Bytes: ...
+def string_offsets(
+    buffer: _Bytes, offset: int, count: int, *, big_endian: bool = False
+) -> npt.NDArray[np.int64]: ...
+def header(
+    metadata: list[_Entry],
+    tensors: list[_TensorInfo],
+    *,
+    big_endian: bool = False,
+    version_2: bool = False,
+    pad: bool = False,
+) -> tuple[bytes, list[tuple[int, int]], int]: ...
+def write_file(
+    path: str,
+    metadata: list[_Entry],
+    tensors: list[_TensorInfo],
+    data: list[_Bytes],
+    *,
+    big_endian: bool = False,
+    version_2: bool = False,
+    overwrite: bool = False,
+    progress: _Callback = None,
+) -> None: ...
+def check(
+    path: str,
+    *,
+    data: bool = False,
+    profile: str = "all",
+    select: list[str] = ...,
+    ignore: list[str] = ...,
+    most: int = 20,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> tuple[str, str]: ...
+def diff(
+    a: str,
+    b: str,
+    *,
+    metadata: bool = True,
+    tensors: bool = True,
+    keys: list[str] = ...,
+    names: list[str] = ...,
+    data: bool = False,
+    full: bool = False,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> tuple[bool, str, str]: ...
+def hash(
+    path: str,
+    kinds: list[str],
+    *,
+    tensors: bool = True,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> list[tuple[str, str, str | None]]: ...
+def edit(
+    path: str,
+    *,
+    set: list[tuple[str, list[int] | None, Any]] = ...,
+    unset: list[str] = ...,
+    rename: list[tuple[str, str]] = ...,
+    special_tokens: list[tuple[str, str]] = ...,
+    output: str | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    dry_run: bool = False,
+    progress: _Callback = None,
+) -> str: ...
+def extract(
+    path: str,
+    output: str,
+    format: str,
+    *,
+    names: list[str] = ...,
+    keys: list[str] = ...,
+    raw: bool = False,
+    overwrite: bool = False,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> int: ...
+def quantize_file(
+    path: str,
+    output: str,
+    type_name: str | None,
+    types: Types,
+    *,
+    max_size: int | None = None,
+    max_tensors: int | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> str: ...
+def plan_quantize(
+    path: str,
+    output: str,
+    type_name: str | None,
+    types: Types,
+    *,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> SharedPlan: ...
+def convert(
+    path: str,
+    output: str,
+    type_name: str,
+    types: Types,
+    conversion: Conversion,
+    *,
+    max_size: int | None = None,
+    max_tensors: int | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> str: ...
+def plan_convert(
+    path: str,
+    output: str,
+    type_name: str,
+    types: Types,
+    conversion: Conversion,
+    *,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> SharedPlan: ...
+def split(
+    path: str,
+    prefix: str,
+    *,
+    max_size: int | None = None,
+    max_tensors: int | None = None,
+    no_tensor_first: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> str: ...
+def merge(
+    paths: list[str],
+    output: str,
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> str: ...

@@ -1,0 +1,311 @@
+"""Arrays that are computed when they are written: expressions with the type and shape of their result."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, ABCMeta, abstractmethod
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+logger = logging.getLogger("gguf.lazy")
+
+# Operators that the interpreter looks up on the class, where `__getattr__` is not asked.
+_BINARY = (
+    "lt le eq ne ge gt add and floordiv lshift mod mul matmul or pow rshift sub truediv xor "
+    "iadd iand ifloordiv ilshift imod imul ior irshift isub ixor "
+    "radd rand rfloordiv rmul ror rpow rsub rtruediv rxor"
+).split()
+_UNARY = ("not", "abs", "invert", "neg", "pos")
+_OTHER = ("getitem", "setitem", "len")
+
+
+def _operator(name: str, same_shape: bool) -> Callable[..., Any]:
+    def apply(self: LazyBase, *args: Any, **kwargs: Any) -> Any:
+        function = getattr(type(self)._tensor_type, name)
+        return type(self)._wrap_fn(function, meta_noop=same_shape)(self, *args, **kwargs)
+
+    return apply
+
+
+def _attribute(self: LazyBase, name: str) -> Any:
+    found = getattr(self._meta, name)
+    if callable(found):
+        return type(self)._wrap_fn(
+            lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs), use_self=self
+        )
+    if isinstance(found, self._tensor_type):
+        return type(self)._wrap_fn(lambda tensor: getattr(tensor, name))(self)
+    return found
+
+
+class LazyMeta(ABCMeta):
+    """Gives a class of lazy tensors the operators and attributes of its tensors."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
+    ) -> LazyMeta:
+        namespace["__getattr__"] = _attribute
+        for operator in (*_BINARY, *_OTHER):
+            namespace[f"__{operator}__"] = _operator(f"__{operator}__", same_shape=False)
+        for operator in _UNARY:
+            namespace[f"__{operator}__"] = _operator(f"__{operator}__", same_shape=True)
+        return super().__new__(cls, name, bases, namespace, **kwargs)
+
+
+class LazyBase(ABC, metaclass=LazyMeta):
+    """A tensor that is computed later: `_func(*_args, **_kwargs)`, or `_data` if it is known.
+
+    `_meta` is a tensor of its type and shape without its values. A subclass names the class of its
+    tensors in `_tensor_type` and makes such tensors in `meta_with_dtype_and_shape`.
+    """
+
+    _tensor_type: type
+    _meta: Any
+    _data: Any | None
+    _args: tuple[Any, ...]
+    _kwargs: dict[str, Any]
+    _func: Callable[..., Any] | None
+
+    def __init__(
+        self,
+        *,
+        meta: Any,
+        data: Any | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        func: Callable[..., Any] | None = None,
+    ):
+        super().__init__()
+        self._meta = meta
+        self._data = data
+        self._args = args
+        self._kwargs = {} if kwargs is None else kwargs
+        self._func = func
+        assert self._func is not None or self._data is not None
+
+    def __init_subclass__(cls) -> None:
+        if "_tensor_type" not in cls.__dict__:
+            raise TypeError(f"property '_tensor_type' must be defined for {cls!r}")
+        super().__init_subclass__()
+
+    @staticmethod
+    def _recurse_apply(o: Any, fn: Callable[[Any], Any]) -> Any:
+        """`fn` of every lazy tensor in nested lists and tuples, which keep their kind."""
+        if isinstance(o, LazyBase):
+            return fn(o)
+        if isinstance(o, (list, tuple)):
+            applied = [LazyBase._recurse_apply(one, fn) for one in o]
+            return tuple(applied) if isinstance(o, tuple) else applied
+        return o
+
+    @classmethod
+    def _wrap_fn(
+        cls,
+        fn: Callable[..., Any],
+        *,
+        use_self: LazyBase | None = None,
+        meta_noop: bool | DTypeLike | tuple[DTypeLike, Callable[[Any], Any]] = False,
+    ) -> Callable[..., Any]:
+        """`fn` as a function of lazy tensors.
+
+        The type and shape of its result come from calling it on tensors without values; with
+        `meta_noop` they are those of its first argument (True), another type, or another type and a
+        function of the shape. A result that is no tensor is computed at once.
+        """
+
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if use_self is not None:
+                args = (use_self, *args)
+            if meta_noop is False:
+                result = cls._result_of_meta(fn, args, kwargs)
+            else:
+                assert args
+                assert isinstance(args[0], cls)
+                result = args[0]._meta
+                if isinstance(meta_noop, tuple):
+                    dtype, shape = meta_noop
+                    result = cls.meta_with_dtype_and_shape(dtype, shape(result.shape))
+                elif meta_noop is not True:
+                    result = cls.meta_with_dtype_and_shape(meta_noop, result.shape)
+
+            if isinstance(result, cls._tensor_type):
+                return cls(meta=cls.eager_to_meta(result), args=args, kwargs=kwargs, func=fn)
+            if isinstance(result, tuple) and all(isinstance(t, cls._tensor_type) for t in result):
+                return cls._elements(fn, args, kwargs, result)
+            return fn(*cls.to_eager(args), **kwargs)
+
+        return wrapped
+
+    @classmethod
+    def _result_of_meta(
+        cls, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        try:
+            return fn(*LazyBase._recurse_apply(args, lambda lazy: lazy._meta), **kwargs)
+        except NotImplementedError:
+            return None  # some operations need values
+
+    @classmethod
+    def _elements(
+        cls,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        metas: tuple[Any, ...],
+    ) -> tuple[Any, ...]:
+        """A tuple of lazy tensors that `fn` makes together, in one call."""
+        made: list[Any] = []
+
+        def element(index: int, /, **more: Any) -> Any:
+            if not made:
+                made.append(fn(*cls.to_eager(args), **more))
+            return made[0][index]
+
+        return tuple(
+            cls(meta=cls.eager_to_meta(meta), args=(index,), kwargs=kwargs, func=element)
+            for index, meta in enumerate(metas)
+        )
+
+    @classmethod
+    def to_eager(cls, t: Any) -> Any:
+        """Computes all lazy tensors in nested lists and tuples, which keep their kind."""
+
+        def compute(lazy: LazyBase) -> Any:
+            if lazy._data is None:
+                assert lazy._func is not None
+                lazy._args = cls._recurse_apply(lazy._args, compute)
+                lazy._data = lazy._func(*lazy._args, **lazy._kwargs)
+                assert lazy._data is not None
+                assert lazy._data.dtype == lazy._meta.dtype
+                assert lazy._data.shape == lazy._meta.shape
+            return lazy._data
+
+        return cls._recurse_apply(t, compute)
+
+    @classmethod
+    def eager_to_meta(cls, t: Any) -> Any:
+        """A tensor of the type and shape of `t` without its values."""
+        return cls.meta_with_dtype_and_shape(t.dtype, t.shape)
+
+    @classmethod
+    @abstractmethod
+    def meta_with_dtype_and_shape(cls, dtype: Any, shape: Any) -> Any:
+        """A tensor of a type and shape that takes no memory."""
+
+    @classmethod
+    def from_eager(cls, t: Any) -> Any:
+        """A tensor as a lazy one; a lazy one as it is."""
+        if type(t) is cls:
+            return t
+        if isinstance(t, cls._tensor_type):
+            return cls(meta=cls.eager_to_meta(t), data=t)
+        return TypeError(f"{type(t)!r} is not compatible with {cls._tensor_type!r}")
+
+
+class LazyNumpyTensor(LazyBase):
+    """A numpy array that is computed when it is written."""
+
+    _tensor_type = np.ndarray
+
+    shape: tuple[int, ...]
+
+    @classmethod
+    def meta_with_dtype_and_shape(
+        cls, dtype: DTypeLike, shape: tuple[int, ...]
+    ) -> np.ndarray[Any, Any]:
+        """An array of one zero that is seen everywhere."""
+        return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, (0 for _ in shape))
+
+    def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> LazyNumpyTensor:
+        """The array with elements of another type."""
+        return type(self)(
+            meta=type(self).meta_with_dtype_and_shape(dtype, self._meta.shape),
+            args=(self, dtype, *args),
+            kwargs=kwargs,
+            func=lambda array, *rest, **more: array.astype(*rest, **more),
+        )
+
+    def tofile(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the array and writes it."""
+        return LazyNumpyTensor.to_eager(self).tofile(*args, **kwargs)
+
+
+class LazyChunkedTensor:
+    """An array that is loaded, quantized and written a few rows at a time.
+
+    Chunks have whole rows, and blocks are parts of a row, so quantizing chunk by chunk gives the
+    bytes that quantizing the whole gives.
+    """
+
+    def __init__(
+        self,
+        chunks: list[Callable[[], np.ndarray[Any, Any]]],
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        qtype: Any = None,
+        byteswap: bool = False,
+    ):
+        self._chunks = chunks
+        self._qtype = qtype
+        self._byteswap = byteswap
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that will be written."""
+        return self.dtype.itemsize * prod(self.shape)
+
+    def numpy(self) -> LazyChunkedTensor:
+        """Itself."""
+        return self
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        # numpy would wrap this object in an array of one.
+        raise TypeError("LazyChunkedTensor cannot become an ndarray, it is written in chunks")
+
+    def quantize(self, qtype: Any) -> LazyChunkedTensor:
+        """The array in blocks of a type; QuantError if rows are not whole blocks."""
+        from .constants import GGMLQuantizationType  # noqa: PLC0415  (quants.py needs this file)
+        from .quants import QuantError, quant_shape_to_byte_shape  # noqa: PLC0415
+
+        plain = {GGMLQuantizationType.F32: np.float32, GGMLQuantizationType.F16: np.float16}
+        if qtype in plain:
+            return LazyChunkedTensor(
+                self._chunks, self.shape, plain[qtype], qtype, self._byteswap
+            )
+        try:
+            shape = quant_shape_to_byte_shape(self.shape, qtype)
+        except ValueError as error:
+            raise QuantError(str(error)) from error
+        return LazyChunkedTensor(self._chunks, shape, np.uint8, qtype, self._byteswap)
+
+    def byteswap(self, inplace: bool = False) -> LazyChunkedTensor:
+        """The array in the other byte order."""
+        if inplace:
+            raise NotImplementedError("a chunked tensor cannot be byteswapped in place")
+        return LazyChunkedTensor(
+            self._chunks, self.shape, self.dtype, self._qtype, not self._byteswap
+        )
+
+    def tofile(self, *args: Any, **kwargs: Any) -> None:
+        """Writes the array chunk by chunk."""
+        from .quants import quantize  # noqa: PLC0415  (quants.py needs this file)
+
+        written = 0
+        for load in self._chunks:
+            chunk = load()
+            if self._qtype is not None:
+                chunk = quantize(chunk, self._qtype)
+            if self._byteswap:
+                chunk = chunk.byteswap(inplace=False)
+            chunk.tofile(*args, **kwargs)
+            written += chunk.nbytes
+            del chunk
+        assert written == self.nbytes, (
+            f"chunked tensor wrote {written} bytes, expected {self.nbytes}"
+        )

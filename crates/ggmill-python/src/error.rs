@@ -1,0 +1,226 @@
+//! Errors of the libraries as exceptions of the package.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use ggmill::{RawStr, Subject, io, pipeline, quant, tokenizer};
+use pyo3::prelude::*;
+
+/// A result with this module's [`Failure`].
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why a call failed: what becomes an exception when it reaches Python.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// An exception that Python raised, in a callback for one.
+    Raised(PyErr),
+    /// An error of the libraries.
+    Refused(Box<Refusal>),
+}
+
+/// The facts of an error; `ggmill._errors.error_of` chooses the class of the exception.
+#[derive(Debug, Default)]
+pub(crate) struct Refusal {
+    message: String,
+    kind: String,
+    offset: Option<u64>,
+    subject: Option<String>,
+    path: Option<PathBuf>,
+    errno: Option<i32>,
+}
+
+impl Failure {
+    /// An error of this kind with this message.
+    pub(crate) fn new(kind: &str, message: impl Into<String>) -> Self {
+        Self::Refused(Box::new(Refusal {
+            message: message.into(),
+            kind: kind.to_owned(),
+            ..Refusal::default()
+        }))
+    }
+
+    /// The caller broke a rule of the interface.
+    pub(crate) fn misuse(message: impl Into<String>) -> Self {
+        Self::new("misuse", message)
+    }
+
+    /// A model that was closed is used.
+    pub(crate) fn closed(path: &Path) -> Self {
+        Self::new("closed", "the model is closed").at(path)
+    }
+
+    /// The same error about this file, unless it is about one already. The message begins with its
+    /// path.
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        if let Self::Refused(refusal) = &mut self
+            && refusal.path.is_none()
+        {
+            refusal.path = Some(path.to_owned());
+            let shown = RawStr::new(path.as_os_str().as_encoded_bytes());
+            refusal.message = format!("{shown}: {}", refusal.message);
+        }
+        self
+    }
+
+    /// The same error about this metadata key.
+    pub(crate) fn about_key(mut self, key: &[u8]) -> Self {
+        if let Self::Refused(refusal) = &mut self
+            && refusal.subject.is_none()
+        {
+            let subject = subject(Subject::Key(RawStr::new(key)));
+            refusal.message = format!("{subject}: {}", refusal.message);
+            refusal.subject = Some(subject);
+        }
+        self
+    }
+
+    fn exception(self) -> PyErr {
+        let refusal = match self {
+            Self::Raised(error) => return error,
+            Self::Refused(refusal) => *refusal,
+        };
+        Python::attach(|py| -> PyResult<PyErr> {
+            let Refusal { message, kind, offset, subject, path, errno } = refusal;
+            let path = path.map(PathBuf::into_os_string);
+            let value = py
+                .import("ggmill._errors")?
+                .getattr("error_of")?
+                .call1((message, kind, offset, subject, path, errno))?;
+            Ok(PyErr::from_value(value))
+        })
+        .unwrap_or_else(|error| error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        failure.exception()
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+impl From<std::convert::Infallible> for Failure {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<ggmill::Error> for Failure {
+    fn from(error: ggmill::Error) -> Self {
+        if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<io::Error>()) {
+            return Self::from(cause);
+        }
+        Self::Refused(Box::new(of_format(&error)))
+    }
+}
+
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Self {
+        let errno = error.io_error().and_then(std::io::Error::raw_os_error);
+        Self::Refused(Box::new(Refusal {
+            message: error.to_string(),
+            kind: kind_name(error.kind()),
+            offset: error.offset(),
+            subject: error.subject().map(subject),
+            path: Some(error.path().to_owned()),
+            errno,
+        }))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<pipeline::Error> for Failure {
+    fn from(error: pipeline::Error) -> Self {
+        if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<io::Error>()) {
+            return Self::from(cause);
+        }
+        let of_cause = error
+            .cause()
+            .and_then(|cause| cause.downcast_ref::<ggmill::Error>())
+            .map(of_format)
+            .unwrap_or_default();
+        let own = Some(error.subject()).filter(|subject| !subject.is_empty());
+        Self::Refused(Box::new(Refusal {
+            message: error.to_string(),
+            kind: kind_name(error.kind()),
+            subject: own.map(str::to_owned).or(of_cause.subject),
+            path: error.path().map(Path::to_owned),
+            ..of_cause
+        }))
+    }
+}
+
+impl From<quant::Error> for Failure {
+    fn from(error: quant::Error) -> Self {
+        Self::new(&kind_name(error.kind()), error.to_string())
+    }
+}
+
+impl From<tokenizer::Error> for Failure {
+    fn from(error: tokenizer::Error) -> Self {
+        let key = error.key().map(|key| subject(Subject::Key(RawStr::from(key))));
+        Self::Refused(Box::new(Refusal {
+            message: error.to_string(),
+            kind: kind_name(error.kind()),
+            subject: key,
+            ..Refusal::default()
+        }))
+    }
+}
+
+impl From<ggmill::arch::Error> for Failure {
+    fn from(error: ggmill::arch::Error) -> Self {
+        Self::new("architecture", error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::new("io", error.to_string())
+    }
+}
+
+fn of_format(error: &ggmill::Error) -> Refusal {
+    Refusal {
+        message: error.to_string(),
+        kind: kind_name(error.kind()),
+        offset: error.offset(),
+        subject: error.subject().map(subject),
+        ..Refusal::default()
+    }
+}
+
+/// `key "general.alignment"`, as messages have it.
+fn subject(subject: Subject<'_>) -> String {
+    match subject {
+        Subject::Key(key) => format!("key {key:?}"),
+        Subject::Tensor(name) => format!("tensor {name:?}"),
+        _ => String::new(),
+    }
+}
+
+/// The name of a kind for Python: `NonFinite { .. }` is `non_finite`, `Format(Truncated)` is
+/// `truncated`.
+fn kind_name(kind: impl Debug) -> String {
+    let text = format!("{kind:?}");
+    let inner = ["Format(", "Read("].iter().find_map(|outer| text.strip_prefix(outer));
+    let name = inner.unwrap_or(&text).split([' ', '(', ')', '{']).next().unwrap_or_default();
+    let mut found = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !found.is_empty() {
+            found.push('_');
+        }
+        found.extend(letter.to_lowercase());
+    }
+    found
+}

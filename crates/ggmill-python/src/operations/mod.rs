@@ -1,0 +1,12 @@
+//! The operations of the libraries over whole files.
+
+pub(crate) mod check;
+pub(crate) mod convert;
+pub(crate) mod diff;
+pub(crate) mod edit;
+pub(crate) mod extract;
+pub(crate) mod hash;
+mod output;
+pub(crate) mod quantize;
+pub(crate) mod shards;
+pub(crate) mod shared;

@@ -1,0 +1,209 @@
+//! One tensor of a model.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use ggmill::{Endian, GgmlType, Shape, quant};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+
+use crate::error::{Failure, Result};
+use crate::memory;
+use crate::threads;
+use crate::value::string;
+
+/// A tensor: what the header says of it, and ways to its data.
+#[pyclass(frozen, module = "ggmill._native")]
+pub(crate) struct Tensor {
+    model: Arc<ggmill::Model>,
+    number: usize,
+    is_mapped: bool,
+}
+
+impl Tensor {
+    pub(crate) fn new(model: Arc<ggmill::Model>, number: usize, is_mapped: bool) -> Result<Self> {
+        let this = Self { model, number, is_mapped };
+        this.tensor()?;
+        Ok(this)
+    }
+
+    fn tensor(&self) -> Result<ggmill::Tensor<'_>> {
+        nth(&self.model, self.number)
+    }
+}
+
+fn nth(model: &ggmill::Model, number: usize) -> Result<ggmill::Tensor<'_>> {
+    model.tensors().nth(number).ok_or_else(|| Failure::misuse("no such tensor"))
+}
+
+/// So many zeros, or an error where memory does not hold them.
+pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values
+        .try_reserve_exact(count)
+        .map_err(|_| Failure::new("limit", format!("{count} values do not fit into memory")))?;
+    values.resize(count, T::default());
+    Ok(values)
+}
+
+fn to_usize(number: u64) -> Result<usize> {
+    usize::try_from(number)
+        .map_err(|_| Failure::new("limit", format!("{number} does not fit into memory")))
+}
+
+#[pymethods]
+impl Tensor {
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        string(py, self.tensor()?.name())
+    }
+
+    /// The number of the type.
+    #[getter]
+    fn type_number(&self) -> Result<u32> {
+        Ok(self.tensor()?.ggml_type().0)
+    }
+
+    /// The dimensions in stored order, the row length first.
+    #[getter]
+    fn dimensions(&self) -> Result<Vec<u64>> {
+        Ok(self.tensor()?.shape().dimensions().to_vec())
+    }
+
+    /// Where the data begin in their file.
+    #[getter]
+    fn offset(&self) -> Result<u64> {
+        Ok(self.tensor()?.offset())
+    }
+
+    /// Where the tensor info begins in the file.
+    #[getter]
+    fn info_offset(&self) -> Result<u64> {
+        Ok(self.tensor()?.info_offset())
+    }
+
+    /// Bytes of the data; `None` for an unknown type.
+    #[getter]
+    fn size(&self) -> Result<Option<u64>> {
+        Ok(self.tensor()?.size())
+    }
+
+    /// Which file of the model it is in, counted from 0.
+    #[getter]
+    fn part(&self) -> Result<usize> {
+        Ok(self.tensor()?.part())
+    }
+
+    /// The path of the file it is in.
+    #[getter]
+    fn path(&self) -> Result<Option<OsString>> {
+        let part = self.tensor()?.part();
+        let file = self.model.parts().get(part).and_then(ggmill::io::file_of);
+        Ok(file.map(|file| file.path().as_os_str().to_owned()))
+    }
+
+    /// Whether the data are big-endian where they lie.
+    #[getter]
+    fn big_endian(&self) -> Result<bool> {
+        Ok(self.tensor()?.endian() == Endian::Big)
+    }
+
+    /// The data as they lie in the file: a view where it is mapped, a copy otherwise.
+    fn raw<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray1<u8>>> {
+        if self.is_mapped {
+            let number = self.number;
+            return memory::view(py, &self.model, |model| Ok(nth(model, number)?.raw_data()?));
+        }
+        let tensor = self.tensor()?;
+        let data = py.detach(|| -> Result<Vec<u8>> {
+            let mut data = self.room(&tensor)?;
+            self.model.read_raw(&tensor, 0, &mut data)?;
+            Ok(data)
+        })?;
+        Ok(PyArray1::from_vec(py, data))
+    }
+
+    /// The data in canonical form, little-endian blocks: a view where that is how they lie in a
+    /// mapped file, a copy otherwise.
+    fn canonical<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray1<u8>>> {
+        let tensor = self.tensor()?;
+        if self.is_mapped && tensor.endian() == Endian::Little {
+            return self.raw(py);
+        }
+        let data = py.detach(|| self.model.read_tensor(&tensor))?;
+        Ok(PyArray1::from_vec(py, data))
+    }
+
+    /// The values of rows `start` up to `stop` as `float32`, row after row.
+    #[pyo3(signature = (start, stop, *, threads = None))]
+    fn dequantize<'py>(
+        &self,
+        py: Python<'py>,
+        start: u64,
+        stop: u64,
+        threads: Option<usize>,
+    ) -> Result<Bound<'py, PyArray1<f32>>> {
+        let values = py.detach(|| self.values(start, stop, threads))?;
+        Ok(PyArray1::from_vec(py, values))
+    }
+}
+
+impl Tensor {
+    /// Memory for the data, once it is known that they are there.
+    fn room(&self, tensor: &ggmill::Tensor<'_>) -> Result<Vec<u8>> {
+        let size = tensor.size().unwrap_or(0);
+        if let Some(last) = size.checked_sub(1) {
+            self.model.read_raw(tensor, last, &mut [0])?;
+        }
+        zeros(to_usize(size)?)
+    }
+
+    fn values(&self, start: u64, stop: u64, threads: Option<usize>) -> Result<Vec<f32>> {
+        let tensor = self.tensor()?;
+        let (shape, ggml_type) = (tensor.shape(), tensor.ggml_type());
+        if start > stop || stop > shape.rows() {
+            let rows = shape.rows();
+            return Err(Failure::misuse(format!("rows {start} to {stop}, the tensor has {rows}")));
+        }
+        let codec = quant::codec(ggml_type)?;
+        let row_size = row_size(ggml_type, shape)?;
+        let (first, len) = (start * row_size, (stop - start) * row_size);
+        if let Some(last) = (first + len).checked_sub(1).filter(|_| len > 0) {
+            self.model.read_raw(&tensor, last, &mut [0])?;
+        }
+        let row_len = to_usize(shape.row_len())?;
+        let rows = to_usize(stop - start)?;
+        let mut values = zeros::<f32>(row_len.saturating_mul(rows))?;
+        let row_size = to_usize(row_size)?;
+        let mapped = self.is_mapped && tensor.endian() == Endian::Little;
+        let here = if mapped {
+            let range = to_usize(first)?..to_usize(first + len)?;
+            tensor.raw_data()?.get(range)
+        } else {
+            None
+        };
+        if let Some(blocks) = here {
+            let work = |_, blocks: &[u8], values: &mut [f32]| Ok(codec.dequantize(blocks, values)?);
+            threads::rows(threads, (blocks, row_size), (&mut values, row_len), work)?;
+            return Ok(values);
+        }
+        // By rows: reading needs the number of the row, and memory for a piece.
+        let numbers: Vec<u64> = (start..stop).collect();
+        let row = row_size as u64;
+        let work = |place: usize, piece: &[u64], values: &mut [f32]| {
+            let mut blocks = zeros::<u8>(piece.len().saturating_mul(row_size))?;
+            self.model.read(&tensor, (start + place as u64) * row, &mut blocks)?;
+            Ok(codec.dequantize(&blocks, values)?)
+        };
+        threads::rows(threads, (&numbers, 1), (&mut values, row_len), work)?;
+        Ok(values)
+    }
+}
+
+/// Bytes of one row.
+fn row_size(ggml_type: GgmlType, shape: &Shape) -> Result<u64> {
+    ggml_type
+        .layout()
+        .and_then(|layout| layout.bytes_for(shape.row_len()))
+        .ok_or_else(|| Failure::new("unsupported", format!("{ggml_type} has no known size")))
+}

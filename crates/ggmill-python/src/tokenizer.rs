@@ -1,0 +1,136 @@
+//! The tokenizer of a model.
+
+use ggmill::tokenizer::{self as library, DecodeOptions, EncodeOptions, LoadOptions};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::value::bytes_of;
+
+/// Text to tokens and tokens to text. Several threads may use one at once.
+#[pyclass(frozen, module = "ggmill._native")]
+pub(crate) struct Tokenizer(library::Tokenizer);
+
+#[pymethods]
+impl Tokenizer {
+    #[new]
+    #[pyo3(signature = (model, *, pre = None))]
+    fn new(py: Python<'_>, model: &Model, pre: Option<String>) -> Result<Self> {
+        let model = model.open()?;
+        let options = pre.map_or_else(LoadOptions::new, |name| LoadOptions::new().pre(name));
+        let made = py.detach(|| library::Tokenizer::with_options(&model.metadata(), &options))?;
+        Ok(Self(made))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.vocabulary().len() as usize
+    }
+
+    /// The kind of tokenizer: `bpe`, `spm`, ….
+    #[getter]
+    fn kind(&self) -> String {
+        format!("{:?}", self.0.vocabulary().kind()).to_lowercase()
+    }
+
+    #[getter]
+    fn pre_tokenizer(&self) -> Option<&'static str> {
+        self.0.vocabulary().pre_tokenizer()
+    }
+
+    /// The IDs of tokens that have a role, by the name of the role.
+    fn special_ids(&self) -> Vec<(&'static str, Option<u32>)> {
+        let ids = self.0.vocabulary().special_ids();
+        vec![
+            ("bos", ids.bos),
+            ("eos", ids.eos),
+            ("eot", ids.eot),
+            ("eom", ids.eom),
+            ("unk", ids.unk),
+            ("sep", ids.sep),
+            ("pad", ids.pad),
+            ("mask", ids.mask),
+            ("fim_pre", ids.fim_pre),
+            ("fim_suf", ids.fim_suf),
+            ("fim_mid", ids.fim_mid),
+            ("fim_pad", ids.fim_pad),
+            ("fim_rep", ids.fim_rep),
+            ("fim_sep", ids.fim_sep),
+        ]
+    }
+
+    /// The tokens that end a text.
+    fn end_of_generation(&self) -> Vec<u32> {
+        self.0.vocabulary().end_of_generation().to_vec()
+    }
+
+    #[pyo3(signature = (text, *, add_special = true, parse_special = false))]
+    fn encode(
+        &self,
+        py: Python<'_>,
+        text: &Bound<'_, PyAny>,
+        add_special: bool,
+        parse_special: bool,
+    ) -> Result<Vec<u32>> {
+        let (text, options) = (bytes_of(text)?, options(add_special, parse_special));
+        let mut ids = Vec::new();
+        py.detach(|| self.0.encode(&text, &options, &mut ids))?;
+        Ok(ids)
+    }
+
+    /// IDs with the ranges of bytes that they are of.
+    #[pyo3(signature = (text, *, add_special = true, parse_special = false))]
+    fn encode_with_offsets(
+        &self,
+        py: Python<'_>,
+        text: &Bound<'_, PyAny>,
+        add_special: bool,
+        parse_special: bool,
+    ) -> Result<Vec<(u32, usize, usize)>> {
+        let (text, options) = (bytes_of(text)?, options(add_special, parse_special));
+        let mut pieces = Vec::new();
+        py.detach(|| self.0.encode_with_offsets(&text, &options, &mut pieces))?;
+        Ok(pieces.into_iter().map(|piece| (piece.id, piece.start, piece.end)).collect())
+    }
+
+    #[pyo3(signature = (text, *, add_special = true, parse_special = false))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        text: &Bound<'_, PyAny>,
+        add_special: bool,
+        parse_special: bool,
+    ) -> Result<usize> {
+        let (text, options) = (bytes_of(text)?, options(add_special, parse_special));
+        Ok(py.detach(|| self.0.count(&text, &options))?)
+    }
+
+    #[pyo3(signature = (ids, *, remove_special = false, unparse_special = false))]
+    fn decode_bytes<'py>(
+        &self,
+        py: Python<'py>,
+        ids: Vec<u32>,
+        remove_special: bool,
+        unparse_special: bool,
+    ) -> Result<Bound<'py, PyBytes>> {
+        let options =
+            DecodeOptions::new().remove_special(remove_special).unparse_special(unparse_special);
+        let mut text = Vec::new();
+        py.detach(|| self.0.decode(&ids, &options, &mut text))?;
+        Ok(PyBytes::new(py, &text))
+    }
+
+    /// The bytes that a token stands for.
+    fn piece<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, PyBytes>> {
+        self.0.piece(id).map(|piece| PyBytes::new(py, piece))
+    }
+
+    /// The ID of a token by its text in the file.
+    fn id(&self, text: &Bound<'_, PyAny>) -> Result<Option<u32>> {
+        Ok(self.0.vocabulary().id(&bytes_of(text)?))
+    }
+}
+
+fn options(add_special: bool, parse_special: bool) -> EncodeOptions {
+    EncodeOptions::new().add_special(add_special).parse_special(parse_special)
+}

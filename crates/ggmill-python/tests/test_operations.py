@@ -1,0 +1,328 @@
+"""Operations over whole models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from pathlib import Path
+
+import ggmill
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("type", ["F32", "F16", "BF16", "Q8_0"])
+def test_conversions_are_those_of_the_reference(
+    type: str, real: Path, expected: Path, tmp_path: Path
+) -> None:
+    name = f"tinystories260K-{type.lower()}.gguf"
+    document = json.loads((expected / "converted" / f"{name}.json").read_text())
+    plan = ggmill.convert(real / "tinystories260K", tmp_path / name, type)
+    data = Path(plan.path).read_bytes()
+    assert plan.written and plan.nbytes == len(data) == document["bytes"]
+    assert hashlib.sha256(data).hexdigest() == document["sha256"]
+
+
+def test_a_conversion_quantizes_in_the_same_pass(real: Path, llama: Path, tmp_path: Path) -> None:
+    one = ggmill.convert(real / "tinystories260K", tmp_path / "one.gguf", "Q4_0")
+    two = ggmill.quantize(llama, tmp_path / "two.gguf", "Q4_0")
+    assert Path(one.path).read_bytes() == Path(two.path).read_bytes()
+    tensors = ggmill.open(one.path).tensors
+    assert tensors["blk.0.ffn_up.weight"].type == "Q4_0"
+    sized = ggmill.convert(real / "tinystories260K", tmp_path / "sized.gguf", target_bpw=8.0)
+    assert sized.nbytes < llama.stat().st_size / 2
+    no_vocabulary = ggmill.convert(
+        real / "tinystories260K", tmp_path / "weights.gguf", "F16", no_vocab=True, name="Mine"
+    )
+    metadata = ggmill.open(no_vocabulary.path).metadata
+    assert metadata["general.name"] == "Mine"
+    assert "tokenizer.ggml.tokens" not in metadata
+
+
+def test_a_file_from_before_gguf(real: Path, tmp_path: Path) -> None:
+    legacy = real / "ggml-vocab.ggjt-v1.bin"
+    with pytest.raises(ggmill.ArgumentError, match="keeps its types"):
+        ggmill.convert(legacy, tmp_path / "old.gguf", "F16")
+    with pytest.raises(ggmill.FormatError) as raised:
+        ggmill.open(legacy)
+    assert raised.value.kind == "not_gguf"
+
+
+def test_quantize(llama: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    planned = ggmill.quantize(llama, path, "Q8_0", dry_run=True)
+    assert not planned.written and not path.exists()
+    told: list[tuple[int, int, str]] = []
+    plan = ggmill.quantize(
+        llama,
+        path,
+        "Q8_0",
+        tensor_types={"attn_v": "F16"},
+        progress=lambda *facts: told.append(facts),
+    )
+    assert planned.nbytes != plan.nbytes == path.stat().st_size
+    assert told[-1][0] == told[-1][1]
+    tensors = ggmill.open(path).tensors
+    assert tensors["blk.0.attn_v.weight"].type == "F16"
+    tensor = tensors["blk.0.ffn_up.weight"]
+    values = ggmill.open(llama).tensors["blk.0.ffn_up.weight"].numpy()
+    assert np.array_equal(tensor.numpy(), ggmill.quants.quantize(values, "Q8_0"))
+    with pytest.raises(ggmill.ArgumentError) as raised:
+        ggmill.quantize(path, tmp_path / "again.gguf", "Q4_0")
+    assert raised.value.kind == "quantized"
+    assert raised.value.subject is not None and "tensor" in raised.value.subject
+    for arguments, match in (
+        ({"type": "Q9_9"}, "not a type to quantize to"),
+        ({}, "a type or a size"),
+        ({"type": "Q8_0", "target_bpw": 4.0}, "a type or a size"),
+        ({"type": "Q8_0", "output_tensor_type": "X"}, "not a type for weights"),
+        ({"type": "Q8_0", "max_size": 1, "max_tensors": 1}, "one of them"),
+    ):
+        with pytest.raises(ggmill.ArgumentError, match=match):
+            ggmill.quantize(llama, tmp_path / "wrong.gguf", **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ggmill.ArgumentError, match="cannot be the output"):
+        ggmill.quantize(llama, llama, "Q8_0", overwrite=True)
+    assert ggmill.hash(llama).model
+
+
+def test_the_number_of_threads_changes_nothing(llama: Path, tmp_path: Path) -> None:
+    files = [
+        Path(ggmill.quantize(llama, tmp_path / f"{n}.gguf", "Q5_0", threads=n).path).read_bytes()
+        for n in (1, 2, 5)
+    ]
+    assert files[0] == files[1] == files[2]
+
+
+def test_split_and_merge(llama: Path, tmp_path: Path) -> None:
+    plan = ggmill.split(llama, tmp_path / "s", max_size=200_000, no_tensor_first=True)
+    assert len(ggmill.open(plan.paths[0], alone=True).tensors) == 0
+    merged = ggmill.merge(plan.paths[1], tmp_path / "one.gguf")
+    assert ggmill.diff(llama, merged.path).same
+    again = ggmill.merge(list(reversed(plan.paths)), tmp_path / "two.gguf")
+    assert Path(again.path).read_bytes() == Path(merged.path).read_bytes()
+    assert ggmill.hash(plan.paths[0]) == ggmill.hash(llama)
+    with pytest.raises(ggmill.OutputExistsError):
+        ggmill.split(llama, tmp_path / "s", max_size=200_000, no_tensor_first=True)
+    with pytest.raises(ggmill.ArgumentError, match="no shards"):
+        ggmill.merge([], tmp_path / "three.gguf")
+    with pytest.raises(ggmill.Error):
+        ggmill.split(llama, tmp_path / "t", max_tensors=0)
+
+
+def test_a_file_cut_by_its_bytes(llama: Path, tmp_path: Path) -> None:
+    data = llama.read_bytes()
+    middle = len(data) // 2
+    (tmp_path / "m.gguf.part1of2").write_bytes(data[:middle])
+    (tmp_path / "m.gguf.part2of2").write_bytes(data[middle:])
+    plan = ggmill.merge(tmp_path / "m.gguf.part2of2", tmp_path / "m.gguf")
+    assert Path(plan.path).read_bytes() == data
+
+
+def test_hash(mobilenet: Path) -> None:
+    hashes = ggmill.hash(mobilenet, ["sha256", "xxh64", "uuid"])
+    assert set(hashes.model) == {"sha256", "xxh64", "uuid"}
+    tensors = ggmill.open(mobilenet).tensors
+    assert list(hashes.tensors) == list(tensors)
+    for name, tensor in tensors.items():
+        digest = hashlib.sha256(tensor.raw().tobytes()).hexdigest()
+        assert hashes.tensors[name]["sha256"] == digest
+    everything = b"".join(tensor.raw().tobytes() for tensor in tensors.values())
+    assert hashes.model["sha256"] == hashlib.sha256(everything).hexdigest()
+    assert ggmill.hash(mobilenet, "blake3", tensors=False).tensors == {}
+    with pytest.raises(ggmill.ArgumentError, match="expected one of"):
+        ggmill.hash(mobilenet, "md5")
+
+
+def test_diff(llama: Path, tmp_path: Path) -> None:
+    same = ggmill.diff(llama, llama)
+    assert same.same and same.keys == [] and same.tensors == []
+    small = ggmill.quantize(llama, tmp_path / "small.gguf", "Q8_0").path
+    with ggmill.open(small) as model:
+        found = ggmill.diff(llama, model, data=True)
+    assert not found.same
+    assert found.document["schema"] == "ggmill.diff/1"
+    changed = {tensor["name"]: tensor for tensor in found.tensors}
+    tensor = changed["blk.0.ffn_up.weight"]
+    assert tensor["b"]["type"] == "Q8_0"
+    assert 0 < tensor["data"]["relative"] < 0.02
+    assert "blk.0.ffn_up.weight" in str(found)
+    only_keys = ggmill.diff(llama, small, tensors=False, keys=["general.file_type"])
+    assert [key["key"] for key in only_keys.keys] == ["general.file_type"]
+
+
+def test_check(llama: Path, tmp_path: Path) -> None:
+    report = ggmill.check(llama, data=True)
+    assert report.ok, str(report)
+    data = bytearray(llama.read_bytes())
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(data[: len(data) // 2])
+    report = ggmill.check(broken)
+    assert not report.ok and report.errors >= 1
+    finding = report.findings[0]
+    assert finding.severity == "error" and finding.code.startswith("GG")
+    assert finding.code in str(report) and finding.code in report._repr_html_()
+    assert ggmill.check(broken, ignore=[f.code for f in report.findings]).findings == []
+    (tmp_path / "text.gguf").write_text("<!DOCTYPE html>")
+    assert [f.code for f in ggmill.check(tmp_path / "text.gguf").findings] == ["GG1001"]
+    with pytest.raises(ggmill.ArgumentError, match="expected a code"):
+        ggmill.check(llama, select=["nonsense"])
+    with pytest.raises(ggmill.ArgumentError, match="profile"):
+        ggmill.check(llama, profile="x")  # type: ignore[arg-type]
+    shards = ggmill.split(llama, tmp_path / "s", max_tensors=20).paths
+    report = ggmill.check(shards[1])
+    assert len(report.document["files"]) == len(shards) and report.ok
+    values = np.zeros((1, 64), np.float32)
+    values[0, 3] = np.nan
+    ggmill.write(tmp_path / "nan.gguf", {"general.architecture": "llama"}, {"w": values})
+    codes = {f.code for f in ggmill.check(tmp_path / "nan.gguf", data=True).findings}
+    assert any(code.startswith("GG21") for code in codes)
+
+
+def test_edit(llama: Path, tmp_path: Path) -> None:
+    path = tmp_path / "edited.gguf"
+    done = ggmill.edit(
+        llama,
+        {
+            "general.name": "Ünï",
+            "llama.context_length": 4096,
+            "my.typed": ggmill.Typed(3, "u8"),
+            "my.array": np.arange(4, dtype=np.int16),
+            "my.strings": ["a", "b"],
+            "my.float": 0.25,
+            "my.bool": True,
+        },
+        output=path,
+    )
+    assert done.written and "my.typed" in done.keys
+    metadata = ggmill.open(path).metadata
+    assert metadata["general.name"] == "Ünï"
+    assert metadata.type("llama.context_length") == "u32"
+    assert metadata.type("my.typed") == "u8"
+    assert metadata["my.array"].tolist() == [0, 1, 2, 3]
+    assert metadata["my.strings"] == ["a", "b"]
+    assert (metadata["my.float"], metadata["my.bool"]) == (0.25, True)
+    before = path.stat().st_ino
+    planned = ggmill.edit(path, unset="my.*", dry_run=True)
+    assert not planned.written and "my.bool" in ggmill.open(path).metadata
+    done = ggmill.edit(path, {"general.name": "X"}, unset="my.*", rename={"general.type": "a.b"})
+    assert done.method == "in_place"
+    assert path.stat().st_ino == before
+    metadata = ggmill.open(path).metadata
+    assert "my.bool" not in metadata and "a.b" in metadata and "general.type" not in metadata
+    assert ggmill.hash(path) == ggmill.hash(llama)
+    data = path.read_bytes()
+    for call, match in (
+        (lambda: ggmill.edit(path, {"llama.context_length": "many"}), "llama.context_length"),
+        (lambda: ggmill.edit(path, unset="no.such.*"), "no.such"),
+        (lambda: ggmill.edit(path), "no edits"),
+        (lambda: ggmill.edit(path, {"tokenizer.chat_template": "{% if"}), "chat_template"),
+    ):
+        with pytest.raises(ggmill.ArgumentError, match=match):
+            call()
+    assert path.read_bytes() == data
+
+
+def test_extract(llama: Path, tmp_path: Path) -> None:
+    model = ggmill.open(llama)
+    tensor = model.tensors["output_norm.weight"]
+    assert ggmill.extract(llama, tmp_path / "norm.npy", "output_norm.*") == 1
+    assert np.array_equal(np.load(tmp_path / "norm.npy"), tensor.numpy())
+    assert ggmill.extract(model, tmp_path / "some.gguf", "blk.0.*") > 5
+    taken = ggmill.open(tmp_path / "some.gguf").tensors
+    assert all(name.startswith("blk.0.") for name in taken)
+    assert ggmill.extract(llama, tmp_path / "all.safetensors") == len(model.tensors)
+    assert ggmill.extract(llama, tmp_path / "keys.json", keys="llama.*") == 0
+    document = json.loads((tmp_path / "keys.json").read_text())
+    assert document["llama.block_count:u32"] == model.metadata["llama.block_count"]
+    for call, error in (
+        (lambda: ggmill.extract(llama, tmp_path / "x.npy", "none.*"), ggmill.MissingError),
+        (lambda: ggmill.extract(llama, tmp_path / "x.npy", "blk.*"), ggmill.ArgumentError),
+        (lambda: ggmill.extract(llama, tmp_path / "x.txt"), ggmill.ArgumentError),
+        (lambda: ggmill.extract(llama, tmp_path / "norm.npy", "output_norm.*"), FileExistsError),
+    ):
+        with pytest.raises(error):
+            call()
+
+
+def test_tokenizer(llama: Path, vocabulary: Path) -> None:
+    tokenizer = ggmill.Tokenizer(llama)
+    text = "Once upon a time, there was a ünï."
+    ids = tokenizer.encode(text)
+    assert ids[0] == tokenizer.special_ids["bos"]
+    assert tokenizer.decode(ids[1:]).strip() == text
+    assert tokenizer.count(text) == len(ids)
+    pieces = tokenizer.encode_with_offsets(text, add_special=False)
+    assert [id for id, _, _ in pieces] == ids[1:]
+    assert b"".join(tokenizer.piece(id) or b"" for id in ids[1:]).strip() == text.encode()
+    assert tokenizer.id("<unk>") == tokenizer.special_ids["unk"]
+    assert tokenizer.piece(10**6) is None and tokenizer.id("no such token") is None
+    with pytest.raises(ggmill.MissingError):
+        tokenizer.decode([10**6])
+    with pytest.raises(OverflowError):
+        tokenizer.decode([-1])
+    with ggmill.open(vocabulary) as model:
+        of_model = model.tokenizer()
+    assert len(of_model) == 32064 and of_model.kind == "spm"
+    assert of_model.encode("Hello world", add_special=False) == [15043, 3186]
+    with pytest.raises(ggmill.MissingError, match='key "tokenizer.ggml.model"'):
+        ggmill.Tokenizer(vocabulary.with_name("mobilenetv3_3class_v3_fp16.gguf"))
+
+
+class Bar:
+    """What tqdm is to those that use it."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.n = 0
+
+    def update(self, n: int = 1) -> None:
+        self.n += n
+
+
+def test_progress_of_a_bar_and_of_wrong_things(llama: Path, tmp_path: Path) -> None:
+    bar = Bar()
+    ggmill.hash(llama, progress=bar)
+    assert bar.n == bar.total and bar.n > 0
+    with pytest.raises(TypeError, match="expected a callable"):
+        ggmill.hash(llama, progress=3)  # type: ignore[arg-type]
+    seen: list[str] = []
+
+    def stop(done: int, total: int, tensor: str) -> bool:
+        seen.append(tensor)
+        return False
+
+    def fail(done: int, total: int, tensor: str) -> None:
+        raise RuntimeError("enough")
+
+    out = tmp_path / "never.gguf"
+    for call in (
+        lambda progress: ggmill.hash(llama, progress=progress),
+        lambda progress: ggmill.diff(llama, llama, data=True, progress=progress),
+        lambda progress: ggmill.check(llama, data=True, progress=progress),
+        lambda progress: ggmill.quantize(llama, out, "Q8_0", progress=progress),
+        lambda progress: ggmill.extract(llama, out, progress=progress),
+        lambda progress: ggmill.merge(llama, out, progress=progress),
+        lambda progress: ggmill.split(llama, tmp_path / "s", progress=progress),
+    ):
+        with pytest.raises(ggmill.StoppedError) as raised:
+            call(stop)
+        assert raised.value.kind == "cancelled"
+        with pytest.raises(RuntimeError, match="enough"):
+            call(fail)
+    assert seen and list(tmp_path.iterdir()) == []
+
+
+def test_errors_cross_processes(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        ggmill.open(tmp_path / "none.gguf")
+    error = pickle.loads(pickle.dumps(missing.value))
+    assert isinstance(error, ggmill.NoSuchFileError)
+    assert (str(error), error.kind, error.path) == (
+        str(missing.value),
+        "io",
+        str(tmp_path / "none.gguf"),
+    )
+    assert error.errno == missing.value.errno == 2
+    with pytest.raises(ggmill.FileError):
+        ggmill.open(tmp_path)

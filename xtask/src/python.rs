@@ -1,0 +1,191 @@
+//! The Python package: builds it in a virtual environment of its own, installs it, tests it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::process::{Done, cargo, command, output, root, run as run_command, succeeds, target};
+
+/// What builds and tests the package.
+const TOOLS: [&str; 5] = ["maturin>=1.14,<2", "numpy>=1.24", "pytest>=8", "mypy>=1.14", "pyright"];
+/// An interpreter instead of the first that is found.
+const PYTHON: &str = "GGMILL_PYTHON";
+/// The interpreters that are looked for, in order.
+const NAMES: [&str; 7] =
+    ["python3", "python", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
+/// The directory of the package in the repository.
+const PACKAGE: &str = "crates/ggmill-python";
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Build the wheel as it is published, optimized, and leave the tests out
+    #[arg(long)]
+    release: bool,
+    /// Leave out the type checkers
+    #[arg(long)]
+    no_types: bool,
+    /// Arguments for pytest, after --
+    #[arg(last = true)]
+    pytest: Vec<String>,
+}
+
+/// The Python environment of the chore.
+struct Environment {
+    python: PathBuf,
+}
+
+impl Environment {
+    /// The environment, made the first time. `None`, with words about it, where there is no Python
+    /// for it or its packages cannot be had.
+    fn open() -> Done<Option<Self>> {
+        let Some(base) = interpreter() else {
+            println!("skipped: no Python of version 3.10 or later with venv and pip");
+            return Ok(None);
+        };
+        let directory = target()?.join("python/venv");
+        let python =
+            directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+        let this = Self { python };
+        let imports = "import maturin, numpy, pytest, mypy, pyright";
+        if succeeds(this.command().args(["-c", imports])) {
+            return Ok(Some(this));
+        }
+        println!("making {} with {}", directory.display(), TOOLS.join(", "));
+        run_command(command(&base).args(["-m", "venv"]).arg(&directory))?;
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        if run_command(this.command().args(install).args(TOOLS)).is_err() {
+            println!("skipped: pip cannot install what builds and tests the package");
+            return Ok(None);
+        }
+        Ok(Some(this))
+    }
+
+    fn command(&self) -> std::process::Command {
+        command(&self.python)
+    }
+
+    /// A program of a package, in the directory of ours.
+    fn module(&self, name: &str) -> std::process::Command {
+        let mut command = self.command();
+        command.current_dir(root().join(PACKAGE)).args(["-m", name]);
+        command
+    }
+}
+
+/// An interpreter that can make the environment.
+fn interpreter() -> Option<PathBuf> {
+    let fits = |python: &PathBuf| {
+        let asked = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
+        succeeds(command(python).args(["-c", asked]))
+    };
+    let given = env::var_os(PYTHON).map(PathBuf::from);
+    given.into_iter().chain(NAMES.map(PathBuf::from)).find(fits)
+}
+
+/// Builds and tests, or fails where that cannot be done.
+pub(crate) fn run(args: &Args) -> Done {
+    match Environment::open()? {
+        Some(environment) => environment.build_and_test(args),
+        None => Err("the Python package was not built".to_owned()),
+    }
+}
+
+/// The same as a step of the gate, which says what it leaves out.
+pub(crate) fn gate() -> Done {
+    let args = Args { release: false, no_types: false, pytest: Vec::new() };
+    match Environment::open()? {
+        Some(environment) => environment.build_and_test(&args),
+        None => Ok(()),
+    }
+}
+
+impl Environment {
+    fn build_and_test(&self, args: &Args) -> Done {
+        self.command_of_the_wheel(args.release)?;
+        let wheel = self.build(args.release)?;
+        println!("built {}", wheel.display());
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        run_command(
+            self.command().args(install).args(["--force-reinstall", "--no-deps"]).arg(&wheel),
+        )?;
+        if args.release {
+            return Ok(());
+        }
+        self.lints()?;
+        let corpus = target()?.join("python/corpus");
+        run_command(
+            cargo(&["run", "--quiet", "-p", "ggmill-testdata", "--example", "corpus", "--"])
+                .arg(&corpus),
+        )?;
+        if !args.no_types {
+            run_command(&mut self.module("mypy"))?;
+            self.pyright()?;
+        }
+        run_command(
+            self.module("pytest")
+                .args(&args.pytest)
+                .env("GGMILL_CORPUS", &corpus)
+                .env("PYTHONDONTWRITEBYTECODE", "1"),
+        )
+    }
+
+    /// Clippy over the extension: the only lints that need a Python.
+    fn lints(&self) -> Done {
+        let manifest = format!("--manifest-path={PACKAGE}/Cargo.toml");
+        run_command(
+            cargo(&["clippy", &manifest, "--locked", "--", "-Dwarnings"])
+                .env("PYO3_PYTHON", &self.python)
+                .env("CARGO_TARGET_DIR", target()?.join("python")),
+        )
+    }
+
+    /// The native command, which the wheel carries beside the extension.
+    fn command_of_the_wheel(&self, release: bool) -> Done {
+        let profile: &[&str] = if release { &["--release"] } else { &[] };
+        run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))?;
+        let built = target()?.join(if release { "release" } else { "debug" });
+        let name = format!("ggmill{}", env::consts::EXE_SUFFIX);
+        let scripts = root().join(PACKAGE).join("ggmill.data/scripts");
+        fs::create_dir_all(&scripts)
+            .and_then(|()| fs::copy(built.join(&name), scripts.join(&name)))
+            .map(drop)
+            .map_err(|error| format!("{}: {error}", scripts.display()))
+    }
+
+    /// Builds the wheel, and finds it.
+    fn build(&self, release: bool) -> Done<PathBuf> {
+        let wheels = target()?.join("python/wheels");
+        if wheels.exists() {
+            fs::remove_dir_all(&wheels)
+                .map_err(|error| format!("{}: {error}", wheels.display()))?;
+        }
+        let profile = if release { "release" } else { "dev" };
+        run_command(
+            self.module("maturin")
+                .args(["build", "--locked", "--quiet", "--profile", profile, "--interpreter"])
+                .arg(&self.python)
+                .arg("--out")
+                .arg(&wheels),
+        )?;
+        wheel_in(&wheels)
+    }
+
+    /// The second type checker, which is a program of Node.js that its package fetches.
+    fn pyright(&self) -> Done {
+        if !succeeds(self.module("pyright").arg("--version")) {
+            println!("skipped: pyright does not start here");
+            return Ok(());
+        }
+        let found = output(self.module("pyright").arg("--pythonpath").arg(&self.python));
+        found.map(|text| print!("{text}"))
+    }
+}
+
+fn wheel_in(directory: &Path) -> Done<PathBuf> {
+    let failed = |error| format!("{}: {error}", directory.display());
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| format!("{}: maturin left no wheel there", directory.display()))
+}
