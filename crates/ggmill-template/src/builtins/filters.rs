@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use super::args::{flag, integer, required, size, splits};
-use super::{Args, format, methods, sequences, text};
+use super::{Args, format, methods, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::Run;
 use crate::value::{Builder, JsonStyle, Mark, Text, Value, show, to_json};
 
 /// The names of the filters that are here.
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "abs",
     "attr",
     "capitalize",
@@ -43,20 +43,10 @@ const NAMES: &[&str] = &[
 ];
 
 /// Filters of Jinja that no chat template has a use for.
-const UNSUPPORTED: &[&str] =
+pub(super) const UNSUPPORTED: &[&str] =
     &["filesizeformat", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"];
 
-/// Whether Jinja has a filter.
-pub(super) fn exists(name: &str) -> bool {
-    [NAMES, UNSUPPORTED, sequences::NAMES].iter().any(|names| names.contains(&name))
-}
-
-pub(crate) fn apply_filter(
-    name: &str,
-    value: &Value,
-    args: Args,
-    run: &mut Run<'_>,
-) -> Result<Value> {
+pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) -> Result<Value> {
     let meter = Rc::clone(&run.meter);
     let as_text = || show(value, &meter);
     match name {
@@ -167,7 +157,7 @@ pub(crate) fn apply_filter(
         _ if UNSUPPORTED.contains(&name) => {
             Err(Error::unsupported(format!("the filter {name} is not supported")))
         }
-        _ => sequences::apply(name, value, args, run),
+        _ => Err(Error::value(format!("no filter named '{name}'"))),
     }
 }
 
