@@ -60,7 +60,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 22] = [
+pub const TARGETS: [(&str, Target); 23] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),

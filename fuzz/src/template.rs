@@ -22,8 +22,10 @@ pub fn template(data: &[u8]) {
     bounded(data.len(), (8 << 20) + 4 * MEMORY, 4096, || {
         let Ok(template) = Template::parse(text) else { return };
         let messages = Json::parse(MESSAGES).expect("JSON");
-        let tools = Json::parse(r#"[{"type": "function", "function": {"name": "f", "parameters":
-            {"properties": {"a": {"type": ["string", "null"]}}}}}]"#);
+        let tools = Json::parse(
+            r#"[{"type": "function", "function": {"name": "f", "parameters":
+            {"properties": {"a": {"type": ["string", "null"]}}}}}]"#,
+        );
         let conversation = Conversation::new(messages)
             .with_tools(tools.expect("JSON"))
             .with_generation_prompt(true)
@@ -37,7 +39,9 @@ pub fn template(data: &[u8]) {
         let mut done = 0;
         for segment in rendered.segments() {
             assert_eq!(segment.range.start, done, "segments have no gaps");
-            assert!(segment.range.end > done && rendered.text().is_char_boundary(segment.range.end));
+            assert!(
+                segment.range.end > done && rendered.text().is_char_boundary(segment.range.end)
+            );
             assert_eq!(segment.field.is_some(), rendered.field(segment).is_some());
             done = segment.range.end;
         }

@@ -5,7 +5,7 @@ use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 use crate::conversation::Conversation;
 use crate::error::ErrorKind;
 use crate::json::Json;
-use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, samples, tool_result, tools};
+use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, samples, tools};
 use crate::template::{RenderOptions, Rendered, Template};
 
 /// What an observation is about.
@@ -14,6 +14,8 @@ use crate::template::{RenderOptions, Rendered, Template};
 pub enum Aspect {
     /// An ordinary conversation is not rendered.
     Fails,
+    /// A conversation without tools is not rendered, as in a template for tools only.
+    NeedsTools,
     /// A conversation takes more time or memory than the limits allow.
     Limit,
     /// Transformers refuses what llama.cpp allows: a list is changed.
@@ -81,6 +83,9 @@ struct Examination<'a> {
     found: Vec<Observation>,
 }
 
+/// The variable that switches reasoning on and off.
+const SWITCH: &str = "enable_thinking";
+
 const QUESTION: (&str, &str) = ("user", "Is it so?");
 
 fn question() -> Conversation {
@@ -108,8 +113,8 @@ impl Examination<'_> {
     fn refusals(&mut self) {
         let mentions = |words: &[&str]| words.iter().all(|word| self.template.mentions(word));
         let (tools, calls) = (mentions(&["tools"]), mentions(&["tools", "tool_calls"]));
+        let mut told = Vec::new();
         let mut dated = false;
-        let mut sandbox = false;
         for (name, conversation) in samples() {
             let expected = match name {
                 "tools" => tools,
@@ -117,27 +122,42 @@ impl Examination<'_> {
                 "system message" => self.template.mentions("system"),
                 _ => true,
             };
-            match self.template.render(&conversation, self.options) {
-                Ok(rendered) => dated |= rendered.asks_time(),
-                Err(error) if error.kind() == ErrorKind::Limit => {
-                    self.add(Aspect::Limit, name, error.to_string());
+            let error = match self.template.render(&conversation, self.options) {
+                Ok(rendered) => {
+                    dated |= rendered.asks_time();
+                    continue;
                 }
-                Err(error) if error.kind() == ErrorKind::Security => {
-                    if !sandbox {
-                        sandbox = true;
-                        self.add(Aspect::Sandbox, name, error.to_string());
-                    }
-                }
+                Err(error) => error,
+            };
+            let aspect = match error.kind() {
+                ErrorKind::Limit => Aspect::Limit,
+                ErrorKind::Security => Aspect::Sandbox,
                 // A template may refuse what its model was not trained on, but not a question.
-                Err(error) if error.kind() == ErrorKind::Refused && name != "question" => {}
-                Err(error) if expected => self.add(Aspect::Fails, name, error.to_string()),
-                Err(_) => {}
+                ErrorKind::Refused if name != "question" => continue,
+                _ if !expected => continue,
+                // Some take the arguments of a call as text.
+                _ if name == "tool call and result" && self.render(&called("text")).is_some() => {
+                    continue;
+                }
+                _ if conversation.tools.is_none() && self.takes_tools_only() => Aspect::NeedsTools,
+                _ => Aspect::Fails,
+            };
+            let message = error.to_string();
+            if !told.contains(&(aspect, message.clone())) {
+                self.add(aspect, name, message.as_str());
+                told.push((aspect, message));
             }
         }
         if dated {
             let message = "the text contains the date, so that it differs from day to day";
             self.add(Aspect::Date, "question", message);
         }
+    }
+
+    /// Whether a question is rendered with tools, and not without.
+    fn takes_tools_only(&self) -> bool {
+        let with = question().with_tools(tools());
+        self.render(&with).is_some() && self.render(&question()).is_none()
     }
 
     fn dropped(&mut self) {
@@ -148,7 +168,7 @@ impl Examination<'_> {
             self.drops(&asked, "tools", FUNCTION, "the names of tools");
         }
         if self.template.mentions("tools") && self.template.mentions("tool_calls") {
-            let result = tool_result().with_generation_prompt(true);
+            let result = called("object").with_generation_prompt(true);
             self.drops(&result, "tool call and result", RESULT, "the result of a tool");
         }
     }
@@ -193,7 +213,12 @@ impl Examination<'_> {
     }
 
     fn thinking(&mut self) {
-        if !self.template.mentions("enable_thinking") {
+        // It may have a variable of its own with this name.
+        let reads = samples().iter().any(|(_, conversation)| {
+            let rendered = self.render(conversation);
+            rendered.is_some_and(|it| it.missing_variables().iter().any(|name| name == SWITCH))
+        });
+        if !reads {
             return;
         }
         let turns = Conversation::of([QUESTION, ("assistant", ANSWER), ("user", "And now?")]);
@@ -203,7 +228,7 @@ impl Examination<'_> {
                 let conversation = conversation.clone().with_generation_prompt(prompt);
                 let [off, on] = [false, true].map(|value| {
                     let conversation = conversation.clone();
-                    self.render(&conversation.with_variable("enable_thinking", Json::Bool(value)))
+                    self.render(&conversation.with_variable(SWITCH, Json::Bool(value)))
                 });
                 let (Some(off), Some(on)) = (off, on) else { return };
                 if off.text() != on.text() {
@@ -255,7 +280,7 @@ impl Examination<'_> {
                         Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
                     match vocabulary.id(marker.as_bytes()) {
                         None => {
-                            let message = format!("{marker:?} is no token of the vocabulary");
+                            let message = format!("{marker:?} is not a token of the vocabulary");
                             self.add(Aspect::NoToken, name, message);
                         }
                         Some(id) if !vocabulary.attributes(id).intersects(special) => {

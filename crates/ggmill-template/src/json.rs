@@ -37,11 +37,12 @@ impl Json {
     /// # Ok::<(), ggmill_template::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text)
+        serde_json::from_str::<Read>(text)
+            .map(|read| read.0)
             .map_err(|error| Error::new(ErrorKind::Conversation, format!("not JSON: {error}")))
     }
 
-    /// The value of a name; none where this is no object.
+    /// The value of a name; none where this is something else.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(entries) => {
@@ -72,51 +73,54 @@ impl From<bool> for Json {
     }
 }
 
+/// A value that is read: serde's traits are not part of the interface.
+struct Read(Json);
+
 struct Reader;
 
 impl<'de> Visitor<'de> for Reader {
-    type Value = Json;
+    type Value = Read;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
+    fn visit_unit<E>(self) -> Result<Read, E> {
+        Ok(Read(Json::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Read, E> {
+        Ok(Read(Json::Bool(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Int(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<Read, E> {
+        Ok(Read(Json::Int(value.into())))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Int(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<Read, E> {
+        Ok(Read(Json::Int(value.into())))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<Read, E> {
+        Ok(Read(Json::Float(value)))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::String(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Read, E> {
+        Ok(Read(Json::String(value.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Read, A::Error> {
         let mut out = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(Read(item)) = items.next_element()? {
             out.push(item);
         }
-        Ok(Json::Array(out))
+        Ok(Read(Json::Array(out)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Read, A::Error> {
         let mut out: Vec<(String, Json)> = Vec::new();
         let mut places = std::collections::HashMap::new();
-        while let Some((name, value)) = entries.next_entry::<String, Json>()? {
+        while let Some((name, Read(value))) = entries.next_entry::<String, Read>()? {
             let known = places.get(&name).and_then(|place: &usize| out.get_mut(*place));
             if let Some((_, old)) = known {
                 *old = value;
@@ -125,11 +129,11 @@ impl<'de> Visitor<'de> for Reader {
                 out.push((name, value));
             }
         }
-        Ok(Json::Object(out))
+        Ok(Read(Json::Object(out)))
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
+impl<'de> Deserialize<'de> for Read {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Reader)
     }

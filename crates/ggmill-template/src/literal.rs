@@ -53,7 +53,7 @@ pub(crate) fn python_text(source: &str) -> Option<String> {
                     }
                     out.push(char::from_u32(code)?);
                 }
-                // Python keeps what is no escape.
+                // Python keeps what is not an escape.
                 _ => out.extend(['\\', escape]),
             }
         }

@@ -40,7 +40,7 @@ pub fn samples() -> Vec<(&'static str, Conversation)> {
         ("system message", prompt(Conversation::of([("system", SYSTEM), ("user", QUESTION)]))),
         ("turns", prompt(Conversation::of(turns))),
         ("tools", prompt(Conversation::of([("user", QUESTION)])).with_tools(tools())),
-        ("tool call and result", prompt(tool_result())),
+        ("tool call and result", prompt(called("object"))),
         (
             "thinking off",
             prompt(Conversation::of(turns)).with_variable("enable_thinking", Json::Bool(false)),
@@ -54,16 +54,16 @@ pub fn samples() -> Vec<(&'static str, Conversation)> {
     ]
 }
 
-/// A call of a function, and what it returned.
-pub(crate) fn tool_result() -> Conversation {
-    Conversation::new(json(
-        r#"[{"role": "user", "content": "Is it so?"},
+/// A call of a function, with its arguments as an object or as text, and what it returned.
+pub(crate) fn called(arguments: &str) -> Conversation {
+    let arguments =
+        if arguments == "text" { r#""{\"place\": \"here\"}""# } else { r#"{"place": "here"}"# };
+    let messages = r#"[{"role": "user", "content": "Is it so?"},
         {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001", "type": "function",
-        "function": {"name": "find_numbat", "arguments": {"place": "here"}}}]},
+        "function": {"name": "find_numbat", "arguments": ARGUMENTS}}]},
         {"role": "tool", "name": "find_numbat", "tool_call_id": "call00001",
-        "content": "Wombat result."}]"#,
-    ))
-    .with_tools(tools())
+        "content": "Wombat result."}]"#;
+    Conversation::new(json(&messages.replace("ARGUMENTS", arguments))).with_tools(tools())
 }
 
 fn reasoning() -> Conversation {

@@ -139,11 +139,20 @@ pub(super) fn templates() -> Vec<(String, Vec<u8>)> {
     let directory =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-template/tests/templates");
     let mut seeds = named(&[
-        ("doubled", "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"),
+        (
+            "doubled",
+            "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        ),
         ("recursive", "{% macro m(x) %}{{ m([x]) ~ x }}{% endmacro %}{{ m(1) }}"),
         ("wide", "{{ '%0999999999d' % 1 }}{{ '{:>999999999}'.format('x') }}{{ 'x' * 10 ** 9 }}"),
-        ("endless", "{% for i in range(100000) %}{% for j in range(100000) %}{{ i }}{% endfor %}{% endfor %}"),
-        ("loops", "{% for m in messages recursive %}{{ loop.cycle(1, 2) }}{{ loop.changed(loop) }}{{ loop([]) }}{% endfor %}"),
+        (
+            "endless",
+            "{% for i in range(100000) %}{% for j in range(100000) %}{{ i }}{% endfor %}{% endfor %}",
+        ),
+        (
+            "loops",
+            "{% for m in messages recursive %}{{ loop.cycle(1, 2) }}{{ loop.changed(loop) }}{{ loop([]) }}{% endfor %}",
+        ),
     ]);
     let mut files: Vec<_> =
         fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path()).collect();

@@ -13,7 +13,7 @@ use crate::{Input, Options, Rule};
 rules! { Rendering;
     FAILS = "GG2201" Warning Practice {
         summary: "Chat template fails on an ordinary conversation",
-        clause: "Reported when a chat template fails on a question, on several turns, or on a system message, a tool or the result of a tool, where it mentions these. The text is that of transformers' Jinja.",
+        clause: "Reported when a chat template fails on a question, on several turns, or on a system message, a tool or the result of a tool, where it mentions these. A template with a name may be for conversations with tools only.",
         why: "Programs that render the template refuse the conversation.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
@@ -62,7 +62,7 @@ rules! { Rendering;
     }
     PROMPT = "GG2208" Warning Practice {
         summary: "Generation prompt does not begin a turn of the model",
-        clause: "Reported when the text with add_generation_prompt does not continue as a conversation with an answer does. Transformers: add_generation_prompt adds \"the token(s) that indicate the start of an assistant message\".",
+        clause: "Reported when the text with add_generation_prompt does not continue as a conversation with an answer does. Transformers: with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
         why: "The model answers after a header it was not trained on, or writes the header itself.",
         remedy: "Write the same header for add_generation_prompt as before the model's messages.",
         fixed: "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}",
@@ -76,7 +76,7 @@ rules! { Rendering;
     }
     THINKING = "GG2210" Note Practice {
         summary: "Chat template ignores enable_thinking",
-        clause: "Reported when a template mentions enable_thinking, and renders the same text with true and false in conversations of several kinds.",
+        clause: "Reported when a template reads the variable enable_thinking, and renders the same text with true and false in conversations of several kinds.",
         why: "Programs offer a switch that does nothing.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% if not enable_thinking %}<think></think>{% endif %}",
@@ -117,7 +117,7 @@ const MAX_MESSAGE: usize = 300;
 /// The rule about an aspect.
 fn rule(aspect: Aspect) -> Option<&'static Rule> {
     Some(match aspect {
-        Aspect::Fails => &FAILS,
+        Aspect::Fails | Aspect::NeedsTools => &FAILS,
         Aspect::Limit => &LIMIT,
         Aspect::Sandbox => &SANDBOX,
         Aspect::NoToken => &NO_TOKEN,
@@ -142,7 +142,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     names(input, out);
     let tokenizer = Tokenizer::from_metadata(&metadata).ok();
-    // The time is no matter, but that the template asks for it.
+    // Any time will do: what counts is that the template asks for it.
     let mut options = RenderOptions::new().with_now(ggmill_template::Moment::from_unix(0));
     if let Some(tokenizer) = &tokenizer {
         for (name, text) in special_tokens(tokenizer.vocabulary()) {
@@ -153,9 +153,14 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         // One that does not parse is reported by another rule.
         let Ok(template) = Template::parse(&found.text) else { continue };
         let base = ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE;
+        // One with a name can be for tools only.
+        let is_named = found.name.is_some();
         let key = found.name.map_or_else(|| base.to_owned(), |name| format!("{base}.{name}"));
         let place = metadata.get(&key).map_or(Place::FILE, |entry| Place::value(&entry));
         for observation in examine(&template, tokenizer.as_ref(), &options) {
+            if is_named && observation.aspect == Aspect::NeedsTools {
+                continue;
+            }
             if let Some(rule) = rule(observation.aspect) {
                 out.add(rule, place, || told(&observation));
             }

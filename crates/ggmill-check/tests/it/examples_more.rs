@@ -99,7 +99,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1806" => model(llama().set("general.basename", "Huge")),
         "GG1906" => model(llama().set("split.count", Value::U16(2))),
         "GG1907" => Some((ALONE, split(0, 2, 24).bytes())),
-        "GG2201" => model(template("{% for m in messages %}{{ m.content.text }}{% endfor %}")),
+        "GG2201" => model(template("{% for m in messages %}{{ m.content.text.x }}{% endfor %}")),
         "GG2202" => model(template(
             "{% set ns = namespace(x=messages[0].content) %}{% for i in range(100) %}\
              {% set ns.x = ns.x ~ ns.x %}{% endfor %}",

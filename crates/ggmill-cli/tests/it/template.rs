@@ -205,7 +205,7 @@ fn lint_renders_and_names_the_conversation() {
     assert_eq!(found.code, 1, "{}", found.stdout);
     for words in [
         "GG2204",
-        "\"<|end|>\" is no token of the vocabulary",
+        "\"<|end|>\" is not a token of the vocabulary",
         "GG2206",
         "no token that ends a generation follows the answer",
         "GG2209",

@@ -79,7 +79,7 @@ pub(crate) fn required(value: Option<Value>, what: &str) -> Result<Value> {
     value.ok_or_else(|| Error::value(format!("{what}() is missing a required argument")))
 }
 
-/// A whole number, or what stands for it where none is given.
+/// A whole number, or the default where none is given.
 pub(crate) fn integer(value: Option<&Value>, default: i128) -> Result<i128> {
     match value {
         None => Ok(default),
@@ -101,4 +101,12 @@ pub(crate) fn size(value: Option<&Value>, default: i128) -> Result<usize> {
 /// Whether an argument is true.
 pub(crate) fn flag(value: Option<&Value>, default: bool) -> bool {
     value.map_or(default, Value::is_true)
+}
+
+/// A number of splits: none where it is negative.
+pub(super) fn splits(value: Option<&Value>) -> Result<Option<usize>> {
+    match value.and_then(Value::as_int) {
+        Some(count) if count < 0 => Ok(None),
+        _ => value.map(|value| size(Some(value), 0)).transpose(),
+    }
 }

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use super::args::{flag, integer, required, size};
-use super::{Args, format, methods, sequences, text};
+use super::args::{flag, integer, required, size, splits};
+use super::{Args, format, methods, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::Run;
 use crate::value::{Builder, JsonStyle, Mark, Text, Value, show, to_json};
 
 /// The names of the filters that are here.
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "abs",
     "attr",
     "capitalize",
@@ -43,20 +43,10 @@ const NAMES: &[&str] = &[
 ];
 
 /// Filters of Jinja that no chat template has a use for.
-const UNSUPPORTED: &[&str] =
+pub(super) const UNSUPPORTED: &[&str] =
     &["filesizeformat", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"];
 
-/// Whether Jinja has a filter.
-pub(super) fn exists(name: &str) -> bool {
-    [NAMES, UNSUPPORTED, sequences::NAMES].iter().any(|names| names.contains(&name))
-}
-
-pub(crate) fn apply_filter(
-    name: &str,
-    value: &Value,
-    args: Args,
-    run: &mut Run<'_>,
-) -> Result<Value> {
+pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) -> Result<Value> {
     let meter = Rc::clone(&run.meter);
     let as_text = || show(value, &meter);
     match name {
@@ -92,7 +82,7 @@ pub(crate) fn apply_filter(
             let new = show(&required(new, name)?, &meter)?;
             let count = match count {
                 Some(Value::None) | None => None,
-                Some(count) => methods::splits(Some(&count))?,
+                Some(count) => splits(Some(&count))?,
             };
             text::replace(&text, old.as_str(), &new, count).map(Value::Text)
         }
@@ -167,7 +157,7 @@ pub(crate) fn apply_filter(
         _ if UNSUPPORTED.contains(&name) => {
             Err(Error::unsupported(format!("the filter {name} is not supported")))
         }
-        _ => sequences::apply(name, value, args, run),
+        _ => Err(Error::value(format!("no filter named '{name}'"))),
     }
 }
 
@@ -247,7 +237,7 @@ fn truncate(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
         args.bind("truncate", ["length", "killwords", "end", "leeway"])?;
     let Value::Text(text) = value else {
         value.defined()?;
-        return Err(Error::value(format!("'{}' object is no text", value.type_name())));
+        return Err(Error::value(format!("'{}' object is not a text", value.type_name())));
     };
     let end = match &end {
         Some(end) => show(end, &run.meter)?,

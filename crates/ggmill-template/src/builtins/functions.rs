@@ -7,19 +7,7 @@ use super::Args;
 use super::args::required;
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::Run;
-use crate::value::{Cycler, Joiner, Seq, SeqKind, Span, Value, hashable, show};
-
-/// A function that every template has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Callable {
-    Range,
-    Dict,
-    Namespace,
-    Cycler,
-    Joiner,
-    RaiseException,
-    StrftimeNow,
-}
+use crate::value::{Callable, Cycler, Joiner, Seq, SeqKind, Span, Value, hashable, show};
 
 /// The longest range of Jinja's sandbox.
 const MAX_RANGE: usize = 100_000;

@@ -2,18 +2,11 @@
 
 use std::rc::Rc;
 
-use super::args::{required, size};
+use super::args::required;
 use super::{Args, text};
 use crate::error::{Error, Result};
 use crate::run::Run;
-use crate::value::{Dict, SeqKind, Value, equal};
-
-/// A method of a value.
-#[derive(Debug)]
-pub(crate) struct Method {
-    pub(crate) object: Value,
-    pub(crate) name: &'static str,
-}
+use crate::value::{Dict, Method, SeqKind, Value, equal};
 
 const DICT: &[&str] = &["items", "keys", "values", "get", "copy", "fromkeys"];
 const DICT_CHANGES: &[&str] = &["clear", "pop", "popitem", "setdefault", "update"];
@@ -123,12 +116,4 @@ pub(super) fn pairs(dict: &Dict, run: &Run<'_>) -> Result<Vec<Value>> {
         pairs.push(Value::seq(SeqKind::Tuple, vec![key.clone(), value.clone()], &run.meter)?);
     }
     Ok(pairs)
-}
-
-/// A number of splits: none where it is negative.
-pub(super) fn splits(value: Option<&Value>) -> Result<Option<usize>> {
-    match value.and_then(Value::as_int) {
-        Some(count) if count < 0 => Ok(None),
-        _ => value.map(|value| size(Some(value), 0)).transpose(),
-    }
 }

@@ -1,6 +1,6 @@
 //! The tests of Jinja: what follows `is`.
 
-use super::{Args, filters};
+use super::{Args, is_filter};
 use crate::error::{Error, Result};
 use crate::run::{Run, Sign, compare, contains};
 use crate::value::{SeqKind, Value, show};
@@ -122,7 +122,7 @@ pub(crate) fn apply_test(name: &str, value: &Value, args: &Args, run: &Run<'_>) 
         "le" | "<=" => compare(Sign::Le, value, &other()?, meter)?,
         "gt" | "greaterthan" | ">" => compare(Sign::Gt, value, &other()?, meter)?,
         "ge" | ">=" => compare(Sign::Ge, value, &other()?, meter)?,
-        "filter" => matches!(value, Value::Text(text) if filters::exists(text.as_str())),
+        "filter" => matches!(value, Value::Text(text) if is_filter(text.as_str())),
         "test" => matches!(value, Value::Text(text) if NAMES.contains(&text.as_str())),
         _ => return Err(Error::value(format!("no test named '{name}'"))),
     })

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::args::{flag, required, size};
-use super::methods::splits;
+use super::args::{flag, required, size, splits};
 use super::{Args, format};
 use crate::error::{Error, Result};
 use crate::run::Run;

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use super::Run;
-use crate::builtins::{Method, method_name};
+use crate::builtins::method_name;
 use crate::error::{Error, Result};
-use crate::value::{SeqKind, Value};
+use crate::value::{Method, SeqKind, Value};
 
 impl Run<'_> {
     /// `object.name`: Python's attribute, else the item.

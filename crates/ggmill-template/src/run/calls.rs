@@ -59,7 +59,7 @@ impl<'t> Run<'t> {
             Value::Macro(number) => Ok(Value::Text(self.call_macro(*number, args)?)),
             Value::Function(function) => call_function(*function, args, self),
             Value::Method(method) => match &method.object {
-                Value::Loop(each) => each.call(method.name, &args, self),
+                Value::Loop(each) => each.call(method.name, &args.positional, &self.meter),
                 _ => call_method(method, args, self),
             },
             Value::Loop(each) => {

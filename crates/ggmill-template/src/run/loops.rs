@@ -1,6 +1,5 @@
-//! `loop`, and the `for` statement.
+//! The `for` statement, and assignments.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use minijinja::machinery::ast::{Expr, ForLoop};
@@ -8,69 +7,7 @@ use minijinja::machinery::ast::{Expr, ForLoop};
 use super::{Flow, Run, Scope};
 use crate::builtins::Args;
 use crate::error::{Error, Result};
-use crate::value::{Builder, Mark, Seq, SeqKind, Text, Value, equal};
-
-/// The state of a `for` loop, as the variable `loop` shows it.
-#[derive(Debug)]
-pub(crate) struct Loop {
-    pub(crate) items: Rc<Seq>,
-    index: Cell<usize>,
-    depth: usize,
-    changed: RefCell<Option<Vec<Value>>>,
-    /// The number of the statement, where it is recursive.
-    recursive: Option<usize>,
-}
-
-impl Loop {
-    pub(crate) fn repr(&self) -> String {
-        format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.items.len())
-    }
-
-    pub(crate) fn attribute(&self, name: &str) -> Option<Value> {
-        let (index, length) = (self.index.get(), self.items.items.len());
-        let at = |index: Option<usize>, what: &str| {
-            let found = index.and_then(|index| self.items.items.get(index)).cloned();
-            found.unwrap_or_else(|| Value::undefined(format!("there is no {what} item")))
-        };
-        Some(match name {
-            "index" => Value::int(index + 1),
-            "index0" => Value::int(index),
-            "revindex" => Value::int(length.saturating_sub(index)),
-            "revindex0" => Value::int(length.saturating_sub(index + 1)),
-            "first" => Value::Bool(index == 0),
-            "last" => Value::Bool(index + 1 >= length),
-            "length" => Value::int(length),
-            "depth" => Value::int(self.depth + 1),
-            "depth0" => Value::int(self.depth),
-            "previtem" => at(index.checked_sub(1), "previous"),
-            "nextitem" => at(Some(index + 1), "next"),
-            _ => return None,
-        })
-    }
-
-    /// `loop.cycle(…)` and `loop.changed(…)`.
-    pub(crate) fn call(&self, name: &str, args: &Args, run: &Run<'_>) -> Result<Value> {
-        let values = &args.positional;
-        if name == "cycle" {
-            let index = self.index.get().checked_rem(values.len());
-            let value = index.and_then(|index| values.get(index));
-            return value.cloned().ok_or_else(|| Error::value("no items for cycling given"));
-        }
-        let mut last = self.changed.borrow_mut();
-        let same = match &*last {
-            Some(last) if last.len() == values.len() => {
-                let mut same = true;
-                for (left, right) in last.iter().zip(values) {
-                    same = same && equal(left, right, &run.meter)?;
-                }
-                same
-            }
-            _ => false,
-        };
-        *last = Some(values.clone());
-        Ok(Value::Bool(!same))
-    }
-}
+use crate::value::{Builder, Loop, Mark, Seq, SeqKind, Text, Value};
 
 impl<'t> Run<'t> {
     pub(super) fn exec_for(
@@ -126,16 +63,9 @@ impl<'t> Run<'t> {
             }
             items = Seq::new(SeqKind::List, kept, &self.meter)?;
         }
-        let state = Rc::new(Loop {
-            items: Rc::clone(&items),
-            index: Cell::new(0),
-            depth,
-            changed: RefCell::new(None),
-            recursive,
-        });
+        let state = Loop::new(&items, depth, recursive);
         let done = self.turns(each, &state, scope, out);
-        // What it holds may hold the loop.
-        *state.changed.borrow_mut() = None;
+        state.end();
         done?;
         if items.items.is_empty() {
             return self.exec(&each.else_body, scope, out);

@@ -13,7 +13,6 @@ use std::rc::Rc;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{ForLoop, Macro, Stmt};
 
-pub(crate) use loops::Loop;
 pub(crate) use ops::{Sign, add, compare, contains, index, set_entry};
 use scope::Scope;
 

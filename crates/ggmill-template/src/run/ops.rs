@@ -141,6 +141,7 @@ pub(crate) fn multiply(left: &Value, right: &Value, meter: &Rc<Meter>) -> Result
             Ok(Value::Text(out.finish_like(text)))
         }
         Value::Seq(seq) if matches!(seq.kind, SeqKind::List | SeqKind::Tuple) => {
+            let count = if seq.items.is_empty() { 0 } else { count };
             let length = seq.items.len().saturating_mul(count);
             meter.spend(length as u64)?;
             // Refused before it is made.

@@ -1,5 +1,6 @@
 //! The values of a rendering: Python's, as far as chat templates see them.
 
+mod callable;
 mod compare;
 mod json;
 mod show;
@@ -9,12 +10,12 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+pub(crate) use callable::{Callable, Loop, Method};
 pub(crate) use compare::{equal, less};
 pub(crate) use json::{JsonStyle, to_json};
 pub(crate) use show::{float_text, show, show_into};
 pub(crate) use text::{Builder, Mark, Text};
 
-use crate::builtins::{Callable, Method};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::{Held, Meter};
 
@@ -39,7 +40,7 @@ pub(crate) enum Value {
     Namespace(usize),
     /// The number of a macro of the rendering.
     Macro(usize),
-    Loop(Rc<crate::run::Loop>),
+    Loop(Rc<Loop>),
     Cycler(Rc<Cycler>),
     Joiner(Rc<Joiner>),
     Function(Callable),

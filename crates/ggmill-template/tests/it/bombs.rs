@@ -105,6 +105,14 @@ fn time_and_depth_are_limited() {
 }
 
 #[test]
+fn what_is_empty_takes_no_time() {
+    let template = Template::parse("{{ [] * 10**18 }}{{ '' * 10**18 }}{{ [1] * -5 }}");
+    let rendered =
+        template.expect("it parses").render(&Conversation::of([]), &RenderOptions::new());
+    assert_eq!(rendered.expect("it renders").text(), "[][]");
+}
+
+#[test]
 fn ordinary_depth_is_allowed() {
     let text = format!("{{{{ 'a'{} }}}}", " ~ 'a'".repeat(400));
     let template = Template::parse(&text).expect("it parses");

@@ -1,6 +1,7 @@
 //! Renders equal to Jinja's, by recorded sums. `renders.txt` has their provenance.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -8,7 +9,11 @@ use ggmill_template::{Conversation, Json, Moment, RenderOptions, Template};
 use sha2::{Digest as _, Sha256};
 
 fn sum(text: &[u8]) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut sum = String::new();
+    for byte in Sha256::digest(text) {
+        let _ = write!(sum, "{byte:02x}");
+    }
+    sum
 }
 
 struct Conversations {
@@ -42,7 +47,7 @@ const KNOWN: &[(&str, &str)] = &[];
 #[test]
 fn renders_are_those_of_jinja() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let mut texts = HashMap::new();
+    let mut known = HashMap::new();
     let shared = tests.join("../../../../shared/data/chat/templates");
     for directory in [tests.join("templates"), shared] {
         let Ok(files) = fs::read_dir(&directory) else {
@@ -52,7 +57,7 @@ fn renders_are_those_of_jinja() {
         for file in files {
             let path = file.expect("a file").path();
             let text = fs::read_to_string(&path).expect("a template");
-            texts.insert(sum(text.as_bytes()), text);
+            known.insert(sum(text.as_bytes()), text);
         }
     }
     let Conversations { options, conversations } = conversations();
@@ -61,7 +66,7 @@ fn renders_are_those_of_jinja() {
     for line in recorded.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');
         let (name, key) = (words.next().expect("a name"), words.next().expect("a sum"));
-        let Some(text) = texts.get(key) else { continue };
+        let Some(text) = known.get(key) else { continue };
         own += 1;
         let template = Template::parse(text);
         for ((title, conversation), expected) in conversations.iter().zip(words) {

@@ -135,3 +135,37 @@ fn a_finished_decoder_is_as_new() {
     assert_eq!(first, second);
     assert!(first.ends_with(b"Hello"), "{first:?}");
 }
+
+#[test]
+fn text_that_is_not_trusted_has_no_control_tokens() {
+    for name in NAMES {
+        let tokenizer = tokenizer(name);
+        let with = EncodeOptions::new().add_special(false).parse_special(true);
+        let pieces = |text: &[u8], trusted: &[std::ops::Range<usize>]| {
+            let mut pieces = Vec::new();
+            tokenizer.encode_trusting(text, trusted, &with, &mut pieces).expect("tokens");
+            pieces.into_iter().map(|piece| piece.id).collect::<Vec<_>>()
+        };
+        for text in sample().iter().step_by(5) {
+            let plain = encoded(&tokenizer, text, with.parse_special(false));
+            assert_eq!(pieces(text, &[]), plain, "nothing is trusted: {text:?}");
+            let all = encoded(&tokenizer, text, with);
+            assert_eq!(pieces(text, &[0..text.len()]), all, "all is trusted: {text:?}");
+        }
+        // A special token that is half trusted is text.
+        let vocabulary = tokenizer.vocabulary();
+        for id in (0..vocabulary.len()).filter(|id| {
+            vocabulary.attributes(*id).intersects(ggmill_tokenizer::Attributes::CONTROL)
+        }) {
+            let Some(text) = vocabulary.text(id).filter(|text| text.len() > 2) else { continue };
+            if encoded(&tokenizer, text, with) != [id] {
+                continue;
+            }
+            let plain = encoded(&tokenizer, text, with.parse_special(false));
+            for cut in [1, text.len() - 1] {
+                assert_eq!(pieces(text, std::slice::from_ref(&(0..cut))), plain);
+                assert_eq!(pieces(text, std::slice::from_ref(&(cut..text.len()))), plain);
+            }
+        }
+    }
+}

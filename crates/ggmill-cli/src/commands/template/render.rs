@@ -12,10 +12,9 @@ use ggmill_tokenizer::{Attributes, Tokenizer};
 use serde_json::json;
 
 use super::given::Given;
-use super::source::{Source, parse};
+use super::source::{Source, parse, refused};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 
 /// Render a conversation
 #[derive(Debug, clap::Args)]
@@ -51,9 +50,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let source = Source::open(&args.file)?;
     let conversation = args.given.conversation()?;
     let found = source.template(args.name.as_deref())?;
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(format_args!("{}: {error}", shown(&args.file)))
-    };
+    let failed = |error: &dyn std::fmt::Display| refused(&args.file, error);
     let template = parse(found, &args.file)?;
     let rendered =
         template.render(&conversation, &source.options()).map_err(|error| failed(&error))?;
@@ -68,13 +65,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         _ => None,
     };
     if let (Some(tokens), Some(tokenizer)) = (&tokens, &source.tokenizer) {
-        for refused in &tokens.refused {
-            let text = tokenizer.vocabulary().text(refused.id).unwrap_or_default();
+        for found in &tokens.refused {
+            let text = tokenizer.vocabulary().text(found.id).unwrap_or_default();
             console.note(format_args!(
                 "{} has the special token {:?} ({}): it is taken as text",
-                refused.path,
+                found.path,
                 RawStr::new(text),
-                refused.id
+                found.id
             ));
         }
     }

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use ggmill_core::{Builder, MetadataBuf, Model};
+use ggmill_core::{Builder, MetadataBuf, Model, RawStr};
 use ggmill_edit::{Edit, edit_metadata};
 use ggmill_template::{
     Json, ModelTemplate, Moment, RenderOptions, Template, model_templates, special_tokens,
@@ -15,7 +15,7 @@ use crate::paths::shown;
 use crate::source::open;
 use crate::text_file::read_text;
 
-/// The longest file that is no model.
+/// The longest file that is not a model.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// The templates of a file.
@@ -87,8 +87,12 @@ pub(super) fn label(template: &ModelTemplate) -> &str {
 }
 
 pub(super) fn parse(template: &ModelTemplate, path: &Path) -> Result<Template, Failure> {
-    Template::parse(&template.text)
-        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+    Template::parse(&template.text).map_err(|error| refused(path, &error))
+}
+
+/// A failure with text that a template may have written.
+pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format_args!("{}: {}", shown(path), RawStr::from(&*why.to_string())))
 }
 
 /// The time, in UTC.

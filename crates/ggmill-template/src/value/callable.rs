@@ -1,0 +1,103 @@
+//! What can be called: functions, methods, and loops.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::{Seq, Value, equal};
+use crate::error::{Error, Result};
+use crate::meter::Meter;
+
+/// A function that every template has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callable {
+    Range,
+    Dict,
+    Namespace,
+    Cycler,
+    Joiner,
+    RaiseException,
+    StrftimeNow,
+}
+
+/// A method of a value.
+#[derive(Debug)]
+pub(crate) struct Method {
+    pub(crate) object: Value,
+    pub(crate) name: &'static str,
+}
+
+/// The state of a `for` loop, as the variable `loop` shows it.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) items: Rc<Seq>,
+    pub(crate) index: Cell<usize>,
+    pub(crate) depth: usize,
+    changed: RefCell<Option<Vec<Value>>>,
+    /// The number of the statement, where it is recursive.
+    pub(crate) recursive: Option<usize>,
+}
+
+impl Loop {
+    pub(crate) fn new(items: &Rc<Seq>, depth: usize, recursive: Option<usize>) -> Rc<Self> {
+        Rc::new(Self {
+            items: Rc::clone(items),
+            index: Cell::new(0),
+            depth,
+            changed: RefCell::new(None),
+            recursive,
+        })
+    }
+
+    /// Forgets what `loop.changed` was called with, which may hold the loop.
+    pub(crate) fn end(&self) {
+        *self.changed.borrow_mut() = None;
+    }
+
+    pub(crate) fn repr(&self) -> String {
+        format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.items.len())
+    }
+
+    pub(crate) fn attribute(&self, name: &str) -> Option<Value> {
+        let (index, length) = (self.index.get(), self.items.items.len());
+        let at = |index: Option<usize>, what: &str| {
+            let found = index.and_then(|index| self.items.items.get(index)).cloned();
+            found.unwrap_or_else(|| Value::undefined(format!("there is no {what} item")))
+        };
+        Some(match name {
+            "index" => Value::int(index + 1),
+            "index0" => Value::int(index),
+            "revindex" => Value::int(length.saturating_sub(index)),
+            "revindex0" => Value::int(length.saturating_sub(index + 1)),
+            "first" => Value::Bool(index == 0),
+            "last" => Value::Bool(index + 1 >= length),
+            "length" => Value::int(length),
+            "depth" => Value::int(self.depth + 1),
+            "depth0" => Value::int(self.depth),
+            "previtem" => at(index.checked_sub(1), "previous"),
+            "nextitem" => at(Some(index + 1), "next"),
+            _ => return None,
+        })
+    }
+
+    /// `loop.cycle(…)` and `loop.changed(…)`.
+    pub(crate) fn call(&self, name: &str, values: &[Value], meter: &Meter) -> Result<Value> {
+        if name == "cycle" {
+            let index = self.index.get().checked_rem(values.len());
+            let value = index.and_then(|index| values.get(index));
+            return value.cloned().ok_or_else(|| Error::value("no items for cycling given"));
+        }
+        let mut last = self.changed.borrow_mut();
+        let same = match &*last {
+            Some(last) if last.len() == values.len() => {
+                let mut same = true;
+                for (left, right) in last.iter().zip(values) {
+                    same = same && equal(left, right, meter)?;
+                }
+                same
+            }
+            _ => false,
+        };
+        *last = Some(values.to_vec());
+        Ok(Value::Bool(!same))
+    }
+}
