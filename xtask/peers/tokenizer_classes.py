@@ -30,7 +30,7 @@ def defaults(tokenizer):
     return {name: parameters[name].default for name in TOKENS + FLAGS if name in parameters and parameters[name].default is not None}
 
 
-CONVERTERS = {"GPT2Converter": "gpt2", "RobertaConverter": "roberta", "Qwen2Converter": "qwen2"}
+CONVERTERS = ["GPT2Converter", "RobertaConverter", "Qwen2Converter"]
 DEFAULTS = dict(single_word=False, lstrip=False, rstrip=False, normalized=False)
 
 
@@ -49,7 +49,7 @@ def of_pairs(name):
     for kind in TOKENS[:-1]:
         if not isinstance(made[kind], str):
             flags[kind] = {flag: True for flag, value in DEFAULTS.items() if getattr(made[kind], flag) != value}
-    return dict(converter=CONVERTERS[converter.__name__], flags=flags)
+    return dict(converter=converter.__name__, flags=flags)
 
 
 fast = {fast for _, fast in TOKENIZER_MAPPING_NAMES.values() if fast} | {name for name in dir(transformers) if name.endswith("TokenizerFast")}

@@ -205,7 +205,7 @@ impl Examination<'_> {
         let expected = turn.strip_prefix(plain).unwrap_or_default();
         if !expected.starts_with(header.trim_end()) {
             let message = format!(
-                "add_generation_prompt begins {header:?}, and a turn of the model {:?}",
+                "add_generation_prompt begins \"{header}\", and a turn of the model \"{}\"",
                 expected.chars().take(40).collect::<String>()
             );
             self.add(Aspect::Prompt, "question and answer", message);
@@ -257,7 +257,7 @@ impl Examination<'_> {
             String::from_utf8_lossy(rest).chars().take(24).collect::<String>()
         };
         let message = format!(
-            "with two more messages the text differs from byte {same}: {:?} becomes {:?}",
+            "with two more messages the text differs from byte {same}: \"{}\" becomes \"{}\"",
             after(shorter),
             after(longer)
         );
@@ -280,12 +280,13 @@ impl Examination<'_> {
                         Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
                     match vocabulary.id(marker.as_bytes()) {
                         None => {
-                            let message = format!("{marker:?} is not a token of the vocabulary");
+                            let message = format!("\"{marker}\" is not a token of the vocabulary");
                             self.add(Aspect::NoToken, name, message);
                         }
                         Some(id) if !vocabulary.attributes(id).intersects(special) => {
-                            let message =
-                                format!("{marker:?} is the ordinary token {id} of the vocabulary");
+                            let message = format!(
+                                "\"{marker}\" is the ordinary token {id} of the vocabulary"
+                            );
                             self.add(Aspect::OrdinaryToken, name, message);
                         }
                         Some(_) => {}
@@ -315,7 +316,7 @@ impl Examination<'_> {
         if !ends && !ending.is_empty() {
             let after = rendered.text().get(answer + ANSWER.len()..).unwrap_or_default();
             let message =
-                format!("no token that ends a generation follows the answer, but {after:?}");
+                format!("no token that ends a generation follows the answer, but \"{after}\"");
             self.add(Aspect::NoEnd, "question and answer", message);
         }
     }
@@ -334,7 +335,7 @@ impl Examination<'_> {
         if !both.starts_with(&alone) {
             let end: String = prompt.chars().rev().take(12).collect();
             let end: String = end.chars().rev().collect();
-            let message = format!("the answer joins the last token of the prompt, {end:?}");
+            let message = format!("the answer joins the last token of the prompt, \"{end}\"");
             self.add(Aspect::Seam, "question", message);
         }
     }

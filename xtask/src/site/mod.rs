@@ -107,7 +107,7 @@ fn with_rules(summary: &str, rules: &Path) -> std::io::Result<String> {
             let text = fs::read_to_string(&page)?;
             let title = text.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
             let title = if title.is_empty() { &code } else { title };
-            lines += &format!("  - [{title}](rules/{name})\n");
+            lines.push_str(&["  - [", title, "](rules/", &name, ")\n"].concat());
         }
     }
     let list = "- [Rules](rules/index.md)\n";

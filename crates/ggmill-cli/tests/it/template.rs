@@ -7,7 +7,7 @@ use crate::support::{Directory, Outcome, ggmill};
 
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n\
     {% if message.role == 'assistant' %}{% generation %}{{ message.content }}<|im_end|>\
-    {% endgeneration %}{% else %}{{ message.content }}<|im_end|>{% endif %}\n{% endfor %}\
+    {% endgeneration %}{% else %}{{ message.content }}<|im_end|>{% endif %}{{ '\n' }}{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// A vocabulary of bytes and markers, with templates.
@@ -48,7 +48,7 @@ fn directory() -> Directory {
         )
         .with("none.gguf", model(&[]))
         .with("a.jinja", CHATML)
-        .with("b.jinja", CHATML.replace("<|im_end|>\n", "<|end|>\n"))
+        .with("b.jinja", CHATML.replace("<|im_end|>{% endif %}", "<|end|>{% endif %}"))
 }
 
 fn run(directory: &Directory, arguments: &[&str]) -> Outcome {
@@ -239,7 +239,7 @@ fn what_is_wrong_is_said() {
             "refuses.jinja: line 1: the template refuses the conversation: Only user messages!",
         ),
         (&["broken.jinja", "-m", "user:a"], "broken.jinja: line 2: the template does not parse"),
-        (&["bomb.jinja", "-m", "user:a"], "bomb.jinja: line 1: the template makes more than"),
+        (&["bomb.jinja", "-m", "user:a"], "bomb.jinja: line 1: the template takes too many steps"),
         (&["config.json", "-m", "user:a"], "config.json: "),
         (&["absent.gguf", "-m", "user:a"], "absent.gguf"),
         (&["a.gguf"], "expected a conversation"),

@@ -47,7 +47,8 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
     let Some(bytes) = files::vocabulary(request.files, MERGES)? else { return Ok(None) };
     let text = String::from_utf8(bytes).map_err(|_| fault(MERGES, "is not UTF-8"))?;
     let converter = rules.get("converter").and_then(Value::as_str).unwrap_or_default();
-    let merges = if converter == "qwen2" { of_lines(&text) } else { between_first_and_last(&text) };
+    let merges =
+        if converter == "Qwen2Converter" { of_lines(&text) } else { between_first_and_last(&text) };
     let merges = merges.map_err(|line| {
         let message = format!("line {line}: expected the two parts of a merge");
         fault(MERGES, message)
@@ -56,7 +57,7 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
         let prefix = regex && class.flag("add_prefix_space");
         json!({ "type": "ByteLevel", "add_prefix_space": prefix, "use_regex": regex })
     };
-    let (normalizer, pre_tokenizer) = if converter == "qwen2" {
+    let (normalizer, pre_tokenizer) = if converter == "Qwen2Converter" {
         let split = json!({
             "type": "Split", "pattern": { "Regex": QWEN2 }, "behavior": "Isolated",
             "invert": false,
@@ -67,12 +68,12 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
         (Value::Null, byte_level(true))
     };
     let post_processor = match converter {
-        "roberta" => {
+        "RobertaConverter" => {
             let [cls, sep] = ["cls_token", "sep_token"].map(|kind| ends(&class, kind, &vocab));
             json!({ "type": "RobertaProcessing", "cls": cls?, "sep": sep? })
         }
         // Of the classes that this converter is for, one refuses the flag.
-        "gpt2" if class.flag("add_bos_token") => {
+        "GPT2Converter" if class.flag("add_bos_token") => {
             let (bos, id) = ends(&class, "bos_token", &vocab)?;
             json!({
                 "type": "TemplateProcessing",

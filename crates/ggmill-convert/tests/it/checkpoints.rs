@@ -470,7 +470,7 @@ fn a_tokenizer_is_not_left_out_unasked() {
     fs::write(directory.path().join("tokenizer.json"), "{}").unwrap();
     assert_eq!(
         converted(directory.path(), FileType::F32).unwrap_err().kind(),
-        ErrorKind::Unsupported
+        ErrorKind::Vocabulary
     );
 }
 

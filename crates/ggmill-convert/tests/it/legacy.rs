@@ -148,7 +148,9 @@ fn contradictions_are_refused() {
         fs::write(&path, file).unwrap();
         let error = convert_legacy(&Legacy::open(&path).unwrap(), options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Checkpoint, "{error}");
-        error.to_string()
+        let text = error.to_string();
+        let named = text.strip_prefix(&format!("{}: ", path.display()));
+        named.expect("the error names the file").to_owned()
     };
     let with = |parameter: usize, value: u32| {
         let mut file = whole.clone();
