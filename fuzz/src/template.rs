@@ -19,7 +19,7 @@ const MESSAGES: &str = r#"[{"role": "system", "content": "Be <|x|> brief.\n"},
 pub fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     // The syntax tree has some hundred bytes for each byte of the template.
-    bounded(data.len(), (8 << 20) + 4 * MEMORY, 4096, || {
+    bounded(data.len(), (8 << 20) + 4 * (1 << 20), 4096, || {
         let Ok(template) = Template::parse(text) else { return };
         let messages = Json::parse(MESSAGES).expect("JSON");
         let tools = Json::parse(

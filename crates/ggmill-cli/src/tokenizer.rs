@@ -70,10 +70,12 @@ impl TokenizerFiles {
         let Some(name) = path.file_name().and_then(OsStr::to_str) else { return Ok(None) };
         let asked = match NAMES.iter().find(|known| **known == name) {
             Some(known) => known,
-            None if name.contains("tekken") && name.ends_with(".json") => "tekken.json",
-            None if name.ends_with(".json") => "tokenizer.json",
-            None if name.ends_with(".model") => "tokenizer.model",
-            None => return Ok(None),
+            None => match path.extension().and_then(OsStr::to_str) {
+                Some("json") if name.contains("tekken") => "tekken.json",
+                Some("json") => "tokenizer.json",
+                Some("model") => "tokenizer.model",
+                _ => return Ok(None),
+            },
         };
         if !path.is_file() {
             return Ok(None);

@@ -323,7 +323,7 @@ fn nothing_is_dropped_that_the_conversion_would_not_give_again() {
     ] {
         let layout = plan.layout();
         let tensor_layout =
-            layout.tensors().iter().find(|known| known.name().to_string() == tensor).unwrap();
+            layout.tensors().iter().find(|known| known.name().to_str() == Ok(tensor)).unwrap();
         let at = tensor_layout.offset() + row * 8 * 4;
         let mut changed = file.clone();
         changed[usize::try_from(at).unwrap() + 2] ^= 0x41;

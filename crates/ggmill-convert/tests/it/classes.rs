@@ -234,8 +234,8 @@ fn file(
             let target: Target = kind.parse()?;
             recipe = quantize_recipe(&recipe, &QuantizeOptions::new(target))?;
         }
-        let plan = recipe.plan(&checkpoint)?;
-        let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        let planned = recipe.plan(&checkpoint)?;
+        let file = run(&planned, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             std::ops::ControlFlow::Continue(())
         })?;
         Ok::<_, Box<dyn std::error::Error>>(file)

@@ -88,7 +88,7 @@ fn names_and_numbers_are_whole_on_a_narrow_terminal() {
         for key in &keys {
             assert!(narrow.contains(&**key), "{width}: {key}: {narrow}");
         }
-        assert!(!narrow.lines().any(|line| line.ends_with(|c: char| c == '·')), "{narrow}");
+        assert!(!narrow.lines().any(|line| line.ends_with('·')), "{narrow}");
     }
 }
 

@@ -16,6 +16,7 @@ use ggmill_tokenizer::EncodeOptions;
 
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 use crate::text_file::read_bytes;
 use crate::tokenizer::open_tokenizer;
 
@@ -148,7 +149,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if args.count {
         if let Some(name) = args.text.as_deref().filter(|name| Path::new(name).exists()) {
             console.note(format_args!(
-                "the tokens of the text {name:?} are counted; --file counts those of the file"
+                "the tokens of the text \"{}\" are counted; --file counts those of the file",
+                shown(Path::new(name))
             ));
         }
         let count = tokenizer.count(&text, &options).map_err(failed)?;
