@@ -59,7 +59,7 @@ fn a_pickle_is_bounded() {
     assert_says(&of_pickle(&[&many]), &["more than 2097152 objects, which is the limit"]);
     // Two bytes are enough for a value in a list, three for two in a dictionary.
     let elements = "more than 8388608 values in tuples, lists and dictionaries, which is the limit";
-    let tuple = [&b"("[..], &[b'N'; 1 << 19], b"t0"].concat();
+    let tuple = [&b"("[..], &vec![b'N'; 1 << 19], b"t0"].concat();
     for (collection, element, values) in
         [(&b"]"[..], &b"Na"[..], 1), (b"}", b"NNs", 2), (b"", &tuple, 1 << 19)]
     {
