@@ -75,9 +75,10 @@ impl Array {
     fn element<'py>(&self, py: Python<'py>, number: u64) -> Result<Bound<'py, PyAny>> {
         let array = self.array()?;
         if array.element_type() == ValueType::STRING {
+            let places = self.places()?;
             let (start, len) = usize::try_from(number)
                 .ok()
-                .and_then(|number| self.places().ok()?.get(number).copied())
+                .and_then(|number| places.get(number).copied())
                 .ok_or_else(|| Failure::misuse("no such element"))?;
             let text = array.as_bytes().get(start..).and_then(|rest| rest.get(..len));
             return string(py, RawStr::new(text.unwrap_or_default()));

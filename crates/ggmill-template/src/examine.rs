@@ -163,6 +163,11 @@ impl Examination<'_> {
     fn dropped(&mut self) {
         let system = Conversation::of([("system", SYSTEM), QUESTION]).with_generation_prompt(true);
         self.drops(&system, "system message", SYSTEM, "the system message");
+        let asked = question().with_generation_prompt(true);
+        self.drops(&asked, "question", QUESTION.1, "the user's message");
+        let turns = Conversation::of([QUESTION, ("assistant", ANSWER), ("user", "And now?")])
+            .with_generation_prompt(true);
+        self.drops(&turns, "turns", ANSWER, "the model's answer");
         if self.template.mentions("tools") {
             let asked = question().with_tools(tools()).with_generation_prompt(true);
             self.drops(&asked, "tools", FUNCTION, "the names of tools");
@@ -194,7 +199,7 @@ impl Examination<'_> {
             // Some formats have no header before an answer.
             if !turn.starts_with(prompted.trim_end()) {
                 let message = "the text is the same with add_generation_prompt, and the model's \
-                               turn begins otherwise";
+                               turn does not continue it";
                 self.add(Aspect::Prompt, "question", message);
             }
             return;
@@ -315,8 +320,9 @@ impl Examination<'_> {
             .any(|piece| piece.start >= answer + ANSWER.len() && ending.contains(&piece.id));
         if !ends && !ending.is_empty() {
             let after = rendered.text().get(answer + ANSWER.len()..).unwrap_or_default();
+            let what = if after.is_empty() { "nothing".into() } else { format!("\"{after}\"") };
             let message =
-                format!("no token that ends a generation follows the answer, but \"{after}\"");
+                format!("what follows the answer is {what}, and no token that ends a generation");
             self.add(Aspect::NoEnd, "question and answer", message);
         }
     }

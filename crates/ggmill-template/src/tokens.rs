@@ -42,9 +42,10 @@ impl Rendered {
     /// The tokens of the text.
     ///
     /// Control tokens are recognised only in the template's own text, and in roles of one word
-    /// within it: text of the conversation never becomes one, and is tokenized as text. User-defined
-    /// tokens are recognised everywhere, as llama.cpp does without `parse_special`. No token is
-    /// added before or after, as the template writes them.
+    /// within it: in text of the conversation none is recognised, and it is tokenized as text.
+    /// User-defined tokens are recognised everywhere, as llama.cpp does without `parse_special`. No
+    /// token is added before or after, as the template writes them. Not ensured: a vocabulary whose
+    /// merges of ordinary text make the text of a control token gives the ID of that token.
     ///
     /// Fails as [`Tokenizer::encode`] does.
     pub fn encode(&self, tokenizer: &Tokenizer) -> Result<Tokens, Error> {

@@ -34,7 +34,7 @@ pub use attributes::Attributes;
 pub use compare::{Comparison, Difference, compare};
 pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
-pub use fitting::{Fit, fitting_pre_tokenizers};
+pub use fitting::{Advice, Fit, Fitting, fitting_pre_tokenizers};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
 pub use pre::{names as pre_tokenizer_names, rules as pre_tokenizer_rules};

@@ -107,6 +107,9 @@ impl Tokenizer {
     /// Appends the tokens of a text, with their ranges, in which only some of the text is trusted:
     /// control tokens are recognised where all of their text is in one of the ranges, which are in
     /// order and do not overlap; elsewhere it is text. Fails as [`encode`](Self::encode) does.
+    ///
+    /// As everywhere without `parse_special`, a vocabulary whose merges of ordinary text make the
+    /// text of a control token gives the ID of that token.
     pub fn encode_trusting(
         &self,
         text: impl AsRef<[u8]>,

@@ -56,7 +56,7 @@ rules! { Rendering;
     DOUBLE = "GG2207" Note Practice {
         summary: "Both chat template and tokenizer add the begin token",
         clause: "Reported when the rendered text begins with the begin token, and tokenizer.ggml.add_bos_token is true. llama.cpp: \"Added a BOS token to the prompt as specified by the model but the prompt also starts with a BOS token\".",
-        why: "A program that tokenizes the rendered text as any other gives the model two begin tokens.",
+        why: "A program that tokenizes the rendered text and adds tokens as usual gives the model two begin tokens.",
         remedy: "Tokenize rendered text without adding tokens.",
         fixed: "a template without bos_token, or tokenizer.ggml.add_bos_token = false",
     }
@@ -69,8 +69,8 @@ rules! { Rendering;
     }
     DROPS = "GG2209" Warning Practice {
         summary: "Chat template leaves out a part of the conversation",
-        clause: "Reported when the rendered text has no system message, no name of a tool or no result of a tool, although the conversation has one and the template does not refuse it. Of tools only where the template mentions them.",
-        why: "The model is not told what the user or the program wrote.",
+        clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation has one and the template does not refuse it. The names of tools and the results of tools are looked for only where the template mentions tools.",
+        why: "The model does not see what the user, the program or the model itself wrote.",
         remedy: "Set the template again from the model's tokenizer_config.json, or refuse such a conversation with raise_exception.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
@@ -90,15 +90,15 @@ rules! { Rendering;
     }
     UNSTABLE = "GG2212" Note Practice {
         summary: "A longer conversation does not begin with the text of the shorter one",
-        clause: "Reported when the text of a question and its answer is not the beginning of the text of the same with two more messages. Templates of models that reason leave out earlier thoughts in this way.",
-        why: "Programs that keep the state of the model from turn to turn compute it again.",
-        remedy: "Nothing is wrong where the model was trained so.",
+        clause: "Reported when the text of a question and its answer is not the beginning of the text of the same conversation with two more messages. Templates of models that reason leave out earlier thoughts in this way.",
+        why: "Programs that keep the state of the model from turn to turn must compute it again.",
+        remedy: "Nothing needs to be changed where the model was trained in this way.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     SEAM = "GG2213" Warning Practice {
         summary: "Generation prompt ends inside a token",
-        clause: "Reported when the tokens of the text with add_generation_prompt are not the first tokens of the same text with a word after it: the answer's beginning joins the prompt's end, as a space joins the word after it.",
-        why: "The model sees a token at the end of the prompt that never was there in training.",
+        clause: "Reported when the tokens of the text with add_generation_prompt are not the first tokens of the same text with a word after it: the beginning of the answer and the end of the prompt become one token.",
+        why: "At the end of the prompt the model sees a token that was never there in training.",
         remedy: "End the generation prompt without a space.",
         fixed: "[/INST]",
     }

@@ -207,11 +207,22 @@ fn lint_renders_and_names_the_conversation() {
         "GG2204",
         "\"<|end|>\" is not a token of the vocabulary",
         "GG2206",
-        "no token that ends a generation follows the answer",
+        "and no token that ends a generation",
         "GG2209",
         "the text does not contain the system message (conversation: system message)",
     ] {
         assert!(found.stdout.contains(words), "{words}: {}", found.stdout);
+    }
+    for (text, lost) in [
+        (
+            "{% for m in messages if m.role != 'user' %}{{ m.content }}{% endfor %}",
+            "user's message",
+        ),
+        ("{{ messages[0].content }}", "model's answer"),
+    ] {
+        let directory = Directory::new().with("lost.jinja", text);
+        let found = run(&directory, &["lint", "lost.jinja"]);
+        assert!(found.stdout.contains(&format!("does not contain the {lost}")), "{}", found.stdout);
     }
     let bare = run(&directory, &["lint", "b.jinja", "--json"]);
     assert_eq!(bare.code, 0, "{}{}", bare.stdout, bare.stderr);

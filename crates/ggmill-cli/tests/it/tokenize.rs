@@ -33,6 +33,7 @@ fn directory() -> Directory {
     Directory::new()
         .with("a.gguf", model("gpt-2", &["a b", "1 1"]))
         .with("b.gguf", model("qwen2", &["a b", "1 1"]))
+        .with("other.gguf", model("qwen2", &[]))
         .with("tiny.gguf", tiny())
         .with("odd.gguf", model("gpt-3", &[]))
 }
@@ -246,8 +247,16 @@ fn the_pre_tokenizer_is_found_by_a_reference() {
     for words in ["tokenizer.ggml.pre is \"gpt-2\"", "ggmill edit FILE --set tokenizer.ggml.pre="] {
         assert!(found.stderr.contains(words), "{words}: {}", found.stderr);
     }
+    // Of the names that fit, that of the reference.
+    assert!(found.stderr.contains("pre=qwen2 repairs it"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab", "--pre", "auto"]);
     assert_eq!(found.code, 2, "{}", found.stdout);
+    // A vocabulary with other tokens is not made equal by another name.
+    let compare = ["--pre", "auto", "--compare", "other.gguf"];
+    let found =
+        ggmill(directory.path(), &[&["tokenize", "a.gguf", "ab 11"][..], &compare].concat());
+    assert_eq!(found.code, 1, "{}", found.stdout);
+    assert!(found.stderr.contains("differ in more than the pre-tokenizer"), "{}", found.stderr);
 }
 
 #[test]

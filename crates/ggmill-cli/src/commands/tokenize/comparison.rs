@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ggmill_core::RawStr;
-use ggmill_tokenizer::{EncodeOptions, Piece, Reason, Tokenizer, compare, fitting_pre_tokenizers};
+use ggmill_tokenizer::{
+    Advice, EncodeOptions, Piece, Reason, Tokenizer, compare, fitting_pre_tokenizers,
+};
 
 use super::shown_tokens::text as text_of;
 use crate::console::Console;
@@ -71,27 +73,33 @@ pub(super) fn fitting(
 ) -> Result<Status, Failure> {
     let model = open(path, false)?;
     let metadata = model.metadata();
-    let fits =
+    let found =
         fitting_pre_tokenizers(&metadata, reference, text, &options).map_err(Failure::new)?;
-    let Some(least) = fits.first().map(|fit| fit.differences) else {
+    if found.fits.is_empty() {
         return Err(Failure::new(format_args!("{}: no pre-tokenizer is used", shown(path))));
-    };
+    }
     let mut out = console.text();
-    for fit in &fits {
-        writeln!(out, "{:>8} differences  {}", fit.differences, fit.names.join(" "))?;
+    for fit in &found.fits {
+        let differences = if fit.differences == 1 { "difference " } else { "differences" };
+        writeln!(out, "{:>8} {differences}  {}", fit.differences, fit.names.join(" "))?;
     }
     out.flush()?;
     let in_file = metadata.str("tokenizer.ggml.pre").unwrap_or("default");
-    let best = || fits.iter().filter(|fit| fit.differences == least);
-    if best().any(|fit| fit.names.contains(&in_file)) {
-        return Ok(Status::Fine);
+    let begin = format!("{}: tokenizer.ggml.pre is {in_file:?}", shown(path));
+    match found.advice {
+        Advice::Keep => return Ok(Status::Fine),
+        Advice::Replace(name) => console.warn(format_args!(
+            "{begin}, and {name:?} fits; ggmill edit FILE --set tokenizer.ggml.pre={name} repairs it"
+        )),
+        Advice::Undecided(names) => console.warn(format_args!(
+            "{begin}, and names with different rules fit: {}; a longer text tells them apart",
+            names.join(", ")
+        )),
+        _ => console.warn(format_args!(
+            "{begin}, and no name makes of the text what the other vocabulary makes of it: the \
+             vocabularies differ in more than the pre-tokenizer"
+        )),
     }
-    let name = best().next().and_then(|fit| fit.names.first()).unwrap_or(&"default");
-    console.warn(format_args!(
-        "{}: tokenizer.ggml.pre is {in_file:?}, and {name:?} fits better; ggmill edit FILE --set \
-         tokenizer.ggml.pre={name} repairs it",
-        shown(path)
-    ));
     Ok(Status::Findings)
 }
 
