@@ -51,6 +51,8 @@ pub(crate) struct Meter {
     steps: Cell<u64>,
     held: Cell<usize>,
     memory: Cell<usize>,
+    /// Bytes of what was given, which do not count.
+    given: Cell<usize>,
 }
 
 impl Meter {
@@ -59,7 +61,15 @@ impl Meter {
             steps: Cell::new(limits.steps),
             held: Cell::new(0),
             memory: Cell::new(limits.memory),
+            given: Cell::new(0),
         })
+    }
+
+    /// Counts from here: what is held so far is given, and lives as long as the meter.
+    pub(crate) fn begin(&self, limits: Limits) {
+        self.steps.set(limits.steps);
+        self.memory.set(limits.memory);
+        self.given.set(self.held.get());
     }
 
     pub(crate) fn spend(&self, steps: u64) -> Result<()> {
@@ -78,7 +88,7 @@ impl Meter {
 
     fn take(&self, bytes: usize) -> Result<()> {
         let held = self.held.get().saturating_add(bytes);
-        if held > self.memory.get() {
+        if held > self.memory.get().saturating_add(self.given.get()) {
             return Err(Error::new(
                 ErrorKind::Limit,
                 format!("the template makes more than {} bytes of text", self.memory.get()),

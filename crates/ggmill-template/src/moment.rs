@@ -84,26 +84,32 @@ impl Moment {
     /// is.
     pub fn format(self, format: &str) -> String {
         let mut out = String::new();
+        self.write_format(format, &mut |_, part| out.push_str(part));
+        out
+    }
+
+    /// The parts of that text, each with the byte of the format that it is written for.
+    pub(crate) fn write_format(self, format: &str, emit: &mut dyn FnMut(usize, &str)) {
         let mut chars = format.chars();
-        while let Some(c) = chars.next() {
+        let mut out = String::new();
+        loop {
+            let place = format.len() - chars.as_str().len();
+            let Some(c) = chars.next() else { break };
             if c != '%' {
-                out.push(c);
+                emit(place, c.encode_utf8(&mut [0; 4]));
                 continue;
             }
             let rest = chars.clone();
             let bare = chars.as_str().starts_with(['-', '_']);
             let pad = if bare { chars.next() } else { None };
-            let Some(code) = chars.next() else {
-                out.push('%');
-                chars = rest;
-                continue;
-            };
-            if !self.write(code, pad, &mut out) {
-                out.push('%');
+            out.clear();
+            if chars.next().is_some_and(|code| self.write(code, pad, &mut out)) {
+                emit(place, &out);
+            } else {
+                emit(place, "%");
                 chars = rest;
             }
         }
-        out
     }
 
     fn write(self, code: char, pad: Option<char>, out: &mut String) -> bool {

@@ -18,6 +18,8 @@ const MAX_LEN: usize = 1 << 20;
 /// branches, can be as deep as it is long.
 const MAX_TOKENS: u32 = 1000;
 const MAX_BRANCHES: u32 = 400;
+/// The most signs in a row: the parser goes one deeper at each, a plus is two of them.
+const MAX_SIGNS: u32 = 100;
 
 /// The whitespace that transformers asks for.
 const WHITESPACE: WhitespaceConfig =
@@ -41,12 +43,17 @@ pub(crate) fn prepare(text: &str) -> Result<String> {
         return Err(Error::unsupported("a name that no template has"));
     }
     let mut edits = Vec::new();
-    let (mut tokens, mut branches) = (0, 0);
+    let (mut tokens, mut branches, mut signs) = (0, 0, 0);
     let mut last = Before::Other;
     for token in tokenize(&text, false, SyntaxConfig, WHITESPACE) {
         // The parser reports what is wrong.
         let Ok((token, span)) = token else { break };
         let range = span.start_offset as usize..span.end_offset as usize;
+        tokens += 1;
+        signs = match token {
+            Token::Plus | Token::Minus if last != Before::Operand => signs + 1,
+            _ => 0,
+        };
         match token {
             Token::VariableStart | Token::BlockStart => tokens = 0,
             Token::Ident("elif") => branches += 1,
@@ -66,10 +73,10 @@ pub(crate) fn prepare(text: &str) -> Result<String> {
                     edits.push((from..range.end, format!("[{first}][{second}]")));
                 }
             }
-            _ => tokens += 1,
+            _ => {}
         }
         last = Before::of(&token);
-        if tokens > MAX_TOKENS || branches > MAX_BRANCHES {
+        if tokens > MAX_TOKENS || branches > MAX_BRANCHES || signs > MAX_SIGNS {
             return Err(Error::new(
                 ErrorKind::Limit,
                 "an expression or a chain of conditions is too long",

@@ -95,9 +95,10 @@ impl Template {
     ) -> Result<Rendered, Error> {
         let tree = source::tree(&self.source)?;
         let free = Limits::new().with_memory(usize::MAX).with_steps(u64::MAX);
-        let given = Meter::new(free);
-        let (context, fields) = conversation.context(&options.tokens, &given)?;
-        let meter = Meter::new(options.limits);
+        // What is made of the conversation counts as anything else does: it has the same meter.
+        let meter = Meter::new(free);
+        let (context, fields) = conversation.context(&options.tokens, &meter)?;
+        meter.begin(options.limits);
         let mut run = Run::new(&self.source, &context, options.now, meter);
         let text = run.render(&tree)?;
         let mut segments = Vec::new();

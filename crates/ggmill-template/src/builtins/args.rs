@@ -1,13 +1,14 @@
 //! The arguments of a call.
 
 use crate::error::{Error, Result};
-use crate::value::Value;
+use crate::value::{Text, Value};
 
 /// Arguments by position and by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Args {
     pub(crate) positional: Vec<Value>,
-    pub(crate) named: Vec<(Box<str>, Value)>,
+    /// The names of `**mapping` can be text of the conversation.
+    pub(crate) named: Vec<(Text, Value)>,
 }
 
 impl Args {
@@ -29,7 +30,8 @@ impl Args {
             *slot = positional.next();
         }
         for (name, value) in self.named {
-            let place = names.iter().position(|known| *known == &*name);
+            let name = name.as_str();
+            let place = names.iter().position(|known| *known == name);
             match place.and_then(|place| bound.get_mut(place)) {
                 Some(slot) if slot.is_none() => *slot = Some(value),
                 Some(_) => {
@@ -64,7 +66,7 @@ impl Args {
     }
 
     pub(crate) fn take_named(&mut self, name: &str) -> Option<Value> {
-        let place = self.named.iter().position(|(known, _)| &**known == name)?;
+        let place = self.named.iter().position(|(known, _)| known.as_str() == name)?;
         Some(self.named.remove(place).1)
     }
 

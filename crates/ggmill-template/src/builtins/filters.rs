@@ -142,7 +142,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
             Ok(Value::undefined(format!(
                 "'{}' has no attribute '{}'",
                 value.type_name(),
-                name.as_str()
+                crate::value::clipped(name.as_str())
             )))
         }
         "list" => {

@@ -49,7 +49,7 @@ pub(super) fn percent_args(format: &Text, args: Args, run: &Run<'_>) -> Result<T
     }
     let mut entries = Vec::new();
     for (key, value) in args.named {
-        entries.push((Value::text(&key, &run.meter)?, value));
+        entries.push((Value::Text(key), value));
     }
     let values = Value::dict(entries, &run.meter)?;
     percent_with(format, std::slice::from_ref(&values), &values, &run.meter)
@@ -406,7 +406,11 @@ fn field_value(name: &str, args: &Args, next: &mut usize, run: &mut Run<'_>) -> 
     };
     let found = match index {
         Some(index) => args.positional.get(index).cloned(),
-        None => args.named.iter().find(|(known, _)| **known == *first).map(|(_, v)| v.clone()),
+        None => {
+            run.meter.spend((args.named.len() / 8) as u64)?;
+            let found = args.named.iter().find(|(known, _)| known.as_str() == first);
+            found.map(|(_, value)| value.clone())
+        }
     };
     let mut value = found
         .ok_or_else(|| Error::value(format!("the format has no value for the field '{first}'")))?;

@@ -7,7 +7,9 @@ use super::Args;
 use super::args::required;
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::Run;
-use crate::value::{Callable, Cycler, Joiner, Seq, SeqKind, Span, Value, hashable, show};
+use crate::value::{
+    Builder, Callable, Cycler, Joiner, Mark, Seq, SeqKind, Span, Value, hashable, show,
+};
 
 /// The longest range of Jinja's sandbox.
 const MAX_RANGE: usize = 100_000;
@@ -37,7 +39,7 @@ pub(crate) fn call_function(function: Callable, args: Args, run: &mut Run<'_>) -
             let mut namespace = Vec::new();
             for (key, value) in entries(args, run)? {
                 if let Value::Text(key) = key {
-                    namespace.push((Box::from(key.as_str()), value));
+                    namespace.push((key, value));
                 }
             }
             // As long as the rendering.
@@ -75,7 +77,17 @@ pub(crate) fn call_function(function: Callable, args: Args, run: &mut Run<'_>) -
             };
             let now = run.now()?;
             run.meter.walk(format.as_str().len().saturating_mul(16))?;
-            Value::text(&now.format(format.as_str()), &run.meter)
+            let mut out = Builder::new(&run.meter)?;
+            let mut written = Ok(());
+            now.write_format(format.as_str(), &mut |place, part| {
+                let mark = format.pieces(place..place + 1).next();
+                let mark = mark.map_or(Mark::TEMPLATE, |(_, mark)| mark);
+                if written.is_ok() {
+                    written = run.meter.spend(1).and_then(|()| out.push(part, mark));
+                }
+            });
+            written?;
+            Ok(Value::Text(out.finish()))
         }
     }
 }
@@ -132,8 +144,7 @@ fn entries(args: Args, run: &Run<'_>) -> Result<Vec<(Value, Value)>> {
         _ => return Err(Error::value("dict expected at most 1 argument")),
     }
     for (name, value) in args.named {
-        let key = Value::text(&name, &run.meter)?;
-        crate::run::set_entry(&mut entries, key, value, &run.meter)?;
+        crate::run::set_entry(&mut entries, Value::Text(name), value, &run.meter)?;
     }
     Ok(entries)
 }

@@ -1,6 +1,5 @@
 //! The filters of Jinja over sequences.
 
-use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::args::{flag, required, size};
@@ -8,7 +7,7 @@ use super::{Args, apply_filter, apply_test};
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::run::{Run, add};
-use crate::value::{Builder, SeqKind, Value, equal, less, show, show_into};
+use crate::value::{Builder, SeqKind, Value, equal, less, show, show_into, sorted};
 
 /// The names of the filters that are here.
 pub(super) const NAMES: &[&str] = &[
@@ -81,7 +80,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
             for (key, _) in &mut keyed {
                 *key = Value::list(vec![key.clone()], &meter)?;
             }
-            sort(&mut keyed, flag(reverse.as_ref(), false), &meter)?;
+            let keyed = sort(keyed, flag(reverse.as_ref(), false), &meter)?;
             Value::list(keyed.into_iter().map(|(_, item)| item).collect(), &meter)
         }
         "unique" => {
@@ -216,25 +215,11 @@ fn keyed(
 }
 
 /// Sorts by keys; equal ones keep their order, also in reverse.
-fn sort(keyed: &mut [(Value, Value)], reverse: bool, meter: &Meter) -> Result<()> {
-    let mut failed = None;
-    keyed.sort_by(|(left, _), (right, _)| {
-        if failed.is_some() {
-            return Ordering::Equal;
-        }
-        let (left, right) = if reverse { (right, left) } else { (left, right) };
-        let order = less(left, right, "<", meter).and_then(|before| {
-            if before {
-                return Ok(Ordering::Less);
-            }
-            Ok(if less(right, left, "<", meter)? { Ordering::Greater } else { Ordering::Equal })
-        });
-        order.unwrap_or_else(|error| {
-            failed = Some(error);
-            Ordering::Equal
-        })
-    });
-    failed.map_or(Ok(()), Err)
+fn sort(keyed: Vec<(Value, Value)>, reverse: bool, meter: &Meter) -> Result<Vec<(Value, Value)>> {
+    sorted(keyed, &mut |(first, _), (second, _)| {
+        let (first, second) = if reverse { (second, first) } else { (first, second) };
+        less(first, second, "<", meter)
+    })
 }
 
 fn map(value: &Value, mut args: Args, run: &mut Run<'_>) -> Result<Value> {
@@ -245,7 +230,8 @@ fn map(value: &Value, mut args: Args, run: &mut Run<'_>) -> Result<Value> {
         return Value::generator(items, &meter);
     }
     let source = value.iterate(&meter)?;
-    if args.positional.is_empty() && args.named.iter().any(|(name, _)| &**name == "attribute") {
+    if args.positional.is_empty() && args.named.iter().any(|(name, _)| name.as_str() == "attribute")
+    {
         let attribute = args.take_named("attribute");
         let default = args.take_named("default");
         args.none("map")?;
@@ -300,7 +286,7 @@ fn group(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
         };
         keyed.push((key, item.clone()));
     }
-    sort(&mut keyed, false, &run.meter)?;
+    let keyed = sort(keyed, false, &run.meter)?;
     let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
     for (key, item) in keyed {
         match groups.last_mut() {
@@ -346,7 +332,7 @@ fn dictsort(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
         };
         keyed.push((key, pair));
     }
-    sort(&mut keyed, flag(reverse.as_ref(), false), &run.meter)?;
+    let keyed = sort(keyed, flag(reverse.as_ref(), false), &run.meter)?;
     Value::list(keyed.into_iter().map(|(_, pair)| pair).collect(), &run.meter)
 }
 

@@ -1,5 +1,6 @@
 //! The methods of Python's `str`.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -168,12 +169,16 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
             let [what, start, end] = args.bind(name, ["prefix", "start", "end"])?;
             let part = window(text, start.as_ref(), end.as_ref(), run)?;
             let affixes = match required(what, name)? {
-                Value::Seq(seq) if seq.kind == SeqKind::Tuple => seq.items.clone(),
+                Value::Seq(seq) if seq.kind == SeqKind::Tuple => {
+                    meter.spend(seq.items.len() as u64)?;
+                    seq.items.clone()
+                }
                 other => vec![other],
             };
             let mut found = false;
             for affix in &affixes {
                 let affix = text_of(affix)?;
+                meter.walk(affix.as_str().len().min(part.as_str().len()))?;
                 found = found
                     || if name == "startswith" {
                         part.as_str().starts_with(affix.as_str())
@@ -306,9 +311,13 @@ fn text_of(value: &Value) -> Result<Text> {
 pub(super) fn strip(text: &Text, chars: Option<&Value>, left: bool, right: bool) -> Result<Text> {
     let set = match chars {
         None | Some(Value::None) => None,
-        Some(chars) => Some(text_of(chars)?),
+        Some(chars) => {
+            let chars = text_of(chars)?;
+            text.meter().spend((chars.as_str().len() / 4) as u64)?;
+            Some(chars.as_str().chars().collect::<BTreeSet<_>>())
+        }
     };
-    let drops = |c: char| set.as_ref().map_or_else(|| is_space(c), |set| set.as_str().contains(c));
+    let drops = |c: char| set.as_ref().map_or_else(|| is_space(c), |set| set.contains(&c));
     text.part(|whole| {
         let whole = if left { whole.trim_start_matches(drops) } else { whole };
         if right { whole.trim_end_matches(drops) } else { whole }

@@ -5,12 +5,13 @@ use std::rc::Rc;
 use super::Run;
 use crate::builtins::method_name;
 use crate::error::{Error, Result};
-use crate::value::{Method, SeqKind, Value};
+use crate::value::{Method, SeqKind, Value, clipped};
 
 impl Run<'_> {
     /// `object.name`: Python's attribute, else the item.
     pub(crate) fn attribute(&self, object: &Value, name: &str) -> Result<Value> {
         object.defined()?;
+        self.look_up(object)?;
         if let Some(value) = self.python_attribute(object, name) {
             return Ok(value);
         }
@@ -20,7 +21,7 @@ impl Run<'_> {
                 return Ok(value.clone());
             }
         }
-        Ok(Value::undefined(format!("'{} object' has no attribute '{name}'", type_of(object))))
+        Ok(no_attribute(object, name))
     }
 
     /// `object[key]`: the item, else Python's attribute.
@@ -56,19 +57,26 @@ impl Run<'_> {
             return Ok(Value::undefined(format!(
                 "{} object has no element {}",
                 type_of(object),
-                shown.as_str()
+                clipped(shown.as_str())
             )));
         };
         let name = name.as_str();
-        Ok(self.python_attribute(object, name).unwrap_or_else(|| {
-            Value::undefined(format!("'{} object' has no attribute '{name}'", type_of(object)))
-        }))
+        self.look_up(object)?;
+        let found = self.python_attribute(object, name);
+        Ok(found.unwrap_or_else(|| no_attribute(object, name)))
+    }
+
+    /// The steps of finding a name in a namespace.
+    fn look_up(&self, object: &Value) -> Result<()> {
+        let Value::Namespace(number) = object else { return Ok(()) };
+        self.meter.spend((self.namespaces.get(*number).map_or(0, Vec::len) / 8) as u64)
     }
 
     fn python_attribute(&self, object: &Value, name: &str) -> Option<Value> {
         if name.starts_with("__") && name.ends_with("__") {
             return Some(Value::unsafe_undefined(format!(
-                "access to attribute '{name}' of '{}' object is unsafe.",
+                "access to attribute '{}' of '{}' object is unsafe.",
+                clipped(name),
                 object.type_name()
             )));
         }
@@ -77,7 +85,7 @@ impl Run<'_> {
                 let namespace = self.namespaces.get(*number)?;
                 return namespace
                     .iter()
-                    .find(|(known, _)| **known == *name)
+                    .find(|(known, _)| known.as_str() == name)
                     .map(|(_, value)| value.clone());
             }
             Value::Loop(each) => {
@@ -99,7 +107,8 @@ impl Run<'_> {
         let (name, changes) = method_name(object, name)?;
         if changes {
             return Some(Value::unsafe_undefined(format!(
-                "access to attribute '{name}' of '{}' object is unsafe.",
+                "access to attribute '{}' of '{}' object is unsafe.",
+                clipped(name),
                 object.type_name()
             )));
         }
@@ -149,6 +158,11 @@ impl Run<'_> {
             _ => Err(Error::value(format!("'{}' object is not subscriptable", object.type_name()))),
         }
     }
+}
+
+fn no_attribute(object: &Value, name: &str) -> Value {
+    let (object, name) = (type_of(object), clipped(name));
+    Value::undefined(format!("'{object} object' has no attribute '{name}'"))
 }
 
 /// The name of a type as Jinja writes it.

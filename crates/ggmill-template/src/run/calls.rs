@@ -7,32 +7,42 @@ use minijinja::machinery::ast::{CallArg, CallBlock, Expr, Macro};
 use super::{Run, Scope};
 use crate::builtins::{Args, call_function, call_method};
 use crate::error::{Error, Result};
+use crate::meter::Held;
 use crate::source::GENERATION;
-use crate::value::{Builder, SeqKind, Text, Value, show_into};
+use crate::value::{Builder, SeqKind, Text, Value, clipped, show_into};
 
 impl<'t> Run<'t> {
     pub(super) fn args(&mut self, args: &'t [CallArg<'t>], scope: &Rc<Scope<'t>>) -> Result<Args> {
         let mut out = Args::default();
+        // For `*values` and `**mapping`, while they are collected.
+        let mut room = Held::new(&self.meter, 0)?;
         for arg in args {
             match arg {
                 CallArg::Pos(value) => out.positional.push(self.eval(value, scope)?),
                 CallArg::Kwarg(name, value) => {
-                    if out.named.iter().any(|(known, _)| &**known == *name) {
+                    self.meter.spend((out.named.len() / 8) as u64)?;
+                    if out.named.iter().any(|(known, _)| known.as_str() == *name) {
                         return Err(Error::value(format!("keyword argument repeated: {name}")));
                     }
-                    out.named.push(((*name).into(), self.eval(value, scope)?));
+                    let value = self.eval(value, scope)?;
+                    out.named.push((self.literal(name)?, value));
                 }
                 CallArg::PosSplat(values) => {
                     let values = self.eval(values, scope)?.iterate(&self.meter)?;
+                    self.meter.spend(values.items.len() as u64)?;
+                    room.grow(values.items.len().saturating_mul(size_of::<Value>()))?;
                     out.positional.extend(values.items.iter().cloned());
                 }
                 CallArg::KwargSplat(values) => match self.eval(values, scope)? {
                     Value::Dict(dict) => {
+                        let count = dict.entries.len();
+                        self.meter.spend(count as u64)?;
+                        room.grow(count.saturating_mul(size_of::<(Text, Value)>()))?;
                         for (key, value) in &dict.entries {
                             let Value::Text(key) = key else {
                                 return Err(Error::value("keywords must be strings"));
                             };
-                            out.named.push((key.as_str().into(), value.clone()));
+                            out.named.push((key.clone(), value.clone()));
                         }
                     }
                     other => {
@@ -79,12 +89,12 @@ impl<'t> Run<'t> {
 
     fn call_macro(&mut self, number: usize, mut args: Args) -> Result<Text> {
         let Some(entry) = self.macros.get(number) else { return Err(Error::value("no macro")) };
-        let (declaration, source) = (entry.declaration, entry.source);
+        let (declaration, words) = (entry.declaration, entry.words);
         let scope = Scope::within(&entry.scope);
         let name = declaration.name;
         let caller = args.take_named("caller");
         if let Some(caller) = caller {
-            if !has_word(source, "caller") {
+            if !words.caller {
                 return Err(Error::value(format!(
                     "macro '{name}' takes no keyword argument 'caller'"
                 )));
@@ -99,7 +109,8 @@ impl<'t> Run<'t> {
         let mut positional = args.positional.into_iter();
         for (index, target) in declaration.args.iter().enumerate() {
             let Expr::Var(variable) = target else { continue };
-            let named = args.named.iter().position(|(known, _)| **known == *variable.id);
+            self.meter.spend((args.named.len() / 8) as u64)?;
+            let named = args.named.iter().position(|(known, _)| known.as_str() == variable.id);
             let value = match (positional.next(), named) {
                 (Some(_), Some(_)) => {
                     return Err(Error::value(format!(
@@ -115,23 +126,27 @@ impl<'t> Run<'t> {
                 {
                     Some(default) => self.eval(default, &scope)?,
                     None => {
-                        Value::undefined(format!("parameter '{}' was not provided", variable.id))
+                        let name = clipped(variable.id);
+                        Value::undefined(format!("parameter '{name}' was not provided"))
                     }
                 },
             };
             scope.set(variable.id, value);
         }
-        if has_word(source, "kwargs") {
+        if words.kwargs {
             let mut entries = Vec::new();
             for (key, value) in args.named {
-                entries.push((Value::text(&key, &self.meter)?, value));
+                entries.push((Value::Text(key), value));
             }
             scope.set("kwargs", Value::dict(entries, &self.meter)?);
         } else if let Some((key, _)) = args.named.first() {
-            return Err(Error::value(format!("macro '{name}' takes no keyword argument '{key}'")));
+            return Err(Error::value(format!(
+                "macro '{name}' takes no keyword argument '{}'",
+                key.as_str()
+            )));
         }
         let rest: Vec<_> = positional.collect();
-        if has_word(source, "varargs") {
+        if words.varargs {
             scope.set("varargs", Value::seq(SeqKind::Tuple, rest, &self.meter)?);
         } else if given > count {
             return Err(Error::value(format!(
@@ -156,9 +171,25 @@ impl<'t> Run<'t> {
         let caller = self.declare(declaration, block.macro_decl.span(), scope)?;
         let function = self.eval(&block.call.expr, scope)?;
         let mut args = self.args(&block.call.args, scope)?;
-        args.named.push(("caller".into(), Value::Macro(caller)));
+        args.named.push((self.literal("caller")?, Value::Macro(caller)));
         let value = self.call(&function, args, scope)?;
         show_into(&value, out)
+    }
+}
+
+/// The names that Jinja gives a macro which uses them.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    caller: bool,
+    kwargs: bool,
+    varargs: bool,
+}
+
+impl Words {
+    /// Those that occur in the source of a macro.
+    pub(super) fn of(source: &str) -> Self {
+        let has = |word| has_word(source, word);
+        Self { caller: has("caller"), kwargs: has("kwargs"), varargs: has("varargs") }
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Run, Scope};
 use crate::builtins::{apply_filter, apply_test, function};
 use crate::error::{Error, Result};
 use crate::literal;
-use crate::value::{SeqKind, Value, hashable};
+use crate::value::{SeqKind, Value, clipped, hashable};
 
 impl<'t> Run<'t> {
     pub(super) fn eval(&mut self, expr: &'t Expr<'t>, scope: &Rc<Scope<'t>>) -> Result<Value> {
@@ -106,7 +106,7 @@ impl<'t> Run<'t> {
         if !self.missing.contains(name) && self.missing.len() < 64 {
             self.missing.insert(name.to_owned());
         }
-        Value::undefined(format!("'{name}' is undefined"))
+        Value::undefined(format!("'{}' is undefined", clipped(name)))
     }
 
     fn constant(&mut self, constant: &Const, span: Span) -> Result<Value> {

@@ -108,9 +108,13 @@ impl<'t> Run<'t> {
                     return Err(Error::value("cannot assign attribute on non-namespace object"));
                 };
                 if let Some(namespace) = self.namespaces.get_mut(number) {
-                    match namespace.iter_mut().find(|(name, _)| **name == *attribute.name) {
+                    self.meter.spend((namespace.len() / 8) as u64)?;
+                    match namespace.iter_mut().find(|(name, _)| name.as_str() == attribute.name) {
                         Some((_, old)) => *old = value,
-                        None => namespace.push((attribute.name.into(), value)),
+                        None => {
+                            let name = Text::new(attribute.name, Mark::TEMPLATE, &self.meter)?;
+                            namespace.push((name, value));
+                        }
                     }
                 }
             }

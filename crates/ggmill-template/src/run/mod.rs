@@ -13,6 +13,7 @@ use std::rc::Rc;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{ForLoop, Macro, Stmt};
 
+use calls::Words;
 pub(crate) use ops::{Sign, add, compare, contains, index, set_entry};
 use scope::Scope;
 
@@ -36,8 +37,7 @@ pub(crate) enum Flow {
 struct MacroEntry<'t> {
     declaration: &'t Macro<'t>,
     scope: Rc<Scope<'t>>,
-    /// Its text, to see which of the names that Jinja gives it are used.
-    source: &'t str,
+    words: Words,
     _held: Held,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Run<'t> {
     context: &'t [(String, Value)],
     now: Option<Moment>,
     macros: Vec<MacroEntry<'t>>,
-    pub(crate) namespaces: Vec<Vec<(Box<str>, Value)>>,
+    pub(crate) namespaces: Vec<Vec<(Text, Value)>>,
     recursive: Vec<&'t ForLoop<'t>>,
     depth: u32,
     /// Names of variables that were read and do not exist.
@@ -217,10 +217,12 @@ impl<'t> Run<'t> {
         scope: &Rc<Scope<'t>>,
     ) -> Result<usize> {
         let range = span.start_offset as usize..span.end_offset as usize;
+        let source = self.source.get(range).unwrap_or_default();
+        self.meter.walk(source.len().saturating_mul(3))?;
         self.macros.push(MacroEntry {
             declaration,
             scope: Rc::clone(scope),
-            source: self.source.get(range).unwrap_or_default(),
+            words: Words::of(source),
             _held: Held::new(&self.meter, 512)?,
         });
         Ok(self.macros.len() - 1)

@@ -1,6 +1,7 @@
 //! Variables.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::value::Value;
@@ -8,7 +9,7 @@ use crate::value::Value;
 /// The variables of a loop's turn, a macro's call or the template, and what is around them.
 #[derive(Debug)]
 pub(crate) struct Scope<'t> {
-    variables: RefCell<Vec<(&'t str, Value)>>,
+    variables: RefCell<BTreeMap<&'t str, Value>>,
     around: Option<Rc<Self>>,
 }
 
@@ -22,18 +23,13 @@ impl<'t> Scope<'t> {
     }
 
     pub(crate) fn set(&self, name: &'t str, value: Value) {
-        let mut variables = self.variables.borrow_mut();
-        match variables.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, old)) => *old = value,
-            None => variables.push((name, value)),
-        }
+        self.variables.borrow_mut().insert(name, value);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         let mut scope = self;
         loop {
-            let variables = scope.variables.borrow();
-            if let Some((_, value)) = variables.iter().find(|(known, _)| *known == name) {
+            if let Some(value) = scope.variables.borrow().get(name) {
                 return Some(value.clone());
             }
             scope = scope.around.as_deref()?;

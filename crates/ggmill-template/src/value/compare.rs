@@ -112,3 +112,27 @@ pub(crate) fn less(left: &Value, right: &Value, sign: &str, meter: &Meter) -> Re
         ))),
     }
 }
+
+/// Sorted; equal values keep their order. What comes before what need not be an order at all, as
+/// with floats that are not numbers: the values are then in some order. As Python does, asks no more
+/// after the first failure.
+pub(crate) fn sorted<T, F>(mut items: Vec<T>, before: &mut F) -> Result<Vec<T>>
+where
+    F: FnMut(&T, &T) -> Result<bool>,
+{
+    let count = items.len();
+    if count < 2 {
+        return Ok(items);
+    }
+    let second = items.split_off(count / 2);
+    let mut first = sorted(items, before)?.into_iter().peekable();
+    let mut second = sorted(second, before)?.into_iter().peekable();
+    let mut merged = Vec::with_capacity(count);
+    while let (Some(left), Some(right)) = (first.peek(), second.peek()) {
+        let next = if before(right, left)? { second.next() } else { first.next() };
+        merged.extend(next);
+    }
+    merged.extend(first);
+    merged.extend(second);
+    Ok(merged)
+}

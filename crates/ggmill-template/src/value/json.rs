@@ -1,6 +1,6 @@
 //! Python's `json.dumps`, as the filter `tojson` of transformers calls it.
 
-use super::{Builder, Mark, SeqKind, Text, Value, float_text, less};
+use super::{Builder, Mark, SeqKind, Text, Value, float_text, less, sorted};
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use std::fmt::Write as _;
@@ -54,7 +54,10 @@ fn write(value: &Value, style: &JsonStyle, level: usize, out: &mut Builder) -> R
             let mut entries: Vec<_> = dict.entries.iter().collect();
             if style.sort {
                 let meter = Rc::clone(out.meter());
-                sort_keys(&mut entries, &meter)?;
+                meter.spend((entries.len() as u64).saturating_mul(8))?;
+                entries = sorted(entries, &mut |(first, _), (second, _)| {
+                    less(first, second, "<", &meter)
+                })?;
             }
             for (number, (key, value)) in entries.into_iter().enumerate() {
                 separate(number, style, level + 1, out)?;
@@ -74,27 +77,6 @@ fn write(value: &Value, style: &JsonStyle, level: usize, out: &mut Builder) -> R
             value.type_name()
         ))),
     }
-}
-
-fn sort_keys(entries: &mut [&(Value, Value)], meter: &Meter) -> Result<()> {
-    let mut failed = None;
-    meter.spend((entries.len() as u64).saturating_mul(8))?;
-    entries.sort_by(|left, right| {
-        let mut before = |left: &Value, right: &Value| {
-            less(left, right, "<", meter).unwrap_or_else(|error| {
-                failed.get_or_insert(error);
-                false
-            })
-        };
-        if before(&left.0, &right.0) {
-            std::cmp::Ordering::Less
-        } else if before(&right.0, &left.0) {
-            std::cmp::Ordering::Greater
-        } else {
-            std::cmp::Ordering::Equal
-        }
-    });
-    failed.map_or(Ok(()), Err)
 }
 
 fn write_key(key: &Value, style: &JsonStyle, out: &mut Builder) -> Result<()> {

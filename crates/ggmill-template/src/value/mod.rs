@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 pub(crate) use callable::{Callable, Loop, Method};
-pub(crate) use compare::{equal, less};
+pub(crate) use compare::{equal, less, sorted};
 pub(crate) use json::{JsonStyle, to_json};
 pub(crate) use show::{float_text, show, show_into};
 pub(crate) use text::{Builder, Mark, Text};
@@ -343,6 +343,12 @@ impl Dict {
             _ => None,
         })
     }
+}
+
+/// The beginning of a name, for a message that can be kept many times.
+pub(crate) fn clipped(name: &str) -> &str {
+    let end = name.char_indices().nth(80).map_or(name.len(), |(end, _)| end);
+    name.get(..end).unwrap_or_default()
 }
 
 /// A key that Python could hash.

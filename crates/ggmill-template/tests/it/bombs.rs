@@ -11,7 +11,8 @@ fn refused(text: &str) -> ErrorKind {
     };
     let conversation = Conversation::of([("user", "Hello")]);
     let begun = Instant::now();
-    let rendered = template.render(&conversation, &RenderOptions::new());
+    let rendered =
+        template.render(&conversation, &RenderOptions::new().with_token("bos_token", "<s>"));
     // Builds of tests are many times slower than those that are used.
     assert!(begun.elapsed() < Duration::from_secs(30), "{text}: {:?}", begun.elapsed());
     match rendered {
@@ -39,11 +40,12 @@ fn memory_is_limited() {
         "(ns.s|list + ns.s|list)|join",
         "ns.s.replace('', ns.s)",
     ] {
-        assert_eq!(
-            refused(&doubled.replace("OPERATION", operation)),
-            ErrorKind::Limit,
-            "{operation}"
-        );
+        let text = doubled.replace("OPERATION", operation);
+        assert_eq!(refused(&text), ErrorKind::Limit, "{operation}");
+        // The same over a text of the conversation.
+        let given = text.replace("'x' * 64", "messages[0].content").replace("'x'", "'H'");
+        let given = given.replace("'xx'", "'HH'");
+        assert_eq!(refused(&given), ErrorKind::Limit, "{given}");
     }
     for text in [
         "{{ 'x' * 10**9 }}",
@@ -67,6 +69,19 @@ fn memory_is_limited() {
         "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
         "{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}",
         "{% for i in range(100000) %}{% for j in range(100000) %}{{ 'x' * 100 }}{% endfor %}{% endfor %}",
+        "{{ messages[0].content * 10**9 }}",
+        "{{ messages[0].content|center(10**12) }}",
+        "{{ messages[0].content.center(10**12) }}",
+        "{{ messages[0].content.ljust(10**12) }}",
+        "{{ messages[0].content.rjust(10**12) }}",
+        "{{ messages[0].content.zfill(10**12) }}",
+        "{{ messages[0].content|indent(10**12, true) }}",
+        "{{ messages[0].content|replace('', 'y' * 10**6)|replace('', 'y' * 10**6) }}",
+        "{{ messages[0].content[1:3].ljust(10**12) }}",
+        "{{ messages[0].content|title|center(10**12) }}",
+        "{{ messages[0].content|safe|center(10**12) }}",
+        "{{ bos_token.ljust(10**12) }}",
+        "{% set ns = namespace(s=messages[0].content) %}{% for i in range(40) %}{% set ns.s = ns.s.replace('H', 'HH')|title|escape|upper %}{% endfor %}",
     ] {
         let kind = refused(text);
         assert!(matches!(kind, ErrorKind::Limit | ErrorKind::Value), "{text}: {kind:?}");
@@ -85,6 +100,19 @@ fn time_and_depth_are_limited() {
     ] {
         assert_eq!(refused(text), ErrorKind::Limit, "{text}");
     }
+    let source = "x = 1 ".repeat(100_000);
+    let variables: String = (0..20_000).map(|i| format!("{{% set v{i} = 1 %}}")).collect();
+    for text in [
+        "{% macro m(x) %}{% endmacro %}{% set l = range(100000)|list %}{% for i in l %}{{ m(*l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l) }}{% endfor %}".to_owned(),
+        "{% set l = range(90000)|list %}{{ dict(*l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l) }}".to_owned(),
+        "{% set n = 'x' * 100000 %}{% set l = range(1000)|list %}{% for i in range(100000) %}{{ 'a' * 1000 == l }}{{ messages[n] is defined }}{{ n.strip(n[1:] ~ 'y') }}{% endfor %}".to_owned(),
+        "{% set t = ('x' * 100000 ~ 'y',) * 1000 %}{% set s = 'x' * 100000 ~ 'z' %}{% for i in range(100000) %}{{ s.startswith(t) }}{% endfor %}".to_owned(),
+        format!("{{% for i in range(100000) %}}{{% macro m() %}}{source}{{% endmacro %}}{{% endfor %}}"),
+        format!("{variables}{{% for i in range(100000) %}}{{% for j in range(100000) %}}{{{{ v19999 and '' }}}}{{% endfor %}}{{% endfor %}}"),
+    ] {
+        let head: String = text.chars().take(200).collect();
+        assert_eq!(refused(&text), ErrorKind::Limit, "{head}");
+    }
     let deep = |open: &str, close: &str, times: usize| {
         format!("{{{{ {}1{} }}}}", open.repeat(times), close.repeat(times))
     };
@@ -93,6 +121,9 @@ fn time_and_depth_are_limited() {
         deep("[", "]", 100_000),
         deep("-", "", 100_000),
         deep("not ", "", 100_000),
+        deep("+ ", "", 300_000),
+        deep("- + ", "", 150_000),
+        deep("+", "", 900),
         format!("{{{{ 1{} }}}}", " ~ 1".repeat(100_000)),
         format!("{{{{ x{} }}}}", "|upper".repeat(100_000)),
         format!("{{{{ x{} }}}}", ".a".repeat(100_000)),
@@ -142,4 +173,66 @@ fn nothing_outside_can_be_reached() {
         let kind = refused(text);
         assert!(matches!(kind, ErrorKind::Undefined | ErrorKind::Security), "{text}: {kind:?}");
     }
+}
+
+#[test]
+fn messages_of_what_does_not_exist_are_short() {
+    for text in [
+        "{% set n = 'x' * 100000 %}{{ messages[n] + 1 }}",
+        "{% set n = 'x' * 100000 %}{{ messages[0][n] + 1 }}",
+        "{% set n = '__' ~ 'x' * 100000 ~ '__' %}{{ messages[n] + 1 }}",
+        "{{ messages[range(10000)|list|string] + 1 }}",
+        "{{ 'a'[range(10000)|list] + 1 }}",
+    ] {
+        let template = Template::parse(text).expect("it parses");
+        let conversation = Conversation::of([("user", "Hello")]);
+        let error = template.render(&conversation, &RenderOptions::new()).expect_err("it fails");
+        assert!(error.to_string().len() < 300, "{text}");
+    }
+}
+
+#[test]
+fn long_conversations_are_rendered() {
+    let content = "long ".repeat(6 << 20);
+    let template = Template::parse("{{ messages[0].content|length }}").expect("it parses");
+    let conversation = Conversation::of([("user", &*content)]);
+    let rendered = template.render(&conversation, &RenderOptions::new()).expect("it renders");
+    assert_eq!(rendered.text(), content.len().to_string());
+}
+
+#[test]
+fn sorting_what_has_no_order_does_not_panic() {
+    let render = |text: &str| {
+        let template = Template::parse(text).expect("it parses");
+        template.render(&Conversation::of([("user", "Hello")]), &RenderOptions::new())
+    };
+    for modulus in 2..9 {
+        let numbers = format!(
+            "{{% set ns = namespace(l=[], d={{}}) %}}{{% for i in range(60) %}}{{% set ns.l = ns.l + \
+             [OTHER if i % {modulus} == 0 else (i * 37) % 61] %}}{{% endfor %}}"
+        );
+        for filter in ["sort", "sort(reverse=true)", "groupby('real')"] {
+            for other in ["'nan'|float", "'a'"] {
+                let text = numbers.replace("OTHER", other);
+                let _ = render(&format!("{text}{{{{ ns.l|{filter}|length }}}}"));
+            }
+        }
+        let text = numbers.replace("OTHER", "'nan'|float");
+        let sorted = render(&format!("{text}{{{{ ns.l|sort|length }}}}")).expect("it renders");
+        assert_eq!(sorted.text(), "60");
+        let mixed = render(&format!("{}{{{{ ns.l|sort }}}}", numbers.replace("OTHER", "'a'")));
+        assert_eq!(mixed.expect_err("Python refuses it").kind(), ErrorKind::Value);
+    }
+    let entries: Vec<_> = (0..60)
+        .map(|i| match i % 3 {
+            0 => format!("'nan'|float: {i}"),
+            1 => format!("{}: {i}", (i * 37) % 61),
+            _ => format!("-{}.5: {i}", (i * 31) % 61),
+        })
+        .collect();
+    let entries = entries.join(", ");
+    render(&format!("{{{{ {{ {entries} }}|tojson(sort_keys=true) }}}}")).expect("it renders");
+    let stable = "{{ [[1, 'a'], [0, 'b'], [1, 'c'], [0, 'd']]|sort(attribute=0, reverse=true) }}";
+    let stable = render(stable).expect("it renders");
+    assert_eq!(stable.text(), "[[1, 'a'], [1, 'c'], [0, 'b'], [0, 'd']]");
 }

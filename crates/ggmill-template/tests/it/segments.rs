@@ -1,6 +1,6 @@
 //! Where each part of a rendered text comes from.
 
-use ggmill_template::{Conversation, Json, RenderOptions, Rendered, Template};
+use ggmill_template::{Conversation, Json, Moment, RenderOptions, Rendered, Template};
 
 fn render(template: &str, conversation: &Conversation) -> Rendered {
     let options = RenderOptions::new().with_token("bos_token", "<s>");
@@ -87,4 +87,33 @@ fn roles_of_one_word_are_trusted_and_other_text_is_not() {
     let trusted: Vec<_> = rendered.trusted().into_iter().map(|range| &text[range]).collect();
     assert_eq!(text, "<|user|><|user|><|a b|>x");
     assert_eq!(trusted, ["<|user|>", "<|", "|>"]);
+}
+
+#[test]
+fn names_that_become_arguments_keep_their_origin() {
+    let messages = r#"[{"role": "user", "content": "c", "<|im_end|>": "v"}]"#;
+    let conversation = Conversation::new(Json::parse(messages).expect("JSON"));
+    for template in [
+        "{% for k in dict(**messages[0]) %}{{ k }}{% endfor %}",
+        "{{ dict(**messages[0]) }}",
+        "{{ dict(**messages[0])|tojson }}",
+        "{% macro m() %}{{ kwargs }}{% endmacro %}{{ m(**messages[0]) }}",
+        "{% macro m() %}{{ kwargs|list|join }}{% endmacro %}{{ m(**messages[0]) }}",
+        "{% macro m() %}{{ dict(**kwargs)|list|last }}{% endmacro %}{{ m(**messages[0]) }}",
+    ] {
+        let rendered = render(template, &conversation);
+        let found = foreign(&rendered);
+        let name = ("messages[0].<|im_end|> (name)", "<|im_end|>");
+        assert!(found.contains(&name), "{template}: {found:?}");
+    }
+}
+
+#[test]
+fn a_format_of_the_time_keeps_its_origin() {
+    let template = Template::parse("{{ strftime_now('<' ~ messages[0].content ~ '>%d') }}");
+    let conversation = Conversation::of([("user", "<|im_end|>%Y%%")]);
+    let options = RenderOptions::new().with_now(Moment::from_unix(0));
+    let rendered = template.expect("parses").render(&conversation, &options).expect("renders");
+    assert_eq!(rendered.text(), "<<|im_end|>1970%>01");
+    assert_eq!(foreign(&rendered), [("messages[0].content", "<|im_end|>1970%")]);
 }
