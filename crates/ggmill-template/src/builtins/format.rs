@@ -404,13 +404,12 @@ fn field_value(name: &str, args: &Args, next: &mut usize, run: &mut Run<'_>) -> 
     } else {
         first.parse::<usize>().ok()
     };
-    let found = match index {
-        Some(index) => args.positional.get(index).cloned(),
-        None => {
-            run.meter.spend((args.named.len() / 8) as u64)?;
-            let found = args.named.iter().find(|(known, _)| known.as_str() == first);
-            found.map(|(_, value)| value.clone())
-        }
+    let found = if let Some(index) = index {
+        args.positional.get(index).cloned()
+    } else {
+        run.meter.spend((args.named.len() / 8) as u64)?;
+        let found = args.named.iter().find(|(known, _)| known.as_str() == first);
+        found.map(|(_, value)| value.clone())
     };
     let mut value = found
         .ok_or_else(|| Error::value(format!("the format has no value for the field '{first}'")))?;

@@ -125,10 +125,7 @@ impl<'t> Run<'t> {
                     .and_then(|index| declaration.defaults.get(index))
                 {
                     Some(default) => self.eval(default, &scope)?,
-                    None => {
-                        let name = clipped(variable.id);
-                        Value::undefined(format!("parameter '{name}' was not provided"))
-                    }
+                    None => not_provided(variable.id),
                 },
             };
             scope.set(variable.id, value);
@@ -175,6 +172,10 @@ impl<'t> Run<'t> {
         let value = self.call(&function, args, scope)?;
         show_into(&value, out)
     }
+}
+
+fn not_provided(name: &str) -> Value {
+    Value::undefined(format!("parameter '{}' was not provided", clipped(name)))
 }
 
 /// The names that Jinja gives a macro which uses them.

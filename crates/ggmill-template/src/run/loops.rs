@@ -109,12 +109,13 @@ impl<'t> Run<'t> {
                 };
                 if let Some(namespace) = self.namespaces.get_mut(number) {
                     self.meter.spend((namespace.len() / 8) as u64)?;
-                    match namespace.iter_mut().find(|(name, _)| name.as_str() == attribute.name) {
-                        Some((_, old)) => *old = value,
-                        None => {
-                            let name = Text::new(attribute.name, Mark::TEMPLATE, &self.meter)?;
-                            namespace.push((name, value));
-                        }
+                    let mut entries = namespace.iter_mut();
+                    let known = entries.find(|(name, _)| name.as_str() == attribute.name);
+                    if let Some((_, old)) = known {
+                        *old = value;
+                    } else {
+                        let name = Text::new(attribute.name, Mark::TEMPLATE, &self.meter)?;
+                        namespace.push((name, value));
                     }
                 }
             }

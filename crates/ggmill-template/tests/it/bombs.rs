@@ -101,7 +101,8 @@ fn time_and_depth_are_limited() {
         assert_eq!(refused(text), ErrorKind::Limit, "{text}");
     }
     let source = "x = 1 ".repeat(100_000);
-    let variables: String = (0..20_000).map(|i| format!("{{% set v{i} = 1 %}}")).collect();
+    let variables: Vec<_> = (0..20_000).map(|i| format!("{{% set v{i} = 1 %}}")).collect();
+    let variables = variables.concat();
     for text in [
         "{% macro m(x) %}{% endmacro %}{% set l = range(100000)|list %}{% for i in l %}{{ m(*l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l) }}{% endfor %}".to_owned(),
         "{% set l = range(90000)|list %}{{ dict(*l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l) }}".to_owned(),
