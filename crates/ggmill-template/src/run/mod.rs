@@ -6,6 +6,7 @@ mod eval;
 mod loops;
 mod ops;
 mod scope;
+mod words;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,9 +14,9 @@ use std::rc::Rc;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{ForLoop, Macro, Stmt};
 
-use calls::Words;
 pub(crate) use ops::{Sign, add, compare, contains, index, set_entry};
 use scope::Scope;
+use words::Words;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::{Held, Meter};
