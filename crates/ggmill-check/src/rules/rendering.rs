@@ -114,6 +114,9 @@ rules! { Rendering;
 /// Characters of a message that are told: a template can write its own.
 const MAX_MESSAGE: usize = 300;
 
+/// The most templates that are rendered: each can take all of its steps. Model files have a few.
+const MAX_TEMPLATES: usize = 16;
+
 /// The rule about an aspect.
 fn rule(aspect: Aspect) -> Option<&'static Rule> {
     Some(match aspect {
@@ -149,6 +152,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             options = options.with_token(name, text);
         }
     }
+    let mut rendered = 0;
     for found in templates {
         // One that does not parse is reported by another rule.
         let Ok(template) = Template::parse(&found.text) else { continue };
@@ -157,13 +161,26 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let is_named = found.name.is_some();
         let key = found.name.map_or_else(|| base.to_owned(), |name| format!("{base}.{name}"));
         let place = metadata.get(&key).map_or(Place::FILE, |entry| Place::value(&entry));
+        if rendered == MAX_TEMPLATES {
+            out.add(&LIMIT, place, || {
+                format!("is not rendered, nor are those after it: {MAX_TEMPLATES} templates are")
+            });
+            return;
+        }
+        rendered += 1;
+        let mut is_limited = false;
         for observation in examine(&template, tokenizer.as_ref(), &options) {
+            is_limited |= observation.aspect == Aspect::Limit;
             if is_named && observation.aspect == Aspect::NeedsTools {
                 continue;
             }
             if let Some(rule) = rule(observation.aspect) {
                 out.add(rule, place, || told(&observation));
             }
+        }
+        // Others can take as long.
+        if is_limited {
+            return;
         }
     }
 }
