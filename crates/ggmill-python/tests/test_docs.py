@@ -23,7 +23,7 @@ def test_the_tour(
 ) -> None:
     shutil.copytree(real / "tinystories260K", tmp_path / "tinystories260K")
     monkeypatch.chdir(tmp_path)
-    (tour,) = blocks(TOUR.read_text(), "python")
+    tour, *_ = blocks(TOUR.read_text(), "python")
     assert 25 <= len(tour.splitlines()) <= 40
     exec(compile(tour, str(TOUR), "exec"), {})
     printed = capsys.readouterr().out

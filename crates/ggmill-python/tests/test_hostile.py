@@ -211,6 +211,10 @@ def test_a_fork_after_use_works(llama: Path, tmp_path: Path) -> None:
 
 
 STOP = """
+import signal
+
+# A job in the background of a shell ignores the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import os, signal, sys, threading, time
 import ggmill, numpy as np
 
