@@ -2,6 +2,7 @@
 
 mod automaton;
 mod expression;
+mod local;
 mod plain;
 mod scan;
 mod set;

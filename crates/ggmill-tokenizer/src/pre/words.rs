@@ -116,6 +116,7 @@ fn pass<F: FnMut(usize, usize)>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
     use crate::pre::table;
@@ -168,6 +169,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The same for texts that are long enough to be cut in blocks, and parts of texts.
+    #[test]
+    fn words_of_long_texts_are_those_of_the_transitions() {
+        let unit = "[ a-zA-Z0-9'_.,(\\-/\n\r\t]{0,12}|[a-z]{1,9}[ ,.\n]|'[a-zS]{1,2} |[0-9]{1,9}|\
+                    [ \n\r\t]{1,9}|[-=#/]{1,9}|[\u{A0}éß中한ー\u{301}٣🦙]{1,3}";
+        let texts = proptest::collection::vec(unit, 60..200);
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(48));
+        let all: Vec<_> =
+            table::all().iter().map(|pre| (pre, Words::new(pre).expect("a table"))).collect();
+        let result = runner.run(&(texts, 0..9usize), |(parts, skip)| {
+            let text = parts.concat();
+            let from = text.char_indices().nth(skip).map_or(0, |(at, _)| at);
+            for (pre, words) in &all {
+                for pass in words.0.iter() {
+                    let Compiled::Split(automaton) = pass else { continue };
+                    let mut found = Vec::new();
+                    let mut memo = Memo::default();
+                    let mut each =
+                        |start: usize, end: usize| found.push((start - from, end - from));
+                    automaton.cut(text.as_bytes(), from, &mut memo, &mut each);
+                    let expected = automaton.cut_by_steps(&text.as_bytes()[from..]);
+                    prop_assert_eq!(found, expected, "{}: {:?}", pre.name, text);
+                }
+            }
+            Ok(())
+        });
+        result.expect("equal words");
     }
 
     #[test]
