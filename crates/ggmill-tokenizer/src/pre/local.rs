@@ -46,13 +46,19 @@ pub(super) struct Places {
 impl Local {
     /// What the transitions of an automaton say. `None` where it tells too many characters apart.
     pub(super) fn of(automaton: &impl Steps) -> Option<Self> {
-        let apart = |byte: u8| u32::from(automaton.class(byte));
-        // Contractions tell letters apart, which matters after an apostrophe only.
-        let by_case = |byte: u8| match byte {
-            b'a'..=b'z' => 0x100,
-            b'A'..=b'Z' => 0x101,
-            _ => apart(byte),
+        // Characters that lead from every state to the same one are alike.
+        let mut states: BTreeSet<u32> = reachable(automaton).into_iter().map(|it| it.0).collect();
+        states.insert(automaton.start());
+        let leads = |class| -> Vec<_> {
+            states.iter().map(|&state| automaton.on_class(state, class)).collect()
         };
+        let columns: Vec<_> = (0..automaton.classes()).map(leads).collect();
+        let apart = |byte: u8| {
+            let own = columns.get(usize::from(automaton.class(byte)));
+            columns.iter().position(|column| Some(column) == own).unwrap_or_default()
+        };
+        // Where contractions tell large letters apart, too, they are rare.
+        let by_case = |byte: u8| if byte.is_ascii_uppercase() { usize::MAX } else { apart(byte) };
         let (classes, members) =
             Self::group(automaton, apart).or_else(|| Self::group(automaton, by_case))?;
         let mut table: Box<[u8; TABLE]> = vec![UNSURE; TABLE].try_into().ok()?;
@@ -65,9 +71,9 @@ impl Local {
     /// are in one class that the same number is given for. `None` for too many classes.
     fn group(
         automaton: &impl Steps,
-        number: impl Fn(u8) -> u32,
+        number: impl Fn(u8) -> usize,
     ) -> Option<([u8; 256], Vec<Vec<u8>>)> {
-        let mut known: Vec<(u32, Vec<u8>)> = Vec::new();
+        let mut known: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut classes = [FOREIGN; 256];
         for byte in 0..0x80u8 {
             let number = number(byte);
@@ -175,18 +181,7 @@ impl<A: Steps> Search<'_, A> {
             after_gap,
         };
         let mut ways = BTreeSet::from([begin(false), begin(true)]);
-        let mut known = BTreeSet::new();
-        let mut open = vec![(self.automaton.start(), false)];
-        while let Some((state, was_found)) = open.pop() {
-            for class in 0..self.automaton.classes() {
-                let (next, matched) = self.automaton.on_class(state, class);
-                let next = (next, matched || was_found);
-                if next.0 != 0 && known.insert(next) {
-                    open.push(next);
-                }
-            }
-        }
-        ways.extend(known.into_iter().map(|(state, was_found)| Way::Within {
+        ways.extend(reachable(self.automaton).into_iter().map(|(state, was_found)| Way::Within {
             state,
             start: EARLIER,
             found: was_found.then_some(EARLIER),
@@ -262,6 +257,22 @@ impl<A: Steps> Search<'_, A> {
             Some(end) => begin(end, false),
         }
     }
+}
+
+/// The states that characters lead to, with whether the text was a match on the way.
+fn reachable(automaton: &impl Steps) -> BTreeSet<(u32, bool)> {
+    let mut known = BTreeSet::new();
+    let mut open = vec![(automaton.start(), false)];
+    while let Some((state, was_found)) = open.pop() {
+        for class in 0..automaton.classes() {
+            let (next, matched) = automaton.on_class(state, class);
+            let next = (next, matched || was_found);
+            if next.0 != 0 && known.insert(next) {
+                open.push(next);
+            }
+        }
+    }
+    known
 }
 
 /// What all ways have in common after the characters.
