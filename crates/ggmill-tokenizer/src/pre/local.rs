@@ -3,7 +3,7 @@
 //! places are left to it. Most of a text of ASCII characters is cut this way, without a branch for
 //! each character or word.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plain::Steps;
 
@@ -46,13 +46,7 @@ pub(super) struct Places {
 impl Local {
     /// What the transitions of an automaton say. `None` where it tells too many characters apart.
     pub(super) fn of(automaton: &impl Steps) -> Option<Self> {
-        // Characters that lead from every state to the same one are alike.
-        let mut states: BTreeSet<u32> = reachable(automaton).into_iter().map(|it| it.0).collect();
-        states.insert(automaton.start());
-        let leads = |class| -> Vec<_> {
-            states.iter().map(|&state| automaton.on_class(state, class)).collect()
-        };
-        let columns: Vec<_> = (0..automaton.classes()).map(leads).collect();
+        let columns = columns(automaton);
         let apart = |byte: u8| {
             let own = columns.get(usize::from(automaton.class(byte)));
             columns.iter().position(|column| Some(column) == own).unwrap_or_default()
@@ -273,6 +267,39 @@ fn reachable(automaton: &impl Steps) -> BTreeSet<(u32, bool)> {
         }
     }
     known
+}
+
+/// For every class of characters, what they lead to from each state: characters with the same
+/// column are alike. States that differ in nothing that follows count as one.
+fn columns(automaton: &impl Steps) -> Vec<Vec<(usize, bool)>> {
+    let mut states: Vec<u32> = reachable(automaton).into_iter().map(|it| it.0).collect();
+    states.extend([0, automaton.start()]);
+    states.sort_unstable();
+    states.dedup();
+    let mut kinds: BTreeMap<u32, usize> = states.iter().map(|&state| (state, 0)).collect();
+    let mut number = 1;
+    loop {
+        let leads = |state, class| {
+            let (next, matched) = automaton.on_class(state, class);
+            (kinds.get(&next).copied().unwrap_or_default(), matched)
+        };
+        let classes = 0..automaton.classes();
+        let mut rows = BTreeMap::new();
+        let next: BTreeMap<u32, usize> = states
+            .iter()
+            .map(|&state| {
+                let row: Vec<_> = classes.clone().map(|class| leads(state, class)).collect();
+                let count = rows.len();
+                (state, *rows.entry((kinds.get(&state), row)).or_insert(count))
+            })
+            .collect();
+        if rows.len() == number {
+            let column = |class| states.iter().map(|&state| leads(state, class)).collect();
+            return classes.map(column).collect();
+        }
+        number = rows.len();
+        kinds = next;
+    }
 }
 
 /// What all ways have in common after the characters.
