@@ -158,7 +158,9 @@ impl WordCache {
             let place = key.place(self.pairs.len());
             let Pair([first, second]) = self.pairs.get(place).unwrap_or(&NO_WORDS);
             let is_second = second.key == key.0;
-            let is_missing = !is_second & (first.key != key.0);
+            // Both are compared, as no branch should depend on it.
+            let is_first = first.key == key.0;
+            let is_missing = !(is_first | is_second);
             found.missing = found.missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
             *found_at = place.wrapping_mul(2) | usize::from(is_second);
         }

@@ -57,7 +57,7 @@ impl Local {
             Self::group(automaton, apart).or_else(|| Self::group(automaton, by_case))?;
         let mut table: Box<[u8; TABLE]> = vec![UNSURE; TABLE].try_into().ok()?;
         let search = Search { automaton, classes: &members };
-        search.fill(&search.beginnings(), &mut Vec::new(), 0, &mut *table);
+        search.fill(&search.beginnings(), &mut Vec::new(), 0, &mut table);
         Some(Self { classes, table })
     }
 
