@@ -142,6 +142,12 @@ impl Automaton {
         (self.of_class(state, class), length)
     }
 
+    /// Whether a match may begin with a byte.
+    #[inline]
+    pub(super) fn may_begin(&self, byte: u8) -> bool {
+        self.begins.get(usize::from(byte)).copied().unwrap_or(true)
+    }
+
     /// Where the match that begins here ends.
     #[inline]
     fn match_at(&self, text: &[u8], start: usize, memo: &mut Memo) -> Option<usize> {
@@ -341,9 +347,7 @@ impl Automaton {
         let mut place = done;
         loop {
             let rest = text.get(place..).unwrap_or_default();
-            let may_begin =
-                |byte: &u8| self.begins.get(usize::from(*byte)).copied().unwrap_or(true);
-            let Some(skipped) = rest.iter().position(may_begin) else {
+            let Some(skipped) = rest.iter().position(|&byte| self.may_begin(byte)) else {
                 if done < text.len() {
                     each(done, text.len());
                 }
