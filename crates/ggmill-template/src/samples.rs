@@ -5,7 +5,9 @@ use crate::json::Json;
 
 /// What the parts of the samples say: words that no template has.
 pub(crate) const SYSTEM: &str = "Quokka instructions.";
+#[cfg(feature = "tokens")]
 pub(crate) const RESULT: &str = "Wombat result.";
+#[cfg(feature = "tokens")]
 pub(crate) const FUNCTION: &str = "find_numbat";
 pub(crate) const ANSWER: &str = "Yes, certainly.";
 
