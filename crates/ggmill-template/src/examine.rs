@@ -6,7 +6,7 @@ use crate::conversation::Conversation;
 use crate::error::{Error, ErrorKind};
 use crate::json::Json;
 use crate::options::RenderOptions;
-use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, samples, tools};
+use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
 use crate::template::{Rendered, Template};
 
 /// What an observation is about.
@@ -15,8 +15,8 @@ use crate::template::{Rendered, Template};
 pub enum Aspect {
     /// An ordinary conversation is not rendered.
     Fails,
-    /// A conversation without tools is not rendered, as in a template for tools only.
-    NeedsTools,
+    /// A conversation without tools or documents is not rendered, as in a template for these only.
+    NeedsMore,
     /// A conversation takes more time or memory than the limits allow.
     Limit,
     /// Transformers refuses what llama.cpp allows: a list is changed.
@@ -177,7 +177,7 @@ impl Examination<'_> {
                 {
                     continue;
                 }
-                _ if conversation.tools.is_none() && self.takes_tools_only() => Aspect::NeedsTools,
+                _ if conversation.tools.is_none() && self.needs_more() => Aspect::NeedsMore,
                 _ => Aspect::Fails,
             };
             if self.is_limited {
@@ -195,10 +195,19 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether a question is rendered with tools, and not without.
-    fn takes_tools_only(&mut self) -> bool {
-        let with = question().with_tools(tools());
-        self.render("tools", &with).is_some() && self.render("question", &question()).is_none()
+    /// Whether a question is refused for its lack of tools or documents.
+    fn needs_more(&mut self) -> bool {
+        let Some(Err(alone)) = self.attempt("question", &question()) else { return false };
+        let with = [
+            ("tools", question().with_tools(tools())),
+            ("documents", question().with_documents(documents())),
+        ];
+        // With them it can fail for another reason, which is then reported for them.
+        with.into_iter().any(|(name, conversation)| match self.attempt(name, &conversation) {
+            Some(Ok(_)) => true,
+            Some(Err(error)) => error.to_string() != alone.to_string(),
+            None => false,
+        })
     }
 
     fn dropped(&mut self) {
@@ -235,8 +244,11 @@ impl Examination<'_> {
         let (plain, prompted, turn) = (plain.text(), prompted.text(), turn.text());
         let Some(begins) = prompted.strip_prefix(plain) else { return };
         if begins.is_empty() {
-            // Some formats have no header before an answer.
-            if !turn.starts_with(prompted.trim_end()) {
+            // Some formats have no header before an answer, and some an empty thought after it.
+            let same = prompted.bytes().zip(turn.bytes()).take_while(|(a, b)| a == b).count();
+            let rest = prompted.trim_end().as_bytes().get(same..).unwrap_or_default();
+            let rest = String::from_utf8_lossy(rest).to_ascii_lowercase();
+            if !rest.is_empty() && !rest.contains("think") {
                 let message = "the text is the same with add_generation_prompt, and the model's \
                                turn does not continue it";
                 self.add(Aspect::Prompt, "question", message);

@@ -22,6 +22,12 @@ pub(crate) fn tools() -> Json {
     )
 }
 
+/// Documents to answer from.
+#[cfg(feature = "tokens")]
+pub(crate) fn documents() -> Json {
+    json(r#"[{"title": "A document", "text": "It is so."}]"#)
+}
+
 fn json(text: &str) -> Json {
     Json::parse(text).unwrap_or_default()
 }

@@ -33,3 +33,33 @@ fn all_conversations_together_are_limited() {
     let options = RenderOptions::new().with_limits(Limits::new().with_steps(100_000));
     assert!(!aspects(slow, &options).contains(&Aspect::Limit));
 }
+
+#[test]
+fn templates_for_tools_or_documents_only_are_told_apart() {
+    let options = RenderOptions::new();
+    let each = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    for text in [
+        format!("{{% for tool in tools %}}{{{{ tool.function.name }}}}{{% endfor %}}{each}"),
+        format!("{{% for it in documents %}}{{{{ it.title }}}}{{% endfor %}}{each}"),
+        // With tools it fails too, for another reason.
+        format!("{{% for tool in tools %}}{{{{ tool.name + '' }}}}{{% endfor %}}{each}"),
+    ] {
+        let found = aspects(&text, &options);
+        assert!(found.contains(&Aspect::NeedsMore), "{text}: {found:?}");
+        assert_eq!(found.contains(&Aspect::Fails), text.contains("tool.name"), "{text}: {found:?}");
+    }
+    let found = aspects(&format!("{{{{ 1 + none }}}}{each}"), &options);
+    assert!(found.contains(&Aspect::Fails) && !found.contains(&Aspect::NeedsMore), "{found:?}");
+}
+
+#[test]
+fn a_prompt_that_is_always_there_can_have_an_empty_thought() {
+    let options = RenderOptions::new();
+    let each = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    for (prompt, is_found) in
+        [("<assistant>", false), ("<assistant><think></think>", false), ("<model>", true)]
+    {
+        let found = aspects(&format!("{each}{prompt}"), &options);
+        assert_eq!(found.contains(&Aspect::Prompt), is_found, "{prompt}: {found:?}");
+    }
+}

@@ -13,7 +13,7 @@ use crate::{Input, Options, report::Findings};
 rules! { Rendering;
     FAILS = "GG2201" Warning Practice {
         summary: "Chat template fails on an ordinary conversation",
-        clause: "Reported when a chat template fails on a conversation with a question, with several turns, or with a system message, tools or tool results, if it mentions these. A named template may be for conversations with tools only.",
+        clause: "Reported when a chat template fails on a conversation with a question, with several turns, or with a system message, tools or tool results, if it mentions these. A named template may be only for conversations with tools or with documents.",
         why: "Programs that render the template refuse the conversation.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
@@ -99,7 +99,7 @@ rules! { Rendering;
         summary: "Generation prompt ends inside a token",
         clause: "Reported when the tokens of the text with add_generation_prompt are not the first tokens of the same text with a word after it: the beginning of the answer and the end of the prompt become one token.",
         why: "The prompt ends with a token that did not occur there in training.",
-        remedy: "End the generation prompt without a space.",
+        remedy: "End the generation prompt where a token of the vocabulary ends, for example without a trailing space.",
         fixed: "[/INST]",
     }
     NAMES = "GG2214" Warning Practice {

@@ -23,7 +23,7 @@ const MAX_TEMPLATES: usize = 16;
 /// The rule about an aspect.
 fn rule(aspect: Aspect) -> Option<&'static Rule> {
     Some(match aspect {
-        Aspect::Fails | Aspect::NeedsTools => &FAILS,
+        Aspect::Fails | Aspect::NeedsMore => &FAILS,
         Aspect::Limit => &LIMIT,
         Aspect::Sandbox => &SANDBOX,
         Aspect::NoToken => &NO_TOKEN,
@@ -73,7 +73,7 @@ pub(crate) fn check(input: &Input<'_>, wanted: &Options, out: &mut Findings<'_>)
         let mut is_limited = false;
         for observation in examine(&template, tokenizer.as_ref(), &options) {
             is_limited |= observation.aspect == Aspect::Limit;
-            if is_named && observation.aspect == Aspect::NeedsTools {
+            if is_named && observation.aspect == Aspect::NeedsMore {
                 continue;
             }
             if let Some(rule) = rule(observation.aspect) {

@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let mut failures = Vec::new();
     let files = files(&args.files, &mut failures);
     let is_alone = files.len() + failures.len() == 1;
-    let mut documents = Vec::new();
-    let listed = each(&files, console, |number, path| {
+    let (mut documents, mut is_first) = (Vec::new(), true);
+    let listed = each(&files, console, |_, path| {
         let entries = entries(path, console)?;
         if args.json {
             documents.extend(entries.iter().map(|entry| entry.document(path)));
@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         }
         let mut out = console.text();
         if !is_alone {
-            writeln!(out, "{}{}", if number == 0 { "" } else { "\n" }, shown(path))?;
+            writeln!(out, "{}{}", if is_first { "" } else { "\n" }, shown(path))?;
+            is_first = false;
         }
         for Entry { name, len, features, fault } in entries {
             let about = fault.unwrap_or_else(|| features.join(", "));
