@@ -137,7 +137,7 @@ fn examine(template: &Stmt<'_>) -> Vec<Access> {
         };
         match node {
             Node::Statement(statement) => {
-                statement_accesses(statement, turns, &constants, &mut add)
+                statement_accesses(statement, turns, &constants, &mut add);
             }
             Node::Expression(expression) => expression_accesses(expression, &constants, &mut add),
         }
@@ -168,7 +168,7 @@ fn statement_accesses(
 fn expression_accesses(expression: &Expr<'_>, constants: &Constants, add: &mut impl FnMut(Access)) {
     match expression {
         Expr::Var(variable) if is_inside(variable.id) => {
-            add(Access::Internal(variable.id.to_owned()))
+            add(Access::Internal(variable.id.to_owned()));
         }
         Expr::GetAttr(access) if is_inside(access.name) => {
             add(Access::Internal(access.name.to_owned()));

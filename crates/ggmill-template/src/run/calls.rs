@@ -115,17 +115,13 @@ impl<'t> Run<'t> {
                 }
                 (Some(value), None) => value,
                 (None, Some(found)) => args.named.remove(found).1,
-                (None, None) => match index
-                    .checked_sub(without_default)
-                    .and_then(|index| declaration.defaults.get(index))
-                {
-                    Some(default) => self.eval(default, &scope)?,
-                    None => {
-                        let name = clipped(variable.id);
-                        let message = format!("parameter '{name}' was not provided");
-                        Value::undefined(message, &self.meter)?
+                (None, None) => {
+                    let default = index.checked_sub(without_default);
+                    match default.and_then(|index| declaration.defaults.get(index)) {
+                        Some(default) => self.eval(default, &scope)?,
+                        None => self.not_provided(variable.id)?,
                     }
-                },
+                }
             };
             scope.set(variable.id, value)?;
         }
@@ -150,6 +146,11 @@ impl<'t> Run<'t> {
             )));
         }
         self.capture(&declaration.body, &scope)
+    }
+
+    fn not_provided(&self, name: &str) -> Result<Value> {
+        let message = format!("parameter '{}' was not provided", clipped(name));
+        Value::undefined(message, &self.meter)
     }
 
     pub(super) fn call_block(
