@@ -57,6 +57,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-io",
             "ggmill-arch",
             "ggmill-text",
+            "ggmill-template",
             "ggmill-check",
             "ggmill-pipeline",
             "ggmill-formats",

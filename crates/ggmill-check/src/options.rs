@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ggmill_template::Json;
+
 use crate::{Authority, Group, Rule, Severity};
 
 /// The requirements that a file is checked against.
@@ -97,6 +99,9 @@ pub struct Options {
     pub ignore: Vec<Selector>,
     /// Findings of one rule that are told; the rest are counted.
     pub findings_per_rule: usize,
+    /// Variables that chat templates are rendered with, besides the conversation and the special
+    /// tokens of the vocabulary.
+    pub variables: Vec<(String, Json)>,
 }
 
 impl Default for Options {
@@ -106,6 +111,7 @@ impl Default for Options {
             select: Vec::new(),
             ignore: Vec::new(),
             findings_per_rule: 20,
+            variables: Vec::new(),
         }
     }
 }
@@ -136,6 +142,13 @@ impl Options {
     #[must_use]
     pub fn with_findings_per_rule(mut self, count: usize) -> Self {
         self.findings_per_rule = count;
+        self
+    }
+
+    /// With a variable for chat templates.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<String>, value: Json) -> Self {
+        self.variables.push((name.into(), value));
         self
     }
 

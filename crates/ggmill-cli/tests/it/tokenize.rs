@@ -167,6 +167,42 @@ fn a_page_shows_the_tokens() {
     assert!(found.stdout.contains("title=\"3, bytes 0 to 2\">ab</span>"), "{}", found.stdout);
     assert!(found.stdout.contains("control\" title=\"5, bytes 2 to 7\">&lt;end&gt;</span>"));
     assert!(!found.stdout.contains('\u{1b}'), "{}", found.stdout);
+    let page = ["tokenize", "a.gguf", "ab<end>1\u{1b}", "--html", "-o", "page.html"];
+    let written = ggmill(directory.path(), &page);
+    assert_eq!((written.code, &*written.stdout), (0, ""), "{}", written.stderr);
+    assert_eq!(fs::read_to_string(directory.path().join("page.html")).unwrap(), found.stdout);
+    let again = ggmill(directory.path(), &page);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("page.html"), "{}", again.stderr);
+    assert_eq!(ggmill(directory.path(), &[&page[..], &["--force"]].concat()).code, 0);
+    let one = ggmill(directory.path(), &["tokenize", "a.gguf", "ab", "--html"]);
+    assert!(one.stdout.contains("<h1>1 token</h1>"), "{}", one.stdout);
+}
+
+#[test]
+fn the_arguments_of_llama_tokenize_are_taken() {
+    let directory = directory();
+    let expected = ggmill(directory.path(), &["tokenize", "a.gguf", "ab1", "--ids"]).stdout;
+    for arguments in [
+        &["-m", "a.gguf", "-p", "ab1", "--ids"][..],
+        &["--model", "a.gguf", "--prompt", "ab1", "--ids"],
+        &["-m", "a.gguf", "ab1", "--ids"],
+        &["a.gguf", "-p", "ab1", "--ids"],
+    ] {
+        let found = ggmill(directory.path(), &[&["tokenize"], arguments].concat());
+        assert_eq!((found.code, &found.stdout), (0, &expected), "{arguments:?}: {}", found.stderr);
+    }
+    let found = ggmill(directory.path(), &["tokenize", "-p", "ab1"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("<FILE>"), "{}", found.stderr);
+}
+
+#[test]
+fn a_template_is_called_one() {
+    let directory = Directory::new().with("chat.jinja", "{%- if tools %}{% endif %}");
+    let found = ggmill(directory.path(), &["tokenize", "chat.jinja", "a"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("hint: this is a Jinja template"), "{}", found.stderr);
 }
 
 #[test]

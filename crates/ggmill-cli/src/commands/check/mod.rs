@@ -1,7 +1,6 @@
 //! `ggmill check`: what is wrong with files.
 
 mod fix;
-mod gather;
 mod read;
 
 use std::io::{self, Write};
@@ -12,10 +11,10 @@ use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
+use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use fix::FixOutcome;
-use gather::{Files, gather};
 use read::{CheckOutcome, Criteria, check_files};
 
 /// Report problems in GGUF files, why they matter and how to fix them
