@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::expression::{Program, Step};
 use super::plain::{Plain, Steps};
 use super::set::Set;
+use crate::memory::bound;
 use crate::unicode::{CODE_POINTS, Table};
 
 /// An automaton that finds the match a backtracking matcher would.
@@ -50,6 +51,12 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
+    /// Gives back what one long text made large.
+    pub(crate) fn bound(&mut self) {
+        bound(&mut self.states);
+        bound(&mut self.next);
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.states.clear();
