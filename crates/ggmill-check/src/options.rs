@@ -12,14 +12,16 @@ use crate::{Authority, Group, Rule, Severity};
 #[non_exhaustive]
 pub enum Profile {
     /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), and
-    /// those that render templates ([`Group::Rendering`]), are checked only when they are selected.
+    /// those that render templates ([`Group::Rendering`]) or run the tokenizer
+    /// ([`Group::Segmentation`]), are checked only when they are selected.
     #[default]
     All,
     /// Those of the specification.
     Spec,
     /// Those of llama.cpp.
     Ggml,
-    /// As [`All`](Self::All), and chat templates are rendered over conversations.
+    /// As [`All`](Self::All), and chat templates are rendered over conversations, and vocabularies
+    /// are examined with their tokenizer.
     Run,
 }
 
@@ -166,12 +168,12 @@ impl Options {
         let among =
             |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
-            // The name of a file is checked, and a template rendered, on request only.
+            // The name of a file is checked, and a template or a tokenizer run, on request only.
             Profile::All | Profile::Run => {
                 let runs = self.profile == Profile::Run;
                 (rule.authority != Authority::Letter
                     && rule.group != Group::Naming
-                    && (runs || rule.group != Group::Rendering))
+                    && (runs || !rule.group.runs()))
                     || among(&self.select)
             }
             Profile::Spec => matches!(

@@ -12,6 +12,7 @@ use super::expression::{Program, Step};
 use super::local::{BLOCK, Local, Places};
 use super::plain::{Plain, Steps};
 use super::set::Set;
+use crate::memory::bound;
 use crate::unicode::{CODE_POINTS, Table};
 
 /// An automaton that finds the match a backtracking matcher would.
@@ -56,6 +57,12 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
+    /// Gives back what one long text made large.
+    pub(crate) fn bound(&mut self) {
+        bound(&mut self.states);
+        bound(&mut self.next);
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.states.clear();

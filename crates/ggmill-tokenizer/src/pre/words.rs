@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::automaton::{Automaton, Memo};
 use super::scan;
 use super::table::{Pass, PreTokenizer};
+use crate::explained::ExplainedPass;
 
 /// Cuts text into words. A clone shares the automata.
 #[derive(Clone, Debug)]
@@ -84,6 +85,26 @@ impl Words {
                 automaton.parts_between(before, after)
             }
         }) && ends
+    }
+
+    /// The pieces that each pass leaves, in order, with the expression or the scanner's name.
+    pub(crate) fn passes(&self, rules: &[Pass], text: &[u8]) -> Vec<ExplainedPass> {
+        let whole = 0..text.len();
+        let mut pieces = vec![whole];
+        let mut passes = Vec::new();
+        for (one, rule) in self.0.chunks(1).zip(rules) {
+            let (Pass::Split(rule) | Pass::Scan(rule)) = *rule;
+            let mut cut = Vec::new();
+            for piece in &pieces {
+                let text = text.get(..piece.end).unwrap_or_default();
+                pass(one, text, piece.start, &mut [Memo::default()], &mut |start, end| {
+                    cut.push(start..end);
+                });
+            }
+            pieces.clone_from(&cut);
+            passes.push(ExplainedPass { rule, pieces: cut });
+        }
+        passes
     }
 
     /// The words of a text in order. The text is UTF-8, but may have surrogates.

@@ -48,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Which requirements are checked: those of the specification, of llama.cpp, or all; run is all,
-    /// and renders chat templates (GG22). Rules about the file name (GG18) are checked with
-    /// --profile spec, --select naming or --select all
+    /// and renders chat templates (GG22) and examines vocabularies with their tokenizer (GG23). Rules
+    /// about the file name (GG18) are checked with --profile spec, --select naming or --select all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
     /// Only these rules: codes, prefixes of codes, or groups
@@ -90,7 +90,7 @@ enum Demands {
     Ggml,
     #[default]
     All,
-    /// All, and chat templates are rendered over conversations
+    /// All, and chat templates are rendered, and vocabularies examined with their tokenizer
     Run,
 }
 

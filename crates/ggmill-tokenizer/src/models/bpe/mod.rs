@@ -1,8 +1,10 @@
 //! Byte pairs that are merged in the order of their ranks.
 
+mod alone;
 pub(crate) mod alphabet;
 mod merges;
 mod normal;
+mod steps;
 
 use std::ops::Range;
 
@@ -10,12 +12,14 @@ use ggmill_core::Metadata;
 
 use super::Fragment;
 use crate::error::{Error, ErrorKind};
+use crate::memory::bound;
 use crate::pre::{Memo, Words};
 use crate::sink::{Ids, Sink};
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
 use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
-use merges::{Merges, NONE, SPACE, Work};
+pub(crate) use merges::Work;
+use merges::{Merges, NONE, SPACE};
 use normal::Normal;
 
 /// Memory that calls use one after the other. The cache belongs to the tokenizer it was used with.
@@ -34,6 +38,18 @@ struct WordScratch {
     /// The words of the batch that were merged, and where their tokens are.
     merged: Vec<(usize, Range<usize>)>,
     encoded: Vec<u8>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large. The cache is bounded in itself.
+    pub(super) fn bound(&mut self) {
+        self.normal.bound();
+        self.memos.iter_mut().for_each(Memo::bound);
+        let WordScratch { work, tokens, encoded, .. } = &mut self.words;
+        work.bound();
+        bound(tokens);
+        bound(encoded);
+    }
 }
 
 /// The model of byte pairs.
@@ -162,17 +178,8 @@ impl Bpe {
         encoded: &mut Vec<u8>,
         each: &mut impl FnMut(u32, usize, usize),
     ) {
-        let whole = self.ignore_merges || (self.newlines && word.iter().all(|&byte| byte == b'\n'));
-        if whole {
-            let id = if self.bytes.is_some() {
-                alphabet::encode(word, encoded);
-                vocabulary.id(encoded)
-            } else {
-                vocabulary.id(word)
-            };
-            if let Some(id) = id {
-                return each(id, 0, word.len());
-            }
+        if let Some(id) = self.whole(vocabulary, word, encoded) {
+            return each(id, 0, word.len());
         }
         memory.symbols.clear();
         memory.starts.clear();
@@ -187,6 +194,20 @@ impl Bpe {
                 self.fall_back(word.get(from..to).unwrap_or_default(), |id| each(id, from, to));
             }
         }
+    }
+
+    /// The token that a word is without any merge.
+    #[inline]
+    fn whole(&self, vocabulary: &Vocabulary, word: &[u8], encoded: &mut Vec<u8>) -> Option<u32> {
+        let whole = self.ignore_merges || (self.newlines && word.iter().all(|&byte| byte == b'\n'));
+        if !whole {
+            return None;
+        }
+        if self.bytes.is_some() {
+            alphabet::encode(word, encoded);
+            return vocabulary.id(encoded);
+        }
+        vocabulary.id(word)
     }
 
     /// The symbols of a word before any merge.
