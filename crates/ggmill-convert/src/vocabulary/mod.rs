@@ -49,6 +49,7 @@ use serde_json::Value;
 use self::request::Request;
 pub(crate) use files::{document, json};
 pub use standalone::convert_tokenizer;
+pub(crate) use template::builtin_template;
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 14] = [
