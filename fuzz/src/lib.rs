@@ -6,6 +6,7 @@
 
 mod allocations;
 mod architecture;
+mod byte_pairs;
 mod check;
 mod config;
 mod decoder_chunks;
@@ -15,6 +16,7 @@ mod imatrix;
 mod journal;
 mod legacy;
 mod manifest;
+mod model_card;
 mod npy;
 mod packed;
 mod parse;
@@ -34,6 +36,7 @@ mod vocabulary;
 mod zeros;
 
 pub use architecture::architecture;
+pub use byte_pairs::byte_pairs;
 pub use check::check;
 pub use config::config;
 pub use decoder_chunks::decoder_chunks;
@@ -43,6 +46,7 @@ pub use imatrix::imatrix;
 pub use journal::journal;
 pub use legacy::legacy;
 pub use manifest::manifest;
+pub use model_card::model_card;
 pub use npy::npy;
 pub use parse::parse;
 pub use quantize::quantize;
@@ -60,7 +64,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 23] = [
+pub const TARGETS: [(&str, Target); 25] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -82,6 +86,8 @@ pub const TARGETS: [(&str, Target); 23] = [
     ("torch", torch),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
+    ("byte_pairs", byte_pairs),
+    ("model_card", model_card),
     ("tokenizer", tokenizer),
     ("template", template),
 ];

@@ -53,6 +53,7 @@ use self::sources::sources;
 pub(crate) use files::{document, json};
 pub use sources::has_tokenizer;
 pub use standalone::convert_tokenizer;
+pub(crate) use template::builtin_template;
 pub use tokenizer_files::TokenizerFiles;
 
 /// Whether a vocabulary is written for a checkpoint: it has a tokenizer, the file of ranks that the

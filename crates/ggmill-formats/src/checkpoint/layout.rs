@@ -72,6 +72,7 @@ impl Layout {
             let is_part = |name: &&String| name.starts_with(beginning) && name.ends_with(ending);
             let files: Vec<String> = names.iter().filter(is_part).cloned().collect();
             if !files.is_empty() {
+                refuse_incomplete(directory, &files)?;
                 return Ok(Self::hugging_face(files, None));
             }
         }
@@ -121,6 +122,33 @@ impl Layout {
         }
         Ok(Self { files, index: None, config: PARAMS, is_split })
     }
+}
+
+/// Fails where names say that there are more shards (`model-00001-of-00002.safetensors`) than files.
+fn refuse_incomplete(directory: &Directory, files: &[String]) -> Result<()> {
+    for name in files {
+        let Some((number, total)) = shard(name) else { continue };
+        let of_set = |other: &&String| shard(other).is_some_and(|(_, found)| found == total);
+        let found = files.iter().filter(of_set).count();
+        if u64::try_from(found).is_ok_and(|found| found < total) {
+            let ordinal = if found == 1 { "file" } else { "files" };
+            let message = format!(
+                "{found} {ordinal} of {total}: {:?} is number {number}, and the others are not \
+                 all there",
+                RawStr::from(&**name)
+            );
+            return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+        }
+    }
+    Ok(())
+}
+
+/// The number of a shard and how many there are, by its name.
+fn shard(name: &str) -> Option<(u64, u64)> {
+    let (before, after) = name.split_once("-of-")?;
+    let number = before.rsplit('-').next()?.parse().ok()?;
+    let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    Some((number, after.get(..end)?.parse().ok()?))
 }
 
 /// The ending of a name, with its dot.
