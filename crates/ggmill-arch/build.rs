@@ -16,6 +16,8 @@ use std::{env, fs};
 
 #[path = "src/architecture.rs"]
 mod architecture;
+#[path = "src/compute.rs"]
+mod compute;
 #[path = "src/data.rs"]
 mod data;
 #[path = "src/declared.rs"]

@@ -2,12 +2,18 @@
 
     python estimate.py collect OUT [NAME]...       write the headers of the files that `ggmill convert` makes of recipes of classes.py
     python estimate.py reference MODELS OUT        write what libllama accounts for the models, with many options
+    python estimate.py devices MODELS OUT RPC      write what it accounts for on two further devices: RPC is ggml's backend of that name, as a library
     python estimate.py compare MODELS REFERENCE GGMILL    compare with `ggmill estimate`, and print a table
 
 MODELS is a text: `model NAME`, then the metadata `KEY TYPE VALUE`, and `tensor NAME TYPE SHAPE`, where a name may have the numbers of several
 blocks in braces. A file is made of it with data of nothing but holes. OUT
 of `reference` is a table: model, options, and the bytes of weights, context and compute buffers, or why there are none. They are those of llama_get_memory_breakdown,
 with everything on the CPU and nothing allocated (no_alloc).
+
+The wheel has no RPC backend. It is made of its source archive, in vendor/llama.cpp, with LIB the directory of the wheel's libraries:
+
+    g++ -std=c++17 -O1 -fPIC -shared -DGGML_BACKEND_SHARED -DGGML_BACKEND_BUILD -DGGML_BACKEND_DL -Iggml/include -Iggml/src ggml/src/ggml-rpc/ggml-rpc.cpp \
+        ggml/src/ggml-rpc/transport.cpp -o libggml-rpc.so -LLIB -l:libggml-base.so.0 -Wl,-rpath,LIB
 
 Environment of `collect`: GGMILL and CLASSES_CACHE, as for classes.py. All need llama-cpp-python 0.3.36 and numpy.
 """
@@ -17,10 +23,12 @@ import importlib.metadata
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 from math import prod
 from pathlib import Path
 
@@ -165,10 +173,15 @@ def write(path, keys, tensors):
 
 # The reference
 
+def library(name):
+    """A library of the wheel, the copy that libllama has loaded."""
+    import llama_cpp
+    return ctypes.CDLL(str(Path(llama_cpp.__file__).parent / "lib" / name), ctypes.RTLD_GLOBAL)
+
+
 def breakdown(llama_cpp, context):
-    """What llama_get_memory_breakdown returns, summed over kinds of buffers: a std::map, of which the nodes are read as libstdc++ has them."""
-    library = ctypes.CDLL(str(Path(llama_cpp.__file__).parent / "lib/libllama.so"))
-    function = library._Z26llama_get_memory_breakdownPK13llama_context
+    """What llama_get_memory_breakdown returns, by kind of buffers: a std::map, of which the nodes are read as libstdc++ has them."""
+    function = library("libllama.so")._Z26llama_get_memory_breakdownPK13llama_context
     function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_void_p
     place = ctypes.create_string_buffer(48)
     function(ctypes.addressof(place), context)
@@ -179,10 +192,10 @@ def breakdown(llama_cpp, context):
     def nodes(address):
         if address:
             yield from nodes(word(address + 16))
-            yield [word(address + 40 + 8 * field) for field in range(3)]
+            yield word(address + 32), [word(address + 40 + 8 * field) for field in range(3)]
             yield from nodes(word(address + 24))
 
-    return [sum(column) for column in zip(*nodes(word(ctypes.addressof(place) + 16)))]
+    return list(nodes(word(ctypes.addressof(place) + 16)))
 
 
 def accounted(path, option_names):
@@ -202,10 +215,83 @@ def accounted(path, option_names):
         context.kv_unified, context.swa_full, context.flash_attn_type = options["unified"], options["full"], {"auto": -1, "off": 0, "on": 1}[options["flash"]]
         context.type_k, context.type_v = ({"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}[options[key]] for key in ("keys", "values"))
         made = llama_cpp.llama_init_from_model(model, context)
-        found[name] = breakdown(llama_cpp, made) if made else None
+        found[name] = [sum(column) for column in zip(*(numbers for _, numbers in breakdown(llama_cpp, made)))] if made else None
         if made:
             llama_cpp.llama_free(made)
     return found
+
+
+# Layers on devices and the shares of two devices.
+PLACEMENTS = {"first": (99, [1.0]), "both": (99, [1.0, 1.0]), "some": (3, [1.0, 3.0]), "output": (1, [1.0, 1.0])}
+PORTS = (50151, 50152)
+
+
+def serve(rpc, port):
+    """A device on a port of this machine, until the process ends."""
+    library("libggml-base.so.0")
+    cpu = library("libggml.so.0").ggml_backend_dev_by_type
+    cpu.restype = ctypes.c_void_p
+    device = (ctypes.c_void_p * 1)(cpu(0))
+    ctypes.CDLL(rpc).ggml_backend_rpc_start_server(f"127.0.0.1:{port}".encode(), None, ctypes.c_size_t(1), ctypes.c_size_t(1), device)
+
+
+def accounted_devices(path, rpc):
+    """For each placement weights and context on the host and on both devices."""
+    import llama_cpp
+    base, ggml, backend = library("libggml-base.so.0"), library("libggml.so.0"), ctypes.CDLL(rpc)
+    backend.ggml_backend_rpc_add_server.restype, ggml.ggml_backend_register.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    base.ggml_backend_buft_name.restype, base.ggml_backend_buft_name.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    for port in PORTS:
+        ggml.ggml_backend_register(backend.ggml_backend_rpc_add_server(f"127.0.0.1:{port}".encode()))
+    found = {}
+    for name, (layers, shares) in PLACEMENTS.items():
+        params = llama_cpp.llama_model_default_params()
+        params.n_gpu_layers, params.use_extra_bufts, params.no_alloc, params.load_mode = layers, False, True, 0
+        split = (ctypes.c_float * 16)(*shares)
+        params.tensor_split = split
+        model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        context = llama_cpp.llama_context_default_params()
+        context.n_ctx = DEFAULTS["ctx"]
+        made = llama_cpp.llama_init_from_model(model, context) if model else None
+        if not made:
+            return None
+        rows = [[0, 0] for _ in range(3)]
+        for buffer, (weights, kept, _) in breakdown(llama_cpp, made):
+            buffer_name = base.ggml_backend_buft_name(buffer).decode()
+            row = rows[next((place for place, port in enumerate(PORTS, 1) if str(port) in buffer_name), 0)]
+            row[0], row[1] = row[0] + weights, row[1] + kept
+        found[name] = rows
+        llama_cpp.llama_free(made)
+        llama_cpp.llama_model_free(model)
+    return found
+
+
+def devices(path, out, rpc):
+    import llama_cpp  # noqa: F401
+    from libllama import alone
+    servers = []
+    for port in PORTS:
+        server = os.fork()
+        if server == 0:
+            serve(rpc, port)
+            os._exit(0)
+        servers.append(server)
+    time.sleep(2)
+    try:
+        with open(out, "w", encoding="utf-8", newline="\n") as file, tempfile.TemporaryDirectory() as directory:
+            print("# Generated by `estimate.py devices`: bytes that libllama accounts for on the host and on two devices.", file=file)
+            print("# model, placement, weights and context of each", file=file)
+            for name, keys, tensors in models(path):
+                model = Path(directory) / "model.gguf"
+                write(model, keys, tensors)
+                found, reasons = alone(accounted_devices, model, rpc)
+                for placement, rows in (found or {}).items():
+                    print(name, placement, *(number for row in rows for number in row), sep="\t", file=file)
+                if not found:
+                    print(f"{name}: {reasons[-2:]}", file=sys.stderr)
+    finally:
+        for server in servers:
+            os.kill(server, signal.SIGTERM)
 
 
 def reference(path, out):
@@ -278,6 +364,8 @@ if __name__ == "__main__":
             collect(out, names)
         case ["reference", path, out]:
             reference(path, out)
+        case ["devices", path, out, rpc]:
+            devices(path, out, rpc)
         case ["compare", path, recorded, ggmill]:
             compare(path, recorded, ggmill)
         case _:

@@ -179,8 +179,8 @@ impl Architecture {
             .iter()
             .map(|checkpoint| CheckpointKind::understand(checkpoint, &raw.name, &places))
             .collect::<Result<_>>()?;
-        let of_kinds = checkpoints.iter().flat_map(|kind| &kind.defaults);
-        let mut parameters = in_order_of_use(parameters, of_kinds)?;
+        let of_kinds: Vec<_> = checkpoints.iter().flat_map(|kind| &kind.defaults).collect();
+        let mut parameters = in_order_of_use(parameters, &of_kinds)?;
         read_back(&mut parameters, &keys);
         let memory = raw.memory.as_ref();
         let memory =

@@ -93,15 +93,15 @@ pub(crate) fn parameters(
 /// The hyper-parameters so that each follows those its defaults use, `others` among them, which are
 /// beside the declarations; otherwise in the order of the description. Fails where two use each
 /// other.
-pub(crate) fn in_order_of_use<'d>(
+pub(crate) fn in_order_of_use(
     parameters: Vec<Parameter>,
-    others: impl Iterator<Item = &'d (Box<str>, Expression)> + Clone,
+    others: &[&(Box<str>, Expression)],
 ) -> Result<Vec<Parameter>> {
     let places: BTreeMap<&str, usize> =
         parameters.iter().enumerate().map(|(place, parameter)| (&*parameter.name, place)).collect();
     let mut uses: Vec<Vec<usize>> = Vec::with_capacity(parameters.len());
     for parameter in &parameters {
-        let others = others.clone().filter(|(name, _)| *name == parameter.name);
+        let others = others.iter().filter(|(name, _)| *name == parameter.name);
         let own = parameter.default.iter().chain(&parameter.in_file);
         let names = own.chain(others.map(|(_, used)| used)).flat_map(Expression::names);
         uses.push(names.filter_map(|name| places.get(name).copied()).collect());

@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 
+use crate::compute::{ComputeSpec, StepTemplate};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::{Expression, Scope};
@@ -45,6 +46,8 @@ pub struct MemorySpec {
     /// Whether a model without an output of its own has its embedding a second time for it, even
     /// where both are on one device.
     pub copies_embedding: bool,
+    /// What it needs while it computes; `None` where that is not known.
+    pub compute: Option<ComputeSpec>,
     /// Patterns of tensors that are not loaded.
     skipped: Vec<Glob>,
     /// Patterns of tensors that are loaded although their block is not.
@@ -124,6 +127,9 @@ pub(crate) struct MemoryTemplate {
     copies_embedding: bool,
     flash_attention: bool,
     one_type: Option<Expression>,
+    /// Whether the steps are all that count.
+    computed: Option<Expression>,
+    steps: Vec<StepTemplate>,
     caches: Vec<CacheTemplate>,
     states: Vec<StateTemplate>,
 }
@@ -158,7 +164,7 @@ const BLOCK: &str = "bid";
 
 impl MemoryTemplate {
     pub(crate) fn understand(architecture: &str, raw: &RawMemory) -> Result<Self> {
-        let held = raw.cache.0.len().max(raw.state.0.len());
+        let held = raw.cache.0.len().max(raw.state.0.len()).max(raw.compute.0.len());
         let skipped = raw.skipped.as_deref().unwrap_or_default();
         let loaded_beyond = raw.loaded_beyond.as_deref().unwrap_or_default();
         for (what, count, limit) in [
@@ -185,7 +191,12 @@ impl MemoryTemplate {
         };
         let caches = raw.cache.0.iter();
         let states = raw.state.0.iter();
+        let steps = raw.compute.0.iter();
         Ok(Self {
+            computed: whole(&raw.computed, "memory: computed")?,
+            steps: steps
+                .map(|(name, raw)| StepTemplate::understand(name, raw, &known))
+                .collect::<Result<_>>()?,
             loaded: whole(&raw.loaded, "memory: loaded")?,
             one_type: whole(&raw.one_type, "memory: one_type")?,
             skipped: skipped.iter().map(|pattern| Glob::new(pattern)).collect(),
@@ -198,7 +209,7 @@ impl MemoryTemplate {
             states: states
                 .map(|(name, raw)| StateTemplate::understand(name, raw, &known))
                 .collect::<Result<_>>()?,
-            parameters: in_order_of_use(parameters, [].iter())?,
+            parameters: in_order_of_use(parameters, &[])?,
         })
     }
 
@@ -219,7 +230,12 @@ impl MemoryTemplate {
         };
         let one_type = self.one_type.as_ref();
         let one_type = one_type.map(|one_type| one_type.evaluate_bool(&scope)).transpose()?;
+        let computed = self.computed.as_ref();
+        let computed = computed.map(|computed| computed.evaluate_bool(&scope)).transpose()?;
         Ok(MemorySpec {
+            compute: computed
+                .unwrap_or(false)
+                .then(|| ComputeSpec::new(parameters.clone(), self.steps.clone())),
             caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
             states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
             loaded_blocks: number(&self.loaded)?,

@@ -224,7 +224,7 @@ definition! {
 }
 
 definition! {
-    /// Numbers that some blocks keep of each sequence.
+    /// Numbers that some blocks keep of each sequence, or need while they compute.
     RawState {
         blocks: RawExpression,
         when: RawExpression,
@@ -242,9 +242,11 @@ pub(crate) struct RawMemory {
     pub(crate) copies_embedding: Option<bool>,
     pub(crate) flash_attention: Option<bool>,
     pub(crate) one_type: Option<RawExpression>,
+    pub(crate) computed: Option<RawExpression>,
     pub(crate) parameters: Ordered<RawParameter>,
     pub(crate) cache: Ordered<RawCache>,
     pub(crate) state: Ordered<RawState>,
+    pub(crate) compute: Ordered<RawState>,
 }
 
 impl RawMemory {
@@ -256,9 +258,11 @@ impl RawMemory {
         self.copies_embedding = later.copies_embedding.or(self.copies_embedding);
         self.flash_attention = later.flash_attention.or(self.flash_attention);
         self.one_type = later.one_type.or(self.one_type.take());
+        self.computed = later.computed.or(self.computed.take());
         self.parameters.merge(later.parameters);
         self.cache.merge(later.cache);
         self.state.merge(later.state);
+        self.compute.merge(later.compute);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is kept between tokens: caches and states.
 
-use ggmill_arch::{CacheSpec, MemorySpec};
+use ggmill_arch::{CacheSpec, CachedBlock, MemorySpec};
 use ggmill_core::GgmlType;
 
 use crate::cells::Cells;
@@ -43,14 +43,9 @@ pub(crate) fn by_device(
     let flash = flash_attention(memory, options)?;
     let mut kept = vec![Kept::default(); devices];
     for cache in &memory.caches {
-        let streams = if cache.separate { cells.sequences } else { cells.streams };
         for block in &cache.blocks {
             let Some(kept) = kept.get_mut(place(block.block)) else { continue };
-            let count = match block.window {
-                Some(window) if !options.full_windows => cells.of_window(window, streams)?,
-                _ if cache.tokens_per_cell > 1 => cells.of_compressed(cache.tokens_per_cell)?,
-                _ => cells.context,
-            };
+            let (count, streams) = cells_of(cache, block, cells, options)?;
             let bytes = |elements: u64, cache_type: GgmlType| -> Result<u64> {
                 in_buffer(product(&[row(elements, cache_type)?, count, streams])?)
             };
@@ -67,6 +62,22 @@ pub(crate) fn by_device(
         }
     }
     Ok(kept)
+}
+
+/// How many cells a block has in each of how many streams.
+pub(crate) fn cells_of(
+    cache: &CacheSpec,
+    block: &CachedBlock,
+    cells: Cells,
+    options: &Options,
+) -> Result<(u64, u64)> {
+    let streams = if cache.separate { cells.sequences } else { cells.streams };
+    let count = match block.window {
+        Some(window) if !options.full_windows => cells.of_window(window, streams)?,
+        _ if cache.tokens_per_cell > 1 => cells.of_compressed(cache.tokens_per_cell)?,
+        _ => cells.context,
+    };
+    Ok((count, streams))
 }
 
 /// Elements of the values of a token, as a block stores them. Without flash attention they are

@@ -4,6 +4,7 @@ use ggmill_arch::{Architecture, MemorySpec, ModelView};
 use ggmill_core::Model;
 
 use crate::cells::Cells;
+use crate::compute;
 use crate::context;
 use crate::error::Result;
 use crate::options::Options;
@@ -43,6 +44,8 @@ pub struct Device {
     pub states: u64,
     /// What comes out: scores of all tokens, for one token of each sequence.
     pub output: u64,
+    /// Compute buffers; 0 where they are not known, which [`Estimate::unknown`] says.
+    pub compute: u64,
 }
 
 impl Device {
@@ -53,7 +56,8 @@ impl Device {
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.weights.saturating_add(self.context()).saturating_add(self.output)
+        let passing = self.output.saturating_add(self.compute);
+        self.weights.saturating_add(self.context()).saturating_add(passing)
     }
 }
 
@@ -95,6 +99,7 @@ impl Estimate {
             device.values = sum(device.values, other.values)?;
             device.states = sum(device.states, other.states)?;
             device.output = sum(device.output, other.output)?;
+            device.compute = sum(device.compute, other.compute)?;
         }
         self.unknown.extend(other.unknown.iter().cloned());
         Ok(())
@@ -157,7 +162,13 @@ pub fn estimate(
         const SCORE: u64 = 4;
         host.output = product(&[tokens, options.sequences, SCORE])?;
     }
-    unknown.push(Unknown::Compute);
+    let needed = memory.as_ref().and_then(|memory| Some((memory, memory.compute.as_ref()?)));
+    match (needed, cells, flash_attention, &mut *devices) {
+        (Some((memory, needed)), Some(cells), Some(flash), [host]) => {
+            host.compute = compute::on_host(memory, needed, cells, options, flash)?;
+        }
+        _ => unknown.push(Unknown::Compute),
+    }
     Ok(Estimate { cells, flash_attention, devices, unknown, layers })
 }
 

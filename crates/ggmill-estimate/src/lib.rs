@@ -3,6 +3,7 @@
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::string_slice)]
 
 mod cells;
+mod compute;
 mod context;
 mod error;
 mod estimate;

@@ -28,8 +28,9 @@ Examples:
   ggmill estimate model.gguf --ctx 16384 --gpu-layers 99 --tensor-split 3,1 --json
   ggmill estimate model.gguf --fit 24GiB --cache-type q8_0
 
-Weights, caches and states are to the byte what llama.cpp allocates; they are known from the header
-of the file. What is not known is listed and not in the numbers.")]
+Weights, caches and states are to the byte what llama.cpp allocates, compute buffers nearly. They are
+known from the header of the file. What is not known is listed and not in the numbers.")]
+#[expect(clippy::struct_excessive_bools, reason = "options are independent of each other")]
 pub(crate) struct Args {
     /// The model; any shard of a set stands for all; - is standard input
     file: PathBuf,
@@ -271,7 +272,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 fn placement(args: &Args, model: &Model) -> Result<Placement, Failure> {
     let mut placement = Placement::default();
     placement.layers = args.gpu_layers;
-    placement.shares = args.tensor_split.clone();
+    placement.shares.clone_from(&args.tensor_split);
     placement.context_on_host = args.no_kv_offload;
     let mut rules = Vec::new();
     for rule in &args.override_tensor {
@@ -316,13 +317,17 @@ fn device_name(device: usize) -> String {
     device.checked_sub(1).map_or_else(|| "CPU".to_owned(), |number| format!("GPU{number}"))
 }
 
-/// What takes memory, by the words of the table.
-const PURPOSES: [(&str, fn(&Device) -> u64); 6] = [
+/// What takes memory: the word in the table, and the bytes of a device.
+type Purpose = (&'static str, fn(&Device) -> u64);
+
+/// The purposes, in the order of the table.
+const PURPOSES: [Purpose; 7] = [
     ("weights", |device| device.weights),
     ("keys", |device| device.keys),
     ("values", |device| device.values),
     ("states", |device| device.states),
     ("output", |device| device.output),
+    ("compute", |device| device.compute),
     ("total", Device::total),
 ];
 
@@ -428,6 +433,7 @@ fn write_json(
 }
 
 fn json_of(options: &Options, estimate: &Estimate) -> Json {
+    let is_computed = estimate.unknown.iter().all(|unknown| unknown.part() != "compute");
     let devices = estimate.devices.iter().enumerate().map(|(number, device)| {
         json!({
             "name": device_name(number),
@@ -437,7 +443,7 @@ fn json_of(options: &Options, estimate: &Estimate) -> Json {
             "values": device.values,
             "states": device.states,
             "output": device.output,
-            "compute": Json::Null,
+            "compute": is_computed.then_some(device.compute),
             "total": device.total(),
         })
     });

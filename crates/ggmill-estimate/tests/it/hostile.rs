@@ -8,7 +8,7 @@ fn metadata(keys: &[(&str, u32)]) -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
     for (key, number) in keys {
-        metadata.set(&format!("llama.{key}"), *number);
+        metadata.set(format!("llama.{key}"), *number);
     }
     metadata
 }

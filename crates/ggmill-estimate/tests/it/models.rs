@@ -107,5 +107,5 @@ fn set(metadata: &mut MetadataBuf, key: &str, kind: &str, value: &str) {
             metadata.set(key, texts.as_slice());
         }
         _ => panic!("{kind}"),
-    };
+    }
 }

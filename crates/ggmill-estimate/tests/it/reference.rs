@@ -53,6 +53,41 @@ fn options(name: &str) -> Options {
     options
 }
 
+/// From 5 % less to 6.5 % more, and with all the rest never more than 1 % too little, for models of
+/// real sizes whose description has it.
+#[test]
+fn compute_buffers_are_near_those_of_the_reference() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/bytes.tsv");
+    let table = fs::read_to_string(path).unwrap();
+    let models: BTreeMap<_, _> =
+        listed().into_iter().map(|model| (model.name.clone(), model)).collect();
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<_> = line.split('\t').collect();
+        let [name, option, weights, context, compute] = words[..] else { continue };
+        let [weights, context, compute]: [f64; 3] =
+            [weights, context, compute].map(|number| number.parse().unwrap());
+        let listed = &models[name];
+        let model = listed.open(Endian::Little);
+        let found = estimate(&model, listed.description(), &options(option)).unwrap();
+        if weights < 1e9 || found.unknown.iter().any(|unknown| unknown.part() == "compute") {
+            continue;
+        }
+        cases += 1;
+        let device = &found.devices[0];
+        #[expect(clippy::cast_precision_loss, reason = "a quotient is wanted")]
+        let (part, total) = (
+            device.compute as f64 / compute,
+            (device.total() - device.output) as f64 / (weights + context + compute),
+        );
+        if !(0.95..=1.065).contains(&part) || total < 0.99 {
+            wrong.push(format!("{name}, {option}: {part:.3} of compute, {total:.4} of all"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases >= 600, "{cases}");
+}
+
 #[test]
 fn weights_caches_and_states_are_those_of_the_reference_to_the_byte() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/bytes.tsv");
