@@ -18,6 +18,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-io", &["ggmill-core"]),
     ("ggmill-arch", &["ggmill-core"]),
     ("ggmill-text", &["ggmill-core"]),
+    ("ggmill-estimate", &["ggmill-core", "ggmill-arch"]),
     (
         "ggmill-check",
         &[
@@ -89,6 +90,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-quantize",
     "ggmill-edit",
     "ggmill-hash",
+    "ggmill-estimate",
     "ggmill-inspect",
     "ggmill",
 ];

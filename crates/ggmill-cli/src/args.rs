@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
-    graft, hash, imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
-    template, tokenize,
+    architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
+    get, graft, hash, imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata,
+    split, template, tokenize,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -98,6 +98,7 @@ pub(crate) enum Command {
     Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
+    Estimate(Box<estimate::Args>),
     Tokenize(tokenize::Args),
     Detokenize(detokenize::Args),
     Template(template::Args),
@@ -127,6 +128,7 @@ impl Command {
             Self::Extract(args) => extract::run(&args, console),
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
+            Self::Estimate(args) => estimate::run(&args, console),
             Self::Tokenize(args) => tokenize::run(&args, console),
             Self::Detokenize(args) => detokenize::run(&args, console),
             Self::Template(args) => template::run(&args, console),

@@ -7,6 +7,7 @@
 mod architectures;
 mod classes;
 mod environment;
+mod estimate;
 mod hash;
 mod legacy;
 mod open;
@@ -103,6 +104,8 @@ pub(crate) enum Peers {
     },
     /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
     Imatrix,
+    /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
+    Estimate(estimate::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -141,6 +144,7 @@ impl Peers {
             Self::Quantize(args) => quantize::execute(args),
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
+            Self::Estimate(args) => estimate::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),

@@ -20,6 +20,7 @@ mod documentation;
 mod edit;
 mod edit_guards;
 mod edit_spellings;
+mod estimate;
 mod explain;
 mod failures;
 mod fit;
