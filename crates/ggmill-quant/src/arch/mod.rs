@@ -8,6 +8,7 @@
 )]
 
 mod pair;
+#[expect(unsafe_code, reason = "conversions of numbers whose range is known")]
 mod portable;
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"),

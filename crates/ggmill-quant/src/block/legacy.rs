@@ -6,7 +6,7 @@ use ggmill_core::GgmlType;
 use super::{Decode, Encode, SPREAD};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{self, Floats, Lanes, MOST, Room, columns};
+use crate::lanes::{self, Floats, Lanes, MOST, columns};
 use crate::numeric::{bounds, extreme, inverse_or_zero, largest, round, sum_of_squares, truncate};
 use crate::search::{Affine, Steps, affine, symmetric};
 
@@ -494,9 +494,8 @@ fn symmetric_many<L: Lanes>(
     half: i32,
 ) -> ([f32; MOST], [f32; MOST]) {
     let lanes = Pair(lanes);
-    let mut room = Room::new();
-    let x = columns(lanes, values, 0, &mut room);
-    let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
+    let x = columns(lanes, values, 0);
+    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(spread));
     let (scale, inverse) = lanes::symmetric(lanes, &x, half, &w);
     let (mut scales, mut inverses) = ([0.0; MOST], [0.0; MOST]);
     scale.store(&mut scales);
@@ -535,9 +534,8 @@ fn affine_many<L: Lanes>(
     top: i32,
 ) -> Option<AffineBlocks> {
     let lanes = Pair(lanes);
-    let mut room = Room::new();
-    let x = columns(lanes, values, 0, &mut room);
-    let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
+    let x = columns(lanes, values, 0);
+    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(spread));
     let found = lanes::affine(lanes, &x, &w, top, WEIGHTED)?;
     let mut out = AffineBlocks {
         scales: [0.0; MOST],
