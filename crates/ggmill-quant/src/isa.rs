@@ -10,6 +10,8 @@ use crate::arch::NEON;
 use crate::arch::Portable;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::arch::SIMD128;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use crate::arch::SSE2;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{avx2::Avx2, avx512::Avx512};
 use crate::lanes::Work;
@@ -40,6 +42,7 @@ pub(crate) enum Kind {
     Portable,
     Simd128,
     Neon,
+    Sse2,
     Avx2,
     Avx512,
 }
@@ -108,6 +111,7 @@ impl fmt::Display for Isa {
             Kind::Portable => "portable",
             Kind::Simd128 => "SIMD128",
             Kind::Neon => "NEON",
+            Kind::Sse2 => "SSE2",
             Kind::Avx2 => "AVX2",
             Kind::Avx512 => "AVX-512",
         })
@@ -120,8 +124,15 @@ fn best_of(available: impl Iterator<Item = Kind>) -> Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::Scalar, Self::Portable, Self::Simd128, Self::Neon, Self::Avx2, Self::Avx512];
+    const ALL: [Self; 7] = [
+        Self::Scalar,
+        Self::Portable,
+        Self::Simd128,
+        Self::Neon,
+        Self::Sse2,
+        Self::Avx2,
+        Self::Avx512,
+    ];
 
     /// Whether this machine has the instructions, and this program code for them.
     fn is_here(self) -> bool {
@@ -133,6 +144,7 @@ impl Kind {
                 target_feature = "neon",
                 target_endian = "little"
             )),
+            Self::Sse2 => cfg!(all(target_arch = "x86_64", target_feature = "sse2")),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::detect().is_some(),
             #[cfg(target_arch = "x86_64")]
@@ -157,6 +169,8 @@ impl Kind {
             Self::Simd128 => work.run(SIMD128),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
             Self::Neon => work.run(NEON),
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Self::Sse2 => work.run(SSE2),
             // Detection is a look at a cached word.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => match Avx2::detect() {
@@ -181,15 +195,16 @@ mod tests {
 
     #[test]
     fn the_best_is_the_one_of_the_machine() {
-        use Kind::{Avx2, Avx512, Neon, Portable, Scalar, Simd128};
+        use Kind::{Avx2, Avx512, Neon, Portable, Scalar, Simd128, Sse2};
         for (available, best) in [
             (&[Scalar, Portable][..], Portable),
             (&[Portable, Scalar], Portable),
             (&[Scalar, Portable, Neon], Neon),
             (&[Neon, Scalar, Portable], Neon),
             (&[Scalar, Simd128, Portable], Simd128),
-            (&[Scalar, Portable, Avx2], Avx2),
-            (&[Avx512, Scalar, Avx2, Portable], Avx512),
+            (&[Scalar, Portable, Sse2], Sse2),
+            (&[Scalar, Portable, Sse2, Avx2], Avx2),
+            (&[Avx512, Scalar, Sse2, Avx2, Portable], Avx512),
             (&[Scalar], Scalar),
             (&[], Scalar),
         ] {
@@ -222,5 +237,6 @@ mod tests {
         assert!(Kind::ALL.is_sorted());
         assert_ne!(Isa::best(), Isa::SCALAR);
         assert_eq!(Isa::available().any(|isa| isa.0 == Kind::Neon), cfg!(target_arch = "aarch64"));
+        assert_eq!(Isa::available().any(|isa| isa.0 == Kind::Sse2), cfg!(target_arch = "x86_64"));
     }
 }

@@ -9,6 +9,7 @@ mod classes;
 mod environment;
 mod hash;
 mod legacy;
+mod older;
 mod open;
 mod quant;
 mod quantize;
@@ -91,6 +92,8 @@ pub(crate) enum Peers {
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
     Vectors,
+    /// Compare the speed of the command with that of an older build of it
+    Older(older::Args),
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and
     /// memory
     Quantize(quantize::Args),
@@ -138,6 +141,7 @@ impl Peers {
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
+            Self::Older(args) => older::execute(args),
             Self::Quantize(args) => quantize::execute(args),
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),

@@ -51,6 +51,27 @@ impl Decode<256, 54> for TQ1_0 {
             }
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 54]], out: &mut [[f32; 256]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let mut levels = [0; 256];
+            let mut rest = levels.as_mut_slice();
+            for Run { start, bytes, trits } in RUNS {
+                let (run, after) = rest.split_at_mut(bytes * trits);
+                rest = after;
+                let mut power: u8 = 1;
+                for levels in run.chunks_exact_mut(bytes) {
+                    for (level, &byte) in levels.iter_mut().zip(&block[start..]) {
+                        let trit = u16::from(byte.wrapping_mul(power)) * 3 >> 8;
+                        *level = (trit as u8).wrapping_sub(1);
+                    }
+                    power = power.wrapping_mul(3);
+                }
+            }
+            lanes::decode_signed(lanes, &levels, read_f16(block, TQ1_0_SCALE), out);
+        }
+    }
 }
 
 impl Encode<256, 54> for TQ1_0 {
@@ -106,6 +127,21 @@ impl Decode<256, 66> for TQ2_0 {
             for (place, out) in out.chunks_exact_mut(32).enumerate() {
                 for (out, byte) in out.iter_mut().zip(bytes) {
                     *out = (i32::from(byte >> (2 * place) & 3) - 1) as f32 * scale;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 66]], out: &mut [[f32; 256]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let scale = read_f16(block, TQ2_0_SCALE);
+            for (bytes, out) in
+                block[..64].as_chunks::<32>().0.iter().zip(out.chunks_exact_mut(128))
+            {
+                for (place, out) in out.chunks_exact_mut(32).enumerate() {
+                    let levels = bytes.map(|byte| (byte >> (2 * place) & 3).wrapping_sub(1));
+                    lanes::decode_signed(lanes, &levels, scale, out);
                 }
             }
         }

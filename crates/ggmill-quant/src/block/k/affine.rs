@@ -7,7 +7,7 @@ use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
 use super::{SUPER, importance, six_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, decode_affine};
 use crate::numeric::{nearest, sum_of_squares};
 use crate::search::{Affine, Steps, affine, positive};
 
@@ -36,6 +36,19 @@ impl Decode<SUPER, 144> for Q4_K {
             let low = &block[LEVELS + 32 * (group / 2)..];
             for (out, low) in out.iter_mut().zip(low) {
                 *out = scale * f32::from(low >> (4 * (group % 2)) & 15) - min;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 144]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            let (low, _) = block[LEVELS..].as_chunks::<32>();
+            for (group, out) in out.chunks_exact_mut(32).enumerate() {
+                let (scale, min) = group_scale(block, group, scale, min);
+                let levels = low[group / 2].map(|low| low >> (4 * (group % 2)) & 15);
+                decode_affine(lanes, &levels, scale, min, out);
             }
         }
     }
@@ -119,6 +132,23 @@ impl Decode<SUPER, 176> for Q5_K {
             {
                 let level = low >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
                 *out = scale * f32::from(level) - min;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 176]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            let (fifth, low) = block[LEVELS..].split_at(32);
+            let (low, _) = low.as_chunks::<32>();
+            for (group, out) in out.chunks_exact_mut(32).enumerate() {
+                let (scale, min) = group_scale(block, group, scale, min);
+                let mut levels = low[group / 2];
+                for (level, fifth) in levels.iter_mut().zip(fifth) {
+                    *level = *level >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
+                }
+                decode_affine(lanes, &levels, scale, min, out);
             }
         }
     }

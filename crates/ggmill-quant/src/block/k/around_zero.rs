@@ -4,7 +4,7 @@
 use super::SUPER;
 use crate::arch::Pair;
 use crate::lanes::{
-    Floats, Lanes, MOST, Mask, Room, columns, importance, spread_out, sums_of_squares, symmetric,
+    Floats, Lanes, MOST, Mask, columns, importance, spread_out, sums_of_squares, symmetric,
     symmetric_by_moves,
 };
 use crate::numeric::nearest;
@@ -54,18 +54,17 @@ pub(super) fn search<L: Lanes>(
         levels: Levels::Inverses([0.0; 16 * MOST]),
     };
     let Levels::Inverses(inverses) = &mut found.levels else { return found };
-    let mut room = Room::<16>::new();
     let (groups, _) = values.as_flattened().as_chunks::<16>();
     let spreads = match weights {
         Weights::Importance(_) => sums_of_squares(lanes, values).map(|sum| 2.0 * sum / 256.0),
         _ => [0.0; MOST],
     };
     for first in (0..groups.len()).step_by(2 * L::WIDTH) {
-        let x = columns(lanes, groups, first, &mut room);
+        let x = columns(lanes, groups, first);
         let w = match weights {
             Weights::Square => squares(&x),
             Weights::Column(weights) | Weights::Importance(weights) => {
-                columns(lanes, weights.as_flattened().as_chunks::<16>().0, first, &mut room)
+                columns(lanes, weights.as_flattened().as_chunks::<16>().0, first)
             }
         };
         let w = if let Weights::Importance(_) = weights {
@@ -158,10 +157,9 @@ impl Moves {
             levels: [[0; AT_ONCE * MOST]; 16],
             restless: [0; AT_ONCE],
         };
-        let mut room = Room::<16>::new();
         let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
         for (vector, x) in x.iter_mut().enumerate() {
-            *x = columns(lanes, groups, start + vector * L::WIDTH, &mut room);
+            *x = columns(lanes, groups, start + vector * L::WIDTH);
         }
         for (vector, moved) in symmetric_by_moves(lanes, &x, half, rounds).into_iter().enumerate() {
             let first = vector * L::WIDTH;
@@ -189,7 +187,7 @@ fn squares<F: Floats, const N: usize>(x: &[F; N]) -> [F; N] {
 pub(super) fn extreme_scales<L: Lanes>(lanes: L, found: &Found) -> [f32; MOST] {
     let lanes = Pair(lanes);
     let mut extreme = lanes.splat(0.0);
-    for x in columns(lanes, found.scales.as_chunks::<16>().0, 0, &mut Room::new()) {
+    for x in columns(lanes, found.scales.as_chunks::<16>().0, 0) {
         extreme = x.or(x.abs().gt(extreme.abs()), extreme);
     }
     let mut out = [0.0; MOST];
