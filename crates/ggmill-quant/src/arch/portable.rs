@@ -84,7 +84,7 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn load_signed(self, bytes: &[u8]) -> Array {
-        Array(first(bytes).map(|byte| f32::from(byte.cast_signed())))
+        Array(core::array::from_fn(|i| f32::from(bytes[i].cast_signed())))
     }
 
     #[inline(always)]

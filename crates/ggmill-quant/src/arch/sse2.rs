@@ -3,15 +3,14 @@
 use core::arch::x86_64::{
     __m128, __m128i, _mm_add_epi32, _mm_add_ps, _mm_and_ps, _mm_and_si128, _mm_andnot_ps,
     _mm_andnot_si128, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi8, _mm_cmpeq_ps,
-    _mm_cmpgt_epi32, _mm_cmplt_epi32, _mm_cmplt_ps, _mm_cvtepi32_ps, _mm_cvtsi32_si128,
-    _mm_cvtss_f32, _mm_cvttps_epi32, _mm_div_ps, _mm_loadl_epi64, _mm_loadu_ps, _mm_loadu_si128,
-    _mm_max_ps, _mm_min_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_movemask_ps, _mm_mul_ps, _mm_or_ps,
-    _mm_or_si128, _mm_packs_epi32, _mm_packus_epi16, _mm_set1_epi16, _mm_set1_epi32,
-    _mm_set1_epi64x, _mm_set1_ps, _mm_setzero_si128, _mm_shuffle_epi32, _mm_shuffle_ps,
-    _mm_shufflelo_epi16, _mm_slli_epi32, _mm_sqrt_ps, _mm_srai_epi16, _mm_srai_epi32,
-    _mm_storel_epi64, _mm_storeu_ps, _mm_storeu_si128, _mm_sub_epi8, _mm_sub_epi32, _mm_sub_ps,
-    _mm_unpackhi_epi16, _mm_unpackhi_ps, _mm_unpacklo_epi8, _mm_unpacklo_epi16, _mm_unpacklo_ps,
-    _mm_xor_ps, _mm_xor_si128,
+    _mm_cmplt_epi32, _mm_cmplt_ps, _mm_cvtepi32_ps, _mm_cvtsi32_si128, _mm_cvtss_f32,
+    _mm_cvttps_epi32, _mm_div_ps, _mm_loadl_epi64, _mm_loadu_ps, _mm_loadu_si128, _mm_max_ps,
+    _mm_min_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_movemask_ps, _mm_mul_ps, _mm_or_ps, _mm_or_si128,
+    _mm_packs_epi32, _mm_packus_epi16, _mm_set1_epi16, _mm_set1_epi32, _mm_set1_epi64x,
+    _mm_set1_ps, _mm_setzero_si128, _mm_shuffle_epi32, _mm_shuffle_ps, _mm_shufflelo_epi16,
+    _mm_slli_epi32, _mm_sqrt_ps, _mm_srai_epi16, _mm_srai_epi32, _mm_storel_epi64, _mm_storeu_ps,
+    _mm_storeu_si128, _mm_sub_epi8, _mm_sub_epi32, _mm_sub_ps, _mm_unpackhi_epi16, _mm_unpackhi_ps,
+    _mm_unpacklo_epi8, _mm_unpacklo_epi16, _mm_unpacklo_ps, _mm_xor_ps, _mm_xor_si128,
 };
 
 use super::quad::Quad;
@@ -203,7 +202,12 @@ impl Quad for Sse2 {
             [_mm_unpacklo_epi16(halves, zero), _mm_unpackhi_epi16(halves, zero)].map(|half| {
                 let magnitude = _mm_and_si128(half, _mm_set1_epi32(0x7fff));
                 let moved = _mm_slli_epi32::<13>(magnitude);
-                let normal = _mm_add_epi32(moved, _mm_set1_epi32(112 << 23));
+                // With 112 too many in the exponent, infinity and NaN have all bits of it, and the
+                // product is quiet.
+                let normal = _mm_mul_ps(
+                    _mm_castsi128_ps(_mm_add_epi32(moved, _mm_set1_epi32(224 << 23))),
+                    _mm_set1_ps(f32::from_bits(15 << 23)),
+                );
                 // Behind the leading digit of 2^-14 are the digits of a subnormal number. These
                 // processors take long for arithmetic on subnormal floats.
                 let least = _mm_set1_epi32(113 << 23);
@@ -212,22 +216,12 @@ impl Quad for Sse2 {
                     _mm_castsi128_ps(least),
                 );
                 let is_subnormal = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x0400));
-                let finite = _mm_or_si128(
+                let number = _mm_or_si128(
                     _mm_and_si128(is_subnormal, _mm_castps_si128(subnormal)),
-                    _mm_andnot_si128(is_subnormal, normal),
-                );
-                // Infinity and NaN have all bits of the exponent, and NaN is made quiet.
-                let special = _mm_and_si128(
-                    _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)),
-                    _mm_set1_epi32(0x7f80_0000),
-                );
-                let quiet = _mm_and_si128(
-                    _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7c00)),
-                    _mm_set1_epi32(0x0040_0000),
+                    _mm_andnot_si128(is_subnormal, _mm_castps_si128(normal)),
                 );
                 let sign = _mm_slli_epi32::<16>(_mm_and_si128(half, _mm_set1_epi32(0x8000)));
-                let bits = _mm_or_si128(_mm_or_si128(finite, sign), _mm_or_si128(special, quiet));
-                Self(_mm_castsi128_ps(bits))
+                Self(_mm_castsi128_ps(_mm_or_si128(number, sign)))
             })
         }
     }

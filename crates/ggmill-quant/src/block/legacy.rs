@@ -615,7 +615,12 @@ fn decode_above<L: Lanes>(lanes: L, levels: &[u8; 32], scale: f32, min: f32, out
 /// The low halves of 16 bytes, then the high ones.
 #[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; 32] {
-    core::array::from_fn(|i| if i < 16 { bytes[i] & 15 } else { bytes[i - 16] >> 4 })
+    let mut nibbles = [0; 32];
+    let (low, high) = nibbles.split_at_mut(16);
+    for ((byte, low), high) in bytes.iter().zip(low).zip(high) {
+        (*low, *high) = (byte & 15, byte >> 4);
+    }
+    nibbles
 }
 
 #[inline(always)]

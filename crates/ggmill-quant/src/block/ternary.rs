@@ -60,13 +60,16 @@ impl Decode<256, 54> for TQ1_0 {
             for Run { start, bytes, trits } in RUNS {
                 let (run, after) = rest.split_at_mut(bytes * trits);
                 rest = after;
-                let mut power: u8 = 1;
+                let mut fractions = [0_u16; 32];
+                for (fraction, &byte) in fractions[..bytes].iter_mut().zip(&block[start..]) {
+                    *fraction = u16::from(byte);
+                }
                 for levels in run.chunks_exact_mut(bytes) {
-                    for (level, &byte) in levels.iter_mut().zip(&block[start..]) {
-                        let trit = u16::from(byte.wrapping_mul(power)) * 3 >> 8;
-                        *level = (trit as u8).wrapping_sub(1);
+                    for (level, fraction) in levels.iter_mut().zip(&mut fractions) {
+                        let tripled = *fraction * 3;
+                        *level = ((tripled >> 8) as u8).wrapping_sub(1);
+                        *fraction = tripled & 0xff;
                     }
-                    power = power.wrapping_mul(3);
                 }
             }
             lanes::decode_signed(lanes, &levels, read_f16(block, TQ1_0_SCALE), out);
@@ -139,10 +142,13 @@ impl Decode<256, 66> for TQ2_0 {
             for (bytes, out) in
                 block[..64].as_chunks::<32>().0.iter().zip(out.chunks_exact_mut(128))
             {
-                for (place, out) in out.chunks_exact_mut(32).enumerate() {
-                    let levels = bytes.map(|byte| (byte >> (2 * place) & 3).wrapping_sub(1));
-                    lanes::decode_signed(lanes, &levels, scale, out);
-                }
+                let levels = [
+                    bytes.map(|byte| (byte & 3).wrapping_sub(1)),
+                    bytes.map(|byte| (byte >> 2 & 3).wrapping_sub(1)),
+                    bytes.map(|byte| (byte >> 4 & 3).wrapping_sub(1)),
+                    bytes.map(|byte| (byte >> 6).wrapping_sub(1)),
+                ];
+                lanes::decode_signed(lanes, levels.as_flattened(), scale, out);
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) use blocks::{
     decode_affine, decode_nibbles, decode_signed, extremes, greatest_magnitude, largest,
     least_and_most, offset_levels, round_to_bytes,
 };
-pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
+pub(crate) use search::{AffineLanes, Moved, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
 pub(crate) use tile::{columns, eight_rows, spread_out};
 

@@ -160,14 +160,13 @@ pub(crate) struct Moved<F: Floats, const N: usize> {
 #[inline(always)]
 pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
     lanes: L,
-    x: &[[L::F; N]; K],
+    mut x: [[L::F; N]; K],
     half: i32,
     rounds: usize,
 ) -> [Moved<L::F, N>; K] {
     let zero = lanes.splat(0.0);
     let rounding = Rounding::new(lanes, -half, half - 1);
     let (mut xl, mut ll) = ([zero; K], [zero; K]);
-    let mut x = *x;
     let mut levels = [[zero; N]; K];
     let mut live = [zero.ne(zero); K];
     let mut restless = live;

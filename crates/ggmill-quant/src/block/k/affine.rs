@@ -4,7 +4,7 @@
 use ggmill_core::GgmlType;
 
 use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
-use super::{SUPER, importance, six_bits, sum};
+use super::{SUPER, bits_by_column, importance, six_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{Lanes, decode_affine};
@@ -45,10 +45,12 @@ impl Decode<SUPER, 144> for Q4_K {
         for (block, out) in blocks.iter().zip(out) {
             let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
             let (low, _) = block[LEVELS..].as_chunks::<32>();
-            for (group, out) in out.chunks_exact_mut(32).enumerate() {
-                let (scale, min) = group_scale(block, group, scale, min);
-                let levels = low[group / 2].map(|low| low >> (4 * (group % 2)) & 15);
-                decode_affine(lanes, &levels, scale, min, out);
+            for (pair, out) in out.as_chunks_mut::<64>().0.iter_mut().enumerate() {
+                let (first, second) = out.split_at_mut(32);
+                let (scale_1, min_1) = group_scale(block, 2 * pair, scale, min);
+                decode_affine(lanes, &low[pair].map(|low| low & 15), scale_1, min_1, first);
+                let (scale_2, min_2) = group_scale(block, 2 * pair + 1, scale, min);
+                decode_affine(lanes, &low[pair].map(|low| low >> 4), scale_2, min_2, second);
             }
         }
     }
@@ -369,8 +371,6 @@ fn pack_nibbles(levels: &[u8; SUPER], out: &mut [u8]) {
 /// Byte `b` of the fifth bits holds those of weight `b` of every group.
 fn pack_five_bits(levels: [u8; SUPER], out: &mut [u8]) {
     let (fifth, low) = out.split_at_mut(32);
-    for (column, fifth) in fifth.iter_mut().enumerate() {
-        *fifth = (0..8).fold(0, |bits, group| bits | (levels[column + 32 * group] >> 4) << group);
-    }
+    fifth.copy_from_slice(&bits_by_column(&levels, 4));
     pack_nibbles(&levels.map(|level| level & 15), low);
 }
