@@ -11,6 +11,10 @@ use crate::lanes::{Floats, Lanes, Mask, eight_rows};
 /// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes.
 /// The operations on numbers are those of [`Floats`], the conversions those of [`Lanes`], for a
 /// pair of vectors where they concern eight lanes.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "eight bytes are loaded from where they are; how long a pointer is differs"
+)]
 pub(crate) trait Quad: Copy + 'static {
     /// As [`Lanes::PICKS`].
     const PICKS: bool;

@@ -3,7 +3,7 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode, SPREAD, gathered};
+use super::{Decode, EACH, Encode, SPREAD, gathered};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{self, Floats, Lanes, MOST, columns};
@@ -36,7 +36,10 @@ impl Decode<32, 18> for Q4_0 {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 18]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
-            let levels = nibbles(&block[2..]).map(|level| level.wrapping_sub(8));
+            let mut levels = nibbles(&block[2..]);
+            for level in &mut levels {
+                *level = level.wrapping_sub(8);
+            }
             lanes::decode_signed(lanes, &levels, read_f16(block, SCALE), out);
         }
     }
@@ -223,7 +226,10 @@ impl Decode<32, 22> for Q5_0 {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 22]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
-            let levels = five_bits(&block[2..]).map(|level| level.wrapping_sub(16));
+            let mut levels = five_bits(&block[2..]);
+            for level in &mut levels {
+                *level = level.wrapping_sub(16);
+            }
             lanes::decode_signed(lanes, &levels, read_f16(block, SCALE), out);
         }
     }
@@ -615,10 +621,14 @@ fn decode_above<L: Lanes>(lanes: L, levels: &[u8; 32], scale: f32, min: f32, out
 /// The low halves of 16 bytes, then the high ones.
 #[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; 32] {
+    // Eight bytes at a time in one number.
+    const LOW: u64 = 15 * EACH;
     let mut nibbles = [0; 32];
     let (low, high) = nibbles.split_at_mut(16);
-    for ((byte, low), high) in bytes.iter().zip(low).zip(high) {
-        (*low, *high) = (byte & 15, byte >> 4);
+    let (low, high) = (low.as_chunks_mut::<8>().0, high.as_chunks_mut::<8>().0);
+    for (bytes, (low, high)) in bytes.as_chunks::<8>().0.iter().zip(low.iter_mut().zip(high)) {
+        let eight = u64::from_le_bytes(*bytes);
+        (*low, *high) = ((eight & LOW).to_le_bytes(), (eight >> 4 & LOW).to_le_bytes());
     }
     nibbles
 }

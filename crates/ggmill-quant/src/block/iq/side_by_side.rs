@@ -76,7 +76,42 @@ impl<L: Lanes> Way for SideBySide<L> {
         quants: &[f32; 8],
     ) -> u16 {
         let Self(lanes) = self;
-        near.indices[place_of_nearest(lanes, near, values, weights, scale, quants)]
+        let table = table::<D>(quants);
+        let scaled = lanes.splat(scale) * lanes.load(&table);
+        let mut terms = [scaled; D];
+        for (term, (&value, &weight)) in terms.iter_mut().zip(values.iter().zip(weights)) {
+            let diff = scaled - lanes.splat(value);
+            *term = lanes.splat(weight) * diff * diff;
+        }
+        let (zero, width, count) = (
+            lanes.splat(0.0),
+            lanes.splat(L::WIDTH as f32),
+            lanes.splat(near.indices.len() as f32),
+        );
+        let mut place = lanes.load(&COUNT);
+        let (mut least, mut found) = (lanes.splat(f32::MAX), zero);
+        for first in (0..near.indices.len()).step_by(L::WIDTH) {
+            let words = lanes.words(&near.words[first..]);
+            let mut error = zero;
+            for (shift, &term) in (0..).zip(&terms) {
+                error = error + lanes.pick(term, words, shift * bits::<D>());
+            }
+            // What follows the list does not count.
+            let better = error.lt(least).and(place.lt(count));
+            least = error.or(better, least);
+            found = place.or(better, found);
+            place = place + width;
+        }
+        // Seldom more than one lane has the least.
+        let mut places = [0; MOST];
+        found.store_words(&mut places);
+        let mut lanes_of_least = least.eq(lanes.splat(least.least())).bits();
+        let mut first = u16::MAX;
+        while lanes_of_least != 0 {
+            first = first.min(places[lanes_of_least.trailing_zeros() as usize % MOST]);
+            lanes_of_least &= lanes_of_least - 1;
+        }
+        near.indices[usize::from(first)]
     }
 
     #[inline(always)]
@@ -131,44 +166,6 @@ impl<L: Lanes> Way for SideBySide<L> {
         }
         chosen
     }
-}
-
-/// The place in a list of the point of the least weighted error, the first of equals: the points
-/// are in the lanes.
-#[inline(always)]
-fn place_of_nearest<L: Lanes, const D: usize>(
-    lanes: L,
-    near: List<'_>,
-    values: &[f32; D],
-    weights: &[f32; D],
-    scale: f32,
-    quants: &[f32; 8],
-) -> usize {
-    let table = table::<D>(quants);
-    let scaled = lanes.splat(scale) * lanes.load(&table);
-    let mut terms = [scaled; D];
-    for (term, (&value, &weight)) in terms.iter_mut().zip(values.iter().zip(weights)) {
-        let diff = scaled - lanes.splat(value);
-        *term = lanes.splat(weight) * diff * diff;
-    }
-    let (zero, width, count) =
-        (lanes.splat(0.0), lanes.splat(L::WIDTH as f32), lanes.splat(near.indices.len() as f32));
-    let mut place = lanes.load(&COUNT);
-    let (mut least, mut found) = (lanes.splat(f32::MAX), zero);
-    for first in (0..near.indices.len()).step_by(L::WIDTH) {
-        let words = lanes.words(&near.words[first..]);
-        let mut error = zero;
-        for (shift, &term) in (0..).zip(&terms) {
-            error = error + lanes.pick(term, words, shift * bits::<D>());
-        }
-        // What follows the list does not count.
-        let better = error.lt(least).and(place.lt(count));
-        least = error.or(better, least);
-        found = place.or(better, found);
-        place = place + width;
-    }
-    let first = found.or(least.eq(lanes.splat(least.least())), count).least();
-    first as usize
 }
 
 /// A bound that splits have to beat: a little below what a few likely ones reach.
@@ -240,16 +237,10 @@ struct Chosen {
     off: [bool; ROOM],
 }
 
-/// So many candidates that are rounded to the same point off the grid are less work one by one,
-/// with what is near that point in the lanes, than side by side.
-const FEW: usize = 3;
-
 /// To which of up to three points the lanes of a vector belong.
 #[derive(Clone, Copy)]
 struct Owners<M> {
     points: [usize; 3],
-    /// The lanes after those of the first, and of the first two.
-    ends: [usize; 2],
     /// The lanes of the first, and of the first two.
     masks: [M; 2],
 }
@@ -302,7 +293,7 @@ impl<const P: usize> Trials<P> {
             }
             let mut numbers = [0; MOST];
             number(lanes, search, &of_lanes, inverse).store_words(&mut numbers);
-            let mut has_terms = false;
+            terms.fill(lanes, search.grid.levels, &of_lanes, scale);
             let mut lane = 0;
             while lane < some {
                 let begin = lane;
@@ -317,25 +308,7 @@ impl<const P: usize> Trials<P> {
                     }
                     Place::Off(list) => {
                         let mut places = [0; MOST];
-                        if L::PICKS && lane - begin <= FEW {
-                            for lane in begin..lane {
-                                let point = owners.of(lane);
-                                places[lane] = place_of_nearest::<L, D>(
-                                    lanes,
-                                    list,
-                                    piece(magnitudes, point),
-                                    piece(roots, point),
-                                    self.scales[first + lane],
-                                    &ODD,
-                                ) as u16;
-                            }
-                        } else {
-                            if !has_terms {
-                                terms.fill(lanes, search.grid.levels, &of_lanes, scale);
-                                has_terms = true;
-                            }
-                            terms.least::<L, D>(lanes, list).store_words(&mut places);
-                        }
+                        terms.least::<L, D>(lanes, list).store_words(&mut places);
                         for (lane, &place) in (begin..lane).zip(&places[begin..]) {
                             let place = usize::from(place);
                             chosen.indices[first + lane] = list.indices[place];
@@ -356,7 +329,6 @@ impl<const P: usize> Trials<P> {
         let lane = lanes.load(&COUNT);
         Owners {
             points: [point, (point + 1).min(P - 1), (point + 2).min(P - 1)],
-            ends: [end, end + self.count],
             masks: [
                 lane.lt(lanes.splat(end as f32)),
                 lane.lt(lanes.splat((end + self.count) as f32)),
@@ -366,13 +338,6 @@ impl<const P: usize> Trials<P> {
 }
 
 impl<M: Mask> Owners<M> {
-    /// The point of a lane.
-    #[inline(always)]
-    fn of(&self, lane: usize) -> usize {
-        let [first, second] = self.ends.map(|end| usize::from(lane >= end));
-        self.points[first + second]
-    }
-
     /// The value at a place of each lane's point.
     #[inline(always)]
     fn spread<L: Lanes<F: Floats<Mask = M>>, const N: usize>(

@@ -47,10 +47,15 @@ impl Decode<SUPER, 144> for Q4_K {
             let (low, _) = block[LEVELS..].as_chunks::<32>();
             for (pair, out) in out.as_chunks_mut::<64>().0.iter_mut().enumerate() {
                 let (first, second) = out.split_at_mut(32);
-                let (scale_1, min_1) = group_scale(block, 2 * pair, scale, min);
-                decode_affine(lanes, &low[pair].map(|low| low & 15), scale_1, min_1, first);
-                let (scale_2, min_2) = group_scale(block, 2 * pair + 1, scale, min);
-                decode_affine(lanes, &low[pair].map(|low| low >> 4), scale_2, min_2, second);
+                let mut levels = [[0; 32]; 2];
+                let [lows, highs] = &mut levels;
+                for (byte, (low, high)) in low[pair].iter().zip(lows.iter_mut().zip(highs)) {
+                    (*low, *high) = (byte & 15, byte >> 4);
+                }
+                for (group, (levels, out)) in (2 * pair..).zip(levels.iter().zip([first, second])) {
+                    let (scale, min) = group_scale(block, group, scale, min);
+                    decode_affine(lanes, levels, scale, min, out);
+                }
             }
         }
     }
