@@ -10,6 +10,7 @@ mod environment;
 mod estimate;
 mod hash;
 mod legacy;
+mod older;
 mod open;
 mod quant;
 mod quantize;
@@ -92,6 +93,8 @@ pub(crate) enum Peers {
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
     Vectors,
+    /// Compare the speed of the command with that of an older build of it
+    Older(older::Args),
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and
     /// memory
     Quantize(quantize::Args),
@@ -141,6 +144,7 @@ impl Peers {
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
+            Self::Older(args) => older::execute(args),
             Self::Quantize(args) => quantize::execute(args),
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
