@@ -64,6 +64,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
+    ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-python", &["ggmill"]),
@@ -89,6 +90,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-edit",
     "ggmill-hash",
     "ggmill-inspect",
+    "ggmill-remote",
     "ggmill",
 ];
 
@@ -107,7 +109,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "files",
         words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"],
-        may: &["ggmill-io"],
+        may: &["ggmill-io", "ggmill-remote"],
     },
     Effect {
         name: "threads",
@@ -118,6 +120,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-formats",
             "ggmill-quantize",
             "ggmill-hash",
+            "ggmill-remote",
         ],
     },
     Effect {
@@ -140,8 +143,16 @@ const EFFECTS: &[Effect] = &[
         words: &["std::process", "process::exit", "process::abort"],
         may: &[],
     },
-    Effect { name: "the clock", words: &["std::time", "Instant::now", "SystemTime"], may: &[] },
-    Effect { name: "the network", words: &["std::net", "TcpStream", "UdpSocket"], may: &[] },
+    Effect {
+        name: "the clock",
+        words: &["std::time", "Instant::now", "SystemTime"],
+        may: &["ggmill-remote"],
+    },
+    Effect {
+        name: "the network",
+        words: &["std::net", "TcpStream", "UdpSocket", "ureq::"],
+        may: &["ggmill-remote"],
+    },
     Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
 ];
 
