@@ -14,6 +14,7 @@ mod file_name;
 mod imatrix;
 mod journal;
 mod legacy;
+mod location;
 mod manifest;
 mod npy;
 mod packed;
@@ -42,6 +43,7 @@ pub use file_name::file_name;
 pub use imatrix::imatrix;
 pub use journal::journal;
 pub use legacy::legacy;
+pub use location::location;
 pub use manifest::manifest;
 pub use npy::npy;
 pub use parse::parse;
@@ -60,7 +62,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 23] = [
+pub const TARGETS: [(&str, Target); 24] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -75,6 +77,7 @@ pub const TARGETS: [(&str, Target); 23] = [
     ("imatrix", imatrix),
     ("journal", journal),
     ("legacy", legacy),
+    ("location", location),
     ("manifest", manifest),
     ("npy", npy),
     ("safetensors", safetensors),

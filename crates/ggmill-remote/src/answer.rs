@@ -80,6 +80,8 @@ pub(crate) struct Answer {
     pub(crate) validator: Validator,
     /// How the body is encoded, where it is.
     pub(crate) encoding: Option<String>,
+    /// The address of the next page of a listing.
+    pub(crate) next: Option<String>,
     pub(crate) body: Box<dyn Read + Send + Sync>,
 }
 
@@ -96,6 +98,7 @@ impl Answer {
     ) -> Self {
         let headers = response.headers();
         let owned = |name| field(headers, name).map(str::to_owned);
+        let next = headers.get_all("link").iter().find_map(|link| next_page(link.to_str().ok()?));
         Self {
             status: response.status().as_u16(),
             url,
@@ -105,14 +108,23 @@ impl Answer {
             length: field(headers, "content-length").and_then(|text| text.parse().ok()),
             validator: Validator { etag: owned("etag"), modified: owned("last-modified") },
             encoding: owned("content-encoding").filter(|name| name != "identity"),
+            next,
             body: Box::new(response.into_body().into_reader()),
         }
     }
 }
 
+/// The address in `<https://…>; rel="next"`.
+fn next_page(link: &str) -> Option<String> {
+    link.split(',').find_map(|part| {
+        let (address, rest) = part.trim().strip_prefix('<')?.split_once('>')?;
+        rest.contains("rel=\"next\"").then(|| address.to_owned())
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ContentRange, Validator};
+    use super::{ContentRange, Validator, next_page};
 
     #[test]
     fn ranges_are_understood_or_refused() {
@@ -144,5 +156,12 @@ mod tests {
         assert!(first.contradiction(&validator("", "Tue")).is_some());
         assert!(first.contradiction(&validator("", "")).is_none());
         assert_eq!(validator("W/\"a\"", "").strong_etag(), None);
+    }
+
+    #[test]
+    fn the_next_page_is_found() {
+        let link = "<https://h/a?cursor=x>; rel=\"next\", <https://h/>; rel=\"first\"";
+        assert_eq!(next_page(link).as_deref(), Some("https://h/a?cursor=x"));
+        assert_eq!(next_page("<https://h/>; rel=\"prev\""), None);
     }
 }

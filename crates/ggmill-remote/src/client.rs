@@ -3,10 +3,10 @@
 use std::fmt;
 use std::io::{self, Read as _};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ureq::http::HeaderMap;
 
@@ -14,8 +14,10 @@ use crate::agent::Agents;
 use crate::answer::{Answer, Validator, field};
 use crate::error::{Advice, Detail, Error, Result};
 use crate::hub;
-use crate::location::{Location, Place};
+use crate::location::{Location, Place, S3Place};
 use crate::options::{Options, Retries};
+use crate::s3::{self, S3Options};
+use crate::secret::Secret;
 use crate::url::Url;
 
 /// Redirects that are followed in a row.
@@ -46,6 +48,8 @@ struct Inner {
     options: Options,
     agents: Agents,
     hub: Url,
+    /// The regions of buckets that are not where they were looked for.
+    regions: Mutex<Vec<(String, String)>>,
     requests: AtomicU64,
     bytes: AtomicU64,
 }
@@ -94,7 +98,8 @@ impl Client {
             .map_err(|expected| Error::new(&options.hub_endpoint, Detail::Address { expected }))?;
         let agents = Agents::new(&options)?;
         let (requests, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { inner: Arc::new(Inner { options, agents, hub, requests, bytes }) })
+        let regions = Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { options, agents, hub, regions, requests, bytes }) })
     }
 
     /// What was asked and sent so far.
@@ -123,10 +128,10 @@ impl Client {
             Place::Web(url) => Ok(url.clone()),
             Place::Hub(place) => hub::address(self.hub(), place)
                 .ok_or_else(|| Error::new(location, Detail::Repository)),
-            Place::S3(_) => Err(Error::new(
-                location,
-                Detail::Address { expected: "an address with https: S3 is not supported yet" },
-            )),
+            Place::S3(place) => self
+                .s3(place)
+                .address(place)
+                .map_err(|expected| Error::new(location, Detail::Address { expected })),
         }
     }
 
@@ -190,14 +195,49 @@ impl Client {
         if let Some(token) = self.hub_token(url) {
             request = request.header("authorization", format!("Bearer {}", token.reveal()));
         }
+        for (name, value) in self.signature(location, url) {
+            request = request.header(name, value);
+        }
         self.inner.requests.fetch_add(1, Ordering::Relaxed);
         request.call().map_err(|error| self.failed(location, url, error))
     }
 
     /// The token for the Hub, where the address is one of it and the way there is private.
-    fn hub_token(&self, url: &Url) -> Option<&crate::Secret> {
+    fn hub_token(&self, url: &Url) -> Option<&Secret> {
         let is_hub = url.same_origin(&self.inner.hub) && url.is_private();
         self.inner.options.hub_token.as_ref().filter(|_| is_hub)
+    }
+
+    /// The fields that sign a request for an object in S3, where the address is that of one.
+    fn signature(&self, location: &Location, url: &Url) -> Vec<(&'static str, String)> {
+        let Place::S3(place) = &location.0 else { return Vec::new() };
+        let options = self.s3(place);
+        match (&options.credentials, options.address(place)) {
+            (Some(credentials), Ok(address)) if address.same_origin(url) => {
+                s3::sign(credentials, options.region(), url, &[], SystemTime::now())
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The settings for a bucket, in the region that was found for it.
+    fn s3(&self, place: &S3Place) -> S3Options {
+        let options = self.inner.options.s3.clone();
+        let regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        match regions.iter().find(|(bucket, _)| *bucket == place.bucket) {
+            Some((_, region)) => options.with_region(Some(region.clone())),
+            None => options,
+        }
+    }
+
+    /// Remembers the region of a bucket; whether that is news.
+    fn is_news(&self, place: &S3Place, region: &str) -> bool {
+        let mut regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = !regions.iter().any(|(bucket, _)| *bucket == place.bucket);
+        if is_news {
+            regions.push((place.bucket.clone(), region.to_owned()));
+        }
+        is_news
     }
 
     /// An attempt that had no answer.
@@ -270,11 +310,22 @@ impl Client {
             let has_token = self.hub_token(url).is_some();
             advice = hub::advice(status, code, has_token, &self.inner.hub, place);
         }
+        let mut passes = false;
+        if let Place::S3(place) = &location.0 {
+            said = s3::reason(&body);
+            let options = self.s3(place);
+            let region = field(&headers, "x-amz-bucket-region");
+            advice = s3::advice(status, region, options.region(), options.credentials.is_some());
+            if let Some(Advice::S3Region { region }) = &advice {
+                passes = self.is_news(place, region);
+            }
+        }
         if let Some(said) = &mut said {
             let end = said.char_indices().nth(300).map_or(said.len(), |(at, _)| at);
             said.truncate(end);
         }
-        Error::new(location, Detail::Status { status, said }).advise(advice).into()
+        let error = Error::new(location, Detail::Status { status, said }).advise(advice);
+        Fault { error, passes, wait: Some(Duration::ZERO) }
     }
 
     /// Does `attempt` until it succeeds, or fails in a way that does not pass, or too often. The

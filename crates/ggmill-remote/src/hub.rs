@@ -15,6 +15,25 @@ pub(crate) fn address(endpoint: &Url, place: &HubPlace) -> Option<Url> {
     Some(endpoint.with_path(format!("{base}/resolve/{revision}/{path}"), None))
 }
 
+/// The address of the first page of a listing, with what is in directories.
+pub(crate) fn listing(endpoint: &Url, place: &HubPlace) -> Url {
+    let revision = encode_segment(place.revision.as_deref().unwrap_or(REVISION));
+    let path = place.path.as_deref().map(|path| format!("/{}", encode_path(path)));
+    let path = format!("{}/tree/{revision}{}", api(endpoint, place), path.unwrap_or_default());
+    endpoint.with_path(path, Some("recursive=true".to_owned()))
+}
+
+/// The address of what the Hub knows of the GGUF files of a model.
+pub(crate) fn facts(endpoint: &Url, place: &HubPlace) -> Option<Url> {
+    let query = Some("expand%5B%5D=gguf".to_owned());
+    (!place.dataset).then(|| endpoint.with_path(api(endpoint, place), query))
+}
+
+fn api(endpoint: &Url, place: &HubPlace) -> String {
+    let kind = if place.dataset { "datasets" } else { "models" };
+    format!("{}/api/{kind}/{}", endpoint.path().trim_end_matches('/'), place.repository)
+}
+
 /// The path of the page of a repository.
 fn repository(endpoint: &Url, place: &HubPlace) -> String {
     let kind = if place.dataset { "/datasets" } else { "" };

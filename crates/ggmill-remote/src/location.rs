@@ -121,6 +121,11 @@ impl Location {
         matches!(&self.0, Place::Hub(place) if place.path.is_none())
     }
 
+    /// Whether this is an object in S3.
+    pub fn is_s3(&self) -> bool {
+        matches!(&self.0, Place::S3(_))
+    }
+
     /// The same file at this commit, where that makes a difference.
     pub(crate) fn at_commit(&self, commit: &str) -> Self {
         match &self.0 {
@@ -147,7 +152,17 @@ impl fmt::Display for HubPlace {
         let kind = if self.dataset { "datasets/" } else { "" };
         write!(f, "hf://{kind}{}", self.repository)?;
         if let Some(revision) = &self.revision {
-            write!(f, "@{revision}")?;
+            let is_plain = |rest: &str| {
+                rest.split_once('/').is_some_and(|(kind, which)| {
+                    matches!(kind, "pr" | "convert") && !which.is_empty() && !which.contains('/')
+                })
+            };
+            if revision.strip_prefix("refs/").is_some_and(is_plain) {
+                write!(f, "@{revision}")?;
+            } else {
+                // Its slashes are not those of the path.
+                write!(f, "@{}", revision.replace('%', "%25").replace('/', "%2F"))?;
+            }
         }
         self.path.as_ref().map_or(Ok(()), |path| write!(f, "/{path}"))
     }
@@ -181,7 +196,6 @@ fn hub(rest: &str) -> Result<HubPlace, &'static str> {
         (Some("refs"), [kind @ ("pr" | "convert"), which, rest @ ..]) => {
             (Some(format!("refs/{kind}/{which}")), rest)
         }
-        (Some(""), _) => return Err("a revision after '@'"),
         (Some(revision), rest) => (Some(decoded(revision)?), rest),
         (None, rest) => (None, rest),
     };
@@ -205,6 +219,10 @@ fn place(
     };
     if !is_name(owner) || !is_name(name) {
         return Err(HUB);
+    }
+    // The second would be taken for the beginning of a longer one.
+    if revision.as_deref().is_some_and(|revision| matches!(revision, "" | "refs")) {
+        return Err("a branch, a tag, a commit or refs/pr/N after '@'");
     }
     let path = path.trim_matches('/').to_owned();
     if path.split('/').any(|part| matches!(part, "." | "..")) {
@@ -280,7 +298,7 @@ mod tests {
             ("hf://a/b/c.gguf", "hf://a/b/c.gguf"),
             ("HF://models/a/b@v1/d/c.gguf", "hf://a/b@v1/d/c.gguf"),
             ("hf://datasets/a/b@refs/pr/7/c.gguf", "hf://datasets/a/b@refs/pr/7/c.gguf"),
-            ("hf://a/b@dev%2Fx/c.gguf", "hf://a/b@dev/x/c.gguf"),
+            ("hf://a/b@dev%2Fx/c.gguf", "hf://a/b@dev%2Fx/c.gguf"),
             ("hf://a/b/", "hf://a/b"),
             ("https://huggingface.co/a/b", "hf://a/b"),
             ("https://hf.co/a/b/tree/main", "hf://a/b@main"),

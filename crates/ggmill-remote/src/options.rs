@@ -1,29 +1,10 @@
 //! What a client is told: nothing is read from the environment here.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Text that is not shown: a token, a key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps this text, without white space around it.
-    pub fn new(text: &str) -> Self {
-        Self(text.trim().to_owned())
-    }
-
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
+use crate::s3::S3Options;
+use crate::secret::Secret;
 
 /// How requests are made. The default is that of a program without any settings.
 ///
@@ -45,6 +26,8 @@ pub struct Options {
     /// The access token for the Hub. It is sent to that endpoint and nowhere else, and never
     /// without encryption to another machine.
     pub hub_token: Option<Secret>,
+    /// S3: where it is, and who asks.
+    pub s3: S3Options,
     /// Proxies.
     pub proxies: Proxies,
     /// When and how often a request is made again.
@@ -64,6 +47,7 @@ impl Default for Options {
             user_agent: concat!("ggmill/", env!("CARGO_PKG_VERSION")).to_owned(),
             hub_endpoint: "https://huggingface.co".to_owned(),
             hub_token: None,
+            s3: S3Options::default(),
             proxies: Proxies::default(),
             retries: Retries::default(),
             patience: Duration::from_secs(30),
@@ -91,7 +75,14 @@ impl Options {
     /// With this access token for the Hub.
     #[must_use]
     pub fn with_hub_token(mut self, token: Option<Secret>) -> Self {
-        self.hub_token = token.filter(|token| !token.0.is_empty());
+        self.hub_token = token.filter(|token| !token.reveal().is_empty());
+        self
+    }
+
+    /// With these settings for S3.
+    #[must_use]
+    pub fn with_s3(mut self, s3: S3Options) -> Self {
+        self.s3 = s3;
         self
     }
 

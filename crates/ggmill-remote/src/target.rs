@@ -58,13 +58,14 @@ impl Target {
         first: u64,
         known: Option<&Known>,
     ) -> Result<First> {
-        let url = client.address(location)?;
         let ask = Ask {
             range: Some(0..first),
             unless: known.map(|known| (known.etag.as_str(), known.host.as_str())),
             ..Ask::default()
         };
         client.persist(|_| {
+            // Where a bucket is can be news of the attempt before.
+            let url = client.address(location)?;
             let answer = client.ask(location, &url, &ask)?;
             first_answer(client, location, &url, answer, first, known)
         })

@@ -86,3 +86,31 @@ fn a_refusal_of_another_host_is_not_one_of_the_hub() {
     let error = client(&hub, Some("t")).open(&location("hf://a/b/c.gguf")).unwrap_err();
     assert_eq!((error.status(), error.advice()), (Some(403), None));
 }
+
+#[test]
+fn a_repository_is_listed_page_by_page() {
+    let hub = Server::start(|request| {
+        match request.path.as_str() {
+        "/hub/api/models/a/b/tree/main?recursive=true" => Reply::status(200)
+            .with("link", "</hub/api/models/a/b/tree/main?cursor=2>; rel=\"next\"")
+            .with_body(r#"[{"type":"directory","path":"d","size":0},{"type":"file","path":"d/z.gguf","size":5}]"#),
+        "/hub/api/models/a/b/tree/main?cursor=2" => Reply::status(200)
+            .with("link", "<http://other.invalid/x>; rel=\"next\"")
+            .with_body(r#"[{"type":"file","path":"a.gguf","size":130,"lfs":{"size":7000}},{"type":"file"}]"#),
+        "/hub/api/models/a/b?expand%5B%5D=gguf" => {
+            Reply::status(200).with_body(r#"{"id":"a/b","gguf":{"total":1000,"architecture":"llama"}}"#)
+        }
+        "/hub/api/datasets/a/b/tree/v1/d?recursive=true" => Reply::status(200).with_body("[]"),
+        "/hub/api/models/c/d/tree/main?recursive=true" => Reply::status(200).with_body("<html>"),
+        _ => Reply::status(404),
+    }
+    });
+    let list = |name: &str| client(&hub, Some("t")).list(&location(name));
+    let found = list("hf://a/b").unwrap();
+    let files: Vec<_> = found.files.iter().map(|file| (file.path.as_str(), file.bytes)).collect();
+    assert_eq!((&*files, found.parameters), (&[("a.gguf", 7000), ("d/z.gguf", 5)][..], Some(1000)));
+    assert_eq!(list("hf://datasets/a/b@v1/d").unwrap().files, []);
+    assert!(list("hf://c/d").unwrap_err().to_string().ends_with("is not JSON"));
+    assert_eq!(list("hf://e/f").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(list("https://example.com/x").unwrap_err().kind(), ErrorKind::Address);
+}

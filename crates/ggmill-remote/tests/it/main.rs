@@ -7,6 +7,7 @@ mod data;
 mod faults;
 mod header;
 mod hub;
+mod s3;
 mod shards;
 
 use std::sync::Arc;
