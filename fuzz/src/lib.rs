@@ -15,6 +15,7 @@ mod file_name;
 mod imatrix;
 mod journal;
 mod legacy;
+mod location;
 mod manifest;
 mod model_card;
 mod npy;
@@ -45,6 +46,7 @@ pub use file_name::file_name;
 pub use imatrix::imatrix;
 pub use journal::journal;
 pub use legacy::legacy;
+pub use location::location;
 pub use manifest::manifest;
 pub use model_card::model_card;
 pub use npy::npy;
@@ -64,7 +66,11 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
+<<<<<<< HEAD
 pub const TARGETS: [(&str, Target); 25] = [
+=======
+pub const TARGETS: [(&str, Target); 24] = [
+>>>>>>> h/rem
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -79,6 +85,7 @@ pub const TARGETS: [(&str, Target); 25] = [
     ("imatrix", imatrix),
     ("journal", journal),
     ("legacy", legacy),
+    ("location", location),
     ("manifest", manifest),
     ("npy", npy),
     ("safetensors", safetensors),

@@ -66,6 +66,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
+    ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-python", &["ggmill"]),
@@ -92,6 +93,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-hash",
     "ggmill-estimate",
     "ggmill-inspect",
+    "ggmill-remote",
     "ggmill",
 ];
 
@@ -110,7 +112,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "files",
         words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"],
-        may: &["ggmill-io"],
+        may: &["ggmill-io", "ggmill-remote"],
     },
     Effect {
         name: "threads",
@@ -121,6 +123,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-formats",
             "ggmill-quantize",
             "ggmill-hash",
+            "ggmill-remote",
         ],
     },
     Effect {
@@ -143,8 +146,16 @@ const EFFECTS: &[Effect] = &[
         words: &["std::process", "process::exit", "process::abort"],
         may: &[],
     },
-    Effect { name: "the clock", words: &["std::time", "Instant::now", "SystemTime"], may: &[] },
-    Effect { name: "the network", words: &["std::net", "TcpStream", "UdpSocket"], may: &[] },
+    Effect {
+        name: "the clock",
+        words: &["std::time", "Instant::now", "SystemTime"],
+        may: &["ggmill-remote"],
+    },
+    Effect {
+        name: "the network",
+        words: &["std::net", "TcpStream", "UdpSocket", "ureq::"],
+        may: &["ggmill-remote"],
+    },
     Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
 ];
 

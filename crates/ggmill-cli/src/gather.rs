@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::outcome::Failure;
 use crate::paths::shown;
+use crate::remote;
 
 /// Directories within directories that are looked into.
 const DEPTH: usize = 16;
@@ -64,9 +65,11 @@ pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
 /// A file with those beside it whose names say that they are shards of the same set.
 fn with_siblings(path: &Path) -> Files {
     let Some(name) = ggmill_io::shard_name(path) else { return vec![path.to_owned()] };
+    // Those of a server are asked for, whether they are there or not.
+    let is_remote = remote::is_remote(path);
     let there = |number| {
         Some(path.with_file_name(name.sibling(number)))
-            .filter(|sibling| number == name.number() || sibling.is_file())
+            .filter(|sibling| number == name.number() || is_remote || sibling.is_file())
     };
     (1..=name.count()).filter_map(there).collect()
 }

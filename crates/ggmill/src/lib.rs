@@ -20,6 +20,7 @@
 //! | `inspect` | | what is in a file, as text and JSON |
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
+//! | `remote` | | models over HTTP, on the Hugging Face Hub and in S3 |
 //! | `text` | | patterns of names; JSON that is safe to print |
 //! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
@@ -55,6 +56,8 @@ pub use ggmill_pipeline as pipeline;
 pub use ggmill_quant as quant;
 #[cfg(feature = "quantize")]
 pub use ggmill_quantize as quantize;
+#[cfg(feature = "remote")]
+pub use ggmill_remote as remote;
 #[cfg(feature = "template")]
 pub use ggmill_template as template;
 #[cfg(feature = "text")]

@@ -27,6 +27,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "config" => return [texts::configurations(), packed::packed()].concat(),
         "start" => return texts::unknown_classes(),
         "file_name" => return texts::file_names(),
+        "location" => return texts::locations(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),

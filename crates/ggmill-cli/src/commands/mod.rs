@@ -22,6 +22,7 @@ pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod legacy_listing;
 pub(crate) mod lora;
+pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod name;

@@ -40,6 +40,8 @@ mod outputs;
 mod overwriting;
 mod program;
 mod quantize;
+#[cfg(feature = "remote")]
+mod remote;
 mod reshape;
 mod support;
 mod template;

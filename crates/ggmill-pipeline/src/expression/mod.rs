@@ -27,6 +27,7 @@ mod ternary_rows;
 mod values;
 mod views;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -387,6 +388,17 @@ impl Kind {
             Self::Decoded { inputs, .. } => inputs,
         }
     }
+}
+
+/// The numbers of the tensors that these expressions read, each once, in the order of the source.
+pub(crate) fn read_by<'a>(expressions: impl IntoIterator<Item = &'a Expression>) -> Vec<usize> {
+    let mut numbers = BTreeSet::new();
+    for expression in expressions {
+        expression.tensors(&mut |number| {
+            numbers.insert(number);
+        });
+    }
+    numbers.into_iter().collect()
 }
 
 fn numbered(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<&SourceTensor> {

@@ -32,6 +32,12 @@ pub trait Checkpoint: Debug + Sync {
     /// little-endian order. May be called from several threads at once.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
 
+    /// Says which tensors will be read soon. A hint: a source that asks another machine for its
+    /// bytes asks for several tensors at once.
+    fn prefetch(&self, numbers: &[usize]) {
+        let _ = numbers;
+    }
+
     /// Where the bytes of tensor `number` lie in an open file, when they lie there as they are: a
     /// tensor that nothing is done to is then moved by the operating system, unread.
     fn range(&self, number: usize) -> Option<FileRange<'_>> {

@@ -10,10 +10,11 @@ use ggmill_core::{Error, Model, Part, Split};
 use ggmill_pipeline::RunOptions;
 
 use crate::console::Console;
+use crate::content::{NotWhole, hint_for_content};
 use crate::journal::warn_of_journal;
 use crate::outcome::Failure;
 use crate::progress::Bar;
-use crate::source::{beginning, hint_for_content};
+use crate::source::{not_whole, salvage};
 
 /// The requirements that files are checked against.
 pub(super) struct Criteria<'a> {
@@ -102,12 +103,10 @@ fn open(
     console: Console,
 ) -> Result<Result<Opened, CheckOutcome>, Failure> {
     warn_of_journal(path, console);
-    let model = match ggmill_io::salvage(path) {
+    let refused = |error: &Error, beginning: &[u8]| not_gguf(error, path, beginning, options);
+    let model = match salvage(path, refused)? {
         Ok(model) => model,
-        Err(error) => {
-            let Some(format) = error.format_error() else { return Err(Failure::new(&error)) };
-            return Ok(Err(not_gguf(format, path, &beginning(path).unwrap_or_default(), options)));
-        }
+        Err(outcome) => return Ok(Err(outcome)),
     };
     let facts = match model.parts().first().filter(|_| data) {
         Some(part) => examined_data(part, console)?,
@@ -157,22 +156,12 @@ fn set_fault(files: &[Opened]) -> Option<String> {
     {
         return None;
     }
-    let error = ggmill_io::open(&first.path).err()?;
+    let NotWhole { text, is_of_content } = not_whole(&first.path)?;
     let in_order = splits.iter().enumerate().all(|(place, split)| {
         split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64))
     });
     // What is wrong within one of the files is told of that file, and does not hide the whole.
-    if in_order && matches!(error.kind(), ggmill_io::ErrorKind::Format(_)) {
-        return None;
-    }
-    let text = error.to_string();
-    let own = format!("{}: ", crate::paths::shown(error.path()));
-    Some(text.strip_prefix(&own).map_or_else(
-        || text.clone(),
-        |rest| {
-            format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())
-        },
-    ))
+    (!in_order || !is_of_content).then_some(text)
 }
 
 /// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the
