@@ -137,14 +137,14 @@ impl DataPiece {
         }
         let mut facts = match self.ggml_type {
             GgmlType::F32 => {
-                floats(&bytes, 0x7f80_0000, |bits| f32::from_bits(bits.cast_unsigned()))
+                floats(&bytes, 0x7f80_0000, |bits: i32| f32::from_bits(bits.cast_unsigned()))
             }
-            GgmlType::F16 => floats(&bytes, 0x7c00, |bits| half(bits.cast_unsigned())),
-            GgmlType::BF16 => {
-                floats(&bytes, 0x7f80, |bits| f32::from_bits(u32::from(bits.cast_unsigned()) << 16))
-            }
+            GgmlType::F16 => floats(&bytes, 0x7c00, |bits: i16| half(bits.cast_unsigned())),
+            GgmlType::BF16 => floats(&bytes, 0x7f80, |bits: i16| {
+                f32::from_bits(u32::from(bits.cast_unsigned()) << 16)
+            }),
             #[expect(clippy::cast_possible_truncation, reason = "only the magnitude counts")]
-            GgmlType::F64 => floats(&bytes, 0x7ff0_0000_0000_0000, |bits| {
+            GgmlType::F64 => floats(&bytes, 0x7ff0_0000_0000_0000, |bits: i64| {
                 (f64::from_bits(bits.cast_unsigned()) as f32).min(f32::MAX)
             }),
             other => match (BlockDescription::of(other), other.layout()) {
