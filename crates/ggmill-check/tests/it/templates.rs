@@ -116,7 +116,7 @@ fn an_expression_without_end_is_not_followed() {
     assert_eq!(found(&format!("{{{{ {}1 }}}}", "not ".repeat(900))), Vec::<&str>::new());
 }
 
-fn rendered(model: Model) -> ggmill_check::Report {
+fn rendered(model: &Model) -> ggmill_check::Report {
     let options = Options::default()
         .with_select(vec!["rendering".parse().unwrap()])
         .with_findings_per_rule(1000);
@@ -131,7 +131,7 @@ fn at_most_sixteen_templates_are_rendered() {
             // Each leaves out the user's message, which is a finding.
             model.set(format!("tokenizer.chat_template.{name}"), "{{ messages|length }}")
         });
-        let report = rendered(model);
+        let report = rendered(&model);
         let found = |code: &str| {
             let of = |it: &&ggmill_check::Diagnostic| it.rule.code == code;
             report.diagnostics().iter().filter(of).cloned().collect::<Vec<_>>()
@@ -156,7 +156,7 @@ fn nothing_is_rendered_after_a_template_beyond_its_limits() {
     let model = Model::llama()
         .set("tokenizer.chat_template", bomb)
         .set("tokenizer.chat_template.other", "{{ messages|length }}");
-    let report = rendered(model);
+    let report = rendered(&model);
     let found = codes(&report);
     assert_eq!(found.iter().filter(|code| **code == "GG2202").count(), 1, "{found:?}");
     assert!(!found.contains(&"GG2209"), "{found:?}");
@@ -184,6 +184,6 @@ fn special_tokens_of_an_unknown_vocabulary_are_the_usual_ones() {
     let model = Model::llama()
         .set("tokenizer.ggml.model", "unheard-of")
         .set("tokenizer.chat_template", needs);
-    let found = codes(&rendered(model));
+    let found = codes(&rendered(&model));
     assert!(!found.contains(&"GG2201"), "{found:?}");
 }
