@@ -32,9 +32,10 @@ impl TemplateFile {
 
     /// Reads a Jinja text, or the `chat_template` of a JSON document: a checkpoint's
     /// `tokenizer_config.json` or `chat_template.json`. That can be a list of templates with names,
-    /// as transformers writes it; the one named `default` is the default template, and other names
-    /// have characters that are not letters or digits replaced, as llama.cpp's converter does. What
-    /// the templates say is not examined.
+    /// as transformers writes it; the one named `default` is the default template. Other names become
+    /// parts of keys: characters that are not letters or digits are replaced, as llama.cpp's
+    /// converter does, and letters are lower-case, as in every key. What the templates say is not
+    /// examined.
     ///
     /// Fails where a JSON document has no template.
     pub fn parse(text: &str) -> Result<Self> {
@@ -94,7 +95,7 @@ fn templates(value: &Json) -> Result<Vec<ModelTemplate>> {
         };
         let name = (name != "default").then(|| {
             let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-            name.chars().map(plain).collect::<String>()
+            name.to_lowercase().chars().map(plain).collect::<String>()
         });
         match found.iter_mut().find(|known| known.name == name) {
             Some(known) => template.clone_into(&mut known.text),

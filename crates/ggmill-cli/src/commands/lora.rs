@@ -136,7 +136,7 @@ impl From<Convert> for convert_lora::Request {
 
 /// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that is
 /// there is meant.
-fn scaled(typed: &Path) -> Result<(PathBuf, f32), Failure> {
+fn scaled(typed: &Path) -> Result<Scaled, Failure> {
     let split = typed.to_str().and_then(|text| text.rsplit_once('='));
     let Some((path, scale)) = split.filter(|_| !typed.exists()) else {
         return Ok((typed.to_owned(), 1.0));
@@ -153,13 +153,16 @@ fn factor(scale: &str, adapter: &Path) -> Result<f32, Failure> {
     })
 }
 
+/// An adapter and its factor.
+type Scaled = (PathBuf, f32);
+
 impl Merge {
     /// The model, and the adapters with their factors.
-    fn files(&self) -> Result<(&Path, Vec<(PathBuf, f32)>), Failure> {
+    fn files(&self) -> Result<(&Path, Vec<Scaled>), Failure> {
         let mut places = self.base.iter().chain(&self.adapters);
         let base = self.model.as_ref().or_else(|| places.next());
         let base = base.ok_or_else(|| Failure::new("expected a model"))?;
-        let mut adapters: Vec<(PathBuf, f32)> =
+        let mut adapters: Vec<Scaled> =
             places.chain(&self.lora).map(|typed| scaled(typed)).collect::<Result<_, _>>()?;
         for pair in self.lora_scaled.chunks(2) {
             let [path, scale] = pair else { continue };

@@ -25,9 +25,9 @@ fn configurations_have_templates_and_tokens() {
     let found: Vec<_> = file.templates.iter().map(|it| (it.key(), &*it.text)).collect();
     let base = "tokenizer.chat_template";
     let expected =
-        [(format!("{base}.rag"), "R2"), (base.to_owned(), "D"), (format!("{base}.tool_Use"), "T")];
+        [(format!("{base}.rag"), "R2"), (base.to_owned(), "D"), (format!("{base}.tool_use"), "T")];
     assert_eq!(found, expected);
-    assert_eq!(file.names(), ["rag", "tool_Use"]);
+    assert_eq!(file.names(), ["rag", "tool_use"]);
     let token = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     let expected =
         [token("eos_token", "</s>"), token("pad_token", "<pad>"), token("cls_token", "[CLS]")];

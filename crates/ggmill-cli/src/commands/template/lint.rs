@@ -80,7 +80,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     match failures.pop() {
         Some(last) => {
-            failures.iter().for_each(|failure| console.error(failure));
+            for failure in &failures {
+                console.error(failure);
+            }
             Err(last)
         }
         None if reports.iter().any(|(_, report)| report.has_errors()) => Ok(Status::Findings),

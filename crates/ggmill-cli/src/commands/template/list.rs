@@ -77,7 +77,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     match failures.pop() {
         None => listed,
         Some(last) => {
-            failures.iter().for_each(|failure| console.error(failure));
+            for failure in &failures {
+                console.error(failure);
+            }
             if let Err(failure) = &listed {
                 console.error(failure);
             }
