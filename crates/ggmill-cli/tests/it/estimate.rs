@@ -25,7 +25,7 @@ fn model() -> Vec<u8> {
         .tensor("blk.0.attn_norm.weight", &[128], 0, 25_600)
         .tensor("blk.1.attn_norm.weight", &[128], 0, 26_112)
         .pad(32);
-    file.raw(&[0; 26_624]);
+    file.raw(&vec![0; 26_624]);
     file.into_bytes()
 }
 
