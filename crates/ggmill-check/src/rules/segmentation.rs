@@ -31,14 +31,14 @@ rules! { Segmentation;
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "Reported when the pre-tokenizer cuts at least 64 tokens, and 0.2 % of those that merges make, wherever they are in a text, and another that llama.cpp knows cuts at most an eighth of them. Merges are learnt within words, so that the pre-tokenizer of a vocabulary cuts few or none of its tokens.",
+        clause: "Reported when the pre-tokenizer cuts at least 64 tokens of ASCII characters, and 0.2 % of those that merges make, wherever they are in a text, and another that llama.cpp knows cuts at most an eighth of them. Merges are learnt within words, so that the pre-tokenizer of a vocabulary cuts few or none of its tokens.",
         why: "Text is split differently than in training, so the model sees tokens that it hardly knows.",
         remedy: "Compare with the original tokenizer.json by `ggmill tokenize`, which finds the name that fits, and set tokenizer.ggml.pre to it.",
         fixed: "tokenizer.ggml.pre = \"gpt-2\"",
     }
     LOST_BYTES = "GG2305" Warning Practice {
         summary: "Bytes of text that no token stands for",
-        clause: "Reported when a vocabulary of merges has tokens for most bytes that UTF-8 text can have, and none for others. llama.cpp leaves out such bytes silently.",
+        clause: "Reported when a vocabulary of merges has tokens for most bytes of UTF-8 text, and none for others. Control characters, but for tabs and line breaks, and the first bytes of planes without characters are not counted. llama.cpp leaves out such bytes silently.",
         why: "The model does not see a part of the text.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its tokens of single bytes.",
         fixed: "a token for every byte",
@@ -84,7 +84,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         pre_tokenizer(&tokenizer, place, out);
     }
     if out.wants(&LOST_BYTES) {
-        let lost = tokenizer.lost_bytes();
+        let is_text =
+            |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..0x7F | 0x80..=0xF0 | 0xF3..);
+        let lost: Vec<u8> = tokenizer.lost_bytes().into_iter().filter(is_text).collect();
         if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
             let more = match lost.len() {
                 1 => String::new(),
