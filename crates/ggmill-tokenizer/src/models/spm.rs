@@ -136,7 +136,7 @@ impl Spm {
         let mut escaped = Vec::new();
         spaces::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
-        let mut merger = Merger::default();
+        let mut steps = Merger::default();
         let mut words = Vec::new();
         let (mut word, mut at) = (0, 0);
         while at < escaped.len() {
@@ -147,13 +147,13 @@ impl Spm {
             }
             let text = &escaped[word..next];
             let mut merges = Vec::new();
-            merger.merge_by_steps(vocabulary, text, &mut |start, middle, end| {
+            steps.merge_by_steps(vocabulary, text, &mut |start, middle, end| {
                 let id = vocabulary.id(&text[start..end]);
                 let score = id.map(|id| vocabulary.score(id)).unwrap_or_default();
                 merges.push(ExplainedMerge { start, middle, end, order: MergeOrder::Score(score) });
             });
             let mut pieces = Vec::new();
-            merger.each(|from, to| {
+            steps.each(|from, to| {
                 let (start, end) = places.range(word + from, word + to);
                 let (start, end) = (fragment.start + start, fragment.start + end);
                 self.tokens(vocabulary, &text[from..to], |id| {
