@@ -146,11 +146,11 @@ impl Spm {
                 continue;
             }
             let text = &escaped[word..next];
-            let mut merges = Vec::new();
+            let mut steps = Vec::new();
             merger.merge_by_steps(vocabulary, text, &mut |start, middle, end| {
                 let id = vocabulary.id(&text[start..end]);
                 let score = id.map(|id| vocabulary.score(id)).unwrap_or_default();
-                merges.push(ExplainedMerge { start, middle, end, order: MergeOrder::Score(score) });
+                steps.push(ExplainedMerge { start, middle, end, order: MergeOrder::Score(score) });
             });
             let mut pieces = Vec::new();
             merger.each(|from, to| {
@@ -160,7 +160,12 @@ impl Spm {
                     pieces.push(Piece { id, start, end });
                 });
             });
-            words.push(ExplainedWord { text: text.to_owned(), is_whole: false, merges, pieces });
+            words.push(ExplainedWord {
+                text: text.to_owned(),
+                is_whole: false,
+                merges: steps,
+                pieces,
+            });
             word = next;
         }
         (escaped, words)

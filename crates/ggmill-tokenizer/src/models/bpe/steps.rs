@@ -29,8 +29,8 @@ impl Bpe {
                 let (start, end) = (origin.of(start + from), origin.of(start + to));
                 pieces.push(Piece { id, start, end });
             };
-            let (mut work, mut encoded) = (Work::default(), Vec::new());
-            self.merge_word(vocabulary, word, &mut work, &mut encoded, &mut each);
+            let (mut memory, mut encoded) = (Work::default(), Vec::new());
+            self.merge_word(vocabulary, word, &mut memory, &mut encoded, &mut each);
             let is_whole = self.whole(vocabulary, word, &mut encoded).is_some();
             let merges = if is_whole { Vec::new() } else { self.merges_of(vocabulary, word) };
             words.push(ExplainedWord { text: word.to_owned(), is_whole, merges, pieces });
@@ -46,10 +46,10 @@ impl Bpe {
             let is_first = |byte: &&u8| self.bytes.is_none() || **byte & 0xC0 != 0x80;
             text.iter().filter(is_first).count()
         };
-        let mut work = Work::default();
-        self.symbols(vocabulary, word, &mut work);
+        let mut memory = Work::default();
+        self.symbols(vocabulary, word, &mut memory);
         let mut merges = Vec::new();
-        self.merges.merge_by_steps(&mut work, &mut |Applied { rank, left, right, start }| {
+        self.merges.merge_by_steps(&mut memory, &mut |Applied { rank, left, right, start }| {
             let start = start as usize;
             let middle = start.saturating_add(length(left));
             let end = middle.saturating_add(length(right));
