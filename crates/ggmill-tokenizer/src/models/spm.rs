@@ -136,7 +136,7 @@ impl Spm {
         let mut escaped = Vec::new();
         spaces::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
-        let mut steps = Merger::default();
+        let mut merger = Merger::default();
         let mut words = Vec::new();
         let (mut word, mut at) = (0, 0);
         while at < escaped.len() {
@@ -146,21 +146,26 @@ impl Spm {
                 continue;
             }
             let text = &escaped[word..next];
-            let mut merges = Vec::new();
-            steps.merge_by_steps(vocabulary, text, &mut |start, middle, end| {
+            let mut steps = Vec::new();
+            merger.merge_by_steps(vocabulary, text, &mut |start, middle, end| {
                 let id = vocabulary.id(&text[start..end]);
                 let score = id.map(|id| vocabulary.score(id)).unwrap_or_default();
-                merges.push(ExplainedMerge { start, middle, end, order: MergeOrder::Score(score) });
+                steps.push(ExplainedMerge { start, middle, end, order: MergeOrder::Score(score) });
             });
             let mut pieces = Vec::new();
-            steps.each(|from, to| {
+            merger.each(|from, to| {
                 let (start, end) = places.range(word + from, word + to);
                 let (start, end) = (fragment.start + start, fragment.start + end);
                 self.tokens(vocabulary, &text[from..to], |id| {
                     pieces.push(Piece { id, start, end });
                 });
             });
-            words.push(ExplainedWord { text: text.to_owned(), is_whole: false, merges, pieces });
+            words.push(ExplainedWord {
+                text: text.to_owned(),
+                is_whole: false,
+                merges: steps,
+                pieces,
+            });
             word = next;
         }
         (escaped, words)
