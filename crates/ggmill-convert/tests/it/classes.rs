@@ -337,7 +337,10 @@ fn every_projector_is_converted_as_the_reference_does() {
             catalogue.for_projector(&recipe["config"]).unwrap().title()
         })
         .collect();
-    let titles: BTreeSet<&str> = Architecture::projectors().map(Architecture::title).collect();
+    // Those without classes are for other layouts (own_layouts.rs).
+    let of_classes = |projector: &&Architecture| projector.checkpoint_classes().next().is_some();
+    let titles: BTreeSet<&str> =
+        Architecture::projectors().filter(of_classes).map(Architecture::title).collect();
     assert_eq!(described, titles);
     require_equal(&paths);
 }
