@@ -5,7 +5,10 @@ use crate::value::ParameterValue as Value;
 
 /// Numbers that a description may ask for at once: of 1500 positions in a width of 1280, two
 /// million.
-const MAX_NUMBERS: usize = 1 << 23;
+const MAX_NUMBERS: usize = 1 << 21;
+
+/// Steps of evaluation that a number costs: a description cannot ask for many such lists.
+const STEPS: usize = 16;
 
 /// One row for each position, the first half of it sines and the second cosines, of wavelengths from
 /// 2π to 2π times the longest timescale, as Whisper has them. `spend` is told how many numbers there
@@ -34,7 +37,7 @@ pub(super) fn sinusoids(
     if count > MAX_NUMBERS {
         return Err(format!("asks for {count} numbers, the limit is {MAX_NUMBERS}"));
     }
-    spend(count)?;
+    spend(count.saturating_mul(STEPS))?;
     let step = single(-(longest.ln() / f64::from(last)));
     let rates: Vec<f32> =
         (0..half).map(|number| exact(f64::exp, step * number_of(number))).collect();

@@ -131,9 +131,10 @@ fn a_missing_shard_is_named() {
                 assert!(stderr.starts_with(&expected), "{stderr}");
             } else {
                 let present = if missing == "00001" { 2 } else { 1 };
+                let number = missing.trim_start_matches('0');
                 let expected = format!(
-                    "error: model: 1 file of 2: \"model-0000{present}-of-00002.safetensors\" is \
-                     number {present}, and the others are not all there\n"
+                    "error: model: shard {number} of 2 is missing: found 1 of them, such as \
+                     \"model-0000{present}-of-00002.safetensors\"\n"
                 );
                 assert_eq!(stderr, expected);
             }

@@ -1,5 +1,7 @@
 //! Which files of a directory are a checkpoint.
 
+use std::collections::BTreeSet;
+
 use ggmill_core::RawStr;
 use ggmill_io::Directory;
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -127,18 +129,20 @@ impl Layout {
 /// Fails where names say that there are more shards (`model-00001-of-00002.safetensors`) than files.
 fn refuse_incomplete(directory: &Directory, files: &[String]) -> Result<()> {
     for name in files {
-        let Some((number, total)) = shard(name) else { continue };
-        let of_set = |other: &&String| shard(other).is_some_and(|(_, found)| found == total);
-        let found = files.iter().filter(of_set).count();
-        if u64::try_from(found).is_ok_and(|found| found < total) {
-            let ordinal = if found == 1 { "file" } else { "files" };
-            let message = format!(
-                "{found} {ordinal} of {total}: {:?} is number {number}, and the others are not \
-                 all there",
-                RawStr::from(&**name)
-            );
-            return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+        let Some((_, total)) = shard(name) else { continue };
+        let of_set = files.iter().filter_map(|other| shard(other));
+        let found: BTreeSet<u64> =
+            of_set.filter(|(_, of)| *of == total).map(|(number, _)| number).collect();
+        if found.len() as u64 >= total {
+            continue;
         }
+        let missing = (1..=total).find(|number| !found.contains(number)).unwrap_or(total);
+        let message = format!(
+            "shard {missing} of {total} is missing: found {} of them, such as {:?}",
+            found.len(),
+            RawStr::from(&**name)
+        );
+        return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
     }
     Ok(())
 }
