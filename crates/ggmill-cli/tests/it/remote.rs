@@ -124,7 +124,7 @@ fn commands_that_write_models_read_each_byte_of_a_remote_one_once() {
     let url = server.url("/m.gguf");
     let commands: [(&[&str], &str); 6] = [
         (&["quantize", "FILE", "OUT.gguf", "Q8_0"], "OUT.gguf"),
-        (&["repack", "FILE", "-o", "OUT.gguf", "--endian", "big"], "OUT.gguf"),
+        (&["repack", "FILE", "-o", "OUT-big.gguf", "--endian", "big"], "OUT-big.gguf"),
         (&["extract", "FILE", "blk.*", "-o", "OUT.safetensors"], "OUT.safetensors"),
         (&["split", "FILE", "OUT", "--max-tensors", "12"], "OUT-00002-of-00002.gguf"),
         (&["hash", "FILE", "--sha256"], ""),
