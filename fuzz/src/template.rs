@@ -1,7 +1,11 @@
 //! Any template over a conversation: it is rendered within limits or refused, and every part of the
-//! text has an origin.
+//! text has an origin. The bytes are also a file with templates, and a conversation.
 
-use ggmill_template::{Conversation, Json, Limits, Moment, RenderOptions, Template};
+use ggmill_core::{Builder, Model};
+use ggmill_template::{
+    Conversation, Json, Limits, Moment, RenderOptions, Template, TemplateFile, accesses,
+    model_templates,
+};
 
 use crate::allocations::bounded;
 
@@ -20,6 +24,8 @@ pub fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     // The syntax tree has some hundred bytes for each byte of the template.
     bounded(data.len(), (8 << 20) + 4 * (1 << 20), 4096, || {
+        accesses(text);
+        document(text);
         let Ok(template) = Template::parse(text) else { return };
         let messages = Json::parse(MESSAGES).expect("JSON");
         let tools = Json::parse(
@@ -49,4 +55,23 @@ pub fn template(data: &[u8]) {
         let again = template.render(&conversation, &options).expect("as before");
         assert_eq!(again.text(), rendered.text(), "the same every time");
     });
+}
+
+/// What a file says as templates, and as a conversation.
+fn document(text: &str) {
+    if let Ok(file) = TemplateFile::parse(text) {
+        assert!(!file.templates.is_empty(), "there is a template");
+        // A name can be longer than a key may be.
+        let Ok(plan) = Builder::new().metadata(file.to_metadata()).plan() else { return };
+        let model = Model::open(plan.header().to_vec()).expect("a model");
+        let mut expected = file.templates.clone();
+        expected.sort_by_key(|template| template.name.is_some());
+        assert_eq!(model_templates(&model.metadata()), expected, "a model has the same templates");
+    }
+    let Ok(json) = Json::parse(text) else { return };
+    if let Ok(conversation) = Conversation::from_json(json) {
+        let Json::Array(messages) = &conversation.messages else { panic!("an array") };
+        assert!(!messages.is_empty(), "there are messages");
+        assert!(conversation.unusual_roles().len() <= messages.len());
+    }
 }

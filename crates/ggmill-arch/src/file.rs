@@ -4,7 +4,8 @@ use core::cell::Cell;
 
 use ggmill_core::{Metadata, ValueType};
 
-use crate::architecture::{Architecture, IMPLICIT};
+use crate::architecture::Architecture;
+use crate::declared::IMPLICIT;
 use crate::entries::Entries;
 use crate::error::Result;
 use crate::expression::{Expression, Scope};

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use ggmill_core::{FileType, MetadataBuf};
 use serde_json::Value as Json;
 
-use crate::architecture::{Architecture, CheckpointKind, IMPLICIT, Remark};
+use crate::architecture::{Architecture, CheckpointKind, Remark};
 use crate::config::{Config, Documents};
+use crate::declared::IMPLICIT;
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::{Expression, Purpose, Scope};
 use crate::facts::CheckpointFacts;

@@ -96,6 +96,20 @@ pub struct RankRules {
     pub all_merges: bool,
 }
 
+impl RankRules {
+    /// A file that lacks nothing: its special tokens are in `tokenizer_config.json`, if there are
+    /// any, and the merges are one for each sequence.
+    pub fn of_file(file: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            special: Vec::new(),
+            reserved: None,
+            reserved_count: 0,
+            all_merges: false,
+        }
+    }
+}
+
 /// Which vocabulary a model has, and the metadata keys that follow it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

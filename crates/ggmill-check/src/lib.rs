@@ -15,6 +15,7 @@ mod report;
 mod rule;
 mod rules;
 mod source;
+mod templates;
 
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
 #[cfg(feature = "examine")]
@@ -29,3 +30,4 @@ pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
 pub use rules::{check, check_set, meant_key, name_fault, rules, template_fault, unreadable};
 pub use source::{Force, Source, StatedBy};
+pub use templates::check_templates;

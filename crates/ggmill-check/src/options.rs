@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ggmill_template::Json;
+
 use crate::{Authority, Group, Rule, Severity};
 
 /// The requirements that a file is checked against.
@@ -10,14 +12,16 @@ use crate::{Authority, Group, Rule, Severity};
 #[non_exhaustive]
 pub enum Profile {
     /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), and
-    /// those that render templates ([`Group::Rendering`]), are checked only when they are selected.
+    /// those that render templates ([`Group::Rendering`]) or run the tokenizer
+    /// ([`Group::Segmentation`]), are checked only when they are selected.
     #[default]
     All,
     /// Those of the specification.
     Spec,
     /// Those of llama.cpp.
     Ggml,
-    /// As [`All`](Self::All), and chat templates are rendered over conversations.
+    /// As [`All`](Self::All), and chat templates are rendered over conversations, and vocabularies
+    /// are examined with their tokenizer.
     Run,
 }
 
@@ -97,6 +101,9 @@ pub struct Options {
     pub ignore: Vec<Selector>,
     /// Findings of one rule that are told; the rest are counted.
     pub findings_per_rule: usize,
+    /// Variables that chat templates are rendered with, besides the conversation and the special
+    /// tokens of the vocabulary.
+    pub variables: Vec<(String, Json)>,
 }
 
 impl Default for Options {
@@ -106,6 +113,7 @@ impl Default for Options {
             select: Vec::new(),
             ignore: Vec::new(),
             findings_per_rule: 20,
+            variables: Vec::new(),
         }
     }
 }
@@ -139,6 +147,13 @@ impl Options {
         self
     }
 
+    /// With a variable for chat templates.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<String>, value: Json) -> Self {
+        self.variables.push((name.into(), value));
+        self
+    }
+
     /// How bad it is to break the rule, in this profile.
     pub fn severity(&self, rule: &Rule) -> Severity {
         if self.profile == Profile::Spec && rule.authority == Authority::Must {
@@ -153,12 +168,12 @@ impl Options {
         let among =
             |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
-            // The name of a file is checked, and a template rendered, on request only.
+            // The name of a file is checked, and a template or a tokenizer run, on request only.
             Profile::All | Profile::Run => {
                 let runs = self.profile == Profile::Run;
                 (rule.authority != Authority::Letter
                     && rule.group != Group::Naming
-                    && (runs || rule.group != Group::Rendering))
+                    && (runs || !rule.group.runs()))
                     || among(&self.select)
             }
             Profile::Spec => matches!(

@@ -118,6 +118,14 @@ impl Report {
         self.count(Severity::Error) > 0
     }
 
+    /// The findings without the places of what was made for the check.
+    pub(crate) fn without_offsets(mut self) -> Self {
+        for diagnostic in &mut self.diagnostics {
+            diagnostic.offset = None;
+        }
+        self
+    }
+
     /// Whether there is nothing to say.
     pub fn is_clean(&self) -> bool {
         self.counts.is_empty()

@@ -175,8 +175,8 @@ impl Rule {
                 "Required by llama.cpp, not required by the specification.".into()
             }
             Authority::Letter => format!(
-                "{verb} by the specification{place}; hardly any file follows it, so only the \
-                 profile of the specification asks for it."
+                "{verb} by the specification{place}; few files follow this, so it is reported only in \
+                 the profile of the specification."
             ),
             Authority::Practice => "Recommended practice: neither the specification nor llama.cpp \
                                     requires it."

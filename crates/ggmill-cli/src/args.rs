@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
-    graft, hash, imatrix, inspect, lora, ls, man, merge, name, quantize, repack, set_metadata,
+    architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
+    get, graft, hash, imatrix, inspect, lora, ls, man, merge, name, quantize, repack, set_metadata,
     split, template, tokenize,
 };
 use crate::console::Console;
@@ -102,6 +102,7 @@ pub(crate) enum Command {
     Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
+    Estimate(Box<estimate::Args>),
     Tokenize(tokenize::Args),
     Detokenize(detokenize::Args),
     Template(template::Args),
@@ -132,6 +133,7 @@ impl Command {
             Self::Extract(args) => extract::run(&args, console),
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
+            Self::Estimate(args) => estimate::run(&args, console),
             Self::Tokenize(args) => tokenize::run(&args, console),
             Self::Detokenize(args) => detokenize::run(&args, console),
             Self::Template(args) => template::run(&args, console),

@@ -10,6 +10,7 @@ use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
 
 use crate::commands::inspect;
 use crate::console::Console;
+use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_inputs};
 use crate::paths::shown;
@@ -156,8 +157,9 @@ fn print_table(
     let (tensors, data, total) = (layout.tensors().len(), layout.data_offset(), layout.total_len());
     writeln!(
         out,
-        "{}: {tensors} tensors, data from {data:#x}, {total} bytes in all; nothing was written",
-        shown(output)
+        "{}: {}, data from {data:#x}, {total} bytes in all; nothing was written",
+        shown(output),
+        counted(tensors, "tensor")
     )
 }
 

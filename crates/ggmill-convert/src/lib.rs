@@ -19,4 +19,4 @@ pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use lora::convert_lora;
 pub use projector::has_projector;
-pub use vocabulary::{convert_tokenizer, has_tokenizer};
+pub use vocabulary::{TokenizerFiles, convert_tokenizer, has_tokenizer};

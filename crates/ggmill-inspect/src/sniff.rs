@@ -53,6 +53,8 @@ pub enum FileKind {
     Html,
     /// JSON.
     Json,
+    /// A Jinja template, such as a chat template.
+    Jinja,
     /// XML.
     Xml,
     /// The pointer that Git LFS leaves in place of a large file.
@@ -85,7 +87,7 @@ pub fn sniff(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
         .or_else(|| safetensors(bytes))
         .or_else(|| onnx(bytes, name))
         .or_else(|| imatrix(bytes))
-        .or_else(|| text(bytes))
+        .or_else(|| text(bytes, name))
 }
 
 fn legacy_ggml(bytes: &[u8]) -> Option<FileKind> {
@@ -168,10 +170,13 @@ fn safetensors(bytes: &[u8]) -> Option<FileKind> {
 /// A protocol buffer whose first field is the version of the format and whose second is the
 /// producer's name. No magic, so the name of the file must agree.
 fn onnx(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
-    let named = name.is_some_and(|name| {
-        name.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case("onnx"))
-    });
-    (named && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
+    (ends_with(name, "onnx") && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
+}
+
+/// Whether a file's name has this extension.
+fn ends_with(name: Option<&str>, expected: &str) -> bool {
+    let extension = name.and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
+    extension.is_some_and(|extension| extension.eq_ignore_ascii_case(expected))
 }
 
 /// A number of entries, each beginning with the length and the name of a tensor. The format has no
@@ -187,7 +192,7 @@ fn imatrix(bytes: &[u8]) -> Option<FileKind> {
     (is_name && is_count).then_some(FileKind::Imatrix)
 }
 
-fn text(bytes: &[u8]) -> Option<FileKind> {
+fn text(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
     const LFS: &str = "version https://git-lfs.github.com/spec/";
     let shown = bytes.get(..4096).unwrap_or(bytes);
     let text = match std::str::from_utf8(shown) {
@@ -211,6 +216,9 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
     if begins("<?xml") {
         return Some(FileKind::Xml);
     }
+    if ["{%", "{{", "{#"].iter().any(|tag| text.starts_with(tag)) && !text.contains('\0') {
+        return Some(FileKind::Jinja);
+    }
     if (text.starts_with('{') || text.starts_with('[')) && !text.contains('\0') {
         return Some(FileKind::Json);
     }
@@ -220,6 +228,9 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
     }
     let printable = !text.is_empty()
         && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+    if printable && ends_with(name, "jinja") {
+        return Some(FileKind::Jinja);
+    }
     let first_line: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
     printable.then_some(FileKind::Text(first_line))
 }
@@ -265,6 +276,7 @@ impl fmt::Display for FileKind {
             Self::Program => "a program",
             Self::Html => "a web page",
             Self::Json => "a JSON file",
+            Self::Jinja => "a Jinja template",
             Self::Xml => "an XML document",
             Self::LfsPointer { .. } => "a Git LFS pointer, not the file itself",
             Self::LegacyGgml { .. } | Self::Media(_) | Self::Text(_) => "",
@@ -309,6 +321,9 @@ impl FileKind {
             Self::Html => "the address was that of a page about the file; fetch the file itself \
                            (on Hugging Face: `/resolve/` in place of `/blob/`)"
                 .to_owned(),
+            Self::Jinja => "`ggmill template` renders and examines chat templates; other commands \
+                            take a model"
+                .to_owned(),
             Self::Json | Self::Xml | Self::Text(_) => "perhaps a server's message in place of the \
                                                        file; look into it, then fetch the file \
                                                        again"
@@ -335,6 +350,9 @@ mod tests {
         assert_eq!(shown(&[0; 64], "a"), "nothing but zeros");
         assert_eq!(shown(b"\n <HTML>", "a"), "a web page");
         assert_eq!(shown(b"{\"error\":1}", "a"), "a JSON file");
+        assert_eq!(shown(b"{%- if tools %}", "a"), "a Jinja template");
+        assert_eq!(shown(b"{{ bos_token }}", "a"), "a Jinja template");
+        assert_eq!(shown(b"<|im_start|>user", "chat_template.jinja"), "a Jinja template");
         assert_eq!(shown(b"fmgg\x65\0\0\0", "a"), "a GGMF file of version 101, from before GGUF");
         assert_eq!(shown(b"lmgg\x65\0\0\0", "a"), "a GGML file, from before GGUF");
         assert_eq!(shown(b"Entry not found", "a"), "a text file that begins \"Entry not found\"");

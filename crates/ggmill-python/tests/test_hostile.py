@@ -211,19 +211,26 @@ def test_a_fork_after_use_works(llama: Path, tmp_path: Path) -> None:
 
 
 STOP = """
-import signal
-
-# A job in the background of a shell ignores the signal.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import os, signal, sys, threading, time
 import ggmill, numpy as np
 
+# A job in the background of a shell ignores the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 path = sys.argv[1]
+directory = os.path.dirname(path)
 values = np.random.default_rng(5).standard_normal((2000, 4096)).astype(np.float32)
 ggmill.write(path, {"general.architecture": "llama"}, {f"w{n}": values for n in range(4)})
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+
+def interrupt_once_the_output_is_begun():
+    while len(os.listdir(directory)) == 1:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+threading.Thread(target=interrupt_once_the_output_is_begun, daemon=True).start()
 try:
-    ggmill.quantize(path, path + ".out", "Q3_K", pure=True, threads=1)
+    ggmill.quantize(path, path + ".out", "IQ3_S", pure=True, threads=1)
 except KeyboardInterrupt:
     assert not os.path.exists(path + ".out")
     print("stopped")

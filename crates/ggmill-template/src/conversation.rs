@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Json;
 use crate::meter::Meter;
+use crate::options::RenderOptions;
 use crate::value::{Mark, SeqKind, Text, Value};
 
 /// A conversation, and what else is given to a template with it.
@@ -76,25 +77,126 @@ impl Conversation {
         self
     }
 
+    /// A conversation in JSON: an array of messages, or an object with `messages` and any of
+    /// `tools`, `documents`, `add_generation_prompt` and other variables.
+    ///
+    /// ```
+    /// use ggmill_template::{Conversation, Json};
+    /// let document = r#"{"messages": [{"role": "user", "content": "Hello"}], "tools": []}"#;
+    /// let conversation = Conversation::from_json(Json::parse(document)?)?;
+    /// assert_eq!(conversation.tools, Some(Json::Array(Vec::new())));
+    /// assert!(Conversation::from_json(Json::parse(r#"{"text": "Hello"}"#)?).is_err());
+    /// # Ok::<(), ggmill_template::Error>(())
+    /// ```
+    ///
+    /// Fails where there are no messages, where one is not an object, or has no role that is text,
+    /// and where tools or documents are not arrays.
+    pub fn from_json(document: Json) -> Result<Self> {
+        let mut conversation = Self::default();
+        match document {
+            Json::Object(entries) => {
+                for (name, value) in entries {
+                    match (&*name, value) {
+                        ("messages", value) => conversation.messages = value,
+                        ("tools", value) => conversation.tools = array("tools", value)?,
+                        ("documents", value) => {
+                            conversation.documents = array("documents", value)?;
+                        }
+                        ("add_generation_prompt", Json::Bool(add)) => {
+                            conversation.add_generation_prompt = add;
+                        }
+                        ("add_generation_prompt", value) => {
+                            return Err(unexpected(
+                                "add_generation_prompt",
+                                "true or false",
+                                &value,
+                            ));
+                        }
+                        (_, value) => conversation.variables.push((name, value)),
+                    }
+                }
+                if conversation.messages == Json::Null {
+                    let names = conversation.variables.iter().take(MAX_NAMES);
+                    let names: Vec<_> = names.map(|(name, _)| format!("{name:?}")).collect();
+                    let names = match &*names {
+                        [] => "an empty object".to_owned(),
+                        names => format!("an object with {}", names.join(", ")),
+                    };
+                    let message = format!("{EXPECTED}, found {names}");
+                    return Err(Error::new(ErrorKind::Conversation, message));
+                }
+            }
+            messages => conversation.messages = messages,
+        }
+        let Json::Array(messages) = &conversation.messages else {
+            let message = format!("{EXPECTED}, found {}", conversation.messages.kind());
+            return Err(Error::new(ErrorKind::Conversation, message));
+        };
+        if messages.is_empty() {
+            let message = "expected messages, found an empty array";
+            return Err(Error::new(ErrorKind::Conversation, message));
+        }
+        for (index, message) in messages.iter().enumerate() {
+            let place = format!("messages[{index}]");
+            match message {
+                Json::Object(_) => {}
+                other => return Err(unexpected(&place, "an object with role and content", other)),
+            }
+            match message.get("role") {
+                Some(Json::String(role)) if !role.is_empty() => {}
+                Some(other) => return Err(unexpected(&format!("{place}.role"), ROLE, other)),
+                None => {
+                    let message = format!("{place} has no role, expected {ROLE}");
+                    return Err(Error::new(ErrorKind::Conversation, message));
+                }
+            }
+        }
+        Ok(conversation)
+    }
+
+    /// The roles of messages that chat templates do not commonly have, each with the index of its
+    /// first message.
+    ///
+    /// ```
+    /// use ggmill_template::Conversation;
+    /// let conversation = Conversation::of([("user", "Hello"), ("asistant", "Hello")]);
+    /// assert_eq!(conversation.unusual_roles(), [(1, "asistant")]);
+    /// ```
+    pub fn unusual_roles(&self) -> Vec<(usize, &str)> {
+        let Json::Array(messages) = &self.messages else { return Vec::new() };
+        let mut found: Vec<(usize, &str)> = Vec::new();
+        for (index, message) in messages.iter().enumerate() {
+            let Some(role) = message.get("role").and_then(Json::as_str) else { continue };
+            if !COMMON_ROLES.contains(&role) && found.iter().all(|(_, known)| *known != role) {
+                found.push((index, role));
+            }
+        }
+        found
+    }
+
     /// The values of the variables, and the paths of the texts in them, by number.
     pub(crate) fn context(
         &self,
-        tokens: &[(String, String)],
+        options: &RenderOptions,
         meter: &Rc<Meter>,
     ) -> Result<(Variables, Vec<Field>)> {
         if !matches!(self.messages, Json::Array(_)) {
             return Err(Error::new(ErrorKind::Conversation, "expected an array of messages"));
         }
-        let mut reader = Reader { fields: Vec::new(), meter };
+        let mut reader = Reader { fields: Vec::new(), is_given: false, meter };
         let mut context = Vec::new();
         // As in a call with keywords, what comes later counts.
         let mut set = |name: &str, value: Value| {
             context.retain(|(known, _): &(String, Value)| known != name);
             context.push((name.to_owned(), value));
         };
-        for (name, token) in tokens {
+        for (name, token) in &options.tokens {
             set(name, Value::text(token, meter)?);
         }
+        for (name, value) in &options.variables {
+            set(name, reader.value(value, name, 0)?);
+        }
+        reader.is_given = true;
         let null = Json::Null;
         set("messages", reader.value(&self.messages, "messages", 0)?);
         set("tools", reader.value(self.tools.as_ref().unwrap_or(&null), "tools", 0)?);
@@ -105,6 +207,31 @@ impl Conversation {
             set(name, reader.value(value, name, 0)?);
         }
         Ok((context, reader.fields))
+    }
+}
+
+/// What a document has to be.
+const EXPECTED: &str = "expected an array of messages, or an object with \"messages\"";
+const ROLE: &str = "text such as \"user\"";
+
+/// The roles that chat templates know.
+const COMMON_ROLES: [&str; 9] =
+    ["system", "developer", "user", "assistant", "model", "tool", "function", "ipython", "context"];
+
+/// Names of a document that are shown.
+const MAX_NAMES: usize = 8;
+
+fn unexpected(place: &str, expected: &str, found: &Json) -> Error {
+    let message = format!("{place}: expected {expected}, found {}", found.kind());
+    Error::new(ErrorKind::Conversation, message)
+}
+
+/// An array; none for null.
+fn array(name: &str, value: Json) -> Result<Option<Json>> {
+    match value {
+        Json::Null => Ok(None),
+        Json::Array(_) => Ok(Some(value)),
+        other => Err(unexpected(name, "an array", &other)),
     }
 }
 
@@ -124,6 +251,8 @@ pub struct Field {
 
 struct Reader<'a> {
     fields: Vec<Field>,
+    /// Whether what is read is of the conversation.
+    is_given: bool,
     meter: &'a Rc<Meter>,
 }
 
@@ -132,6 +261,9 @@ const MAX_DEPTH: usize = 64;
 
 impl Reader<'_> {
     fn text(&mut self, text: &str, path: &str) -> Result<Value> {
+        if !self.is_given {
+            return Value::text(text, self.meter);
+        }
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let is_role = path.starts_with("messages[")
             && path.ends_with("].role")

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The conversation is not one.
     Conversation,
+    /// A document has no template.
+    Missing,
 }
 
 /// A template that was not rendered, and where.

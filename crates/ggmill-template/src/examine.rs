@@ -3,10 +3,11 @@
 use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
 use crate::conversation::Conversation;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::json::Json;
-use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, samples, tools};
-use crate::template::{RenderOptions, Rendered, Template};
+use crate::options::RenderOptions;
+use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
+use crate::template::{Rendered, Template};
 
 /// What an observation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,8 +15,8 @@ use crate::template::{RenderOptions, Rendered, Template};
 pub enum Aspect {
     /// An ordinary conversation is not rendered.
     Fails,
-    /// A conversation without tools is not rendered, as in a template for tools only.
-    NeedsTools,
+    /// A conversation without tools or documents is not rendered, as in a template for these only.
+    NeedsMore,
     /// A conversation takes more time or memory than the limits allow.
     Limit,
     /// Transformers refuses what llama.cpp allows: a list is changed.
@@ -58,12 +59,18 @@ pub struct Observation {
 ///
 /// What a template does by design in some model, such as leaving out earlier reasoning, is not
 /// observed. Nothing is found about a feature that the template does not mention.
+///
+/// A template that exceeds a limit is rendered no more, nor is one whose conversations take
+/// four times the [steps](crate::Limits::steps) of one together: [`Aspect::Limit`] is then the last
+/// observation.
 pub fn examine(
     template: &Template,
     tokenizer: Option<&Tokenizer>,
     options: &RenderOptions,
 ) -> Vec<Observation> {
-    let mut examination = Examination { template, options, found: Vec::new() };
+    let steps = options.limits.steps.saturating_mul(EXAMINED);
+    let mut examination =
+        Examination { template, options, steps, found: Vec::new(), is_limited: false };
     examination.refusals();
     examination.dropped();
     examination.prompt();
@@ -77,10 +84,18 @@ pub fn examine(
     examination.found
 }
 
+/// The steps of all conversations together, as a multiple of those of one: the longest known
+/// template takes a tenth of one for all of them.
+const EXAMINED: u64 = 4;
+
 struct Examination<'a> {
     template: &'a Template,
     options: &'a RenderOptions,
+    /// The steps that are left.
+    steps: u64,
     found: Vec<Observation>,
+    /// Whether a limit was exceeded, after which nothing is rendered.
+    is_limited: bool,
 }
 
 /// The variable that switches reasoning on and off.
@@ -105,9 +120,30 @@ impl Examination<'_> {
         });
     }
 
-    /// The text; none where the template refuses, which is said elsewhere.
-    fn render(&self, conversation: &Conversation) -> Option<Rendered> {
-        self.template.render(conversation, self.options).ok()
+    /// The text; none where the template refuses, which [`refusals`](Self::refusals) reports.
+    fn render(&mut self, name: &str, conversation: &Conversation) -> Option<Rendered> {
+        self.attempt(name, conversation)?.ok()
+    }
+
+    /// The text, or why it is refused; none beyond a limit.
+    fn attempt(
+        &mut self,
+        name: &str,
+        conversation: &Conversation,
+    ) -> Option<Result<Rendered, Error>> {
+        if self.is_limited {
+            return None;
+        }
+        let (rendered, steps) = self.template.attempt(conversation, self.options);
+        self.steps = self.steps.saturating_sub(steps);
+        let over = match &rendered {
+            Err(error) if error.kind() == ErrorKind::Limit => error.to_string(),
+            _ if self.steps == 0 => "the conversations together take too many steps".to_owned(),
+            _ => return Some(rendered),
+        };
+        self.add(Aspect::Limit, name, over);
+        self.is_limited = true;
+        None
     }
 
     fn refusals(&mut self) {
@@ -122,26 +158,31 @@ impl Examination<'_> {
                 "system message" => self.template.mentions("system"),
                 _ => true,
             };
-            let error = match self.template.render(&conversation, self.options) {
-                Ok(rendered) => {
+            let error = match self.attempt(name, &conversation) {
+                None => return,
+                Some(Ok(rendered)) => {
                     dated |= rendered.asks_time();
                     continue;
                 }
-                Err(error) => error,
+                Some(Err(error)) => error,
             };
             let aspect = match error.kind() {
-                ErrorKind::Limit => Aspect::Limit,
                 ErrorKind::Security => Aspect::Sandbox,
                 // A template may refuse what its model was not trained on, but not a question.
                 ErrorKind::Refused if name != "question" => continue,
                 _ if !expected => continue,
                 // Some take the arguments of a call as text.
-                _ if name == "tool call and result" && self.render(&called("text")).is_some() => {
+                _ if name == "tool call and result"
+                    && self.render(name, &called("text")).is_some() =>
+                {
                     continue;
                 }
-                _ if conversation.tools.is_none() && self.takes_tools_only() => Aspect::NeedsTools,
+                _ if conversation.tools.is_none() && self.needs_more() => Aspect::NeedsMore,
                 _ => Aspect::Fails,
             };
+            if self.is_limited {
+                return;
+            }
             let message = error.to_string();
             if !told.contains(&(aspect, message.clone())) {
                 self.add(aspect, name, message.as_str());
@@ -154,10 +195,19 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether a question is rendered with tools, and not without.
-    fn takes_tools_only(&self) -> bool {
-        let with = question().with_tools(tools());
-        self.render(&with).is_some() && self.render(&question()).is_none()
+    /// Whether a question is refused for its lack of tools or documents.
+    fn needs_more(&mut self) -> bool {
+        let Some(Err(alone)) = self.attempt("question", &question()) else { return false };
+        let with = [
+            ("tools", question().with_tools(tools())),
+            ("documents", question().with_documents(documents())),
+        ];
+        // With them it can fail for another reason, which is then reported for them.
+        with.into_iter().any(|(name, conversation)| match self.attempt(name, &conversation) {
+            Some(Ok(_)) => true,
+            Some(Err(error)) => error.to_string() != alone.to_string(),
+            None => false,
+        })
     }
 
     fn dropped(&mut self) {
@@ -179,7 +229,7 @@ impl Examination<'_> {
     }
 
     fn drops(&mut self, conversation: &Conversation, name: &str, text: &str, what: &str) {
-        if let Some(rendered) = self.render(conversation)
+        if let Some(rendered) = self.render(name, conversation)
             && !rendered.text().contains(text)
         {
             self.add(Aspect::Drops, name, format!("the text does not contain {what}"));
@@ -187,17 +237,18 @@ impl Examination<'_> {
     }
 
     fn prompt(&mut self) {
-        let [plain, prompted] =
-            [false, true].map(|add| self.render(&question().with_generation_prompt(add)));
-        let (Some(plain), Some(prompted), Some(turn)) = (plain, prompted, self.render(&answered()))
-        else {
-            return;
-        };
+        let [plain, prompted] = [false, true]
+            .map(|add| self.render("question", &question().with_generation_prompt(add)));
+        let turn = self.render("question and answer", &answered());
+        let (Some(plain), Some(prompted), Some(turn)) = (plain, prompted, turn) else { return };
         let (plain, prompted, turn) = (plain.text(), prompted.text(), turn.text());
         let Some(begins) = prompted.strip_prefix(plain) else { return };
         if begins.is_empty() {
-            // Some formats have no header before an answer.
-            if !turn.starts_with(prompted.trim_end()) {
+            // Some formats have no header before an answer, and some an empty thought after it.
+            let same = prompted.bytes().zip(turn.bytes()).take_while(|(a, b)| a == b).count();
+            let rest = prompted.trim_end().as_bytes().get(same..).unwrap_or_default();
+            let rest = String::from_utf8_lossy(rest).to_ascii_lowercase();
+            if !rest.is_empty() && !rest.contains("think") {
                 let message = "the text is the same with add_generation_prompt, and the model's \
                                turn does not continue it";
                 self.add(Aspect::Prompt, "question", message);
@@ -219,8 +270,8 @@ impl Examination<'_> {
 
     fn thinking(&mut self) {
         // It may have a variable of its own with this name.
-        let reads = samples().iter().any(|(_, conversation)| {
-            let rendered = self.render(conversation);
+        let reads = samples().iter().any(|(name, conversation)| {
+            let rendered = self.render(name, conversation);
             rendered.is_some_and(|it| it.missing_variables().iter().any(|name| name == SWITCH))
         });
         if !reads {
@@ -233,7 +284,10 @@ impl Examination<'_> {
                 let conversation = conversation.clone().with_generation_prompt(prompt);
                 let [off, on] = [false, true].map(|value| {
                     let conversation = conversation.clone();
-                    self.render(&conversation.with_variable(SWITCH, Json::Bool(value)))
+                    self.render(
+                        "thinking on",
+                        &conversation.with_variable(SWITCH, Json::Bool(value)),
+                    )
                 });
                 let (Some(off), Some(on)) = (off, on) else { return };
                 if off.text() != on.text() {
@@ -249,8 +303,9 @@ impl Examination<'_> {
 
     fn stability(&mut self) {
         let turns = [QUESTION, ("assistant", ANSWER), ("user", "And now?"), ("assistant", ANSWER)];
-        let shorter = self.render(&Conversation::of(turns.into_iter().take(2)));
-        let longer = self.render(&Conversation::of(turns));
+        let shorter = Conversation::of(turns.into_iter().take(2));
+        let shorter = self.render("question and answer", &shorter);
+        let longer = self.render("turns", &Conversation::of(turns));
         let (Some(shorter), Some(longer)) = (shorter, longer) else { return };
         let (shorter, longer) = (shorter.text().trim_end(), longer.text());
         if longer.starts_with(shorter) {
@@ -274,7 +329,7 @@ impl Examination<'_> {
         let vocabulary = tokenizer.vocabulary();
         let mut seen: Vec<String> = Vec::new();
         for (name, conversation) in samples() {
-            let Some(rendered) = self.render(&conversation) else { continue };
+            let Some(rendered) = self.render(name, &conversation) else { continue };
             for range in rendered.trusted() {
                 for marker in markers(rendered.text().get(range).unwrap_or_default()) {
                     if seen.iter().any(|known| known == marker) {
@@ -304,7 +359,7 @@ impl Examination<'_> {
     /// The tokens at the beginning and the end.
     fn ends(&mut self, tokenizer: &Tokenizer) {
         let vocabulary = tokenizer.vocabulary();
-        let Some(rendered) = self.render(&answered()) else { return };
+        let Some(rendered) = self.render("question and answer", &answered()) else { return };
         let Ok(tokens) = rendered.encode(tokenizer) else { return };
         let first = tokens.ids().next();
         if vocabulary.flags().add_bos && first.is_some() && first == vocabulary.special_ids().bos {
@@ -329,7 +384,8 @@ impl Examination<'_> {
 
     /// Whether the answer's first word changes the tokens before it.
     fn seam(&mut self, tokenizer: &Tokenizer) {
-        let Some(rendered) = self.render(&question().with_generation_prompt(true)) else { return };
+        let asked = question().with_generation_prompt(true);
+        let Some(rendered) = self.render("question", &asked) else { return };
         let options = EncodeOptions::new().add_special(false).parse_special(true);
         let encode = |text: &str| {
             let mut ids = Vec::new();

@@ -52,6 +52,21 @@ impl Json {
         }
     }
 
+    /// What it is, in a few words for a message: a text and a number with their value.
+    pub(crate) fn kind(&self) -> String {
+        const SHOWN: usize = 40;
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::String(text) => format!("{:?}", text.chars().take(SHOWN).collect::<String>()),
+            Self::Array(items) if items.is_empty() => "an empty array".to_owned(),
+            Self::Array(_) => "an array".to_owned(),
+            Self::Object(_) => "an object".to_owned(),
+        }
+    }
+
     /// The text; none where this is something else.
     pub fn as_str(&self) -> Option<&str> {
         match self {

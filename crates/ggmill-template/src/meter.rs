@@ -11,7 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Limits {
     /// Steps: an expression, a turn of a loop, or some bytes of text that are copied or compared.
     pub steps: u64,
-    /// Bytes of all texts, lists and dictionaries that exist at one time, besides the conversation.
+    /// Bytes of all texts, lists, dictionaries and variables that exist at one time, besides the
+    /// conversation.
     pub memory: usize,
 }
 
@@ -81,6 +82,11 @@ impl Meter {
         Ok(())
     }
 
+    /// The steps that are left.
+    pub(crate) fn steps_left(&self) -> u64 {
+        self.steps.get()
+    }
+
     /// The steps of walking over bytes.
     pub(crate) fn walk(&self, bytes: usize) -> Result<()> {
         self.spend((bytes / BYTES_A_STEP) as u64)
@@ -91,7 +97,7 @@ impl Meter {
         if held > self.memory.get().saturating_add(self.given.get()) {
             return Err(Error::new(
                 ErrorKind::Limit,
-                format!("the template makes more than {} bytes of text", self.memory.get()),
+                format!("the template needs more than {} bytes of memory", self.memory.get()),
             ));
         }
         self.held.set(held);
@@ -115,6 +121,11 @@ impl Held {
     /// More bytes, and the steps of copying them.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<()> {
         self.meter.walk(bytes)?;
+        self.hold(bytes)
+    }
+
+    /// More bytes, of which none are copied.
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<()> {
         self.meter.take(bytes)?;
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())

@@ -1,7 +1,6 @@
-//! The templates and the special tokens of a model file.
+//! The templates of a model file.
 
 use ggmill_core::{Metadata, keys};
-use ggmill_tokenizer::Vocabulary;
 
 /// A template in a model file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +10,19 @@ pub struct ModelTemplate {
     pub name: Option<String>,
     /// The text.
     pub text: String,
+}
+
+impl ModelTemplate {
+    /// A template with a name, or the default one.
+    pub fn new(name: Option<String>, text: impl Into<String>) -> Self {
+        Self { name, text: text.into() }
+    }
+
+    /// The metadata key of the template: `tokenizer.chat_template`, and the name after a dot.
+    pub fn key(&self) -> String {
+        let base = keys::TOKENIZER_CHAT_TEMPLATE;
+        self.name.as_ref().map_or_else(|| base.to_owned(), |name| format!("{base}.{name}"))
+    }
 }
 
 /// The templates of a file, the default one first where there is one; the others as they are in the
@@ -30,30 +42,9 @@ pub fn model_templates(metadata: &Metadata<'_>) -> Vec<ModelTemplate> {
         };
         let text = entry.value().ok().and_then(|value| value.as_raw_str()?.to_str().ok());
         if let Some(text) = text {
-            found.push(ModelTemplate { name, text: text.to_owned() });
+            found.push(ModelTemplate::new(name, text));
         }
     }
     found.sort_by_key(|template| template.name.is_some());
     found
-}
-
-/// The special tokens of a vocabulary by the names that templates have for them, for
-/// [`RenderOptions::tokens`](crate::RenderOptions::tokens). One that the vocabulary does not have
-/// is left out.
-pub fn special_tokens(vocabulary: &Vocabulary) -> Vec<(String, String)> {
-    let ids = vocabulary.special_ids();
-    [
-        ("bos_token", ids.bos),
-        ("eos_token", ids.eos),
-        ("unk_token", ids.unk),
-        ("sep_token", ids.sep),
-        ("pad_token", ids.pad),
-        ("mask_token", ids.mask),
-    ]
-    .into_iter()
-    .filter_map(|(name, id)| {
-        let text = std::str::from_utf8(vocabulary.text(id?)?).ok()?;
-        Some((name.to_owned(), text.to_owned()))
-    })
-    .collect()
 }

@@ -5,7 +5,9 @@ use crate::json::Json;
 
 /// What the parts of the samples say: words that no template has.
 pub(crate) const SYSTEM: &str = "Quokka instructions.";
+#[cfg(feature = "tokens")]
 pub(crate) const RESULT: &str = "Wombat result.";
+#[cfg(feature = "tokens")]
 pub(crate) const FUNCTION: &str = "find_numbat";
 pub(crate) const ANSWER: &str = "Yes, certainly.";
 
@@ -18,6 +20,12 @@ pub(crate) fn tools() -> Json {
         "parameters": {"type": "object", "properties": {"place": {"type": "string",
         "description": "Where."}}, "required": ["place"]}}}]"#,
     )
+}
+
+/// Documents to answer from.
+#[cfg(feature = "tokens")]
+pub(crate) fn documents() -> Json {
+    json(r#"[{"title": "A document", "text": "It is so."}]"#)
 }
 
 fn json(text: &str) -> Json {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use minijinja::machinery::ast::Stmt;
-use minijinja::machinery::{Token, WhitespaceConfig, parse, tokenize};
+use minijinja::machinery::{Span, Token, WhitespaceConfig, parse, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -45,9 +45,8 @@ pub(crate) fn prepare(text: &str) -> Result<String> {
     let mut edits = Vec::new();
     let (mut tokens, mut branches, mut signs) = (0, 0, 0);
     let mut last = Before::Other;
-    for token in tokenize(&text, false, SyntaxConfig, WHITESPACE) {
-        // The parser reports what is wrong.
-        let Ok((token, span)) = token else { break };
+    // The parser reports what is wrong after the last.
+    for (token, span) in self::tokens(&text) {
         let range = span.start_offset as usize..span.end_offset as usize;
         tokens += 1;
         signs = match token {
@@ -127,17 +126,27 @@ impl Before {
     }
 }
 
+/// The tokens of a template up to the first that the parser does not know.
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = (Token<'_>, Span)> {
+    tokenize(text, false, SyntaxConfig, WHITESPACE).map_while(std::result::Result::ok)
+}
+
 /// The syntax tree of a template that was made ready.
 pub(crate) fn tree(text: &str) -> Result<Stmt<'_>> {
-    let tree = parse(text, "template", SyntaxConfig, WHITESPACE).map_err(|error| {
+    let tree = parsed(text)?;
+    known(&tree)?;
+    Ok(tree)
+}
+
+/// As [`tree`], with statements that only other programs know.
+pub(crate) fn parsed(text: &str) -> Result<Stmt<'_>> {
+    parse(text, "template", SyntaxConfig, WHITESPACE).map_err(|error| {
         let found = Error::new(ErrorKind::Syntax, error.detail().unwrap_or("not a template"));
         match error.line().and_then(|line| u32::try_from(line).ok()) {
             Some(line) => found.at(line),
             None => found,
         }
-    })?;
-    known(&tree)?;
-    Ok(tree)
+    })
 }
 
 /// Refuses what the parser knows and Jinja, as transformers sets it up, does not.

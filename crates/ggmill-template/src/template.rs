@@ -1,11 +1,16 @@
 //! A template, and what it makes of a conversation.
 
+use std::collections::HashSet;
 use std::ops::Range;
+use std::rc::Rc;
+
+use minijinja::machinery::Token;
 
 use crate::conversation::{Conversation, Field};
 use crate::error::Error;
+use crate::feature::Feature;
 use crate::meter::{Limits, Meter};
-use crate::moment::Moment;
+use crate::options::RenderOptions;
 use crate::run::Run;
 use crate::source;
 
@@ -27,47 +32,6 @@ pub struct Template {
     source: String,
 }
 
-/// What a rendering takes besides a conversation.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RenderOptions {
-    /// The most that a template may use.
-    pub limits: Limits,
-    /// The time that `strftime_now` shows. A template that asks for it is refused without one.
-    pub now: Option<Moment>,
-    /// Special tokens by the names of their variables, such as `bos_token`: they count as text of
-    /// the template.
-    pub tokens: Vec<(String, String)>,
-}
-
-impl RenderOptions {
-    /// The usual limits; no time and no special tokens.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// With these limits.
-    #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// At this time.
-    #[must_use]
-    pub fn with_now(mut self, now: Moment) -> Self {
-        self.now = Some(now);
-        self
-    }
-
-    /// With a special token.
-    #[must_use]
-    pub fn with_token(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
-        self.tokens.push((name.into(), text.into()));
-        self
-    }
-}
-
 impl Template {
     /// Reads a template.
     ///
@@ -80,8 +44,27 @@ impl Template {
     }
 
     /// Whether the text of the template has a word.
+    #[cfg(feature = "tokens")]
     pub(crate) fn mentions(&self, word: &str) -> bool {
         self.source.contains(word)
+    }
+
+    /// What the template can take besides messages, by the names in its expressions and by its
+    /// tags.
+    ///
+    /// ```
+    /// use ggmill_template::{Feature, Template};
+    /// let template = Template::parse("{{ tools | tojson }} enable_thinking")?;
+    /// assert_eq!(template.features(), [Feature::Tools]);
+    /// # Ok::<(), ggmill_template::Error>(())
+    /// ```
+    pub fn features(&self) -> Vec<Feature> {
+        let mut names = HashSet::new();
+        for (token, _) in source::tokens(&self.source) {
+            let (Token::Ident(name) | Token::Str(name)) = token else { continue };
+            names.insert(name);
+        }
+        Feature::ALL.into_iter().filter(|feature| names.contains(feature.word())).collect()
     }
 
     /// Renders a conversation.
@@ -93,13 +76,32 @@ impl Template {
         conversation: &Conversation,
         options: &RenderOptions,
     ) -> Result<Rendered, Error> {
-        let tree = source::tree(&self.source)?;
+        self.attempt(conversation, options).0
+    }
+
+    /// As [`render`](Self::render), and the steps that it took, also where it fails.
+    pub(crate) fn attempt(
+        &self,
+        conversation: &Conversation,
+        options: &RenderOptions,
+    ) -> (Result<Rendered, Error>, u64) {
         let free = Limits::new().with_memory(usize::MAX).with_steps(u64::MAX);
-        // What is made of the conversation counts as anything else does: it has the same meter.
         let meter = Meter::new(free);
-        let (context, fields) = conversation.context(&options.tokens, &meter)?;
+        let rendered = self.render_within(conversation, options, &meter);
+        (rendered, options.limits.steps.saturating_sub(meter.steps_left()))
+    }
+
+    fn render_within(
+        &self,
+        conversation: &Conversation,
+        options: &RenderOptions,
+        meter: &Rc<Meter>,
+    ) -> Result<Rendered, Error> {
+        let tree = source::tree(&self.source)?;
+        // What is made of the conversation counts as anything else does: it has the same meter.
+        let (context, fields) = conversation.context(options, meter)?;
         meter.begin(options.limits);
-        let mut run = Run::new(&self.source, &context, options.now, meter);
+        let mut run = Run::new(&self.source, &context, options.now, Rc::clone(meter));
         let text = run.render(&tree)?;
         let mut segments = Vec::new();
         let mut start = 0;

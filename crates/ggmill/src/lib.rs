@@ -14,6 +14,7 @@
 //! | `check` | | coded rules about files, their findings and fixes |
 //! | `convert` | | checkpoints into GGUF |
 //! | `edit` | | metadata edits; shards; tensors in and out |
+//! | `estimate` | | memory that a model takes to run |
 //! | `formats` | | safetensors, npy, and the formats before GGUF |
 //! | `hash` | | hashes, manifests, comparisons |
 //! | `inspect` | | what is in a file, as text and JSON |
@@ -39,6 +40,8 @@ pub use ggmill_check as check;
 pub use ggmill_convert as convert;
 #[cfg(feature = "edit")]
 pub use ggmill_edit as edit;
+#[cfg(feature = "estimate")]
+pub use ggmill_estimate as estimate;
 #[cfg(feature = "formats")]
 pub use ggmill_formats as formats;
 #[cfg(feature = "hash")]

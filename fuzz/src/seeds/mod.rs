@@ -1,5 +1,6 @@
 //! Where a search begins: the corpus of built files, and the heads of real ones.
 
+mod checkpoints;
 mod formats;
 mod packed;
 mod texts;
@@ -33,6 +34,8 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "template" => return texts::templates(),
         "tokenizer" => return tokenizer::vocabularies(),
         "vocabulary" => return formats::vocabularies(),
+        "byte_pairs" => return checkpoints::byte_pairs(),
+        "model_card" => return checkpoints::model_cards(),
         "imatrix" => return formats::imatrices(),
         "journal" => return formats::journals(),
         "restore" => return formats::restorable(),

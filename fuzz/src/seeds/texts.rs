@@ -172,6 +172,18 @@ pub(super) fn templates() -> Vec<(String, Vec<u8>)> {
             "loops",
             "{% for m in messages recursive %}{{ loop.cycle(1, 2) }}{{ loop.changed(loop) }}{{ loop([]) }}{% endfor %}",
         ),
+        (
+            "file",
+            r#"{"bos_token": {"content": "<s>"}, "chat_template": [{"name": "default", "template": "{{ bos_token }}"}, {"name": "a b", "template": "x"}]}"#,
+        ),
+        (
+            "conversation",
+            r#"{"messages": [{"role": "user", "content": "a"}], "tools": [], "documents": null, "add_generation_prompt": true, "x": 1}"#,
+        ),
+        (
+            "accesses",
+            "{% set n = '__cl' ~ 'ass__' %}{{ ''[n] }}{{ '{0.__mro__}'.format(x)|attr('f_' ~ y) }}",
+        ),
     ]);
     let mut files: Vec<_> =
         fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path()).collect();

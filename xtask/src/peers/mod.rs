@@ -7,8 +7,10 @@
 mod architectures;
 mod classes;
 mod environment;
+mod estimate;
 mod hash;
 mod legacy;
+mod older;
 mod open;
 mod quant;
 mod quantize;
@@ -91,6 +93,8 @@ pub(crate) enum Peers {
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
     Vectors,
+    /// Compare the speed of the command with that of an older build of it
+    Older(older::Args),
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and
     /// memory
     Quantize(quantize::Args),
@@ -103,6 +107,8 @@ pub(crate) enum Peers {
     },
     /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
     Imatrix,
+    /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
+    Estimate(estimate::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -138,9 +144,11 @@ impl Peers {
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
+            Self::Older(args) => older::execute(args),
             Self::Quantize(args) => quantize::execute(args),
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
+            Self::Estimate(args) => estimate::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),

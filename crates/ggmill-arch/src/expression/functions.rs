@@ -2,9 +2,13 @@
 
 use core::cmp::Ordering;
 
+use ggmill_core::Shape;
+
 use super::Node;
 use super::evaluate::{Outcome, Scope, compare, divided, equal, not_a_number, overflow, weight};
 use super::normal::normal_quantile;
+use super::sinusoids::sinusoids;
+use crate::facts::CheckpointFacts;
 use crate::pieces::{RawPiece, choices, is_chosen, pieces};
 use crate::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
@@ -71,6 +75,10 @@ pub(super) enum Function {
     TokenId,
     /// The name of the checkpoint.
     Directory,
+    /// The text of a chat template that comes with the program.
+    ChatTemplate,
+    /// Sines and cosines of positions.
+    Sinusoids,
     /// A number as single precision has it.
     Single,
     /// The value below which a standard normal variable is with this probability.
@@ -80,7 +88,7 @@ pub(super) enum Function {
 }
 
 /// Each function by its name, with the least and the greatest number of arguments.
-const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
+const FUNCTIONS: [(&str, Function, usize, usize); 46] = [
     ("min", Function::Min, 1, 16),
     ("max", Function::Max, 1, 16),
     ("has", Function::Has, 1, 1),
@@ -122,6 +130,8 @@ const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
     ("file_text", Function::FileText, 1, 1),
     ("token_id", Function::TokenId, 1, 1),
     ("directory", Function::Directory, 0, 0),
+    ("chat_template", Function::ChatTemplate, 1, 1),
+    ("sinusoids", Function::Sinusoids, 3, 3),
     ("single", Function::Single, 1, 1),
     ("normal_quantile", Function::NormalQuantile, 1, 1),
     ("llama3_rope_factors", Function::Llama3RopeFactors, 6, 6),
@@ -221,12 +231,13 @@ impl Function {
             (Self::HasFile, [Value::Str(name)]) => Ok(Value::Bool(scope.facts()?.has_file(name))),
             (Self::HasTensor, [name]) => {
                 let facts = scope.facts()?;
-                let found = names(name, scope)?.iter().any(|name| facts.shape(name).is_some());
+                let found =
+                    names(name, scope)?.iter().any(|name| stored_shape(facts, name).is_some());
                 Ok(Value::Bool(found))
             }
             (Self::Dim, [name, number]) => {
                 let facts = scope.facts()?;
-                let shape = names(name, scope)?.iter().find_map(|name| facts.shape(name));
+                let shape = names(name, scope)?.iter().find_map(|name| stored_shape(facts, name));
                 let shape = shape.ok_or_else(|| format!("asks for a shape: no tensor {name}"))?;
                 let place = number.as_u64().and_then(|number| usize::try_from(number).ok());
                 let found = place.and_then(|place| shape.dimensions().get(place).copied());
@@ -270,6 +281,16 @@ impl Function {
             }
             (Self::Directory, []) => {
                 Ok(scope.facts()?.name().map_or(Value::None, |name| Value::Str(name.into())))
+            }
+            (Self::ChatTemplate, [Value::Str(name)]) => {
+                let template = scope.facts()?.chat_template(name);
+                let template = template.ok_or_else(|| format!("there is no template {name:?}"))?;
+                scope.spend(template.len())?;
+                Ok(Value::Str(template.into()))
+            }
+            (Self::Sinusoids, [positions, width, longest]) => {
+                let values = sinusoids(positions, width, longest, |count| scope.spend(count))?;
+                Ok(Value::List(values.into()))
             }
             (Self::Llama3RopeFactors, _) => {
                 let numbers: Option<Vec<f64>> = arguments.iter().map(Value::as_f64).collect();
@@ -376,6 +397,12 @@ impl Function {
         };
         quotient.checked_add(step).map(Value::Int).ok_or_else(overflow)
     }
+}
+
+/// The shape of a tensor of the checkpoint, whether it has weights or only says how others are
+/// packed.
+fn stored_shape(facts: &dyn CheckpointFacts, name: &str) -> Option<Shape> {
+    facts.shape(name).or_else(|| facts.packing_shape(name))
 }
 
 fn of_text(text: &str) -> Value {

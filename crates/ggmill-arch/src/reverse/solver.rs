@@ -8,8 +8,9 @@ use ggmill_core::{Shape, ValueType};
 use serde_json::Value as Json;
 
 use super::places;
-use crate::architecture::{Architecture, CheckpointKind, IMPLICIT};
+use crate::architecture::{Architecture, CheckpointKind};
 use crate::config::Config;
+use crate::declared::IMPLICIT;
 use crate::entries::{Entries, read};
 use crate::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
 use crate::facts::CheckpointFacts;

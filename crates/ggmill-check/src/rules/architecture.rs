@@ -47,7 +47,7 @@ rules! { Architecture;
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file shows that one of its own was meant. llama.cpp: \"unknown model architecture\". The specification allows communities to define their own.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file shows that an architecture of llama.cpp was meant. llama.cpp: \"unknown model architecture\". The specification allows communities to define their own.",
         why: "Only programs made for this architecture load the file.",
         remedy: "Nothing has to be done if the file is for such a program.",
         fixed: "general.architecture = \"llama\"",

@@ -24,7 +24,7 @@ rules! { Data;
     }
     ZERO = "GG2103" Warning Practice {
         summary: "Matrix is all zero",
-        clause: "Checked with `--data`: reported when all weights of a matrix are 0. No trained matrix is all zero, but a download that left a hole in the file is.",
+        clause: "Checked with `--data`: reported when all weights of a matrix are 0. No trained matrix is all zero. A download that left a hole in the file looks like this.",
         why: "The output of the matrix is always zero, so a part of the model is missing.",
         remedy: "Compare the hash of the file with its source and download it again.",
         fixed: "a matrix with nonzero weights",

@@ -32,17 +32,17 @@ rules! { Metadata;
     }
     BOOL_BYTE = "GG1104" Warning Must {
         summary: "Invalid bool value",
-        clause: "Reported when a value of type bool is a byte other than 0 and 1. Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
+        clause: "Reported when a value of type bool is stored as a byte other than 0 or 1. Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
         why: "llama.cpp reads it as true; readers that follow the specification refuse the file.",
-        remedy: "Set the key again to true or false.",
+        remedy: "Set the key to true or false.",
         fixed: "llama.attention.causal = true",
-        automatic: "sets the key to true, which is what llama.cpp reads",
+        automatic: "sets the key to true, as llama.cpp reads it",
     }
     NOT_UTF8 = "GG1105" Warning Must {
         summary: "String is not valid UTF-8",
         clause: "Reported when a string value is not valid UTF-8. Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
-        why: "Readers in languages with Unicode strings replace the invalid bytes, or fail.",
-        remedy: "Set the string again as UTF-8.",
+        why: "Readers whose strings must be valid Unicode, such as those written in Python, replace the invalid bytes or fail.",
+        remedy: "Set the value again, encoded as UTF-8.",
         fixed: "general.name = \"Tiny\"",
     }
     NUL = "GG1106" Warning Practice {
@@ -97,8 +97,8 @@ rules! { Metadata;
     }
     NOT_PARALLEL = "GG1113" Warning Practice {
         summary: "general.tensor_extra arrays differ in length",
-        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays: for each tensor name, the entry with the same index says whether its activations may have 4 bits.",
-        why: "Entries cannot be matched to their tensors.",
+        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays: the element of the second with the index of a tensor name says whether llama.cpp may quantize the activations of this tensor to 4 bits.",
+        why: "The elements cannot be matched to the tensor names.",
         remedy: "Regenerate the file, for example by converting it again.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
@@ -112,7 +112,7 @@ rules! { Metadata;
     }
     CUSTOMARY_TYPE = "GG1115" Warning Practice {
         summary: "Unusual type for a key",
-        clause: "Reported when a key that the specification does not list has another type than gguf-py and llama.cpp write. gguf-py and llama.cpp write the key with one type. The specification does not list it.",
+        clause: "Reported when the value of a key has another type than the one that gguf-py and llama.cpp write. The specification does not list these keys.",
         why: "Programs that display or read the key ignore it or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.source.huggingface.repository = \"owner/model\" (string)",
@@ -348,7 +348,7 @@ fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
         && left != right
     {
         out.add(&NOT_PARALLEL, Place::value(&entry), || {
-            format!("{right} elements, {names} has {left}")
+            format!("length {right}, expected {left} as in {names}")
         });
     }
 }

@@ -9,6 +9,7 @@ mod naming;
 mod provenance;
 mod quantization;
 mod rendering;
+mod segmentation;
 mod shards;
 mod structure;
 mod template;
@@ -48,6 +49,7 @@ static PARTS: &[Part] = &[
     Part { rules: provenance::RULES, check: provenance::check },
     Part { rules: data::RULES, check: data::check },
     Part { rules: rendering::RULES, check: rendering::check },
+    Part { rules: segmentation::RULES, check: segmentation::check },
 ];
 
 /// Every rule, by group and then by code.

@@ -67,7 +67,7 @@ rules! { Provenance;
     }
     RECOMMENDED = "GG2009" Note Letter {
         summary: "Missing recommended key",
-        clause: "Reported when a standard key of `general` that describes the model is missing. Specification, of the standard keys: \"not all of these are required, but they are all recommended\".",
+        clause: "Reported when a standard key that describes the model, such as `general.author` or `general.url`, is missing. Specification, about the standard keys: \"Not all of these are required, but they are all recommended\".",
         why: "The file does not say what the model is called, who made it, or whether it may be used.",
         remedy: "Set the key: `ggmill edit FILE --set KEY=VALUE`.",
         fixed: "general.author = \"Someone\"",

@@ -9,14 +9,14 @@ use crate::{Fix, Input, Options, Rule};
 rules! { Structure;
     NOT_GGUF = "GG1001" Error Both {
         summary: "Not a GGUF file",
-        clause: "Reported when a file does not begin with the magic and the number of a version that exists. The file must begin with the magic. Specification: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\"; versions 1, 2 and 3 exist.",
+        clause: "Reported when a file does not begin with the magic and an existing version number. Specification: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\"; versions 1, 2 and 3 exist.",
         why: "No GGUF reader opens the file. Often it is a web page or a Git LFS pointer that was saved instead of the model.",
         remedy: "Download the model itself. If it is a model in another format, convert it.",
         fixed: "the file begins with the bytes 47 47 55 46 (GGUF)",
     }
     HEADER_CUT = "GG1002" Error Both {
         summary: "File ends inside the header",
-        clause: "Reported when the file ends within the header, or a count in the header needs more bytes than remain. The header must be complete. Specification: it holds `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
+        clause: "Reported when the file ends within the header, or a count in the header needs more bytes than remain. Specification: the header has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
         why: "Metadata keys or tensor infos are missing. Usually a download was interrupted.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file has all bytes that its header declares",
@@ -74,9 +74,9 @@ rules! { Structure;
     }
     TRAILING_BYTES = "GG1010" Warning Practice {
         summary: "Trailing data after the last tensor",
-        clause: "Reported when bytes follow the padding of the last tensor. The file must end after the padding of its last tensor. The specification defines nothing that comes later, and readers ignore it.",
-        why: "Something was appended to the file, or its tensor infos describe less data than there is.",
-        remedy: "Find out what the bytes are. Any command that rewrites the file drops them.",
+        clause: "Reported when a file continues after the padding of its last tensor. The specification defines nothing after the tensor data, and readers ignore these bytes.",
+        why: "Data was appended to the file, or its tensor infos describe less data than the file has.",
+        remedy: "Find out what the bytes are before you rewrite the file: a rewrite does not keep them.",
         fixed: "the file ends after the padding of its last tensor",
     }
     PADDING = "GG1011" Warning Specification {
@@ -89,9 +89,9 @@ rules! { Structure;
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
-        clause: "Reported when the file ends before the padding of the last tensor is complete. llama.cpp writes padding after the last tensor, and reads it when it loads all tensor data in one read. Specification: \"the space between tensors should be padded\".",
-        why: "Programs that load the data in one read refuse the file; llama.cpp itself maps it and does not.",
-        remedy: "Rewrite the file: the padding is then present.",
+        clause: "Reported when the file ends before the padding after its last tensor is complete. ggml writes this padding, and expects it when it reads the tensor data of a file in one read. The specification requires padding only between tensors: \"the space between tensors should be padded\".",
+        why: "Programs that read all tensor data in one read, as ggml can, refuse the file. The model loader of llama.cpp reads or maps each tensor by itself, and loads it.",
+        remedy: "Rewrite the file, which adds the padding.",
         fixed: "the file ends at a multiple of the alignment",
         automatic: "rewrites the file with the padding",
     }
@@ -99,7 +99,7 @@ rules! { Structure;
         summary: "Unused bytes between tensors",
         clause: "Reported when there are more bytes between two tensors than padding needs. Only zero padding may lie between tensors: the specification defines nothing else there, and llama.cpp accepts no gaps.",
         why: "Data may be hidden there, or a tensor info declares fewer bytes than its tensor has.",
-        remedy: "Find out what the bytes are. Any command that rewrites the file drops them.",
+        remedy: "Find out what the bytes are before you rewrite the file: a rewrite does not keep them.",
         fixed: "only zero padding between the two tensors",
     }
 }

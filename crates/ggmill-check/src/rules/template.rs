@@ -1,12 +1,7 @@
 //! Chat templates: parsed, never run.
 
-mod fold;
-mod reach;
-
 use ggmill_core::{Entry, RawStr};
-use minijinja::machinery::{WhitespaceConfig, parse};
-use minijinja::syntax::SyntaxConfig;
-use reach::Reach;
+use ggmill_template::{Access, Error, ErrorKind, Template, accesses};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -65,14 +60,12 @@ rules! { Template;
     ENDLESS = "GG1708" Warning Practice {
         summary: "Chat template has an excessive loop",
         clause: "Reported when a range in a chat template has more than 100,000 numbers, or its loops have more than 10,000,000 iterations. Jinja's sandbox refuses a range of more than 100,000 numbers; chats have a few hundred messages.",
-        why: "A program that renders the template hangs or runs out of memory.",
+        why: "A program that renders the template without such limits hangs or runs out of memory.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
 }
 
-/// The longest template that is examined.
-const MAX_LEN: usize = 1 << 20;
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for entry in input.metadata().iter() {
         let key = entry.key();
@@ -97,47 +90,38 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
             format!("{} bytes, only white space", text.len())
         });
     }
-    if text.len() > MAX_LEN {
-        return out.add(&TOO_LONG, Place::value(entry), || format!("{} bytes", text.len()));
-    }
     if let Some(c) = text.chars().find(|&c| is_hidden(c)) {
         out.add(&HIDDEN, Place::value(entry), || format!("has {}", c.escape_unicode()));
     }
-    let plain = without_generation(text);
-    if !reach::is_simple(&plain) {
-        return out.add(&TOO_LONG, Place::value(entry), || {
-            "an expression or a chain of conditions is too long".into()
-        });
-    }
-    let found = match parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default()) {
-        Ok(tree) => reach::examine(&tree),
-        Err(error) => {
-            out.add(&SYNTAX, Place::value(entry), || fault(&error));
-            reach::names_in(&plain)
+    if let Err(error) = Template::parse(text) {
+        if error.kind() == ErrorKind::Limit {
+            return out.add(&TOO_LONG, Place::value(entry), || fault(&error));
         }
-    };
-    for reach in found {
-        match reach {
-            Reach::Inside(name) => out.add(&ESCAPE, Place::value(entry), || {
+        out.add(&SYNTAX, Place::value(entry), || fault(&error));
+    }
+    for access in accesses(text) {
+        match access {
+            Access::Internal(name) => out.add(&ESCAPE, Place::value(entry), || {
                 format!("accesses {}", shown(RawStr::from(&*name)))
             }),
-            Reach::Other(tag) => {
+            Access::OtherTemplate(tag) => {
                 out.add(&OTHER, Place::value(entry), || format!("has the tag {tag}"));
             }
-            Reach::Computed => out.add(&COMPUTED, Place::value(entry), || {
+            Access::Computed => out.add(&COMPUTED, Place::value(entry), || {
                 "the name of an attribute is computed at run time".into()
             }),
-            Reach::Endless(what) => {
+            Access::Excessive(what) => {
                 out.add(&ENDLESS, Place::value(entry), || format!("has {what}"));
             }
+            _ => {}
         }
     }
 }
 
-/// The parser's message, with its line.
-fn fault(error: &minijinja::Error) -> String {
+/// The message of an error, with its line.
+fn fault(error: &Error) -> String {
     let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-    format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))
+    format!("{line}{}", shown(RawStr::from(error.message())))
 }
 
 /// Why a text is not a chat template, in one line without control characters; `None` for one that
@@ -148,12 +132,8 @@ fn fault(error: &minijinja::Error) -> String {
 /// assert!(ggmill_check::template_fault("{% if %}").is_some());
 /// ```
 pub fn template_fault(text: &str) -> Option<String> {
-    let plain = (text.len() <= MAX_LEN).then(|| without_generation(text))?;
-    if !reach::is_simple(&plain) {
-        return None;
-    }
-    let parsed = parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default());
-    parsed.err().map(|error| fault(&error))
+    let error = Template::parse(text).err().filter(|error| error.kind() != ErrorKind::Limit)?;
+    Some(fault(&error))
 }
 
 /// Whether a character shows nothing, or moves what is shown. Joiners are none: scripts and markers
@@ -162,30 +142,4 @@ fn is_hidden(c: char) -> bool {
     let moves = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shows_nothing = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     moves || shows_nothing || (c.is_control() && !c.is_whitespace())
-}
-
-/// The template without the tags that transformers adds to Jinja to mark what the model says: they
-/// format nothing.
-fn without_generation(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
-        out.push_str(before);
-        let Some(end) = tag.find("%}") else {
-            rest = tag;
-            break;
-        };
-        let (tag, after) = tag.split_at(end + 2);
-        let name = tag
-            .trim_start_matches(['{', '%', '-', '+'])
-            .trim_end_matches(['}', '%', '-', '+'])
-            .trim();
-        if !matches!(name, "generation" | "endgeneration") {
-            out.push_str(tag);
-        }
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }

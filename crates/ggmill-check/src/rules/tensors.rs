@@ -31,9 +31,9 @@ rules! { Tensors;
     }
     BAD_PLACE = "GG1304" Error Both {
         summary: "Tensor data overlaps or ends beyond 2^64",
-        clause: "Reported when the data of two tensors overlap, or the data of one ends beyond 2^64. llama.cpp: each offset must be the sum of the padded sizes of the tensors before it. The specification gives every tensor its own data.",
+        clause: "Reported when the data of two tensors overlaps, or when the data of a tensor would end beyond byte 2^64. llama.cpp requires that an offset is the sum of the padded sizes of the tensors before it, so that each tensor has data of its own.",
         why: "A small file can claim to be a huge model, and a change to one tensor changes another.",
-        remedy: "Do not use the file unless you trust its source. Create it again.",
+        remedy: "Download the file from a source that you trust, or convert the model again.",
         fixed: "tensor \"a.c\": offset 32",
     }
     NAME_TOO_LONG = "GG1305" Error Both {
@@ -53,7 +53,7 @@ rules! { Tensors;
     NAME_ODD = "GG1307" Warning Practice {
         summary: "Tensor name is empty or has unusual characters",
         clause: "Reported when a tensor name is empty, or has spaces, control characters, quotes, shell metacharacters or characters outside ASCII. Standard tensor names consist of letters, digits, `_`, `-` and `.`.",
-        why: "Such names mislead people, and break programs that build file names or command lines from them.",
+        why: "Such names mislead readers, and break programs that build file names or command lines from them.",
         remedy: "Rename the tensor.",
         fixed: "tensor \"a.b\"",
     }
@@ -81,7 +81,7 @@ rules! { Tensors;
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "Reported when an offset is larger or smaller than the padded sizes of the tensors before it add up to. llama.cpp: each offset must equal the sum of the padded sizes of the tensors before it. The specification only requires alignment.",
+        clause: "Reported when the offset of a tensor is not the sum of the padded sizes of the tensors before it, in the order of the tensor infos. llama.cpp requires this. The specification only requires that offsets are multiples of the alignment.",
         why: "llama.cpp refuses the file.",
         remedy: "Rewrite the file.",
         fixed: "tensor \"a.b\": offset 0",

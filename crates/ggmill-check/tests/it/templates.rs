@@ -115,3 +115,75 @@ fn an_expression_without_end_is_not_followed() {
     assert_eq!(found(&longest), Vec::<&str>::new());
     assert_eq!(found(&format!("{{{{ {}1 }}}}", "not ".repeat(900))), Vec::<&str>::new());
 }
+
+fn rendered(model: &Model) -> ggmill_check::Report {
+    let options = Options::default()
+        .with_select(vec!["rendering".parse().unwrap()])
+        .with_findings_per_rule(1000);
+    report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &options)
+}
+
+#[test]
+fn at_most_sixteen_templates_are_rendered() {
+    let with = |count: usize| {
+        let names: Vec<String> = (0..count).map(|number| format!("t{number:02}")).collect();
+        let model = names.iter().fold(Model::llama(), |model, name| {
+            // Each leaves out the user's message, which is a finding.
+            model.set(format!("tokenizer.chat_template.{name}"), "{{ messages|length }}")
+        });
+        let report = rendered(&model);
+        let found = |code: &str| {
+            let of = |it: &&ggmill_check::Diagnostic| it.rule.code == code;
+            report.diagnostics().iter().filter(of).cloned().collect::<Vec<_>>()
+        };
+        let mut dropping: Vec<_> =
+            found("GG2209").iter().map(|it| it.subject.to_string()).collect();
+        dropping.dedup();
+        (dropping.len(), found("GG2202"))
+    };
+    // The model has a default template too.
+    let (dropping, limited) = with(15);
+    assert_eq!((dropping, limited.len()), (15, 0));
+    let (dropping, limited) = with(20);
+    assert_eq!((dropping, limited.len()), (15, 1));
+    assert_eq!(limited[0].subject.to_string(), "key \"tokenizer.chat_template.t15\"");
+    assert!(limited[0].message.contains("16 templates are"), "{}", limited[0].message);
+}
+
+#[test]
+fn nothing_is_rendered_after_a_template_beyond_its_limits() {
+    let bomb = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}";
+    let model = Model::llama()
+        .set("tokenizer.chat_template", bomb)
+        .set("tokenizer.chat_template.other", "{{ messages|length }}");
+    let report = rendered(&model);
+    let found = codes(&report);
+    assert_eq!(found.iter().filter(|code| **code == "GG2202").count(), 1, "{found:?}");
+    assert!(!found.contains(&"GG2209"), "{found:?}");
+}
+
+#[test]
+fn what_parses_is_what_is_rendered() {
+    for (template, expected) in [
+        ("{% do messages %}", true),
+        ("{{ +1 }}", false),
+        ("{{ messages.0.1 }}", false),
+        ("{% generation %}{{ 1 }}{% endgeneration %}", false),
+        ("{% generation %}{{ 1 }}", true),
+        ("{{ 1 }", true),
+    ] {
+        assert_eq!(found(template).contains(&"GG1701"), expected, "{template}");
+    }
+    // Another parser may know the statement.
+    assert!(found("{% do messages['__cl' ~ 'ass__'] %}").contains(&"GG1702"));
+}
+
+#[test]
+fn special_tokens_of_an_unknown_vocabulary_are_the_usual_ones() {
+    let needs = "{% for m in messages %}{{ bos_token + m.content + eos_token }}{% endfor %}";
+    let model = Model::llama()
+        .set("tokenizer.ggml.model", "unheard-of")
+        .set("tokenizer.chat_template", needs);
+    let found = codes(&rendered(&model));
+    assert!(!found.contains(&"GG2201"), "{found:?}");
+}

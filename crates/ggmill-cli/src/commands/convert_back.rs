@@ -13,6 +13,7 @@ use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, Sh
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
+use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::outputs::inputs_of;
 use crate::paths::shown;
@@ -165,7 +166,7 @@ fn list(
         writeln!(out, "{name}  {} bytes", content.len())?;
     }
     for (name, tensors) in restored.shards(limit) {
-        writeln!(out, "{name}  {} tensors", tensors.len())?;
+        writeln!(out, "{name}  {}", counted(tensors.len(), "tensor"))?;
     }
     let class = RawStr::from(&*restored.class);
     if restored.class.is_empty() {

@@ -34,8 +34,23 @@ pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, 
         _ => {
             let hint = error.path().and_then(|path| Some((what_it_is(path)?, path)));
             let hint = hint.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
-            Failure::new(&error).with_hint(hint.map(|(found, path)| advice(&found, path)))
+            let hint =
+                hint.map(|(found, path)| advice(&found, path)).or_else(|| without_config(src));
+            Failure::new(&error).with_hint(hint)
         }
+    })
+}
+
+/// What to do where weights have no configuration beside them.
+fn without_config(src: &Path) -> Option<String> {
+    let parent = src.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
+    (!directory.join("config.json").exists()).then(|| {
+        format!(
+            "weights alone do not say what model they are: put the config.json of the checkpoint, \
+             and its tokenizer files, into {}",
+            shown(directory)
+        )
     })
 }
 

@@ -10,7 +10,7 @@ use ggmill_inspect::{RawValueError, raw_value};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
-use crate::source::open;
+use crate::source::open_what_is_there;
 
 /// Print one metadata value, raw
 #[derive(Debug, clap::Args)]
@@ -35,8 +35,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let model = open(&args.file, false)?;
-    let value = value(&model, args)?;
+    let (model, cut) = open_what_is_there(&args.file, false)?;
+    let value = match (value(&model, args), cut) {
+        (value, None) => value?,
+        // What is there of the file has the value: what is missing does not change it.
+        (Ok(value), Some(cut)) => {
+            if let Failure::Refused { message, .. } = &cut {
+                console.warn(message);
+            }
+            value
+        }
+        (Err(_), Some(cut)) => return Err(cut),
+    };
     if args.json {
         let mut out = console.bytes();
         let json = value_json(&value).map_err(|error| about(args, &error))?;

@@ -9,6 +9,7 @@ use ggmill_pipeline::Checkpoint as _;
 use serde_json::json;
 
 use crate::console::Console;
+use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
@@ -63,7 +64,8 @@ pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Statu
             .collect();
         let some =
             if some.is_empty() { String::new() } else { format!(": … {} …", some.join(" ")) };
-        writeln!(out, "  {:<14} {} tokens{some}", "vocabulary", legacy.vocabulary().len())?;
+        let tokens = counted(legacy.vocabulary().len(), "token");
+        writeln!(out, "  {:<14} {tokens}{some}", "vocabulary")?;
     }
     writeln!(out, "\nTensors · {}", legacy.tensors().len())?;
     let width = legacy

@@ -1,5 +1,6 @@
 //! `ggmill lora`: adapters converted, and merged into models.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, RawStr};
@@ -28,6 +29,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Merge adapters into a model, whose tensors keep their types
+    #[command(override_usage = "ggmill lora merge [OPTIONS] --output <OUT> <BASE> \
+                                <ADAPTER[=SCALE]>...")]
     #[command(after_help = "Examples:
   ggmill lora merge model.gguf adapter.gguf -o merged.gguf
   ggmill lora merge model-Q4_K_M.gguf style.gguf=0.7 domain.gguf -o merged.gguf
@@ -84,10 +87,21 @@ struct Convert {
 #[derive(Debug, clap::Args)]
 struct Merge {
     /// The model: a file, or any shard of a set
-    base: PathBuf,
+    #[arg(required_unless_present = "model")]
+    base: Option<PathBuf>,
     /// Adapters in GGUF, each with a factor (1 without one)
-    #[arg(required = true, value_name = "ADAPTER[=SCALE]")]
+    #[arg(required_unless_present_any = ["model", "lora", "lora_scaled"])]
+    #[arg(value_name = "ADAPTER[=SCALE]")]
     adapters: Vec<PathBuf>,
+    /// The model, as `llama-export-lora` has it
+    #[arg(short, long, hide = true, value_name = "BASE")]
+    model: Option<PathBuf>,
+    /// An adapter, as `llama-export-lora` has it
+    #[arg(long, hide = true, value_name = "ADAPTER")]
+    lora: Vec<PathBuf>,
+    /// An adapter and its factor, as `llama-export-lora` has them
+    #[arg(long, hide = true, num_args = 2, value_names = ["ADAPTER", "SCALE"])]
+    lora_scaled: Vec<OsString>,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -122,24 +136,50 @@ impl From<Convert> for convert_lora::Request {
 
 /// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that is
 /// there is meant.
-fn scaled(typed: &Path) -> Result<(PathBuf, f32), Failure> {
+fn scaled(typed: &Path) -> Result<Scaled, Failure> {
     let split = typed.to_str().and_then(|text| text.rsplit_once('='));
     let Some((path, scale)) = split.filter(|_| !typed.exists()) else {
         return Ok((typed.to_owned(), 1.0));
     };
+    Ok((path.into(), factor(scale, typed)?))
+}
+
+/// A factor as it is typed, of this adapter.
+fn factor(scale: &str, adapter: &Path) -> Result<f32, Failure> {
     let number = scale.parse::<f32>().ok().filter(|scale| scale.is_finite());
-    let number = number.ok_or_else(|| {
+    number.ok_or_else(|| {
         let scale = RawStr::from(scale);
-        Failure::new(format_args!("{}: the factor {scale:?}, expected a number", shown(typed)))
-    })?;
-    Ok((path.into(), number))
+        Failure::new(format_args!("{}: the factor {scale:?}, expected a number", shown(adapter)))
+    })
+}
+
+/// An adapter and its factor.
+type Scaled = (PathBuf, f32);
+
+impl Merge {
+    /// The model, and the adapters with their factors.
+    fn files(&self) -> Result<(&Path, Vec<Scaled>), Failure> {
+        let mut places = self.base.iter().chain(&self.adapters);
+        let base = self.model.as_ref().or_else(|| places.next());
+        let base = base.ok_or_else(|| Failure::new("expected a model"))?;
+        let mut adapters: Vec<Scaled> =
+            places.chain(&self.lora).map(|typed| scaled(typed)).collect::<Result<_, _>>()?;
+        for pair in self.lora_scaled.chunks(2) {
+            let [path, scale] = pair else { continue };
+            let number = factor(&scale.to_string_lossy(), Path::new(path))?;
+            adapters.push((path.into(), number));
+        }
+        if adapters.is_empty() {
+            return Err(Failure::new("expected an adapter"));
+        }
+        Ok((base, adapters))
+    }
 }
 
 fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
-    let typed: Vec<(PathBuf, f32)> =
-        args.adapters.iter().map(|typed| scaled(typed)).collect::<Result<_, _>>()?;
+    let (base, typed) = args.files()?;
     let files: Vec<PathBuf> =
-        typed.iter().map(|(path, _)| path.clone()).chain([args.base.clone()]).collect();
+        typed.iter().map(|(path, _)| path.clone()).chain([base.to_owned()]).collect();
     let cut = args.shard_limit.options();
     let prefix = without_ending(&args.output);
     let to = match cut {
@@ -155,7 +195,7 @@ fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
             To::Shards(shards.look_ahead()?, cut)
         }
     };
-    let base = open_checkpoint(&args.base)?;
+    let base = open_checkpoint(base)?;
     let opened: Vec<GgufCheckpoint> =
         typed.iter().map(|(path, _)| open_adapter(path)).collect::<Result<_, _>>()?;
     let mut inputs = inputs_of(&base)?;

@@ -12,6 +12,7 @@ mod convert_write;
 pub(crate) mod detokenize;
 pub(crate) mod diff;
 pub(crate) mod edit;
+pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod extract;
 pub(crate) mod get;

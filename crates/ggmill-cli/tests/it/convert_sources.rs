@@ -194,3 +194,20 @@ fn the_tokenizer_of_llama2c_is_not_written_over() {
     }
     assert_eq!(fs::read(directory.path().join("tokenizer.bin")).unwrap(), b"precious");
 }
+
+#[test]
+fn weights_without_a_configuration_say_what_is_missing() {
+    let header = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
+    let directory = Directory::new().with("alone.safetensors", weights);
+    let found = ggmill(directory.path(), &["convert", "alone.safetensors"]);
+    assert_eq!(found.code, 2);
+    assert!(
+        found.stderr.contains(
+            "hint: weights alone do not say what model they are: put the config.json of the \
+             checkpoint, and its tokenizer files, into ."
+        ),
+        "{}",
+        found.stderr
+    );
+}

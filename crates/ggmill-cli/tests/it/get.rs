@@ -57,6 +57,30 @@ fn what_is_not_there_is_an_error_that_helps() {
     }
 }
 
+#[test]
+fn a_value_before_the_end_of_a_cut_file_is_printed() {
+    let whole = tiny();
+    let directory = Directory::new().with("data.gguf", &whole[..whole.len() - 40]).with(
+        "header.gguf",
+        // Within the second entry.
+        &model()[..90],
+    );
+    for (file, key, expected) in [
+        ("data.gguf", "llama.context_length", "128\n"),
+        ("header.gguf", "general.architecture", "llama"),
+    ] {
+        let found = ggmill(directory.path(), &["get", file, key]);
+        assert_eq!((found.code, &*found.stdout), (0, expected), "{}", found.stderr);
+        assert!(found.stderr.starts_with(&format!("warning: {file}: ")), "{}", found.stderr);
+        assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
+    }
+    // What is not there may be in what is missing.
+    let found = ggmill(directory.path(), &["get", "header.gguf", "x.words"]);
+    assert_eq!((found.code, &*found.stdout), (2, ""));
+    assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
+    assert!(!found.stderr.contains("no such key"), "{}", found.stderr);
+}
+
 /// What is taken out with `get` goes back in with `--set KEY=@FILE`, and changes nothing.
 #[test]
 fn values_go_out_and_in() {

@@ -131,6 +131,23 @@ fn an_adapter_is_converted_shown_and_merged() {
     assert_eq!(same.code, 0, "{}", same.stdout);
     run(&["merge", "shards-00001-of-00003.gguf", "-o", "again.gguf"]);
     assert!(read("again.gguf") == read("merged.gguf"));
+    // As llama-export-lora has it.
+    run(&["lora", "merge", "-m", "base.gguf", "--lora", "same.gguf", "-o", "m.gguf"]);
+    assert!(read("m.gguf") == read("merged.gguf"));
+    let scaled = ["--lora-scaled", "same.gguf", "0.5", "--lora-scaled", "style-F32.gguf", "0.5"];
+    run(&[&["lora", "merge", "--model", "base.gguf"], &scaled[..], &["-o", "s.gguf"]].concat());
+    assert!(read("s.gguf") == read("halves.gguf"));
+    run(&["lora", "merge", "-m", "base.gguf", "same.gguf", "-o", "p.gguf"]);
+    assert!(read("p.gguf") == read("merged.gguf"));
+    for (args, words) in [
+        (&["base.gguf", "-o", "x.gguf"][..], "<ADAPTER[=SCALE]>..."),
+        (&["-m", "base.gguf", "-o", "x.gguf"], "expected an adapter"),
+        (&["-m", "base.gguf", "--lora-scaled", "same.gguf", "y", "-o", "x.gguf"], "factor \"y\""),
+    ] {
+        let found = ggmill(directory.path(), &[&["lora", "merge"], args].concat());
+        assert_eq!(found.code, 2, "{args:?}");
+        assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
+    }
 }
 
 /// Whatever is refused is refused with a name, and nothing is left behind.

@@ -191,7 +191,7 @@ fn templates_are_listed_and_compared() {
         assert!(found.stdout.contains(words), "{}", found.stdout);
     }
     let found = run(&directory, &["diff", "a.gguf", "b.jinja", "-m", "user:x"]);
-    assert!(found.stdout.contains("1 of 1 conversations differ"), "{}", found.stdout);
+    assert!(found.stdout.contains("1 of 1 conversation differs"), "{}", found.stdout);
 }
 
 #[test]
@@ -202,7 +202,8 @@ fn lint_renders_and_names_the_conversation() {
     let fine = run(&directory, &["lint", "a.gguf"]);
     assert_eq!((fine.code, &*fine.stderr), (0, ""), "{}", fine.stdout);
     let found = run(&directory, &["lint", "odd.gguf"]);
-    assert_eq!(found.code, 1, "{}", found.stdout);
+    // As check, which is 1 for errors.
+    assert_eq!(found.code, 0, "{}", found.stdout);
     for words in [
         "GG2204",
         "\"<|end|>\" is not a token of the vocabulary",
@@ -242,7 +243,10 @@ fn what_is_wrong_is_said() {
         .with("bomb.jinja", "{{ 'x' * 10 ** 9 }}")
         .with("config.json", "{}")
         .with("chat.json", "[1]")
-        .with("cut.json", "[{");
+        .with("cut.json", "[{")
+        .with("role.json", r#"[{"role": 7, "content": "a"}]"#)
+        .with("empty.jinja", "")
+        .with("gg", "GG");
     for (arguments, words) in [
         (&["none.gguf", "-m", "user:a"][..], "none.gguf: the file has no chat template"),
         (
@@ -257,7 +261,21 @@ fn what_is_wrong_is_said() {
         (&["a.gguf", "-m", "hello"], "expected a role and a text"),
         (&["a.gguf", "-m", "user:a", "--set", "x"], "expected a name and a value"),
         (&["a.gguf", "-m", "user:a", "--name", "x"], "no template \"x\""),
-        (&["a.gguf", "--messages", "chat.json"], "chat.json: expected messages as objects"),
+        (
+            &["a.gguf", "--messages", "chat.json"],
+            "chat.json: messages[0]: expected an object with role and content, found 1",
+        ),
+        (
+            &["a.gguf", "--messages", "config.json"],
+            "config.json: expected an array of messages, or an object with \"messages\", found an \
+             empty object",
+        ),
+        (
+            &["a.gguf", "--messages", "role.json"],
+            "role.json: messages[0].role: expected text such as \"user\", found 7",
+        ),
+        (&["empty.jinja", "-m", "user:a"], "empty.jinja: the file is empty"),
+        (&["gg", "-m", "user:a"], "gg: offset 0x0: magic needs 4 bytes, 2 remain"),
         (&["a.gguf", "--messages", "cut.json"], "cut.json: not JSON"),
         (&["a.gguf", "-m", "user:a", "--tools", "config.json"], "config.json: expected an array"),
         (&["a.jinja", "-m", "user:a", "--ids"], "a.jinja: the file has no tokenizer"),
@@ -266,4 +284,146 @@ fn what_is_wrong_is_said() {
         assert_eq!((found.code, &*found.stdout), (2, ""), "{arguments:?}");
         assert!(found.stderr.contains(words), "{arguments:?}: {}", found.stderr);
     }
+}
+
+/// Text of findings, however it is wrapped.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn lint_of_a_bare_template_has_special_tokens() {
+    let needs = "{{ bos_token + messages[0].content }}{% for m in messages[1:] %}{{ m.content }}\
+                 {{ eos_token + '\n' }}{% endfor %}{% if sep %}{{ sep + '' }}{% endif %}";
+    let directory = Directory::new().with("needs.jinja", needs).with(
+        "tokenizer_config.json",
+        json!({"eos_token": "<|end|>", "chat_template": format!(
+            "{{% if eos_token != '<|end|>' %}}{{{{ raise_exception(eos_token) }}}}{{% endif %}}{needs}"
+        )})
+        .to_string(),
+    );
+    for file in ["needs.jinja", "tokenizer_config.json"] {
+        let found = run(&directory, &["lint", file]);
+        assert_eq!(found.code, 0, "{}{}", found.stdout, found.stderr);
+        assert!(!found.stdout.contains("GG2201"), "{}", found.stdout);
+        // What was made for the check has no offset.
+        assert!(!found.stdout.contains("0x"), "{}", found.stdout);
+    }
+    let refuses = format!(
+        "{{% if eos_token != '<|im_end|>' or n != 3 %}}{{{{ raise_exception('set it') }}}}\
+         {{% endif %}}{needs}"
+    );
+    let directory = directory.with("refuses.jinja", refuses);
+    let found = run(&directory, &["lint", "refuses.jinja"]);
+    assert!(words(&found.stdout).contains("set it (conversation: question)"), "{}", found.stdout);
+    let set = ["lint", "refuses.jinja", "--set", "eos_token=<|im_end|>", "--set", "n=3"];
+    let found = run(&directory, &set);
+    assert!(!found.stdout.contains("GG2201"), "{}", found.stdout);
+    let found = run(&directory, &["lint", "refuses.jinja", "--set", "n"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("expected a name and a value"), "{}", found.stderr);
+    let found = run(&directory, &["lint", "refuses.jinja", "--json"]);
+    let document: Json = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(document["files"][0]["findings"][0]["offset"], Json::Null, "{document}");
+}
+
+#[test]
+fn lint_exits_as_check_does() {
+    let escape = "{{ messages.__class__ }}";
+    let directory = directory()
+        .with("escape.jinja", escape)
+        .with("escape.gguf", model(&[("tokenizer.chat_template", escape)]));
+    for (file, code) in [("a.gguf", 0), ("escape.gguf", 1)] {
+        let linted = run(&directory, &["lint", file]);
+        let checked = ggmill(directory.path(), &["check", file, "--select", "template,rendering"]);
+        assert_eq!((linted.code, checked.code), (code, code), "{}", linted.stdout);
+    }
+    assert_eq!(run(&directory, &["lint", "escape.jinja"]).code, 1);
+    assert_eq!(run(&directory, &["lint", "none.gguf"]).code, 2);
+}
+
+#[test]
+fn lint_and_list_take_files_and_directories() {
+    let directory = directory()
+        .with("tokenizer_config.json", r#"{"chat_template": "{{ messages }}"}"#)
+        .with("config.json", "{}")
+        .with("notes.txt", "nothing");
+    let found = run(&directory, &["list", "."]);
+    assert_eq!((found.code, &*found.stderr), (0, ""), "{}", found.stdout);
+    let paths: Vec<_> = found.stdout.lines().filter(|line| line.starts_with("./")).collect();
+    let expected =
+        ["./a.gguf", "./a.jinja", "./b.jinja", "./named.gguf", "./tokenizer_config.json"];
+    assert_eq!(paths, expected);
+    let found = run(&directory, &["list", "a.gguf", "named.gguf", "--json"]);
+    let listed: Json = serde_json::from_str(&found.stdout).unwrap();
+    let names: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["path"].as_str().unwrap(), entry["name"].as_str().unwrap()))
+        .collect();
+    let expected = [("a.gguf", "default"), ("named.gguf", "default"), ("named.gguf", "tool_use")];
+    assert_eq!(names, expected);
+    let found = run(&directory, &["lint", ".", "absent.jinja"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("absent.jinja"), "{}", found.stderr);
+    assert!(found.stdout.contains("6 files: 0 with errors"), "{}", found.stdout);
+    let found = run(&directory, &["lint", "a.jinja", "b.jinja", "--json"]);
+    let document: Json = serde_json::from_str(&found.stdout).unwrap();
+    let paths: Vec<_> =
+        document["files"].as_array().unwrap().iter().map(|file| &file["path"]).collect();
+    assert_eq!(paths, ["a.jinja", "b.jinja"]);
+    let empty = Directory::new().with("notes.txt", "nothing");
+    let found = run(&empty, &["lint", "."]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("no files with chat templates there"), "{}", found.stderr);
+    let found = run(&directory, &["list", "a.gguf", "a.jinja", "--show", "default"]);
+    assert_eq!((found.code, &*found.stdout), (2, ""));
+}
+
+#[test]
+fn json_ends_with_one_line_break() {
+    let directory = directory();
+    for arguments in [
+        &["lint", "a.gguf", "--json"][..],
+        &["list", "a.gguf", "--json"],
+        &["render", "a.gguf", "-m", "user:a", "--json"],
+    ] {
+        let found = run(&directory, arguments);
+        assert!(found.stdout.ends_with(['}', ']']) || found.stdout.ends_with('\n'));
+        assert!(!found.stdout.ends_with("\n\n"), "{arguments:?}: {:?}", found.stdout);
+        serde_json::from_str::<Json>(&found.stdout).unwrap();
+    }
+}
+
+#[test]
+fn an_unusual_role_is_noted() {
+    let directory = directory();
+    let found = run(&directory, &["render", "a.gguf", "-m", "usr:x", "-m", "assistant:y"]);
+    assert_eq!(found.code, 0);
+    assert!(found.stderr.contains("messages[0] has the role \"usr\""), "{}", found.stderr);
+    let found = run(&directory, &["render", "a.gguf", "-m", "user:x", "-m", "assistant:y"]);
+    assert_eq!(&*found.stderr, "");
+}
+
+#[test]
+fn templates_of_a_model_that_is_cut_short_are_used() {
+    let whole = model(&[("tokenizer.chat_template", CHATML)]);
+    // The last value is the template; before it there is nothing to use.
+    let directory =
+        Directory::new().with("cut.gguf", &whole[..whole.len() - 1]).with("named.gguf", {
+            let named = model(&[
+                ("tokenizer.chat_template", CHATML),
+                ("tokenizer.chat_template.late", "late"),
+            ]);
+            named[..named.len() - 2].to_vec()
+        });
+    let found = run(&directory, &["list", "cut.gguf"]);
+    assert_eq!((found.code, &*found.stdout), (2, ""));
+    assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
+    let found = run(&directory, &["render", "named.gguf", "-m", "user:Hi"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert_eq!(found.stdout, "<|im_start|>user\nHi<|im_end|>\n");
+    assert!(found.stderr.contains("warning: named.gguf: "), "{}", found.stderr);
+    assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
 }

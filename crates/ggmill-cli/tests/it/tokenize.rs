@@ -167,6 +167,42 @@ fn a_page_shows_the_tokens() {
     assert!(found.stdout.contains("title=\"3, bytes 0 to 2\">ab</span>"), "{}", found.stdout);
     assert!(found.stdout.contains("control\" title=\"5, bytes 2 to 7\">&lt;end&gt;</span>"));
     assert!(!found.stdout.contains('\u{1b}'), "{}", found.stdout);
+    let page = ["tokenize", "a.gguf", "ab<end>1\u{1b}", "--html", "-o", "page.html"];
+    let written = ggmill(directory.path(), &page);
+    assert_eq!((written.code, &*written.stdout), (0, ""), "{}", written.stderr);
+    assert_eq!(fs::read_to_string(directory.path().join("page.html")).unwrap(), found.stdout);
+    let again = ggmill(directory.path(), &page);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("page.html"), "{}", again.stderr);
+    assert_eq!(ggmill(directory.path(), &[&page[..], &["--force"]].concat()).code, 0);
+    let one = ggmill(directory.path(), &["tokenize", "a.gguf", "ab", "--html"]);
+    assert!(one.stdout.contains("<h1>1 token</h1>"), "{}", one.stdout);
+}
+
+#[test]
+fn the_arguments_of_llama_tokenize_are_taken() {
+    let directory = directory();
+    let expected = ggmill(directory.path(), &["tokenize", "a.gguf", "ab1", "--ids"]).stdout;
+    for arguments in [
+        &["-m", "a.gguf", "-p", "ab1", "--ids"][..],
+        &["--model", "a.gguf", "--prompt", "ab1", "--ids"],
+        &["-m", "a.gguf", "ab1", "--ids"],
+        &["a.gguf", "-p", "ab1", "--ids"],
+    ] {
+        let found = ggmill(directory.path(), &[&["tokenize"], arguments].concat());
+        assert_eq!((found.code, &found.stdout), (0, &expected), "{arguments:?}: {}", found.stderr);
+    }
+    let found = ggmill(directory.path(), &["tokenize", "-p", "ab1"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("<FILE>"), "{}", found.stderr);
+}
+
+#[test]
+fn a_template_is_called_one() {
+    let directory = Directory::new().with("chat.jinja", "{%- if tools %}{% endif %}");
+    let found = ggmill(directory.path(), &["tokenize", "chat.jinja", "a"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("hint: this is a Jinja template"), "{}", found.stderr);
 }
 
 #[test]
@@ -228,6 +264,60 @@ fn a_tokenizer_is_made_from_its_own_files() {
         run(&["tokenize", "tokenizer.json", "ab 11", "--pre", "qwen2", "--compare", "a.gguf"]);
     assert_eq!(found.code, 1, "{}", found.stderr);
     assert!(found.stdout.contains("different words: qwen2 and gpt-2"), "{}", found.stdout);
+}
+
+#[test]
+fn other_files_of_tokenizers_are_read_with_what_belongs_to_them() {
+    let directory = directory()
+        .with("vocab.json", r#"{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}"#)
+        .with("merges.txt", "#version: 0.2\na b\n")
+        .with("tiktoken.model", "YQ== 0\nYg== 1\nYWI= 2\n")
+        .with("numbers.json", r#"{"a": 1}"#);
+    let run = |arguments: &[&str]| ggmill(directory.path(), arguments);
+    for file in ["vocab.json", "merges.txt"] {
+        let found = run(&["tokenize", file, "abb", "--pre", "gpt-2", "--ids"]);
+        assert_eq!((found.code, &*found.stdout), (0, "[2, 1]\n"), "{}", found.stderr);
+        // What was assumed is told.
+        let note = format!("note: {file}: no file names the class of the tokenizer");
+        assert!(found.stderr.contains(&note), "{}", found.stderr);
+    }
+    let found = run(&["tokenize", "tiktoken.model", "abb", "--pre", "gpt-2", "--ids"]);
+    assert_eq!((found.code, &*found.stdout, &*found.stderr), (0, "[2, 1]\n", ""));
+    let found = run(&["tokenize", "tiktoken.model", "abb"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("hint: --pre NAME"), "{}", found.stderr);
+    let found = run(&["tokenize", "numbers.json", "abb"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("numbers.json: is not a tokenizer"), "{}", found.stderr);
+}
+
+#[test]
+fn tokens_are_explained() {
+    let directory = directory();
+    let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab 1<end>", "--explain"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!(lines[0], "text bytes 0..4: \"ab 1\"");
+    assert!(lines[1].starts_with("  pass 1 of 1: 's|'t|"), "{}", found.stdout);
+    assert_eq!(lines[2], "    \"ab\" \" 1\"");
+    let rest = [
+        "  word \"ab\"",
+        "    merge of rank 0: \"a\" + \"b\"",
+        "    token  \"ab\" (3)",
+        "  word \" 1\"",
+        "    tokens \" \" (6) \"1\" (2)",
+        "special token \"<end>\" (5), bytes 4..9",
+    ];
+    assert_eq!(lines[3..], rest);
+    let phi = real(PHI);
+    let found = ggmill(directory.path(), &["tokenize", phi.to_str().unwrap(), "é", "--explain"]);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!(
+        lines[..3],
+        ["added token \"<s>\" (1)", "text bytes 0..2: \"é\"", "  becomes \"▁é\""]
+    );
+    assert!(lines[4].starts_with("    merge of score "), "{}", found.stdout);
+    assert_eq!(lines.last(), Some(&"    token  \" é\" (904)"));
 }
 
 #[test]

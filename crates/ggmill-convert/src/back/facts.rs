@@ -5,6 +5,7 @@ use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Encoding, GgufCheckpoint};
 
 use super::tensors::Tensors;
+use crate::vocabulary::builtin_template;
 
 /// Elements of a tensor whose values a description may ask for.
 const MAX_VALUES: u64 = 1 << 16;
@@ -43,6 +44,10 @@ impl CheckpointFacts for Facts<'_> {
                 }),
         };
         made.map_err(|error| error.to_string())
+    }
+
+    fn chat_template(&self, name: &str) -> Option<&str> {
+        builtin_template(name).ok()
     }
 
     /// None are known: a file has no rows that are there to be left out.

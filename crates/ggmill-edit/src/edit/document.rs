@@ -1,5 +1,6 @@
 //! Documents that stand for edits: tables of keys and values, and lists of tokens.
 
+use ggmill_template::TemplateFile;
 use serde_json::Value as Json;
 
 use super::error::EditSyntaxError;
@@ -63,18 +64,17 @@ impl Edit {
     /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
     /// ```
     pub fn chat_template(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
-        let found = match serde_json::from_str(text) {
-            Ok(Json::Object(mut config)) => {
-                config.remove("chat_template").ok_or(EditSyntaxError::NoChatTemplate)?
-            }
-            Ok(list @ Json::Array(_)) => list,
-            _ => Json::from(text),
-        };
-        match found {
-            Json::String(template) => Ok(vec![template_edit(None, &template)]),
-            Json::Array(list) => named_templates(list),
-            _ => Err(EditSyntaxError::NoChatTemplate),
+        let file = TemplateFile::parse(text).map_err(|_| EditSyntaxError::NoChatTemplate)?;
+        let mut edits: Vec<Self> = file
+            .templates
+            .iter()
+            .map(|template| Self::set(template.key(), &template.text.as_str()))
+            .collect();
+        let names = file.names();
+        if !names.is_empty() {
+            edits.push(Self::set(TemplateFile::NAMES, &names.as_slice()));
         }
+        Ok(edits)
     }
 
     /// A new vocabulary: a JSON array of strings, or a token a line.
@@ -89,44 +89,6 @@ impl Edit {
                 .unwrap_or_else(|_| text.lines().map(str::to_owned).collect()),
         )
     }
-}
-
-/// The edit that sets the template of this name, or the one without a name.
-fn template_edit(name: Option<&str>, template: &str) -> Edit {
-    let base = ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE;
-    let key = name.map_or_else(|| base.to_owned(), |name| format!("{base}.{name}"));
-    Edit::set(key, &template)
-}
-
-/// Templates as transformers lists them, `[{"name", "template"}]`, in the keys that the reference
-/// gives them.
-fn named_templates(list: Vec<Json>) -> Result<Vec<Edit>, EditSyntaxError> {
-    let (mut edits, mut names) = (Vec::new(), Vec::new());
-    for entry in list {
-        let text = |field: &str| entry.get(field).and_then(Json::as_str).map(str::to_owned);
-        let (Some(name), Some(template)) = (text("name"), text("template")) else {
-            return Err(EditSyntaxError::NoChatTemplate);
-        };
-        if name == "default" {
-            edits.push(template_edit(None, &template));
-            continue;
-        }
-        let name: String = name
-            .to_lowercase()
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
-        edits.push(template_edit(Some(&name), &template));
-        names.push(name);
-    }
-    if edits.is_empty() {
-        return Err(EditSyntaxError::NoChatTemplate);
-    }
-    if !names.is_empty() {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        edits.push(Edit::set("tokenizer.chat_templates", &names.as_slice()));
-    }
-    Ok(edits)
 }
 
 fn table_of_edits(table: serde_json::Map<String, Json>) -> Result<Vec<Edit>, EditSyntaxError> {

@@ -1,5 +1,7 @@
 //! Which files of a directory are a checkpoint.
 
+use std::collections::BTreeSet;
+
 use ggmill_core::RawStr;
 use ggmill_io::Directory;
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -72,6 +74,7 @@ impl Layout {
             let is_part = |name: &&String| name.starts_with(beginning) && name.ends_with(ending);
             let files: Vec<String> = names.iter().filter(is_part).cloned().collect();
             if !files.is_empty() {
+                refuse_incomplete(directory, &files)?;
                 return Ok(Self::hugging_face(files, None));
             }
         }
@@ -121,6 +124,35 @@ impl Layout {
         }
         Ok(Self { files, index: None, config: PARAMS, is_split })
     }
+}
+
+/// Fails where names say that there are more shards (`model-00001-of-00002.safetensors`) than files.
+fn refuse_incomplete(directory: &Directory, files: &[String]) -> Result<()> {
+    for name in files {
+        let Some((_, total)) = shard(name) else { continue };
+        let of_set = files.iter().filter_map(|other| shard(other));
+        let found: BTreeSet<u64> =
+            of_set.filter(|(_, of)| *of == total).map(|(number, _)| number).collect();
+        if found.len() as u64 >= total {
+            continue;
+        }
+        let missing = (1..=total).find(|number| !found.contains(number)).unwrap_or(total);
+        let message = format!(
+            "shard {missing} of {total} is missing: found {} of them, such as {:?}",
+            found.len(),
+            RawStr::from(&**name)
+        );
+        return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+    }
+    Ok(())
+}
+
+/// The number of a shard and how many there are, by its name.
+fn shard(name: &str) -> Option<(u64, u64)> {
+    let (before, after) = name.split_once("-of-")?;
+    let number = before.rsplit('-').next()?.parse().ok()?;
+    let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    Some((number, after.get(..end)?.parse().ok()?))
 }
 
 /// The ending of a name, with its dot.

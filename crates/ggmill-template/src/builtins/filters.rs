@@ -139,11 +139,9 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                 return run.attribute(value, name.as_str());
             }
             value.defined()?;
-            Ok(Value::undefined(format!(
-                "'{}' has no attribute '{}'",
-                value.type_name(),
-                crate::value::clipped(name.as_str())
-            )))
+            let name = crate::value::clipped(name.as_str());
+            let message = format!("'{}' has no attribute '{name}'", value.type_name());
+            Value::undefined(message, &meter)
         }
         "list" => {
             args.none(name)?;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::Args;
 use super::args::required;
 use crate::error::{Error, ErrorKind, Result};
-use crate::run::Run;
+use crate::run::{Namespace, Run};
 use crate::value::{
     Builder, Callable, Cycler, Joiner, Mark, Seq, SeqKind, Span, Value, hashable, show,
 };
@@ -44,7 +44,7 @@ pub(crate) fn call_function(function: Callable, args: Args, run: &mut Run<'_>) -
             }
             // As long as the rendering.
             run.meter.spend(8)?;
-            run.namespaces.push(namespace);
+            run.namespaces.push(Namespace::new(namespace, &run.meter)?);
             if run.namespaces.len() > 10_000 {
                 return Err(Error::new(ErrorKind::Limit, "more than 10000 namespaces"));
             }
@@ -129,7 +129,10 @@ fn entries(args: Args, run: &Run<'_>) -> Result<Vec<(Value, Value)>> {
     let mut entries = Vec::new();
     match &*args.positional {
         [] => {}
-        [Value::Dict(dict)] => entries.clone_from(&dict.entries),
+        [Value::Dict(dict)] => {
+            run.meter.spend(dict.entries.len() as u64)?;
+            entries.clone_from(&dict.entries);
+        }
         [Value::Namespace(_)] => return Err(Error::unsupported("a namespace of a namespace")),
         [pairs] => {
             for pair in &pairs.iterate(&run.meter)?.items {

@@ -38,11 +38,10 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         "first" => {
             args.none(name)?;
             let items = value.iterate(&meter)?;
-            Ok(items
-                .items
-                .first()
-                .cloned()
-                .unwrap_or_else(|| Value::undefined("No first item, sequence was empty.")))
+            match items.items.first() {
+                Some(first) => Ok(first.clone()),
+                None => Value::undefined("No first item, sequence was empty.", &meter),
+            }
         }
         "last" => {
             args.none(name)?;
@@ -50,11 +49,10 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                 return Err(Error::value("'generator' object is not reversible"));
             }
             let items = value.iterate(&meter)?;
-            Ok(items
-                .items
-                .last()
-                .cloned()
-                .unwrap_or_else(|| Value::undefined("No last item, sequence was empty.")))
+            match items.items.last() {
+                Some(last) => Ok(last.clone()),
+                None => Value::undefined("No last item, sequence was empty.", &meter),
+            }
         }
         "reverse" => {
             args.none(name)?;
@@ -115,10 +113,10 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                     best = Some((key, item));
                 }
             }
-            Ok(best.map_or_else(
-                || Value::undefined("No aggregated item, sequence was empty."),
-                |(_, item)| item,
-            ))
+            match best {
+                Some((_, item)) => Ok(item),
+                None => Value::undefined("No aggregated item, sequence was empty.", &meter),
+            }
         }
         "sum" => {
             let [attribute, start] = args.bind(name, ["attribute", "start"])?;

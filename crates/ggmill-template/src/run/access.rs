@@ -1,7 +1,5 @@
 //! Attributes, items and slices.
 
-use std::rc::Rc;
-
 use super::Run;
 use crate::builtins::method_name;
 use crate::error::{Error, Result};
@@ -12,7 +10,7 @@ impl Run<'_> {
     pub(crate) fn attribute(&self, object: &Value, name: &str) -> Result<Value> {
         object.defined()?;
         self.look_up(object)?;
-        if let Some(value) = self.python_attribute(object, name) {
+        if let Some(value) = self.python_attribute(object, name)? {
             return Ok(value);
         }
         if let Value::Dict(dict) = object {
@@ -21,7 +19,7 @@ impl Run<'_> {
                 return Ok(value.clone());
             }
         }
-        Ok(no_attribute(object, name))
+        self.no_attribute(object, name)
     }
 
     /// `object[key]`: the item, else Python's attribute.
@@ -54,65 +52,70 @@ impl Run<'_> {
         }
         let Value::Text(name) = key else {
             let shown = crate::value::show(key, &self.meter)?;
-            return Ok(Value::undefined(format!(
-                "{} object has no element {}",
-                type_of(object),
-                clipped(shown.as_str())
-            )));
+            let (object, key) = (type_of(object), clipped(shown.as_str()));
+            return Value::undefined(format!("{object} object has no element {key}"), &self.meter);
         };
         let name = name.as_str();
         self.look_up(object)?;
-        let found = self.python_attribute(object, name);
-        Ok(found.unwrap_or_else(|| no_attribute(object, name)))
+        match self.python_attribute(object, name)? {
+            Some(found) => Ok(found),
+            None => self.no_attribute(object, name),
+        }
     }
 
     /// The steps of finding a name in a namespace.
     fn look_up(&self, object: &Value) -> Result<()> {
         let Value::Namespace(number) = object else { return Ok(()) };
-        self.meter.spend((self.namespaces.get(*number).map_or(0, Vec::len) / 8) as u64)
+        let count = self.namespaces.get(*number).map_or(0, |it| it.entries.len());
+        self.meter.spend((count / 8) as u64)
     }
 
-    fn python_attribute(&self, object: &Value, name: &str) -> Option<Value> {
+    fn no_attribute(&self, object: &Value, name: &str) -> Result<Value> {
+        let (object, name) = (type_of(object), clipped(name));
+        Value::undefined(format!("'{object} object' has no attribute '{name}'"), &self.meter)
+    }
+
+    /// An attribute that the sandbox hides.
+    fn hidden(&self, object: &Value, name: &str) -> Result<Value> {
+        let (object, name) = (object.type_name(), clipped(name));
+        let message = format!("access to attribute '{name}' of '{object}' object is unsafe.");
+        Value::unsafe_undefined(message, &self.meter)
+    }
+
+    fn python_attribute(&self, object: &Value, name: &str) -> Result<Option<Value>> {
         if name.starts_with("__") && name.ends_with("__") {
-            return Some(Value::unsafe_undefined(format!(
-                "access to attribute '{}' of '{}' object is unsafe.",
-                clipped(name),
-                object.type_name()
-            )));
+            return self.hidden(object, name).map(Some);
         }
         match object {
             Value::Namespace(number) => {
-                let namespace = self.namespaces.get(*number)?;
-                return namespace
-                    .iter()
-                    .find(|(known, _)| known.as_str() == name)
-                    .map(|(_, value)| value.clone());
+                let Some(namespace) = self.namespaces.get(*number) else { return Ok(None) };
+                let mut entries = namespace.entries.iter();
+                let found = entries.find(|(known, _)| known.as_str() == name);
+                return Ok(found.map(|(_, value)| value.clone()));
             }
             Value::Loop(each) => {
-                if let Some(value) = each.attribute(name) {
-                    return Some(value);
+                if let Some(value) = each.attribute(name, &self.meter)? {
+                    return Ok(Some(value));
                 }
             }
             Value::Cycler(cycler) if name == "current" => {
-                return cycler.items.items.get(cycler.at.get()).cloned();
+                return Ok(cycler.items.items.get(cycler.at.get()).cloned());
             }
             Value::Seq(seq) if seq.kind == SeqKind::Group => {
                 let index = ["grouper", "list"].iter().position(|known| *known == name);
                 if let Some(index) = index {
-                    return seq.items.get(index).cloned();
+                    return Ok(seq.items.get(index).cloned());
                 }
             }
             _ => {}
         }
-        let (name, changes) = method_name(object, name)?;
-        if changes {
-            return Some(Value::unsafe_undefined(format!(
-                "access to attribute '{}' of '{}' object is unsafe.",
-                clipped(name),
-                object.type_name()
-            )));
-        }
-        Some(Value::Method(Rc::new(Method { object: object.clone(), name })))
+        let Some((name, changes)) = method_name(object, name) else { return Ok(None) };
+        let found = if changes {
+            self.hidden(object, name)?
+        } else {
+            Method::value(object, name, &self.meter)?
+        };
+        Ok(Some(found))
     }
 
     pub(crate) fn slice(&self, object: &Value, bounds: [Option<i128>; 3]) -> Result<Value> {
@@ -158,11 +161,6 @@ impl Run<'_> {
             _ => Err(Error::value(format!("'{}' object is not subscriptable", object.type_name()))),
         }
     }
-}
-
-fn no_attribute(object: &Value, name: &str) -> Value {
-    let (object, name) = (type_of(object), clipped(name));
-    Value::undefined(format!("'{object} object' has no attribute '{name}'"))
 }
 
 /// The name of a type as Jinja writes it.

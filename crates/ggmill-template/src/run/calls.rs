@@ -58,12 +58,7 @@ impl<'t> Run<'t> {
         Ok(out)
     }
 
-    pub(super) fn call(
-        &mut self,
-        callee: &Value,
-        args: Args,
-        scope: &Rc<Scope<'t>>,
-    ) -> Result<Value> {
+    pub(super) fn call(&mut self, callee: &Value, args: Args) -> Result<Value> {
         match callee {
             Value::Undefined(missing) => Err(missing.error()),
             Value::Macro(number) => Ok(Value::Text(self.call_macro(*number, args)?)),
@@ -74,7 +69,7 @@ impl<'t> Run<'t> {
             },
             Value::Loop(each) => {
                 let each = Rc::clone(each);
-                self.recurse(&each, &args, scope)
+                self.recurse(&each, &args)
             }
             Value::Joiner(joiner) => {
                 args.none("joiner")?;
@@ -90,7 +85,7 @@ impl<'t> Run<'t> {
     fn call_macro(&mut self, number: usize, mut args: Args) -> Result<Text> {
         let Some(entry) = self.macros.get(number) else { return Err(Error::value("no macro")) };
         let (declaration, words) = (entry.declaration, entry.words);
-        let scope = Scope::within(&entry.scope);
+        let scope = Scope::within(&entry.scope)?;
         let name = declaration.name;
         let caller = args.take_named("caller");
         if let Some(caller) = caller {
@@ -99,9 +94,9 @@ impl<'t> Run<'t> {
                     "macro '{name}' takes no keyword argument 'caller'"
                 )));
             }
-            scope.set("caller", caller);
+            scope.set("caller", caller)?;
         } else if name != "caller" {
-            scope.set("caller", Value::undefined("No caller defined"));
+            scope.set("caller", Value::undefined("No caller defined", &self.meter)?)?;
         }
         let given = args.positional.len();
         let count = declaration.args.len();
@@ -120,22 +115,22 @@ impl<'t> Run<'t> {
                 }
                 (Some(value), None) => value,
                 (None, Some(found)) => args.named.remove(found).1,
-                (None, None) => match index
-                    .checked_sub(without_default)
-                    .and_then(|index| declaration.defaults.get(index))
-                {
-                    Some(default) => self.eval(default, &scope)?,
-                    None => not_provided(variable.id),
-                },
+                (None, None) => {
+                    let default = index.checked_sub(without_default);
+                    match default.and_then(|index| declaration.defaults.get(index)) {
+                        Some(default) => self.eval(default, &scope)?,
+                        None => self.not_provided(variable.id)?,
+                    }
+                }
             };
-            scope.set(variable.id, value);
+            scope.set(variable.id, value)?;
         }
         if words.kwargs {
             let mut entries = Vec::new();
             for (key, value) in args.named {
                 entries.push((Value::Text(key), value));
             }
-            scope.set("kwargs", Value::dict(entries, &self.meter)?);
+            scope.set("kwargs", Value::dict(entries, &self.meter)?)?;
         } else if let Some((key, _)) = args.named.first() {
             return Err(Error::value(format!(
                 "macro '{name}' takes no keyword argument '{}'",
@@ -144,13 +139,18 @@ impl<'t> Run<'t> {
         }
         let rest: Vec<_> = positional.collect();
         if words.varargs {
-            scope.set("varargs", Value::seq(SeqKind::Tuple, rest, &self.meter)?);
+            scope.set("varargs", Value::seq(SeqKind::Tuple, rest, &self.meter)?)?;
         } else if given > count {
             return Err(Error::value(format!(
                 "macro '{name}' takes not more than {count} argument(s)"
             )));
         }
         self.capture(&declaration.body, &scope)
+    }
+
+    fn not_provided(&self, name: &str) -> Result<Value> {
+        let message = format!("parameter '{}' was not provided", clipped(name));
+        Value::undefined(message, &self.meter)
     }
 
     pub(super) fn call_block(
@@ -162,18 +162,14 @@ impl<'t> Run<'t> {
         let declaration: &'t Macro<'t> = &block.macro_decl;
         let is_generation = matches!(&block.call.expr, Expr::Var(name) if name.id == GENERATION);
         if is_generation {
-            let text = self.capture(&declaration.body, &Scope::within(scope))?;
+            let text = self.capture(&declaration.body, &Scope::within(scope)?)?;
             return out.push_generated(&text);
         }
         let caller = self.declare(declaration, block.macro_decl.span(), scope)?;
         let function = self.eval(&block.call.expr, scope)?;
         let mut args = self.args(&block.call.args, scope)?;
         args.named.push((self.literal("caller")?, Value::Macro(caller)));
-        let value = self.call(&function, args, scope)?;
+        let value = self.call(&function, args)?;
         show_into(&value, out)
     }
-}
-
-fn not_provided(name: &str) -> Value {
-    Value::undefined(format!("parameter '{}' was not provided", clipped(name)))
 }

@@ -18,7 +18,7 @@ impl<'t> Run<'t> {
     pub(super) fn eval(&mut self, expr: &'t Expr<'t>, scope: &Rc<Scope<'t>>) -> Result<Value> {
         self.enter()?;
         let value = match expr {
-            Expr::Var(variable) => Ok(self.variable(variable.id, scope)),
+            Expr::Var(variable) => self.variable(variable.id, scope),
             Expr::Const(value) => self.constant(value, value.span()),
             Expr::BinOp(op) => self.binary(op, scope),
             Expr::GetAttr(node) => {
@@ -33,7 +33,7 @@ impl<'t> Run<'t> {
             Expr::Call(call) => {
                 let callee = self.eval(&call.expr, scope)?;
                 let args = self.args(&call.args, scope)?;
-                self.call(&callee, args, scope)
+                self.call(&callee, args)
             }
             Expr::Filter(filter) => self.filter(filter, None, scope),
             Expr::Test(test) => {
@@ -54,10 +54,11 @@ impl<'t> Run<'t> {
                 } else if let Some(other) = &choice.false_expr {
                     self.eval(other, scope)
                 } else {
-                    Ok(Value::undefined(
+                    Value::undefined(
                         "the inline if-expression evaluated to false and no else section was \
                          defined",
-                    ))
+                        &self.meter,
+                    )
                 }
             }
             Expr::Compare(chain) => self.compare(chain, scope),
@@ -82,7 +83,7 @@ impl<'t> Run<'t> {
     /// An expression that assignments have, outside of the tree's life.
     pub(super) fn eval_plain(&mut self, expr: &Expr<'t>, scope: &Rc<Scope<'t>>) -> Result<Value> {
         match expr {
-            Expr::Var(variable) => Ok(self.variable(variable.id, scope)),
+            Expr::Var(variable) => self.variable(variable.id, scope),
             Expr::GetAttr(node) => {
                 self.enter()?;
                 let object = self.eval_plain(&node.expr, scope)?;
@@ -93,20 +94,20 @@ impl<'t> Run<'t> {
         }
     }
 
-    fn variable(&mut self, name: &str, scope: &Rc<Scope<'t>>) -> Value {
+    fn variable(&mut self, name: &str, scope: &Rc<Scope<'t>>) -> Result<Value> {
         if let Some(value) = scope.get(name) {
-            return value;
+            return Ok(value);
         }
         if let Some((_, value)) = self.context.iter().find(|(known, _)| known == name) {
-            return value.clone();
+            return Ok(value.clone());
         }
         if let Some(function) = function(name) {
-            return Value::Function(function);
+            return Ok(Value::Function(function));
         }
         if !self.missing.contains(name) && self.missing.len() < 64 {
             self.missing.insert(name.to_owned());
         }
-        Value::undefined(format!("'{}' is undefined", clipped(name)))
+        Value::undefined(format!("'{}' is undefined", clipped(name)), &self.meter)
     }
 
     fn constant(&mut self, constant: &Const, span: Span) -> Result<Value> {

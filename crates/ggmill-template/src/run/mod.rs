@@ -4,6 +4,7 @@ mod access;
 mod calls;
 mod eval;
 mod loops;
+mod namespace;
 mod ops;
 mod scope;
 mod words;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{ForLoop, Macro, Stmt};
 
+pub(crate) use namespace::Namespace;
 pub(crate) use ops::{Sign, add, compare, contains, index, set_entry};
 use scope::Scope;
 use words::Words;
@@ -42,6 +44,13 @@ struct MacroEntry<'t> {
     _held: Held,
 }
 
+/// A recursive loop and the variables around it: those that each of its calls sees.
+struct RecursiveLoop<'t> {
+    statement: &'t ForLoop<'t>,
+    scope: Rc<Scope<'t>>,
+    _held: Held,
+}
+
 /// A rendering.
 pub(crate) struct Run<'t> {
     pub(crate) meter: Rc<Meter>,
@@ -50,8 +59,8 @@ pub(crate) struct Run<'t> {
     context: &'t [(String, Value)],
     now: Option<Moment>,
     macros: Vec<MacroEntry<'t>>,
-    pub(crate) namespaces: Vec<Vec<(Text, Value)>>,
-    recursive: Vec<&'t ForLoop<'t>>,
+    pub(crate) namespaces: Vec<Namespace>,
+    recursive: Vec<RecursiveLoop<'t>>,
     depth: u32,
     /// Names of variables that were read and do not exist.
     pub(crate) missing: BTreeSet<String>,
@@ -86,7 +95,8 @@ impl<'t> Run<'t> {
             return Err(Error::unsupported("not a template"));
         };
         let mut out = Builder::new(&self.meter)?;
-        self.exec(&template.children, &Scope::root(), &mut out)?;
+        let scope = Scope::root(&self.meter)?;
+        self.exec(&template.children, &scope, &mut out)?;
         Ok(out.finish())
     }
 
@@ -162,19 +172,19 @@ impl<'t> Run<'t> {
                 self.assign(&set.target, value, scope)?;
             }
             Stmt::SetBlock(set) => {
-                let mut value = Value::Text(self.capture(&set.body, &Scope::within(scope))?);
+                let mut value = Value::Text(self.capture(&set.body, &Scope::within(scope)?)?);
                 if let Some(filter) = &set.filter {
                     value = self.filter_block(filter, &value, scope)?;
                 }
                 self.assign(&set.target, value, scope)?;
             }
             Stmt::FilterBlock(block) => {
-                let text = Value::Text(self.capture(&block.body, &Scope::within(scope))?);
+                let text = Value::Text(self.capture(&block.body, &Scope::within(scope)?)?);
                 let value = self.filter_block(&block.filter, &text, scope)?;
                 show_into(&value, out)?;
             }
             Stmt::WithBlock(with) => {
-                let inner = Scope::within(scope);
+                let inner = Scope::within(scope)?;
                 for (target, expression) in &with.assignments {
                     let value = self.eval(expression, scope)?;
                     self.assign(target, value, &inner)?;
@@ -183,17 +193,17 @@ impl<'t> Run<'t> {
             }
             Stmt::Macro(declaration) => {
                 let number = self.declare(declaration, declaration.span(), scope)?;
-                scope.set(declaration.name, Value::Macro(number));
+                scope.set(declaration.name, Value::Macro(number))?;
             }
             Stmt::CallBlock(block) => self.call_block(block, scope, out)?,
-            Stmt::Block(block) => return self.exec(&block.body, &Scope::within(scope), out),
+            Stmt::Block(block) => return self.exec(&block.body, &Scope::within(scope)?, out),
             Stmt::Continue(_) => return Ok(Flow::Continue),
             Stmt::Break(_) => return Ok(Flow::Break),
             Stmt::AutoEscape(block) => {
                 if self.eval(&block.enabled, scope)?.is_true() {
                     return Err(Error::unsupported("autoescape is not supported"));
                 }
-                return self.exec(&block.body, &Scope::within(scope), out);
+                return self.exec(&block.body, &Scope::within(scope)?, out);
             }
             Stmt::Import(_) | Stmt::FromImport(_) | Stmt::Extends(_) | Stmt::Include(_) => {
                 return Err(Error::new(ErrorKind::Security, "a template cannot load another"));

@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::{Seq, Value, equal};
+use super::{Seq, SeqKind, Value, equal};
 use crate::error::{Error, Result};
-use crate::meter::Meter;
+use crate::meter::{Held, Meter};
 
 /// A function that every template has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,14 @@ pub(crate) enum Callable {
 pub(crate) struct Method {
     pub(crate) object: Value,
     pub(crate) name: &'static str,
+    _held: Held,
+}
+
+impl Method {
+    pub(crate) fn value(object: &Value, name: &'static str, meter: &Rc<Meter>) -> Result<Value> {
+        let held = Held::new(meter, size_of::<Self>() + 16)?;
+        Ok(Value::Method(Rc::new(Self { object: object.clone(), name, _held: held })))
+    }
 }
 
 /// The state of a `for` loop, as the variable `loop` shows it.
@@ -32,7 +40,7 @@ pub(crate) struct Loop {
     pub(crate) items: Rc<Seq>,
     pub(crate) index: Cell<usize>,
     pub(crate) depth: usize,
-    changed: RefCell<Option<Vec<Value>>>,
+    changed: RefCell<Option<Rc<Seq>>>,
     /// The number of the statement, where it is recursive.
     pub(crate) recursive: Option<usize>,
 }
@@ -57,13 +65,15 @@ impl Loop {
         format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.items.len())
     }
 
-    pub(crate) fn attribute(&self, name: &str) -> Option<Value> {
+    pub(crate) fn attribute(&self, name: &str, meter: &Rc<Meter>) -> Result<Option<Value>> {
         let (index, length) = (self.index.get(), self.items.items.len());
-        let at = |index: Option<usize>, what: &str| {
-            let found = index.and_then(|index| self.items.items.get(index)).cloned();
-            found.unwrap_or_else(|| Value::undefined(format!("there is no {what} item")))
+        let at = |index: Option<usize>, what: &str| match index
+            .and_then(|index| self.items.items.get(index))
+        {
+            Some(found) => Ok(found.clone()),
+            None => Value::undefined(format!("there is no {what} item"), meter),
         };
-        Some(match name {
+        Ok(Some(match name {
             "index" => Value::int(index + 1),
             "index0" => Value::int(index),
             "revindex" => Value::int(length.saturating_sub(index)),
@@ -73,14 +83,14 @@ impl Loop {
             "length" => Value::int(length),
             "depth" => Value::int(self.depth + 1),
             "depth0" => Value::int(self.depth),
-            "previtem" => at(index.checked_sub(1), "previous"),
-            "nextitem" => at(Some(index + 1), "next"),
-            _ => return None,
-        })
+            "previtem" => at(index.checked_sub(1), "previous")?,
+            "nextitem" => at(Some(index + 1), "next")?,
+            _ => return Ok(None),
+        }))
     }
 
     /// `loop.cycle(…)` and `loop.changed(…)`.
-    pub(crate) fn call(&self, name: &str, values: &[Value], meter: &Meter) -> Result<Value> {
+    pub(crate) fn call(&self, name: &str, values: &[Value], meter: &Rc<Meter>) -> Result<Value> {
         if name == "cycle" {
             let index = self.index.get().checked_rem(values.len());
             let value = index.and_then(|index| values.get(index));
@@ -88,16 +98,16 @@ impl Loop {
         }
         let mut last = self.changed.borrow_mut();
         let same = match &*last {
-            Some(last) if last.len() == values.len() => {
+            Some(last) if last.items.len() == values.len() => {
                 let mut same = true;
-                for (left, right) in last.iter().zip(values) {
+                for (left, right) in last.items.iter().zip(values) {
                     same = same && equal(left, right, meter)?;
                 }
                 same
             }
             _ => false,
         };
-        *last = Some(values.to_vec());
+        *last = Some(Seq::new(SeqKind::Tuple, values.to_vec(), meter)?);
         Ok(Value::Bool(!same))
     }
 }

@@ -50,8 +50,9 @@ pub(crate) enum Value {
 /// What does not exist.
 #[derive(Debug)]
 pub(crate) struct Missing {
-    pub(crate) message: String,
-    pub(crate) kind: ErrorKind,
+    message: String,
+    kind: ErrorKind,
+    _held: Held,
 }
 
 /// A kind of sequence.
@@ -130,13 +131,13 @@ pub(crate) struct Joiner {
 }
 
 impl Value {
-    pub(crate) fn undefined(message: impl Into<String>) -> Self {
-        Self::Undefined(Rc::new(Missing { message: message.into(), kind: ErrorKind::Undefined }))
+    pub(crate) fn undefined(message: impl Into<String>, meter: &Rc<Meter>) -> Result<Self> {
+        Missing::value(message.into(), ErrorKind::Undefined, meter)
     }
 
     /// What the sandbox hides: it can be looked at as what does not exist, and not be used.
-    pub(crate) fn unsafe_undefined(message: impl Into<String>) -> Self {
-        Self::Undefined(Rc::new(Missing { message: message.into(), kind: ErrorKind::Security }))
+    pub(crate) fn unsafe_undefined(message: impl Into<String>, meter: &Rc<Meter>) -> Result<Self> {
+        Missing::value(message.into(), ErrorKind::Security, meter)
     }
 
     pub(crate) fn text(text: &str, meter: &Rc<Meter>) -> Result<Self> {
@@ -300,6 +301,11 @@ impl Value {
 }
 
 impl Missing {
+    fn value(message: String, kind: ErrorKind, meter: &Rc<Meter>) -> Result<Value> {
+        let held = Held::new(meter, size_of::<Self>() + 16 + message.capacity())?;
+        Ok(Value::Undefined(Rc::new(Self { message, kind, _held: held })))
+    }
+
     pub(crate) fn error(&self) -> Error {
         Error::new(self.kind, self.message.clone())
     }

@@ -22,94 +22,32 @@ fn refused(text: &str) -> ErrorKind {
 }
 
 #[test]
-fn memory_is_limited() {
-    let doubled = "{% set ns = namespace(s='x' * 64) %}{% for i in range(40) %}\
-                   {% set ns.s = OPERATION %}{% endfor %}";
-    for operation in [
-        "ns.s ~ ns.s",
-        "ns.s + ns.s",
-        "ns.s * 2",
-        "[ns.s, ns.s]|join",
-        "''.join([ns.s, ns.s])",
-        "'%s%s' % (ns.s, ns.s)",
-        "'{0}{0}'.format(ns.s)",
-        "ns.s|replace('x', 'xx')",
-        "ns.s.replace('x', 'xx')",
-        "[ns.s, ns.s]|tojson",
-        "[ns.s, ns.s]|string",
-        "(ns.s|list + ns.s|list)|join",
-        "ns.s.replace('', ns.s)",
-    ] {
-        let text = doubled.replace("OPERATION", operation);
-        assert_eq!(refused(&text), ErrorKind::Limit, "{operation}");
-        // The same over a text of the conversation.
-        let given = text.replace("'x' * 64", "messages[0].content").replace("'x'", "'H'");
-        let given = given.replace("'xx'", "'HH'");
-        assert_eq!(refused(&given), ErrorKind::Limit, "{given}");
-    }
-    for text in [
-        "{{ 'x' * 10**9 }}",
-        "{{ 10**9 * 'x' }}",
-        "{{ [0] * 10**9 }}",
-        "{{ '%0999999999d' % 1 }}",
-        "{{ '%999999999s'|format('x') }}",
-        "{{ '{:>999999999}'.format('x') }}",
-        "{{ '{:0999999999}'.format(1) }}",
-        "{{ 'x'|center(10**9) }}",
-        "{{ 'x'.ljust(10**9) }}",
-        "{{ 'x'.zfill(10**9) }}",
-        "{{ 'x'|indent(10**9, true) }}",
-        "{{ ('x\\n' * 10**5)|indent(10**5) }}",
-        "{{ 'x'|replace('', 'y' * 10**6)|replace('', 'y' * 10**6) }}",
-        "{{ [1]|batch(10**9, 'x')|list }}",
-        "{{ [1]|slice(10**9)|list }}",
-        "{{ 2 ** 200 }}",
-        "{{ '%.999999999f' % 1.0 }}",
-        "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
-        "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
-        "{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}",
-        "{% for i in range(100000) %}{% for j in range(100000) %}{{ 'x' * 100 }}{% endfor %}{% endfor %}",
-        "{{ messages[0].content * 10**9 }}",
-        "{{ messages[0].content|center(10**12) }}",
-        "{{ messages[0].content.center(10**12) }}",
-        "{{ messages[0].content.ljust(10**12) }}",
-        "{{ messages[0].content.rjust(10**12) }}",
-        "{{ messages[0].content.zfill(10**12) }}",
-        "{{ messages[0].content|indent(10**12, true) }}",
-        "{{ messages[0].content|replace('', 'y' * 10**6)|replace('', 'y' * 10**6) }}",
-        "{{ messages[0].content[1:3].ljust(10**12) }}",
-        "{{ messages[0].content|title|center(10**12) }}",
-        "{{ messages[0].content|safe|center(10**12) }}",
-        "{{ bos_token.ljust(10**12) }}",
-        "{% set ns = namespace(s=messages[0].content) %}{% for i in range(40) %}{% set ns.s = ns.s.replace('H', 'HH')|title|escape|upper %}{% endfor %}",
-    ] {
+fn memory_and_time_are_limited() {
+    let templates = include_str!("../bombs.txt").lines().filter(|line| !line.starts_with("# "));
+    let mut count = 0;
+    for text in templates {
         let kind = refused(text);
-        assert!(matches!(kind, ErrorKind::Limit | ErrorKind::Value), "{text}: {kind:?}");
+        let head: String = text.chars().take(200).collect();
+        // Some sizes are refused by themselves, as Python refuses them.
+        let is_asked_at_once = !text.contains(" in range(") && kind == ErrorKind::Value;
+        assert!(kind == ErrorKind::Limit || is_asked_at_once, "{head}: {kind:?}");
+        count += 1;
     }
+    assert_eq!(count, 77);
 }
 
 #[test]
 fn time_and_depth_are_limited() {
-    for text in [
-        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
-        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-        "{% macro m(n) %}{{ m(n + 1) ~ m(n + 1) }}{% endmacro %}{{ m(0) }}",
-        "{% for x in [[]] recursive %}{{ loop([[1]]) }}{% endfor %}",
-        "{% set s = 'ab' * 100000 %}{% for i in range(100000) %}{{ 'ba' in s and '' }}{% if s == s ~ '' %}{% endif %}{% endfor %}",
-        "{% set d = namespace(d={}) %}{% for i in range(100000) %}{% macro m() %}{% endmacro %}{% endfor %}{% for i in range(100000) %}{% for j in range(100000) %}{{ i == j and '' }}{% endfor %}{% endfor %}",
-    ] {
-        assert_eq!(refused(text), ErrorKind::Limit, "{text}");
-    }
     let source = "x = 1 ".repeat(100_000);
     let variables: Vec<_> = (0..20_000).map(|i| format!("{{% set v{i} = 1 %}}")).collect();
     let variables = variables.concat();
     for text in [
-        "{% macro m(x) %}{% endmacro %}{% set l = range(100000)|list %}{% for i in l %}{{ m(*l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l) }}{% endfor %}".to_owned(),
-        "{% set l = range(90000)|list %}{{ dict(*l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l) }}".to_owned(),
-        "{% set n = 'x' * 100000 %}{% set l = range(1000)|list %}{% for i in range(100000) %}{{ 'a' * 1000 == l }}{{ messages[n] is defined }}{{ n.strip(n[1:] ~ 'y') }}{% endfor %}".to_owned(),
-        "{% set t = ('x' * 100000 ~ 'y',) * 1000 %}{% set s = 'x' * 100000 ~ 'z' %}{% for i in range(100000) %}{{ s.startswith(t) }}{% endfor %}".to_owned(),
-        format!("{{% for i in range(100000) %}}{{% macro m() %}}{source}{{% endmacro %}}{{% endfor %}}"),
-        format!("{variables}{{% for i in range(100000) %}}{{% for j in range(100000) %}}{{{{ v19999 and '' }}}}{{% endfor %}}{{% endfor %}}"),
+        format!(
+            "{{% for i in range(100000) %}}{{% macro m() %}}{source}{{% endmacro %}}{{% endfor %}}"
+        ),
+        format!(
+            "{variables}{{% for i in range(100000) %}}{{% for j in range(100000) %}}{{{{ v19999 and '' }}}}{{% endfor %}}{{% endfor %}}"
+        ),
     ] {
         let head: String = text.chars().take(200).collect();
         assert_eq!(refused(&text), ErrorKind::Limit, "{head}");

@@ -3,5 +3,8 @@
 #![allow(clippy::panic, reason = "a test stops where something is missing")]
 
 mod bombs;
+mod conversations;
 mod equality;
+mod examined;
+mod files;
 mod segments;

@@ -13,6 +13,7 @@ mod examples;
 mod guard;
 mod one_pass;
 mod packed;
+mod tokenizers;
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,6 @@
 //! `ggmill check`: what is wrong with files.
 
 mod fix;
-mod gather;
 mod read;
 
 use std::io::{self, Write};
@@ -12,10 +11,10 @@ use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
+use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use fix::FixOutcome;
-use gather::{Files, gather};
 use read::{CheckOutcome, Criteria, check_files};
 
 /// Report problems in GGUF files, why they matter and how to fix them
@@ -49,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Which requirements are checked: those of the specification, of llama.cpp, or all; run is all,
-    /// and renders chat templates (GG22). Rules about the file name (GG18) are checked with
-    /// --profile spec, --select naming or --select all
+    /// and renders chat templates (GG22) and examines vocabularies with their tokenizer (GG23). Rules
+    /// about the file name (GG18) are checked with --profile spec, --select naming or --select all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
     /// Only these rules: codes, prefixes of codes, or groups
@@ -91,7 +90,7 @@ enum Demands {
     Ggml,
     #[default]
     All,
-    /// All, and chat templates are rendered over conversations
+    /// All, and chat templates are rendered, and vocabularies examined with their tokenizer
     Run,
 }
 

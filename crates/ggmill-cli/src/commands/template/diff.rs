@@ -9,6 +9,7 @@ use ggmill_template::{Conversation, RenderOptions, Template, samples};
 use super::given::Given;
 use super::source::{Source, parse};
 use crate::console::Console;
+use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
@@ -38,7 +39,7 @@ pub(crate) struct Args {
 const SHOWN: usize = 60;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let sources = [Source::open(&args.file)?, Source::open(&args.other)?];
+    let sources = [Source::open(&args.file, console)?, Source::open(&args.other, console)?];
     let [first, second] = &sources;
     let name = args.name.as_deref();
     let (left, right) = (first.template(name)?, second.template(name)?);
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let conversations = if args.given.is_empty() {
         samples().into_iter().map(|(name, it)| (name.to_owned(), it)).collect()
     } else {
-        vec![("the conversation".to_owned(), args.given.conversation()?)]
+        vec![("the conversation".to_owned(), args.given.conversation(console)?)]
     };
     let mut different = 0;
     for (name, conversation) in &conversations {
@@ -72,9 +73,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     let count = conversations.len();
     if different == 0 {
-        writeln!(out, "the templates differ, and make the same text of {count} conversations")?;
+        let conversations = counted(count, "conversation");
+        writeln!(out, "the templates differ, and make the same text of {conversations}")?;
     } else {
-        writeln!(out, "{different} of {count} conversations differ")?;
+        let differ = if different == 1 { "differs" } else { "differ" };
+        writeln!(out, "{different} of {} {differ}", counted(count, "conversation"))?;
     }
     out.flush()?;
     Ok(if different == 0 { Status::Fine } else { Status::Findings })

@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ggmill_core::RawStr;
 use ggmill_template::{Conversation, Json};
 
+use super::source::variables;
+use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
@@ -18,6 +21,7 @@ pub(super) struct Given {
     message: Vec<String>,
     /// Messages as JSON: an array of objects with role and content, or an object with messages and
     /// any of tools, documents and other variables; - is standard input. Those of -m come after
+    /// them
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
     /// Tools as JSON: an array of descriptions of functions
@@ -41,35 +45,16 @@ impl Given {
         self.message.is_empty() && self.messages.is_none()
     }
 
-    pub(super) fn conversation(&self) -> Result<Conversation, Failure> {
-        let mut messages = Vec::new();
-        let mut conversation = Conversation::default();
-        if let Some(path) = &self.messages {
-            match read(path)? {
-                Json::Array(found) => messages = found,
-                Json::Object(entries) => {
-                    for (name, value) in entries {
-                        match (&*name, value) {
-                            ("messages", Json::Array(found)) => messages = found,
-                            ("messages", _) => return Err(not_messages(path)),
-                            ("tools", value) => conversation.tools = Some(value),
-                            ("documents", value) => conversation.documents = Some(value),
-                            ("add_generation_prompt", Json::Bool(add)) => {
-                                conversation.add_generation_prompt = add;
-                            }
-                            (_, value) => conversation.variables.push((name, value)),
-                        }
-                    }
-                }
-                _ => return Err(not_messages(path)),
-            }
-            if let Some(odd) = messages.iter().find(|found| !matches!(found, Json::Object(_))) {
-                return Err(Failure::new(format_args!(
-                    "{}: expected messages as objects with role and content, found {odd:?}",
-                    shown(path)
-                )));
-            }
-        }
+    pub(super) fn conversation(&self, console: Console) -> Result<Conversation, Failure> {
+        let mut conversation = match &self.messages {
+            Some(path) => Conversation::from_json(read(path)?)
+                .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?,
+            None => Conversation::default(),
+        };
+        let mut messages = match std::mem::take(&mut conversation.messages) {
+            Json::Array(messages) => messages,
+            _ => Vec::new(),
+        };
         for text in &self.message {
             let (role, content) = text.split_once(':').ok_or_else(|| {
                 Failure::new(format_args!("{text:?}: expected a role and a text, as user:Hello"))
@@ -79,7 +64,7 @@ impl Given {
                 ("content".to_owned(), Json::from(content)),
             ]));
         }
-        if self.messages.is_none() && messages.is_empty() {
+        if messages.is_empty() {
             return Err(Failure::new("expected a conversation")
                 .with_hint(Some("-m user:Hello, or --messages FILE".to_owned())));
         }
@@ -91,19 +76,16 @@ impl Given {
             conversation.documents = Some(array(path)?);
         }
         conversation.add_generation_prompt |= self.generation_prompt;
-        for text in &self.set {
-            let (name, value) = text.split_once('=').ok_or_else(|| {
-                Failure::new(format_args!("{text:?}: expected a name and a value, as x=1"))
-            })?;
-            let value = Json::parse(value).unwrap_or_else(|_| Json::from(value));
-            conversation.variables.push((name.to_owned(), value));
+        conversation.variables.extend(variables(&self.set)?);
+        for (index, role) in conversation.unusual_roles() {
+            console.note(format_args!(
+                "messages[{index}] has the role {:?}; the usual ones are system, user, assistant \
+                 and tool",
+                RawStr::from(role)
+            ));
         }
         Ok(conversation)
     }
-}
-
-fn not_messages(path: &Path) -> Failure {
-    Failure::new(format_args!("{}: expected an array of messages", shown(path)))
 }
 
 fn read(path: &Path) -> Result<Json, Failure> {

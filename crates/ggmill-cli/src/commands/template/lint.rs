@@ -1,54 +1,103 @@
 //! `ggmill template lint`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_check::render::{Checked, Text, json};
-use ggmill_check::{Input, Options, Profile, Severity, check};
+use ggmill_check::{Input, Options, Profile, Report, check, check_templates};
 use ggmill_text::json as safe_json;
 
-use super::source::Source;
+use super::source::{Content, Source, files, refused, variables};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// Report what is wrong with the templates of a file, by rendering them
+/// Report what is wrong with the templates of files, by rendering them
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill template lint model.gguf
   ggmill template lint chat_template.jinja --json
+  ggmill template lint chat_template.jinja --set bos_token='<|begin_of_text|>'
+  ggmill template lint models/
 
 The rules are those of ggmill check about templates (GG17), and those that render them over
 conversations (GG22), which ggmill check --profile run has too; each finding names the conversation
-that shows it. ggmill explain CODE tells more. Without a vocabulary, nothing is found about tokens.
-Exits with 1 if there are warnings or errors; notes are worth knowing.")]
+that shows it. ggmill explain CODE tells more. Without a vocabulary, nothing is found about tokens,
+and bos_token is <s>, eos_token is </s> unless the file or --set says otherwise.
+
+Exit codes: 0 no error, 1 errors found, 2 a file cannot be read.")]
 pub(crate) struct Args {
-    /// The model, or a file with a template
-    file: PathBuf,
+    /// Models, files with templates, or directories with either
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Set a variable of the templates: eos_token='</s>'. The value is JSON, else text (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
     /// Write JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let source = Source::open(&args.file)?;
     let select = ["template", "rendering"].map(str::parse).into_iter().collect::<Result<_, _>>();
-    let options =
+    let mut options =
         Options::default().with_profile(Profile::Run).with_select(select.map_err(Failure::new)?);
-    let part = source.model.parts().first();
-    let report = part.map(|part| check(&Input::new(part), &options)).unwrap_or_default();
-    let path = args.file.to_string_lossy();
-    let checked = Checked { path: &path, report: &report };
+    options.variables = variables(&args.set)?;
+    let mut failures = Vec::new();
+    let files = files(&args.files, &mut failures);
+    let mut out = console.text();
+    let mut text = Text::new(console.is_styled(), console.width());
+    let mut reports: Vec<(String, Report)> = Vec::new();
+    for path in &files {
+        let report = match report(path, &options, console) {
+            Ok(report) => report,
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
+        };
+        let name = path.to_string_lossy().into_owned();
+        if !args.json {
+            // Text goes out file by file: each can take a second.
+            if !reports.is_empty() {
+                writeln!(out)?;
+            }
+            text.file(&mut out, &Checked { path: &name, report: &report })?;
+        }
+        reports.push((name, report));
+    }
     if args.json {
+        let all: Vec<_> = reports.iter().map(|(path, report)| Checked { path, report }).collect();
         let mut out = console.bytes();
-        safe_json::write_pretty(&mut out, &json(&[checked]))?;
-        out.write_all(b"\n")?;
+        safe_json::write_pretty(&mut out, &json(&all))?;
         out.flush()?;
     } else {
-        let mut out = console.text();
-        Text::new(console.is_styled(), console.width()).file(&mut out, &checked)?;
+        if reports.len() + failures.len() > 1 && !reports.is_empty() {
+            let all: Vec<_> = reports.iter().map(|(_, report)| report).collect();
+            text.summary(&mut out, &all, failures.len())?;
+        }
         out.flush()?;
     }
-    let serious = report.count(Severity::Error) + report.count(Severity::Warning);
-    Ok(if serious == 0 { Status::Fine } else { Status::Findings })
+    match failures.pop() {
+        Some(last) => {
+            for failure in &failures {
+                console.error(failure);
+            }
+            Err(last)
+        }
+        None if reports.iter().any(|(_, report)| report.has_errors()) => Ok(Status::Findings),
+        None => Ok(Status::Fine),
+    }
+}
+
+fn report(path: &Path, options: &Options, console: Console) -> Result<Report, Failure> {
+    match Source::open(path, console)?.content {
+        Content::Model(model) => {
+            let part = model.parts().first();
+            Ok(part.map(|part| check(&Input::new(part), options)).unwrap_or_default())
+        }
+        Content::Templates(file) => {
+            check_templates(&file, options).map_err(|error| refused(path, &error))
+        }
+    }
 }

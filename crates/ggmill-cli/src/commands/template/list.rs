@@ -1,21 +1,33 @@
 //! `ggmill template list`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ggmill_core::RawStr;
 use ggmill_template::Template;
 use ggmill_text::json as safe_json;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::source::{Source, label};
+use super::source::{Source, files, label};
 use crate::console::Console;
+use crate::each::each;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 
-/// List the templates of a file
+/// List the templates of files
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill template list model.gguf
+  ggmill template list models/
+  ggmill template list model.gguf --show tool_use > tool_use.jinja
+
+Of a directory, files with templates are listed: .gguf, .jinja, tokenizer_config.json and
+chat_template.json.")]
 pub(crate) struct Args {
-    /// The model, or a file with templates
-    file: PathBuf,
+    /// Models, files with templates, or directories with either
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Print the text of the template of this name; default is the one without a name
     #[arg(long, value_name = "NAME", conflicts_with = "json")]
     show: Option<String>,
@@ -24,53 +36,91 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What templates can have, and the words that they have it by.
-const FEATURES: [(&str, &str); 5] = [
-    ("tools", "tools"),
-    ("documents", "documents"),
-    ("thinking", "enable_thinking"),
-    ("generation prompt", "add_generation_prompt"),
-    ("generation blocks", "endgeneration"),
-];
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let source = Source::open(&args.file)?;
     if let Some(name) = &args.show {
+        let [file] = &*args.files else {
+            return Err(Failure::new("expected one file with --show"));
+        };
+        let source = Source::open(file, console)?;
         let mut out = console.bytes();
         out.write_all(source.template(Some(name))?.text.as_bytes())?;
         out.flush()?;
         return Ok(Status::Fine);
     }
-    let mut found = Vec::new();
-    for template in &source.templates {
-        let has = |(_, word): &&(&str, &str)| template.text.contains(word);
-        let features: Vec<_> = FEATURES.iter().filter(has).map(|(name, _)| *name).collect();
-        let fault = Template::parse(&template.text).err().map(|error| error.to_string());
-        found.push((template, features, fault));
-    }
+    let mut failures = Vec::new();
+    let files = files(&args.files, &mut failures);
+    let is_alone = files.len() + failures.len() == 1;
+    let (mut documents, mut is_first) = (Vec::new(), true);
+    let listed = each(&files, console, |_, path| {
+        let entries = entries(path, console)?;
+        if args.json {
+            documents.extend(entries.iter().map(|entry| entry.document(path)));
+            return Ok(Status::Fine);
+        }
+        let mut out = console.text();
+        if !is_alone {
+            writeln!(out, "{}{}", if is_first { "" } else { "\n" }, shown(path))?;
+            is_first = false;
+        }
+        for Entry { name, len, features, fault } in entries {
+            let about = fault.unwrap_or_else(|| features.join(", "));
+            let line = format!("{name:<20} {len:>8} bytes  {about}");
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(out.flush().map(|()| Status::Fine)?)
+    });
     if args.json {
-        let list: Vec<_> = found
-            .iter()
-            .map(|(template, features, fault)| {
-                json!({
-                    "name": label(template),
-                    "bytes": template.text.len(),
-                    "features": features,
-                    "fault": fault,
-                })
-            })
-            .collect();
         let mut out = console.bytes();
-        safe_json::write_pretty(&mut out, &list)?;
-        out.write_all(b"\n")?;
+        safe_json::write_pretty(&mut out, &documents)?;
         out.flush()?;
-        return Ok(Status::Fine);
     }
-    let mut out = console.text();
-    for (template, features, fault) in found {
-        let about = fault.unwrap_or_else(|| features.join(", "));
-        writeln!(out, "{:<20} {:>8} bytes  {about}", label(template), template.text.len())?;
+    match failures.pop() {
+        None => listed,
+        Some(last) => {
+            for failure in &failures {
+                console.error(failure);
+            }
+            if let Err(failure) = &listed {
+                console.error(failure);
+            }
+            Err(last)
+        }
     }
-    out.flush()?;
-    Ok(Status::Fine)
+}
+
+/// A template in a list.
+struct Entry {
+    name: String,
+    len: usize,
+    features: Vec<String>,
+    fault: Option<String>,
+}
+
+impl Entry {
+    fn document(&self, path: &Path) -> Value {
+        json!({
+            "path": path.to_string_lossy(),
+            "name": self.name,
+            "bytes": self.len,
+            "features": self.features,
+            "fault": self.fault,
+        })
+    }
+}
+
+fn entries(path: &Path, console: Console) -> Result<Vec<Entry>, Failure> {
+    let source = Source::open(path, console)?;
+    let mut templates: Vec<_> = source.templates.iter().collect();
+    templates.sort_by_key(|template| template.name.is_some());
+    let entry = |template: &ggmill_template::ModelTemplate| {
+        let parsed = Template::parse(&template.text);
+        let features = parsed.as_ref().map(Template::features).unwrap_or_default();
+        Entry {
+            name: RawStr::from(label(template)).to_string(),
+            len: template.text.len(),
+            features: features.iter().map(ToString::to_string).collect(),
+            fault: parsed.err().map(|error| error.to_string()),
+        }
+    };
+    Ok(templates.into_iter().map(entry).collect())
 }

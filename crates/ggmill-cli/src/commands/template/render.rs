@@ -47,8 +47,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let source = Source::open(&args.file)?;
-    let conversation = args.given.conversation()?;
+    let source = Source::open(&args.file, console)?;
+    let conversation = args.given.conversation(console)?;
     let found = source.template(args.name.as_deref())?;
     let failed = |error: &dyn std::fmt::Display| refused(&args.file, error);
     let template = parse(found, &args.file)?;
@@ -129,7 +129,6 @@ fn json(rendered: &Rendered, tokens: Option<&Tokens>, console: Console) -> Resul
     }
     let mut out = console.bytes();
     safe_json::write_pretty(&mut out, &document)?;
-    out.write_all(b"\n")?;
     Ok(out.flush()?)
 }
 

@@ -1,18 +1,19 @@
 //! Where a template comes from: a model, a text, or a checkpoint's configuration.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ggmill_core::{Builder, MetadataBuf, Model, RawStr};
-use ggmill_edit::{Edit, edit_metadata};
+use ggmill_core::{Model, RawStr};
 use ggmill_template::{
-    Json, ModelTemplate, Moment, RenderOptions, Template, model_templates, special_tokens,
+    Json, ModelTemplate, Moment, RenderOptions, Template, TemplateFile, model_templates,
 };
 use ggmill_tokenizer::Tokenizer;
 
+use crate::console::Console;
+use crate::gather::{gather_files, is_gguf, models};
 use crate::outcome::Failure;
 use crate::paths::shown;
-use crate::source::open;
+use crate::source::open_what_is_there;
 use crate::text_file::read_text;
 
 /// The longest file that is not a model.
@@ -20,40 +21,43 @@ const MAX_TEXT: u64 = 64 << 20;
 
 /// The templates of a file.
 pub(super) struct Source {
-    /// The model; one with only these templates where the file is none.
-    pub(super) model: Model,
     pub(super) templates: Vec<ModelTemplate>,
     /// Where the model has one that can be used.
     pub(super) tokenizer: Option<Tokenizer>,
-    /// Special tokens by the names of their variables.
-    tokens: Vec<(String, String)>,
+    pub(super) content: Content,
+}
+
+/// What the file is.
+pub(super) enum Content {
+    Model(Model),
+    Templates(TemplateFile),
 }
 
 impl Source {
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    /// Opens a file. Of a model that is cut short, what is there is used.
+    pub(super) fn open(path: &Path, console: Console) -> Result<Self, Failure> {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format_args!("{}: {error}", shown(path)));
-        let (model, mut tokens) = if is_model(path) {
-            (open(path, false)?, Vec::new())
-        } else {
+        if !is_model(path)? {
             let text = read_text(path, MAX_TEXT)?;
-            let edits = Edit::chat_template(&text).map_err(|error| failed(&error))?;
-            let edited =
-                edit_metadata(&MetadataBuf::new(), &edits, None).map_err(|error| failed(&error))?;
-            let plan = Builder::new().metadata(edited.metadata().clone()).plan();
-            let header = plan.map_err(|error| failed(&error))?.header().to_vec();
-            let model = Model::open(header).map_err(|error| failed(&error))?;
-            (model, configured_tokens(&text))
-        };
+            let file = TemplateFile::parse(&text).map_err(|error| failed(&error))?;
+            return Ok(Self {
+                templates: file.templates.clone(),
+                tokenizer: None,
+                content: Content::Templates(file),
+            });
+        }
+        let (model, cut) = open_what_is_there(path, false)?;
         let templates = model_templates(&model.metadata());
-        if templates.is_empty() {
-            return Err(failed(&"the file has no chat template"));
+        match cut {
+            Some(failure) if templates.is_empty() => return Err(failure),
+            Some(Failure::Refused { message, .. }) => console.warn(message),
+            Some(Failure::Closed) => return Err(Failure::Closed),
+            None if templates.is_empty() => return Err(failed(&NO_TEMPLATE)),
+            None => {}
         }
         let tokenizer = Tokenizer::from_metadata(&model.metadata()).ok();
-        if let Some(tokenizer) = &tokenizer {
-            tokens = special_tokens(tokenizer.vocabulary());
-        }
-        Ok(Self { model, templates, tokenizer, tokens })
+        Ok(Self { templates, tokenizer, content: Content::Model(model) })
     }
 
     /// The template of this name, or the default one.
@@ -62,7 +66,10 @@ impl Source {
             Some(name) if name != "default" => {
                 self.templates.iter().find(|template| template.name.as_deref() == Some(name))
             }
-            _ => self.templates.first(),
+            _ => {
+                let default = self.templates.iter().find(|template| template.name.is_none());
+                default.or(self.templates.first())
+            }
         };
         found.ok_or_else(|| {
             let names: Vec<_> = self.templates.iter().map(label).collect();
@@ -74,11 +81,51 @@ impl Source {
     /// With the special tokens, and the time.
     pub(super) fn options(&self) -> RenderOptions {
         let mut options = RenderOptions::new().with_now(now());
-        for (name, text) in &self.tokens {
-            options = options.with_token(name.as_str(), text.as_str());
+        if let Content::Templates(file) = &self.content {
+            options.tokens.clone_from(&file.tokens);
         }
-        options
+        match &self.tokenizer {
+            Some(tokenizer) => options.with_vocabulary(tokenizer.vocabulary()),
+            None => options,
+        }
     }
+}
+
+/// What is said of a model without templates.
+const NO_TEMPLATE: &str = "the file has no chat template";
+
+/// The files with templates that the paths name: models, each set of shards once, and other files;
+/// of directories those that have a template.
+pub(super) fn files(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<PathBuf> {
+    let found = gather_files(paths, &has_template, "files with chat templates", failures);
+    models(found).into_iter().filter_map(|files| files.into_iter().next()).collect()
+}
+
+/// Whether a file in a directory has a template.
+fn has_template(path: &Path) -> bool {
+    let is_named = |names: &[&str]| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name))
+    };
+    if is_gguf(path) {
+        // One that cannot be opened is reported later.
+        return open_what_is_there(path, true)
+            .map_or(true, |(model, _)| !model_templates(&model.metadata()).is_empty());
+    }
+    path.extension().is_some_and(|extension| extension == "jinja")
+        || is_named(&["tokenizer_config.json", "chat_template.json"])
+            && read_text(path, MAX_TEXT).is_ok_and(|text| TemplateFile::parse(&text).is_ok())
+}
+
+/// Variables as they are typed: a name and a value, which is JSON or else text.
+pub(super) fn variables(typed: &[String]) -> Result<Vec<(String, Json)>, Failure> {
+    let variable = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            Failure::new(format_args!("{text:?}: expected a name and a value, as x=1"))
+        })?;
+        let value = Json::parse(value).unwrap_or_else(|_| Json::from(value));
+        Ok((name.to_owned(), value))
+    };
+    typed.iter().map(variable).collect()
 }
 
 /// The name of a template as it is shown.
@@ -102,36 +149,20 @@ fn now() -> Moment {
     Moment::from_unix(seconds)
 }
 
-/// Whether a file, or standard input, is a model: by its first bytes.
-fn is_model(path: &Path) -> bool {
+/// Whether a file, or standard input, is a model: by its first bytes. What cannot be opened, and
+/// the beginning of a model, are reported where models are opened.
+fn is_model(path: &Path) -> Result<bool, Failure> {
     if path.as_os_str() == "-" || path.is_dir() {
-        return true;
+        return Ok(true);
     }
-    let mut magic = [0; 4];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    // What cannot be opened is reported where models are.
-    match read {
-        Ok(()) => &magic == b"GGUF" || &magic == b"FUGG",
-        Err(error) => error.kind() != std::io::ErrorKind::UnexpectedEof,
+    // A pipe can be read once, and a model not from one.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Ok(false);
     }
-}
-
-/// The special tokens that a `tokenizer_config.json` names.
-fn configured_tokens(text: &str) -> Vec<(String, String)> {
-    let Ok(config) = Json::parse(text) else { return Vec::new() };
-    let names = [
-        "bos_token",
-        "eos_token",
-        "unk_token",
-        "sep_token",
-        "pad_token",
-        "cls_token",
-        "mask_token",
-    ];
-    let text = |name: &str| {
-        let value = config.get(name)?;
-        let text = value.as_str().or_else(|| value.get("content")?.as_str())?;
-        Some((name.to_owned(), text.to_owned()))
-    };
-    names.into_iter().filter_map(text).collect()
+    let mut magic = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(4).read_to_end(&mut magic));
+    if read.is_ok() && magic.is_empty() {
+        return Err(Failure::new(format_args!("{}: the file is empty", shown(path))));
+    }
+    Ok(read.is_err() || b"GGUF".starts_with(&magic) || b"FUGG".starts_with(&magic))
 }

@@ -28,13 +28,16 @@ pub(super) fn print(
     let found = compare(left, right, text, &options).map_err(Failure::new)?;
     let mut out = console.text();
     for (path, count) in [(first, found.left), (second, found.right)] {
-        writeln!(out, "{count:>12} tokens  {}", shown(path))?;
+        let tokens = if count == 1 { "token " } else { "tokens" };
+        writeln!(out, "{count:>12} {tokens}  {}", shown(path))?;
     }
     if found.is_equal() {
         writeln!(out, "the same tokens")?;
     }
     if found.renumbered > 0 {
-        writeln!(out, "{} tokens have other IDs for the same text", found.renumbered)?;
+        let tokens =
+            if found.renumbered == 1 { "token has another ID" } else { "tokens have other IDs" };
+        writeln!(out, "{} {tokens} for the same text", found.renumbered)?;
     }
     if let Some(difference) = &found.first {
         let parts = if found.differences == 1 { "part" } else { "parts" };

@@ -1,11 +1,11 @@
 //! `--html`: the tokens of a text as a page.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use ggmill_tokenizer::{Attributes, Piece, Tokenizer};
 
 use super::shown_tokens::{BACKGROUNDS, text};
-use crate::console::Console;
+use crate::counted::counted;
 
 /// The page without its tokens: it needs no other file, and runs nothing.
 const HEAD: &str = "<!DOCTYPE html>
@@ -20,8 +20,11 @@ span { border-radius: 3px }
 ";
 
 /// Each token on a background of its own; its ID and its place are shown under the pointer.
-pub(super) fn print(tokenizer: &Tokenizer, pieces: &[Piece], console: Console) -> io::Result<()> {
-    let mut out = console.bytes();
+pub(super) fn write(
+    tokenizer: &Tokenizer,
+    pieces: &[Piece],
+    out: &mut impl io::Write,
+) -> io::Result<()> {
     out.write_all(HEAD.as_bytes())?;
     for (number, color) in BACKGROUNDS.iter().enumerate() {
         writeln!(
@@ -30,7 +33,7 @@ pub(super) fn print(tokenizer: &Tokenizer, pieces: &[Piece], console: Console) -
             color.0, color.1, color.2
         )?;
     }
-    write!(out, "</style>\n<h1>{} tokens</h1>\n<p>", pieces.len())?;
+    write!(out, "</style>\n<h1>{}</h1>\n<p>", counted(pieces.len(), "token"))?;
     for (number, piece) in pieces.iter().enumerate() {
         let attributes = tokenizer.vocabulary().attributes(piece.id);
         let control = if attributes.intersects(Attributes::CONTROL) { " control" } else { "" };
@@ -43,7 +46,7 @@ pub(super) fn print(tokenizer: &Tokenizer, pieces: &[Piece], console: Console) -
             if line > 0 {
                 out.write_all("↵\n".as_bytes())?;
             }
-            write_escaped(&mut out, &ggmill_core::RawStr::new(part).to_string())?;
+            write_escaped(out, &ggmill_core::RawStr::new(part).to_string())?;
         }
         out.write_all(b"</span>")?;
     }

@@ -2,13 +2,14 @@
 
 mod comparison;
 mod counts;
+mod explanation;
 mod html;
 mod lines;
 mod shown_tokens;
 
 pub(crate) use lines::each as each_line;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use ggmill_tokenizer::EncodeOptions;
 
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::outputs::write_file;
 use crate::paths::shown;
 use crate::text_file::read_bytes;
 use crate::tokenizer::open_tokenizer;
@@ -25,12 +27,14 @@ const MAX_TEXT: u64 = i32::MAX as u64;
 
 /// Tokenize a text with the vocabulary of a model
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "ggmill tokenize [OPTIONS] <FILE> [TEXT]")]
 #[command(after_help = "\
 Examples:
   ggmill tokenize model.gguf 'Hello, world!'
   ggmill tokenize model.gguf --file prompt.txt --ids
   ggmill tokenize model.gguf --count --file documents/
-  ggmill tokenize model.gguf --html --file prompt.txt > tokens.html
+  ggmill tokenize model.gguf --html --file prompt.txt -o tokens.html
+  ggmill tokenize model.gguf --explain 'Hello, world!'
   ggmill tokenize model.gguf --jsonl < texts.jsonl > ids.jsonl
   ggmill tokenize model.gguf --compare tokenizer.json --file prompt.txt
   ggmill tokenize model.gguf --pre auto --compare tokenizer.json --file prompt.txt
@@ -41,15 +45,23 @@ llama-tokenize does, but that it adds no end token where the model has no begin 
 that it replaces escapes in the text unless told not to.
 
 Without a choice, tokens are coloured on a terminal; elsewhere each is a line: its ID and its
-text. --compare exits with 1 if tokens differ, and --pre auto if the file's pre-tokenizer is
-not among those that fit best.")]
+text. --compare exits with 1 if tokens differ, and --pre auto if another pre-tokenizer fits the
+other file better than the file's own.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 pub(crate) struct Args {
-    /// The model: a file, any shard of a set, or a tokenizer.json, tokenizer.model or tekken.json
-    #[arg(value_name = "FILE")]
-    model: PathBuf,
+    /// The model: a file, any shard of a set, or the file or directory of a tokenizer, such as
+    /// tokenizer.json, tokenizer.model, vocab.json or tekken.json
+    #[arg(value_name = "FILE", required_unless_present = "model_option")]
+    file: Option<PathBuf>,
     /// The text; - is standard input
     text: Option<OsString>,
+    /// The model, as `llama-tokenize` has it
+    #[arg(long = "model", short = 'm', hide = true, value_name = "FILE")]
+    model_option: Option<PathBuf>,
+    /// The text, as `llama-tokenize` has it
+    #[arg(long = "prompt", short = 'p', hide = true, value_name = "TEXT")]
+    #[arg(conflicts_with_all = ["text", "files"])]
+    prompt: Option<OsString>,
     /// Tokenize the text of a file (repeatable with --count, where it may be a directory)
     #[arg(long = "file", short = 'f', value_name = "PATH", conflicts_with = "text")]
     files: Vec<PathBuf>,
@@ -71,11 +83,20 @@ pub(crate) struct Args {
     /// Write a page of HTML that shows the tokens side by side
     #[arg(long, group = "form")]
     html: bool,
+    /// The file to write the page to; by default standard output
+    #[arg(long, short, value_name = "FILE", requires = "html")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Print how the text becomes tokens: special tokens, what each pass of the pre-tokenizer leaves,
+    /// and the merges of each word in their order
+    #[arg(long, group = "form")]
+    explain: bool,
     /// Read a JSON string from each line, and write its IDs as a JSON array on a line
     #[arg(long, group = "form")]
     jsonl: bool,
-    /// Compare with the vocabulary of another model, or with that of a tokenizer.json,
-    /// tokenizer.model or tekken.json
+    /// Compare with the vocabulary of another model or tokenizer
     #[arg(long, value_name = "FILE", group = "form")]
     compare: Option<PathBuf>,
     /// Add no begin, end or separator token
@@ -90,8 +111,8 @@ pub(crate) struct Args {
     /// Replace escapes in the text: \n, \t, \r, \\, \", \' and \xHH
     #[arg(long, conflicts_with = "jsonl")]
     escape: bool,
-    /// Tokenize with the rules of this pre-tokenizer instead of the file's; auto finds those that
-    /// make of the text what --compare makes of it
+    /// Split text by the rules of this pre-tokenizer, such as llama-bpe, instead of the file's; auto
+    /// finds the pre-tokenizers that give the same tokens as the file of --compare
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
 }
@@ -103,9 +124,19 @@ impl Args {
             .parse_special(self.special || !self.no_parse_special)
     }
 
+    /// The model, and the text where it is typed.
+    fn named(&self) -> (&Path, Option<&OsStr>) {
+        let text = self.prompt.as_deref().or(self.text.as_deref());
+        match (&self.model_option, &self.file) {
+            (Some(model), file) => (model, text.or(file.as_ref().map(|file| file.as_os_str()))),
+            // Without the option the parser has asked for the file.
+            (None, file) => (file.as_deref().unwrap_or(Path::new("")), text),
+        }
+    }
+
     /// The text to tokenize.
     fn text(&self) -> Result<Vec<u8>, Failure> {
-        let text = match (&self.text, &*self.files) {
+        let text = match (self.named().1, &*self.files) {
             (Some(text), _) if text != "-" => text.as_encoded_bytes().to_vec(),
             (Some(_), _) => read_bytes(Path::new("-"), MAX_TEXT)?,
             (None, [path]) => read_bytes(path, MAX_TEXT)?,
@@ -125,6 +156,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let options = args.options();
+    let (model, typed) = args.named();
     if args.pre.as_deref() == Some("auto") {
         let Some(reference) = &args.compare else {
             return Err(Failure::new("--pre auto needs a reference").with_hint(Some(
@@ -133,10 +165,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             )));
         };
         let text = args.text()?;
-        let reference = open_tokenizer(reference, None)?;
-        return comparison::fitting(&args.model, &reference, &text, options, console);
+        let reference = open_tokenizer(reference, None, console)?;
+        return comparison::fitting(model, &reference, &text, options, console);
     }
-    let tokenizer = open_tokenizer(&args.model, args.pre.as_deref())?;
+    let tokenizer = open_tokenizer(model, args.pre.as_deref(), console)?;
     if args.jsonl {
         let from = args.files.first().map(PathBuf::as_path);
         return lines::tokenize(&tokenizer, options, from, console);
@@ -147,7 +179,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let text = args.text()?;
     let failed = Failure::new;
     if args.count {
-        if let Some(name) = args.text.as_deref().filter(|name| Path::new(name).exists()) {
+        if let Some(name) = typed.filter(|name| Path::new(name).exists()) {
             console.note(format_args!(
                 "the tokens of the text \"{}\" are counted; --file counts those of the file",
                 shown(Path::new(name))
@@ -160,9 +192,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     if let Some(other) = &args.compare {
-        let second = open_tokenizer(other, None)?;
-        let models = [(&*args.model, &tokenizer), (&**other, &second)];
+        let second = open_tokenizer(other, None, console)?;
+        let models = [(model, &tokenizer), (&**other, &second)];
         return comparison::print(models, &text, options, console);
+    }
+    if args.explain {
+        return explanation::print(&tokenizer, &text, options, console);
     }
     let mut pieces = Vec::new();
     tokenizer.encode_with_offsets(&text, &options, &mut pieces).map_err(failed)?;
@@ -171,7 +206,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     } else if args.json {
         shown_tokens::json(&tokenizer, &pieces, console)?;
     } else if args.html {
-        html::print(&tokenizer, &pieces, console)?;
+        match &args.output {
+            Some(output) => {
+                let mut page = Vec::new();
+                html::write(&tokenizer, &pieces, &mut page)?;
+                write_file(output, &[model.to_owned()], args.force, &page)?;
+            }
+            None => html::write(&tokenizer, &pieces, &mut console.bytes())?,
+        }
     } else if console.is_styled() && !args.pieces && !args.offsets {
         shown_tokens::coloured(&tokenizer, &pieces, console)?;
     } else {

@@ -12,22 +12,43 @@ use crate::remote;
 const DEPTH: usize = 16;
 
 /// A model's files: one, or all shards of a set that are there, in the order of their numbers.
-pub(super) type Files = Vec<PathBuf>;
+pub(crate) type Files = Vec<PathBuf>;
 
 /// The models that the paths name: a file, any shard of a set, or a directory with either. A set is
 /// one model, however many of its shards are named.
-pub(super) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Files> {
+pub(crate) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Files> {
+    models(gather_files(paths, &is_gguf, ".gguf files", failures))
+}
+
+/// The files that the paths name, and those in directories that are `wanted`, which are called
+/// `what` where a directory has none.
+pub(crate) fn gather_files(
+    paths: &[PathBuf],
+    wanted: &dyn Fn(&Path) -> bool,
+    what: &str,
+    failures: &mut Vec<Failure>,
+) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
         let before = files.len();
-        match gather_files(path, DEPTH, &mut files) {
+        match walk(path, DEPTH, wanted, &mut files) {
             Ok(()) if files.len() == before => {
-                failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path))));
+                failures.push(Failure::new(format_args!("{}: no {what} there", shown(path))));
             }
             Ok(()) => {}
             Err(failure) => failures.push(failure),
         }
     }
+    files
+}
+
+/// Whether a file has the ending of GGUF files.
+pub(crate) fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// The models that files are, each set of shards once.
+pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
     let mut models: Vec<Files> = Vec::new();
     let mut shards = std::collections::HashSet::new();
     for path in files {
@@ -53,9 +74,14 @@ fn with_siblings(path: &Path) -> Files {
     (1..=name.count()).filter_map(there).collect()
 }
 
-/// The file, or the GGUF files of a directory and those in it, in order. A link to a directory is
+/// The file, or the wanted files of a directory and those in it, in order. A link to a directory is
 /// not followed: it could lead in a circle.
-fn gather_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn walk(
+    path: &Path,
+    depth: usize,
+    wanted: &dyn Fn(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
     if path == OsStr::new("-") || !path.is_dir() {
         files.push(path.to_owned());
         return Ok(());
@@ -68,10 +94,8 @@ fn gather_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(
         let path = entry.path();
         let is_directory = entry.file_type().map_err(failed)?.is_dir();
         if is_directory && depth > 0 {
-            gather_files(&path, depth - 1, files)?;
-        } else if !is_directory
-            && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
-        {
+            walk(&path, depth - 1, wanted, files)?;
+        } else if !is_directory && wanted(&path) {
             files.push(path);
         }
     }
