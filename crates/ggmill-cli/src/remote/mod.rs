@@ -82,8 +82,9 @@ pub(crate) fn open_what_is_there(
             let failure = explained(client, location, &error);
             let is_cut = error.kind() == ErrorKind::Format(ggmill_core::ErrorKind::Truncated)
                 && error.name() == location.to_string();
-            match client.salvage(location) {
-                Ok(model) if is_cut => Ok((model, Some(failure))),
+            // Nothing else is worth another request.
+            match is_cut.then(|| client.salvage(location)) {
+                Some(Ok(model)) => Ok((model, Some(failure))),
                 _ => Err(failure),
             }
         })
