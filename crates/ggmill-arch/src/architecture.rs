@@ -17,7 +17,7 @@ use crate::pattern::begins;
 use crate::role::Role;
 use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawParameter, RawRemark, SCHEMA};
 use crate::tensor::TensorGroup;
-use crate::terms::expression;
+use crate::terms::{expression, optional};
 use crate::vocabulary::VocabularyTemplate;
 use crate::vocabulary_kind::VocabularyKind;
 
@@ -416,24 +416,9 @@ fn parameters(
                 ));
             }
             let known = |name: &str| declared.place(name).is_some();
-            let default = raw
-                .default
-                .as_ref()
-                .map(|default| expression(default, &known))
-                .transpose()
-                .map_err(|error| error.at("default"))?;
-            let in_file = raw
-                .in_file
-                .as_ref()
-                .map(|in_file| expression(in_file, &known))
-                .transpose()
-                .map_err(|error| error.at("in_file"))?;
-            let restored = raw
-                .restored
-                .as_ref()
-                .map(|restored| expression(restored, &known))
-                .transpose()
-                .map_err(|error| error.at("restored"))?;
+            let default = optional(raw.default.as_ref(), "default", &known)?;
+            let in_file = optional(raw.in_file.as_ref(), "in_file", &known)?;
+            let restored = optional(raw.restored.as_ref(), "restored", &known)?;
             let kind = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
             let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = from.iter().map(|path| path.as_str().into()).collect();
@@ -526,8 +511,6 @@ impl CheckpointKind {
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         let known = |name: &str| declared.place(name).is_some();
-        let when = raw.when.as_ref().map(|when| expression(when, &known)).transpose();
-        let typical = raw.typical.as_ref().map(|typical| expression(typical, &known)).transpose();
         let vocabulary = raw
             .vocabulary
             .as_ref()
@@ -539,8 +522,8 @@ impl CheckpointKind {
             marker: raw.marker.as_deref().map(Into::into),
             whole: raw.whole,
             bare: raw.bare,
-            when: when.map_err(|error| error.at("when"))?,
-            typical: typical.map_err(|error| error.at("typical"))?,
+            when: optional(raw.when.as_ref(), "when", &known)?,
+            typical: optional(raw.typical.as_ref(), "typical", &known)?,
             defaults,
             vocabulary: vocabulary.transpose()?,
         })

@@ -43,8 +43,8 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     let file = base.as_deref().filter(|base| base.is_file());
     // A file of the base says what its directory did, as far as it has a way back.
     let file = file.map(|path| Ok::<_, Failure>((path, open_checkpoint(path)?))).transpose()?;
-    let (architecture, base, base_files): (_, Box<dyn Pretrained>, Vec<PathBuf>) = match &file {
-        Some((path, file)) => {
+    let (architecture, base, base_files): (_, Box<dyn Pretrained>, Vec<PathBuf>) =
+        if let Some((path, file)) = &file {
             let architecture = convert_back::architecture(path, file, &catalogue)?;
             let mut options = RestoreOptions::default();
             options.no_vocab = true;
@@ -54,8 +54,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
                     convert_back::about(path, &error).with_hint(Some(HINT.to_owned()))
                 })?;
             (architecture, Box::new(base), inputs_of(file)?)
-        }
-        None => {
+        } else {
             let base = adapter
                 .open_base(base.as_deref())
                 .map_err(|error| Failure::new(error).with_hint(Some(HINT.to_owned())))?;
@@ -64,8 +63,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
                 .map_err(|error| Failure::new(error).with_hint(Some(ARCH_FILE_HINT.to_owned())))?;
             let files = base.files().map(Path::to_owned).collect();
             (architecture, Box::new(base), files)
-        }
-    };
+        };
     let output = Place::of(output.as_deref())
         .path(|| format!("{}-{file_type}.gguf", adapter.name().unwrap_or("adapter")));
     let inputs: Vec<PathBuf> = adapter

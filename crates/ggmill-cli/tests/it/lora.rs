@@ -167,7 +167,10 @@ fn refusals_leave_nothing_behind() {
             "Q4_K_M: an adapter is F32, F16, BF16 or Q8_0",
         ),
         (&["convert", "style", "--vocab-only", "-o", "x.gguf"], "--vocab-only: not for adapters"),
-        (&["convert", "style", "--base", "empty", "-o", "x.gguf"], "empty: "),
+        (
+            &["convert", "style", "--base", "empty", "-o", "x.gguf"],
+            "empty: offset 0x0: magic needs",
+        ),
         (&["convert", "style", "--base", "style", "-o", "x.gguf"], "config.json"),
         (&["convert", base, "--base", base, "-o", "x.gguf"], "--base is for adapters"),
         (&["convert", "style"], "--force replaces it"),
