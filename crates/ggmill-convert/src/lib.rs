@@ -14,7 +14,7 @@ mod projector;
 mod vocabulary;
 mod weights;
 
-pub use back::{RestoreOptions, RestoredCheckpoint, RestoredModel, restorable, restore_checkpoint};
+pub use back::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
 pub use convert::{AutoType, ConvertOptions, convert, own_type};
 pub use descriptions::read_descriptions;
 pub use general::MetadataOverride;
