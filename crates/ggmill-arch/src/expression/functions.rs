@@ -92,7 +92,7 @@ pub(super) enum Function {
 }
 
 /// Each function by its name, with the least and the greatest number of arguments.
-const FUNCTIONS: [(&str, Function, usize, usize); 46] = [
+const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("min", Function::Min, 1, 16),
     ("max", Function::Max, 1, 16),
     ("has", Function::Has, 1, 1),

@@ -112,6 +112,7 @@ pub(crate) fn salvage<T>(
 
 /// What keeps a file and those of its set from being opened as one model: `None` for a path,
 /// `Some(None)` for nothing.
+#[expect(clippy::option_option, reason = "no address, or one with nothing amiss")]
 pub(crate) fn not_whole(path: &Path) -> Option<Option<NotWhole>> {
     let opened = with(path, |client, location| Ok(client.open(location).err()))?;
     let found = |error: Error| {
