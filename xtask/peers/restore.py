@@ -116,6 +116,9 @@ def family(ggmill, name, work):
         auto = transformers.AutoModelForImageTextToText
         options["config"] = transformers.AutoConfig.from_pretrained(back)
         options["config"].vision_config = model.config.vision_config
+    if "use_mamba_kernels" in values:
+        # Without it the library computes on other machines only; no file says it.
+        options["use_mamba_kernels"] = values["use_mamba_kernels"]
     found, told = auto.from_pretrained(back, torch_dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **options)
     # No file has the pooler of a model for embeddings, nor the tower for images.
     missing = [key for key in told["missing_keys"] if not key.startswith(("pooler.", "model.visual."))]
