@@ -16,8 +16,12 @@ use std::{env, fs};
 
 #[path = "src/architecture.rs"]
 mod architecture;
+#[path = "src/compute.rs"]
+mod compute;
 #[path = "src/data.rs"]
 mod data;
+#[path = "src/declared.rs"]
+mod declared;
 #[path = "src/error.rs"]
 mod error;
 #[path = "src/expression/mod.rs"]
@@ -34,6 +38,8 @@ mod key_template;
 mod kinds;
 #[path = "src/limits.rs"]
 mod limits;
+#[path = "src/memory.rs"]
+mod memory;
 #[path = "src/name_rules.rs"]
 mod name_rules;
 #[path = "src/names.rs"]
@@ -58,7 +64,7 @@ mod rope_factors;
 mod schema;
 #[path = "src/standard_role.rs"]
 mod standard_role;
-#[path = "src/tensor.rs"]
+#[path = "src/tensor/mod.rs"]
 mod tensor;
 #[path = "src/tensor_type.rs"]
 mod tensor_type;

@@ -1,7 +1,9 @@
 //! The decoder and the reader of whole files are one parser: however the bytes come, the answer is
 //! the same.
 
-use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, Subject};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, ReadAt, Subject};
 
 /// The sizes of the pieces at most.
 const MOST_SIZES: usize = 16;
@@ -20,6 +22,8 @@ pub fn decoder_chunks(data: &[u8]) {
     let whole = Index::parse(file, &limits).map_err(|error| told(&error));
     assert_eq!(in_pieces(file, Some(file.len() as u64), &limits, sizes), whole);
 
+    assert_eq!(from_a_faulty_source(file, &limits, sizes), whole);
+
     // Without a length less can be refused, never more: of a file that opens the header is the
     // same.
     let unknown = in_pieces(file, None, &limits, sizes);
@@ -33,6 +37,53 @@ pub fn decoder_chunks(data: &[u8]) {
         (Ok(_), Err(told)) => panic!("refused without its length only: {told:?}"),
         (Err(_), _) => {}
     }
+}
+
+/// A source of which some reads fail, as those of a server do: the read of number n where the nth of
+/// these bytes, repeated, is odd, but never two in a row.
+#[derive(Debug)]
+struct Faulty<'a> {
+    file: &'a [u8],
+    faults: &'a [u8],
+    reads: AtomicUsize,
+}
+
+/// The most that is read at once.
+const LARGEST_READ: usize = 256 << 10;
+
+impl ReadAt for Faulty<'_> {
+    fn len(&self) -> u64 {
+        self.file.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        assert!(out.len() <= LARGEST_READ, "{} bytes at once", out.len());
+        assert!(offset + out.len() as u64 <= ReadAt::len(self), "reads beyond the end");
+        let number = self.reads.fetch_add(1, Ordering::Relaxed);
+        let fault = self.faults.get(number / 2 % self.faults.len().max(1)).copied().unwrap_or(0);
+        if number % 2 == 0 && fault % 2 == 1 {
+            return Err(Error::caused(ErrorKind::Io, std::io::Error::other("broke off")));
+        }
+        self.file.read_at(offset, out)
+    }
+}
+
+/// The same from a source that fails now and then: a decoder goes on where it was.
+fn from_a_faulty_source(file: &[u8], limits: &Limits, faults: &[u8]) -> Result<Index, Told> {
+    let source = Faulty { file, faults, reads: AtomicUsize::new(0) };
+    let mut decoder = Decoder::new(Some(file.len() as u64), limits);
+    let mut position = 0;
+    loop {
+        match decoder.feed_from(&source) {
+            Err(error) if error.kind() == ErrorKind::Io => {
+                assert!(decoder.position() >= position, "goes back");
+                position = decoder.position();
+            }
+            Err(error) => return Err(told(&error)),
+            Ok(()) => break,
+        }
+    }
+    decoder.finish().map(|model| model.into_parts().0).map_err(|error| told(&error))
 }
 
 fn limits(control: u8) -> Limits {

@@ -6,6 +6,7 @@
 
 mod allocations;
 mod architecture;
+mod byte_pairs;
 mod check;
 mod config;
 mod decoder_chunks;
@@ -14,7 +15,9 @@ mod file_name;
 mod imatrix;
 mod journal;
 mod legacy;
+mod location;
 mod manifest;
+mod model_card;
 mod npy;
 mod packed;
 mod parse;
@@ -34,6 +37,7 @@ mod vocabulary;
 mod zeros;
 
 pub use architecture::architecture;
+pub use byte_pairs::byte_pairs;
 pub use check::check;
 pub use config::config;
 pub use decoder_chunks::decoder_chunks;
@@ -42,7 +46,9 @@ pub use file_name::file_name;
 pub use imatrix::imatrix;
 pub use journal::journal;
 pub use legacy::legacy;
+pub use location::location;
 pub use manifest::manifest;
+pub use model_card::model_card;
 pub use npy::npy;
 pub use parse::parse;
 pub use quantize::quantize;
@@ -60,7 +66,11 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 23] = [
+<<<<<<< HEAD
+pub const TARGETS: [(&str, Target); 25] = [
+=======
+pub const TARGETS: [(&str, Target); 24] = [
+>>>>>>> h/rem
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -75,6 +85,7 @@ pub const TARGETS: [(&str, Target); 23] = [
     ("imatrix", imatrix),
     ("journal", journal),
     ("legacy", legacy),
+    ("location", location),
     ("manifest", manifest),
     ("npy", npy),
     ("safetensors", safetensors),
@@ -82,6 +93,8 @@ pub const TARGETS: [(&str, Target); 23] = [
     ("torch", torch),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
+    ("byte_pairs", byte_pairs),
+    ("model_card", model_card),
     ("tokenizer", tokenizer),
     ("template", template),
 ];

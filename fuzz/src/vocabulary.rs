@@ -101,7 +101,8 @@ pub fn vocabulary(data: &[u8]) {
     }
 }
 
-fn split(mut data: &[u8]) -> Vec<&[u8]> {
+/// The files of an input.
+pub(crate) fn split(mut data: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     while let Some(place) = data.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) {
         parts.push(&data[..place]);

@@ -20,6 +20,7 @@ makes it. Those in fixtures/mixtures, called mixtures/NAME, have rows that are m
   does then). With all but "none", the one thing that is not as the reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes
   ours do;
 - eager: whether the reference reads all tensors at once (`--no-lazy`), as it stops with an exception otherwise;
+- exact: whether exponentials, sines and cosines are computed in double precision and rounded once, in place of the machine's vector library;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
   one_pass.py records q4_k_m beside them;
 - reference: in place of `expected`, a sentence on what the reference does, where there are no hashes of it.
@@ -183,7 +184,7 @@ def write_recipe(path, recipe):
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
         return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v, ensure_ascii=False, allow_nan=False)}" for k, v in value.items()) + "\n  }"
 
-    order = ["class", "config", "of", "adapter", "files", "vocabulary", "eager", "tensors", "decoded", "expected", "refused", "reference"]
+    order = ["class", "config", "of", "adapter", "files", "vocabulary", "eager", "exact", "tensors", "decoded", "expected", "refused", "reference"]
     rest = [key for key in recipe if key not in order]
     path.write_text("{\n" + ",\n".join(
         f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'adapter', 'files', 'tensors', 'decoded', 'expected'))}" for key in order + rest if key in recipe
@@ -214,6 +215,7 @@ class Job:
         out, log = self.cache / f"{kind}.ref.gguf", self.cache / f"{kind}.ref.log"
         if not log.exists():
             ask_reference({"directory": str(self.directory), "out": str(out), "type": kind, "vocabulary": self.vocabulary, "eager": self.recipe.get("eager", False),
+                           "exact": self.recipe.get("exact", False),
                            "log": str(log), "mmproj": self.projector})
         return (out if out.exists() else None), log.read_text(errors="replace")
 

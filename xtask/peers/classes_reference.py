@@ -2,7 +2,7 @@
 
     python classes_reference.py serve CACHE LLAMA_CPP
 
-waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary`, `eager`, `mmproj` and `log`. Each runs in a process of its own,
+waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary`, `eager`, `exact`, `mmproj` and `log`. Each runs in a process of its own,
 forked from this one, so that what one changes the next does not see. The file is `out` if all went well; the log is written last.
 
     python classes_reference.py build CONFIG.json
@@ -42,19 +42,24 @@ def convert(job, conversion, gguf, torch):
                 model.set_vocab = conversion.TextModel._set_vocab_none
     else:
         conversion.TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
+    if job.get("exact"):
+        for name in ("exp", "sin", "cos"):
+            function = getattr(torch, name)
+            setattr(torch, name, lambda tensor, function=function: function(tensor.double()).float())
     kinds = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "q8_0": "MOSTLY_Q8_0", "auto": "GUESSED"}
     directory, partial = Path(job["directory"]), Path(job["out"] + ".part")
     with torch.inference_mode():
         # As with --mistral-format, which is given for checkpoints that have only that layout.
-        is_mistral = not (directory / "config.json").exists() and (directory / "params.json").exists()
+        is_mistral = (directory / "params.json").exists() and not list(directory.glob("model*.safetensors"))
         hparams = conversion.ModelBase.load_hparams(directory, is_mistral)
         kind = conversion.ModelType.MMPROJ if job["mmproj"] else conversion.ModelType.TEXT
         if is_mistral:
             from conversion.mistral import MistralModel, MistralMoeModel
-            model_class = MistralModel if hparams.get("moe") is None else MistralMoeModel
+            from conversion.pixtral import PixtralModel
+            model_class = PixtralModel if job["mmproj"] else MistralModel if hparams.get("moe") is None else MistralMoeModel
         else:
             model_class = conversion.get_model_class(conversion.get_model_architecture(hparams, kind), mmproj=job["mmproj"])
-        model = model_class(directory, gguf.LlamaFileType[kinds[job["type"]]], partial, eager=job["eager"])
+        model = model_class(directory, gguf.LlamaFileType[kinds[job["type"]]], partial, eager=job.get("eager", False))
         model.write()
     made = Path(model.fname_out)
     os.replace(made, job["out"])
@@ -93,6 +98,7 @@ def serve(cache, root):
     import transformers  # noqa: F401
     import transformers.models.auto.tokenization_auto  # noqa: F401
     conversion.load_all_models()
+    importlib.import_module("conversion.mistral")
 
     address = f"{cache}/reference.socket"
     Path(address).unlink(missing_ok=True)

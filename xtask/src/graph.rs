@@ -18,6 +18,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-io", &["ggmill-core"]),
     ("ggmill-arch", &["ggmill-core"]),
     ("ggmill-text", &["ggmill-core"]),
+    ("ggmill-estimate", &["ggmill-core", "ggmill-arch"]),
     (
         "ggmill-check",
         &[
@@ -65,6 +66,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
+    ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-python", &["ggmill"]),
@@ -89,7 +91,9 @@ const LIBRARIES: &[&str] = &[
     "ggmill-quantize",
     "ggmill-edit",
     "ggmill-hash",
+    "ggmill-estimate",
     "ggmill-inspect",
+    "ggmill-remote",
     "ggmill",
 ];
 
@@ -108,7 +112,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "files",
         words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"],
-        may: &["ggmill-io"],
+        may: &["ggmill-io", "ggmill-remote"],
     },
     Effect {
         name: "threads",
@@ -119,6 +123,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-formats",
             "ggmill-quantize",
             "ggmill-hash",
+            "ggmill-remote",
         ],
     },
     Effect {
@@ -141,8 +146,16 @@ const EFFECTS: &[Effect] = &[
         words: &["std::process", "process::exit", "process::abort"],
         may: &[],
     },
-    Effect { name: "the clock", words: &["std::time", "Instant::now", "SystemTime"], may: &[] },
-    Effect { name: "the network", words: &["std::net", "TcpStream", "UdpSocket"], may: &[] },
+    Effect {
+        name: "the clock",
+        words: &["std::time", "Instant::now", "SystemTime"],
+        may: &["ggmill-remote"],
+    },
+    Effect {
+        name: "the network",
+        words: &["std::net", "TcpStream", "UdpSocket", "ureq::"],
+        may: &["ggmill-remote"],
+    },
     Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
 ];
 
@@ -172,7 +185,8 @@ pub(crate) fn run() -> Done {
     if findings.is_empty() {
         println!(
             "{} crates keep to the table, no code names an architecture, no library a flag, no \
-             files depend on each other in a cycle, and texts use the terms of the glossary",
+             files depend on each other in a cycle, unsafe code is where it may be, the documents \
+             name files that are there, and texts use the terms of the glossary",
             packages.len()
         );
         return Ok(());

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 
 use ggmill_core::ValueType;
 
+use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
-use crate::expression::{Expression, is_name};
+use crate::expression::Expression;
 use crate::include::Parts;
 use crate::key_template::KeyTemplate;
 use crate::kinds::{PROJECTOR, kind_of_architecture};
-use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_PLACES, MAX_TEMPLATES};
+use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_TEMPLATES};
+use crate::memory::MemoryTemplate;
 use crate::name_rules::NameRuleTemplates;
 use crate::outline::{ParameterOutline, TensorOutline};
-use crate::parameter::{FilePlace, Parameter, ParameterType};
+use crate::parameter::{FilePlace, Parameter};
 use crate::pattern::begins;
 use crate::role::Role;
-use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawParameter, RawRemark, SCHEMA};
+use crate::schema::{RawArchitecture, RawCheckpoint, RawRemark, SCHEMA};
 use crate::tensor::TensorGroup;
-use crate::terms::expression;
+use crate::terms::{expression, optional};
 use crate::vocabulary::VocabularyTemplate;
 use crate::vocabulary_kind::VocabularyKind;
 
@@ -57,6 +59,8 @@ pub struct Architecture {
     /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
+    /// What a model keeps between tokens, where the description says so.
+    pub(crate) memory: Option<MemoryTemplate>,
     /// How its checkpoints may be quantized, where the description says so.
     quantized: Option<Vec<Box<str>>>,
 }
@@ -175,8 +179,12 @@ impl Architecture {
             .iter()
             .map(|checkpoint| CheckpointKind::understand(checkpoint, &raw.name, &places))
             .collect::<Result<_>>()?;
-        let mut parameters = in_order_of_use(parameters, &checkpoints)?;
+        let of_kinds: Vec<_> = checkpoints.iter().flat_map(|kind| &kind.defaults).collect();
+        let mut parameters = in_order_of_use(parameters, &of_kinds)?;
         read_back(&mut parameters, &keys);
+        let memory = raw.memory.as_ref();
+        let memory =
+            memory.map(|memory| MemoryTemplate::understand(&raw.name, memory)).transpose()?;
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
@@ -190,6 +198,7 @@ impl Architecture {
             refuse,
             warn,
             parameters,
+            memory,
             quantized: raw
                 .quantized
                 .as_ref()
@@ -372,125 +381,6 @@ impl RawArchitecture {
     }
 }
 
-/// Hyper-parameters that every description has: the class of a checkpoint, the one that the whole of
-/// it names where a part names another, and its model type.
-pub(crate) const IMPLICIT: [&str; 3] = ["class", "outer_class", "model_type"];
-
-/// The places of hyper-parameters in the order of their declaration, by name.
-struct Declared<'a>(BTreeMap<&'a str, usize>);
-
-impl<'a> Declared<'a> {
-    fn of(raw: &'a Ordered<RawParameter>) -> Self {
-        // The implicit ones are known from the beginning.
-        let own = raw.0.iter().enumerate().map(|(place, (name, _))| (&**name, place));
-        Self(IMPLICIT.into_iter().map(|name| (name, 0)).chain(own).collect())
-    }
-
-    fn place(&self, name: &str) -> Option<usize> {
-        self.0.get(name).copied()
-    }
-}
-
-/// The hyper-parameters as they are declared.
-fn parameters(
-    architecture: &str,
-    raw: &Ordered<RawParameter>,
-    declared: &Declared<'_>,
-) -> Result<Vec<Parameter>> {
-    let understand = |(name, raw): &(String, RawParameter)| {
-        let understood = || {
-            if !is_name(name) {
-                return Err(Error::description("expected a name of letters, digits and _"));
-            }
-            if IMPLICIT.contains(&name.as_str()) {
-                return Err(Error::description("every description has it"));
-            }
-            let from = raw.from.as_deref().unwrap_or_default();
-            let keys = raw.keys.as_deref().unwrap_or_default();
-            if let Some(count) =
-                [from.len(), keys.len()].into_iter().find(|&count| count > MAX_PLACES)
-            {
-                return Err(Error::new(
-                    ErrorKind::Limit,
-                    format!("{count} places, the limit is {MAX_PLACES}"),
-                ));
-            }
-            let known = |name: &str| declared.place(name).is_some();
-            let default = raw
-                .default
-                .as_ref()
-                .map(|default| expression(default, &known))
-                .transpose()
-                .map_err(|error| error.at("default"))?;
-            let in_file = raw
-                .in_file
-                .as_ref()
-                .map(|in_file| expression(in_file, &known))
-                .transpose()
-                .map_err(|error| error.at("in_file"))?;
-            let restored = raw
-                .restored
-                .as_ref()
-                .map(|restored| expression(restored, &known))
-                .transpose()
-                .map_err(|error| error.at("restored"))?;
-            let kind = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
-            let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
-            let from = from.iter().map(|path| path.as_str().into()).collect();
-            Ok(Parameter {
-                name: name.as_str().into(),
-                kind: ParameterType::parse(kind)?,
-                from,
-                keys,
-                default,
-                in_file,
-                restored,
-                optional: raw.optional.unwrap_or(false),
-            })
-        };
-        understood().map_err(|error| error.about(SubjectKind::Parameter, name))
-    };
-    raw.0.iter().map(understand).collect()
-}
-
-/// The hyper-parameters so that each follows those its defaults use; otherwise in the order of the
-/// description. Fails where two use each other.
-fn in_order_of_use(
-    parameters: Vec<Parameter>,
-    checkpoints: &[CheckpointKind],
-) -> Result<Vec<Parameter>> {
-    let places: BTreeMap<&str, usize> =
-        parameters.iter().enumerate().map(|(place, parameter)| (&*parameter.name, place)).collect();
-    let mut uses: Vec<Vec<usize>> = Vec::with_capacity(parameters.len());
-    for parameter in &parameters {
-        let of_kinds = checkpoints.iter().flat_map(|kind| &kind.defaults);
-        let of_kinds = of_kinds.filter(|(name, _)| *name == parameter.name).map(|(_, used)| used);
-        let own = parameter.default.iter().chain(&parameter.in_file);
-        let names = own.chain(of_kinds).flat_map(Expression::names);
-        uses.push(names.filter_map(|name| places.get(name).copied()).collect());
-    }
-    let mut left: Vec<Option<Parameter>> = parameters.into_iter().map(Some).collect();
-    let mut ordered = Vec::with_capacity(left.len());
-    let mut done = vec![false; left.len()];
-    while ordered.len() < left.len() {
-        let before = ordered.len();
-        for (place, uses) in uses.iter().enumerate() {
-            let is_ready = uses.iter().all(|&used| done.get(used) == Some(&true));
-            if let (true, Some(parameter)) = (is_ready, left.get_mut(place)) {
-                ordered.extend(parameter.take());
-                if let Some(flag) = done.get_mut(place) {
-                    *flag = true;
-                }
-            }
-        }
-        if let (true, Some(parameter)) = (ordered.len() == before, left.iter().flatten().next()) {
-            return Err(Error::description("it is used to compute what it uses itself")
-                .about(SubjectKind::Parameter, &parameter.name));
-        }
-    }
-    Ok(ordered)
-}
-
 /// A hyper-parameter that names no keys is read from those whose value it is.
 fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
     let mut written: BTreeMap<&str, Vec<FilePlace>> = BTreeMap::new();
@@ -526,8 +416,6 @@ impl CheckpointKind {
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         let known = |name: &str| declared.place(name).is_some();
-        let when = raw.when.as_ref().map(|when| expression(when, &known)).transpose();
-        let typical = raw.typical.as_ref().map(|typical| expression(typical, &known)).transpose();
         let vocabulary = raw
             .vocabulary
             .as_ref()
@@ -539,8 +427,8 @@ impl CheckpointKind {
             marker: raw.marker.as_deref().map(Into::into),
             whole: raw.whole,
             bare: raw.bare,
-            when: when.map_err(|error| error.at("when"))?,
-            typical: typical.map_err(|error| error.at("typical"))?,
+            when: optional(raw.when.as_ref(), "when", &known)?,
+            typical: optional(raw.typical.as_ref(), "typical", &known)?,
             defaults,
             vocabulary: vocabulary.transpose()?,
         })

@@ -12,6 +12,11 @@ pub trait CheckpointFacts {
         None
     }
 
+    /// The shape of a tensor with this name that only says how others are packed, such as scales.
+    fn packing_shape(&self, _name: &str) -> Option<Shape> {
+        None
+    }
+
     /// The elements of a small tensor, in stored order. The error says why there are none, such as
     /// that the tensor is too large.
     fn values(&self, _name: &str) -> Result<Vec<ParameterValue>, String> {
@@ -40,6 +45,11 @@ pub trait CheckpointFacts {
 
     /// The name of the checkpoint: that of its directory. `None` where it has none.
     fn name(&self) -> Option<&str> {
+        None
+    }
+
+    /// The chat template of this name that comes with the program, for checkpoints without one.
+    fn chat_template(&self, _name: &str) -> Option<&str> {
         None
     }
 }

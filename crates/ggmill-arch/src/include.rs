@@ -119,6 +119,10 @@ fn add(whole: &mut RawPart, mut more: RawPart) {
     whole.zeros.extend(more.zeros);
     whole.rename.extend(more.rename);
     whole.vocabulary = more.vocabulary.or(whole.vocabulary.take());
+    match (&mut whole.memory, more.memory) {
+        (Some(whole), Some(more)) => whole.merge(more),
+        (whole, more) => *whole = whole.take().or(more),
+    }
     whole.contradiction.extend(more.contradiction);
     whole.refuse.extend(more.refuse);
     whole.warn.extend(more.warn);

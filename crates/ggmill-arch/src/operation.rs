@@ -108,6 +108,14 @@ pub enum Operation {
         /// What is added to the variance.
         epsilon: f64,
     },
+    /// Gives the values of a grid, of shape (length, columns, rows), at the places of another one
+    /// with the same corners, by linear interpolation.
+    Bilinear {
+        /// Columns of the other grid.
+        columns: u64,
+        /// Rows of the other grid.
+        rows: u64,
+    },
     /// Joins MXFP4 weights, of shape (16, blocks of a row, …), with their scales, of shape (blocks
     /// of a row, …), into a tensor of type MXFP4.
     Mxfp4,
@@ -140,6 +148,7 @@ impl Operation {
             Self::Softplus => "softplus",
             Self::BatchNormWeight { .. } => "batch_norm_weight",
             Self::BatchNormBias { .. } => "batch_norm_bias",
+            Self::Bilinear { .. } => "bilinear",
             Self::Mxfp4 => "mxfp4",
         }
     }
@@ -250,6 +259,7 @@ impl Operation {
                 (_, [scales]) => Err(format!("blocks of shape {first}, scales of {scales}")),
                 _ => Err(format!("takes two tensors, found {}", inputs.len())),
             },
+            Self::Bilinear { columns, rows } => grid(first, columns, rows),
             Self::Axes(ref order) => {
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
@@ -325,6 +335,14 @@ impl Operation {
     }
 }
 
+/// The shape of a grid of as many columns and rows, with the vectors of this one.
+fn grid(shape: &Shape, columns: u64, rows: u64) -> Result<Shape, String> {
+    match shape.dimensions() {
+        &[length, _, _] => Shape::new(&[length, columns, rows]).map_err(|error| error.to_string()),
+        _ => Err(format!("needs a grid of vectors, found {shape}")),
+    }
+}
+
 /// An operation as a description writes it, its numbers still expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OperationTemplate {
@@ -356,11 +374,12 @@ enum Kind {
     Softplus,
     BatchNormWeight,
     BatchNormBias,
+    Bilinear,
     Mxfp4,
 }
 
 /// The operations that a description may write, with the least and the most arguments each takes.
-const OPERATIONS: [(&str, Kind, usize, usize); 23] = [
+const OPERATIONS: [(&str, Kind, usize, usize); 24] = [
     ("permute", Kind::Permute, 1, 1),
     ("stack", Kind::Stack, 0, 0),
     ("concat", Kind::Concat, 0, 1),
@@ -383,6 +402,7 @@ const OPERATIONS: [(&str, Kind, usize, usize); 23] = [
     ("softplus", Kind::Softplus, 0, 0),
     ("batch_norm_weight", Kind::BatchNormWeight, 1, 1),
     ("batch_norm_bias", Kind::BatchNormBias, 1, 1),
+    ("bilinear", Kind::Bilinear, 2, 2),
     ("mxfp4", Kind::Mxfp4, 0, 0),
 ];
 
@@ -510,6 +530,9 @@ impl OperationTemplate {
             }
             (Kind::BatchNormBias, [epsilon]) => {
                 Operation::BatchNormBias { epsilon: number(epsilon)? }
+            }
+            (Kind::Bilinear, [columns, rows]) => {
+                Operation::Bilinear { columns: count(columns)?, rows: count(rows)? }
             }
             (Kind::Mxfp4, _) => Operation::Mxfp4,
             // The number of arguments was checked when the description was loaded.

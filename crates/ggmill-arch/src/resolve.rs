@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use ggmill_core::{FileType, MetadataBuf};
 use serde_json::Value as Json;
 
-use crate::architecture::{Architecture, CheckpointKind, IMPLICIT, Remark};
+use crate::architecture::{Architecture, CheckpointKind, Remark};
 use crate::config::{Config, Documents};
+use crate::declared::IMPLICIT;
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::{Expression, Purpose, Scope};
 use crate::facts::CheckpointFacts;
@@ -129,11 +130,9 @@ impl<'a> Resolved<'a> {
             .filter(|_| convert)
             .map(|vocabulary| vocabulary.resolve(&scope))
             .transpose()?;
-        let name_rules = if convert {
-            architecture.name_rules.resolve(&parameters)?
-        } else {
-            NameRules::default()
-        };
+        // The way back from a finished file asks for the names that a checkpoint has.
+        let name_rules = architecture.name_rules.resolve(&parameters);
+        let name_rules = if convert { name_rules? } else { name_rules.unwrap_or_default() };
         let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
         for group in &architecture.groups {

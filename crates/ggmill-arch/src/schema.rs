@@ -71,6 +71,8 @@ description_and_part! {
     order: Option<Vec<String>>,
     tensors: Vec<RawGroup>,
     vocabulary: Option<RawVocabulary>,
+    /// What a model keeps between tokens.
+    memory: Option<RawMemory>,
     contradiction: Vec<RawRemark>,
     refuse: Vec<RawRemark>,
     warn: Vec<RawRemark>,
@@ -204,6 +206,63 @@ definition! {
         r#type: String,
         drop_if_equal: String,
         together: String,
+    }
+}
+
+definition! {
+    /// Keys and values that some blocks keep of each token.
+    RawCache {
+        blocks: RawExpression,
+        when: RawExpression,
+        keys: RawExpression,
+        values: RawExpression,
+        longest_values: RawExpression,
+        window: RawExpression,
+        tokens_per_cell: RawExpression,
+        separate: bool,
+    }
+}
+
+definition! {
+    /// Numbers that some blocks keep of each sequence, or need while they compute.
+    RawState {
+        blocks: RawExpression,
+        when: RawExpression,
+        elements: RawExpression,
+    }
+}
+
+/// What a model keeps between tokens, and which of its weights are loaded.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawMemory {
+    pub(crate) loaded: Option<RawExpression>,
+    pub(crate) skipped: Option<Vec<String>>,
+    pub(crate) loaded_beyond: Option<Vec<String>>,
+    pub(crate) copies_embedding: Option<bool>,
+    pub(crate) flash_attention: Option<bool>,
+    pub(crate) one_type: Option<RawExpression>,
+    pub(crate) computed: Option<RawExpression>,
+    pub(crate) parameters: Ordered<RawParameter>,
+    pub(crate) cache: Ordered<RawCache>,
+    pub(crate) state: Ordered<RawState>,
+    pub(crate) compute: Ordered<RawState>,
+}
+
+impl RawMemory {
+    /// What `later` says replaces what is here, field by field.
+    pub(crate) fn merge(&mut self, later: Self) {
+        self.loaded = later.loaded.or(self.loaded.take());
+        self.skipped = later.skipped.or(self.skipped.take());
+        self.loaded_beyond = later.loaded_beyond.or(self.loaded_beyond.take());
+        self.copies_embedding = later.copies_embedding.or(self.copies_embedding);
+        self.flash_attention = later.flash_attention.or(self.flash_attention);
+        self.one_type = later.one_type.or(self.one_type.take());
+        self.computed = later.computed.or(self.computed.take());
+        self.parameters.merge(later.parameters);
+        self.cache.merge(later.cache);
+        self.state.merge(later.state);
+        self.compute.merge(later.compute);
     }
 }
 
@@ -414,6 +473,12 @@ pub(crate) struct RawSourceTable {
     /// The shape of each tensor in the checkpoint.
     #[serde(default)]
     pub(crate) shape: Vec<RawExpression>,
+    /// What its slices leave out is not used, and zero on the way back.
+    #[serde(default)]
+    pub(crate) zero_rest: bool,
+    /// Where it holds, the way back takes this alternative before others.
+    #[serde(default)]
+    pub(crate) preferred: Option<RawExpression>,
 }
 
 #[derive(Debug, Deserialize)]

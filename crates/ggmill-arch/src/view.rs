@@ -8,6 +8,7 @@ use ggmill_core::{FileType, Metadata, MetadataBuf, Value, keys};
 use crate::architecture::Architecture;
 use crate::entries::Entries;
 use crate::error::Result;
+use crate::memory::MemorySpec;
 use crate::resolve::Resolved;
 use crate::role::Role;
 use crate::value::ParameterValue;
@@ -106,6 +107,14 @@ impl<'a> ModelView<'a> {
     /// [`Architecture::resolve_file`] does.
     pub fn resolve(&self) -> Option<Result<Resolved<'a>>> {
         self.description.map(|description| description.resolve_entries(&self.entries))
+    }
+
+    /// What the model keeps between tokens, by the description; `None` where there is none, or where
+    /// it does not say it. Fails for metadata without a key that this takes.
+    pub fn memory(&self) -> Option<Result<MemorySpec>> {
+        let description = self.description?;
+        let memory = description.memory.as_ref()?.resolve(&self.entries);
+        Some(memory.map_err(|error| error.within(description.name())))
     }
 
     /// The whole key of a number: `llama.block_count` of `block_count`.

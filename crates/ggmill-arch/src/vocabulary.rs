@@ -12,7 +12,7 @@ use crate::schema::{
     Ordered, RawAddedTokens, RawKey, RawPieces, RawRanks, RawSpacePrefix, RawSpacePrefixPlace,
     RawTemplate, RawToken, RawVocabulary,
 };
-use crate::terms::{condition, expression};
+use crate::terms::{condition, optional};
 use crate::vocabulary_kind::VocabularyKind;
 
 /// When `add_prefix_space` of `tokenizer_config.json` becomes `tokenizer.ggml.add_space_prefix`.
@@ -94,6 +94,20 @@ pub struct RankRules {
     /// Whether the merges are all pairs of sequences that make a third, as the `transformers`
     /// library lists them; otherwise one for each sequence, the one that makes it.
     pub all_merges: bool,
+}
+
+impl RankRules {
+    /// A file that lacks nothing: its special tokens are in `tokenizer_config.json`, if there are
+    /// any, and the merges are one for each sequence.
+    pub fn of_file(file: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            special: Vec::new(),
+            reserved: None,
+            reserved_count: 0,
+            all_merges: false,
+        }
+    }
 }
 
 /// Which vocabulary a model has, and the metadata keys that follow it.
@@ -228,10 +242,9 @@ impl VocabularyTemplate {
             };
             by_kind.push((kind, of_kind));
         }
-        let size = raw.size.as_ref().map(|size| expression(size, known)).transpose();
         Ok(Self {
             spec: fixed(raw)?,
-            size: size.map_err(|error| error.at("size"))?,
+            size: optional(raw.size.as_ref(), "size", known)?,
             keys_before: keys(&raw.keys_before)?,
             keys: keys(&raw.keys)?,
             by_kind,

@@ -6,6 +6,7 @@
 //! those to [`Input::with_data`](crate::Input::with_data).
 
 use std::borrow::Cow;
+use std::ops::BitAnd;
 
 use ggmill_core::{Endian, GgmlType, Part};
 use ggmill_quant::{BlockDescription, ScaleFormat};
@@ -136,14 +137,14 @@ impl DataPiece {
         }
         let mut facts = match self.ggml_type {
             GgmlType::F32 => {
-                floats(&bytes, peak_32, 0x7f80_0000, |bits| f32::from_bits(bits.cast_unsigned()))
+                floats(&bytes, 0x7f80_0000, |bits: i32| f32::from_bits(bits.cast_unsigned()))
             }
-            GgmlType::F16 => floats(&bytes, peak_16, 0x7c00, |bits| half(bits.cast_unsigned())),
-            GgmlType::BF16 => floats(&bytes, peak_16, 0x7f80, |bits| {
+            GgmlType::F16 => floats(&bytes, 0x7c00, |bits: i16| half(bits.cast_unsigned())),
+            GgmlType::BF16 => floats(&bytes, 0x7f80, |bits: i16| {
                 f32::from_bits(u32::from(bits.cast_unsigned()) << 16)
             }),
             #[expect(clippy::cast_possible_truncation, reason = "only the magnitude counts")]
-            GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| {
+            GgmlType::F64 => floats(&bytes, 0x7ff0_0000_0000_0000, |bits: i64| {
                 (f64::from_bits(bits.cast_unsigned()) as f32).min(f32::MAX)
             }),
             other => match (BlockDescription::of(other), other.layout()) {
@@ -212,56 +213,75 @@ fn half(bits: u16) -> f32 {
     }
 }
 
-/// The largest magnitude of many numbers as bits, which order as the magnitudes do, with infinity
-/// and NaN above all others. Signed, since that is what every processor compares many of at a time.
-fn peak_16(bytes: &[u8]) -> i16 {
-    bytes
-        .as_chunks::<2>()
-        .0
-        .iter()
-        .fold(0, |peak, number| peak.max(i16::from_le_bytes(*number) & i16::MAX))
+/// Numbers of one width as the bits of their magnitudes, which order as the magnitudes do, with
+/// infinity and NaN above all others. Signed, since that is what every processor compares many of
+/// at a time.
+trait Magnitude: Copy + Ord + Default {
+    /// The greatest of many.
+    fn greatest(bytes: &[u8]) -> Self;
+
+    /// The greatest below a limit, 0 where there is none, and how many are not below it.
+    fn greatest_below(bytes: &[u8], limit: Self) -> (Self, u64);
+
+    /// The place of the first that is not below a limit, in bytes.
+    fn first_from(bytes: &[u8], limit: Self) -> Option<u64>;
 }
 
-fn peak_32(bytes: &[u8]) -> i32 {
-    bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .fold(0, |peak, number| peak.max(i32::from_le_bytes(*number) & i32::MAX))
+macro_rules! impl_magnitude {
+    ($($bits:ident)*) => {$(
+        impl Magnitude for $bits {
+            fn greatest(bytes: &[u8]) -> Self {
+                magnitudes(bytes, $bits::from_le_bytes, $bits::MAX).fold(0, Ord::max)
+            }
+
+            fn greatest_below(bytes: &[u8], limit: Self) -> (Self, u64) {
+                /// Few enough to be counted in as many bits as a number has, so that numbers are
+                /// counted as they are compared.
+                const COUNTED: usize = 8192 * size_of::<$bits>();
+                let (mut greatest, mut others) = (0, 0);
+                for bytes in bytes.chunks(COUNTED) {
+                    let mut count = 0;
+                    for bits in magnitudes(bytes, $bits::from_le_bytes, $bits::MAX) {
+                        greatest = greatest.max(if bits < limit { bits } else { 0 });
+                        count += $bits::from(bits >= limit);
+                    }
+                    others += u64::from(count.unsigned_abs());
+                }
+                (greatest, others)
+            }
+
+            fn first_from(bytes: &[u8], limit: Self) -> Option<u64> {
+                (0u64..)
+                    .step_by(size_of::<$bits>())
+                    .zip(magnitudes(bytes, $bits::from_le_bytes, $bits::MAX))
+                    .find_map(|(place, bits)| (bits >= limit).then_some(place))
+            }
+        }
+    )*};
 }
 
-fn peak_64(bytes: &[u8]) -> i64 {
-    bytes
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .fold(0, |peak, number| peak.max(i64::from_le_bytes(*number) & i64::MAX))
+impl_magnitude!(i16 i32 i64);
+
+/// Numbers without their signs.
+fn magnitudes<const W: usize, N: Copy + BitAnd<Output = N>>(
+    bytes: &[u8],
+    number: impl Fn([u8; W]) -> N,
+    all_but_sign: N,
+) -> impl Iterator<Item = N> {
+    bytes.as_chunks::<W>().0.iter().map(move |&bytes| number(bytes) & all_but_sign)
 }
 
 /// One pass tells all there is to tell of good numbers; only where some are bad they are looked
 /// for.
-fn floats<N: Copy + Ord + Default>(
-    bytes: &[u8],
-    peak: fn(&[u8]) -> N,
-    infinite: N,
-    value: fn(N) -> f32,
-) -> Facts {
-    let highest = peak(bytes);
-    let mut facts = Facts { bad: 0, first: None, largest: 0.0, is_zero: highest == N::default() };
-    if highest < infinite {
-        return Facts { largest: value(highest), ..facts };
+fn floats<N: Magnitude>(bytes: &[u8], infinite: N, value: fn(N) -> f32) -> Facts {
+    let greatest = N::greatest(bytes);
+    let facts =
+        Facts { bad: 0, first: None, largest: value(greatest), is_zero: greatest == N::default() };
+    if greatest < infinite {
+        return facts;
     }
-    let width = size_of::<N>();
-    for (number, place) in bytes.chunks_exact(width).zip((0u64..).step_by(width)) {
-        let bits = peak(number);
-        if bits < infinite {
-            facts.largest = facts.largest.max(value(bits));
-        } else {
-            facts.bad += 1;
-            facts.first = facts.first.or(Some(place));
-        }
-    }
-    facts
+    let (greatest, bad) = N::greatest_below(bytes, infinite);
+    Facts { bad, first: N::first_from(bytes, infinite), largest: value(greatest), ..facts }
 }
 
 /// How odd a scale can be.

@@ -1,6 +1,6 @@
 //! The data of all tensors of a file, read once and in parallel.
 
-use ggmill_core::Part;
+use ggmill_core::{Part, ReadAt as _};
 use ggmill_pipeline::{Error, ErrorKind, Progress, Report, Result, RunOptions};
 
 use crate::data::{DataFacts, DataPiece, data_pieces};
@@ -36,6 +36,10 @@ const AHEAD: usize = 16;
 pub fn examine(part: &Part, options: &RunOptions, progress: &mut Report<'_>) -> Result<DataFacts> {
     part.verify()?;
     let pieces: Vec<DataPiece> = data_pieces(part).collect();
+    if let Some(source) = part.source() {
+        let ends = |piece: &DataPiece| piece.offset()..piece.offset() + piece.len() as u64;
+        source.prefetch(&pieces.iter().map(ends).collect::<Vec<_>>());
+    }
     let batches: Vec<&[DataPiece]> = pieces.chunks(BATCH).collect();
     let bytes = |pieces: &[DataPiece]| pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
     let (mut done, total) = (0, bytes(&pieces));

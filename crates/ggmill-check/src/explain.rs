@@ -122,6 +122,12 @@ fn group_table(group: Group, page: &mut String, links: bool) {
              `ggmill template lint`, or when selected with `--select rendering` or `--select all`.\n",
         );
     }
+    if group == Group::Segmentation {
+        page.push_str(
+            "\nThe tokenizer is made, and vocabularies are examined with it. Checked with `--profile \
+             run`, or when selected with `--select segmentation` or `--select all`.\n",
+        );
+    }
     page.push_str("\n| code | severity | problem |\n|---|---|---|\n");
     for rule in rules().filter(|rule| rule.group == group) {
         let code = if links { format!("[{0}]({0}.md)", rule.code) } else { rule.code.to_owned() };

@@ -12,16 +12,66 @@ use crate::{Authority, Group, Rule, Severity};
 #[non_exhaustive]
 pub enum Profile {
     /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), and
-    /// those that render templates ([`Group::Rendering`]), are checked only when they are selected.
+    /// those that render templates ([`Group::Rendering`]) or run the tokenizer
+    /// ([`Group::Segmentation`]), are checked only when they are selected.
     #[default]
     All,
     /// Those of the specification.
     Spec,
     /// Those of llama.cpp.
     Ggml,
-    /// As [`All`](Self::All), and chat templates are rendered over conversations.
+    /// As [`All`](Self::All), and chat templates are rendered over conversations, and vocabularies
+    /// are examined with their tokenizer.
     Run,
 }
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 4] = [Self::Spec, Self::Ggml, Self::All, Self::Run];
+
+    /// The name of the profile: `spec`, `ggml`, `all` or `run`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Spec => "spec",
+            Self::Ggml => "ggml",
+            Self::Run => "run",
+        }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = ProfileError;
+
+    /// The profile of this name.
+    ///
+    /// ```
+    /// use ggmill_check::Profile;
+    /// for profile in Profile::ALL {
+    ///     assert_eq!(profile.name().parse(), Ok(profile));
+    /// }
+    /// assert!("All".parse::<Profile>().is_err());
+    /// ```
+    fn from_str(name: &str) -> Result<Self, ProfileError> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or(ProfileError(()))
+    }
+}
+
+/// No profile has that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileError(());
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a profile: ")?;
+        for (number, profile) in Profile::ALL.iter().enumerate() {
+            write!(f, "{}{}", if number == 0 { "" } else { ", " }, profile.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProfileError {}
 
 /// Some rules: by code, by the beginning of a code, or by the name of a group.
 ///
@@ -166,12 +216,12 @@ impl Options {
         let among =
             |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
-            // The name of a file is checked, and a template rendered, on request only.
+            // The name of a file is checked, and a template or a tokenizer run, on request only.
             Profile::All | Profile::Run => {
                 let runs = self.profile == Profile::Run;
                 (rule.authority != Authority::Letter
                     && rule.group != Group::Naming
-                    && (runs || rule.group != Group::Rendering))
+                    && (runs || !rule.group.runs()))
                     || among(&self.select)
             }
             Profile::Spec => matches!(

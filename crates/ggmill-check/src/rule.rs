@@ -79,11 +79,12 @@ pub enum Group {
     Provenance = 20,
     Data = 21,
     Rendering = 22,
+    Segmentation = 23,
 }
 
 impl Group {
     /// Every group, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Structure,
         Self::Metadata,
         Self::Keys,
@@ -97,7 +98,13 @@ impl Group {
         Self::Provenance,
         Self::Data,
         Self::Rendering,
+        Self::Segmentation,
     ];
+
+    /// Whether its rules run something of the file, a template or the tokenizer.
+    pub(crate) fn runs(self) -> bool {
+        matches!(self, Self::Rendering | Self::Segmentation)
+    }
 
     /// The name, in lower case.
     pub fn name(self) -> &'static str {
@@ -115,6 +122,7 @@ impl Group {
             Self::Provenance => "provenance",
             Self::Data => "data",
             Self::Rendering => "rendering",
+            Self::Segmentation => "segmentation",
         }
     }
 }

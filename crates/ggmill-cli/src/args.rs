@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
-    graft, hash, imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
-    template, tokenize,
+    architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
+    get, graft, hash, imatrix, inspect, lora, ls, man, merge, name, quantize, repack, set_metadata,
+    split, template, tokenize,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -31,6 +31,9 @@ pub(crate) struct Cli {
     /// Print only requested results and errors: no notes, warnings or progress
     #[arg(long, short, global = true, help_heading = "Everywhere", display_order = 101)]
     pub(crate) quiet: bool,
+    /// Neither keep headers of remote files nor use those that were kept
+    #[arg(long, global = true, help_heading = "Everywhere", display_order = 102)]
+    pub(crate) no_cache: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -80,6 +83,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Dump(inspect::Args),
     Check(check::Args),
+    Ls(ls::Args),
     Explain(explain::Args),
     Architectures(architectures::Args),
     Name(name::Args),
@@ -98,6 +102,7 @@ pub(crate) enum Command {
     Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
+    Estimate(Box<estimate::Args>),
     Tokenize(tokenize::Args),
     Detokenize(detokenize::Args),
     Template(template::Args),
@@ -111,6 +116,7 @@ impl Command {
             Self::Inspect(args) => inspect::run(args, console),
             Self::Dump(args) => inspect::run_all(args, console),
             Self::Check(args) => check::run(&args, console),
+            Self::Ls(args) => ls::run(&args, console),
             Self::Architectures(args) => architectures::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),
@@ -127,6 +133,7 @@ impl Command {
             Self::Extract(args) => extract::run(&args, console),
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
+            Self::Estimate(args) => estimate::run(&args, console),
             Self::Tokenize(args) => tokenize::run(&args, console),
             Self::Detokenize(args) => detokenize::run(&args, console),
             Self::Template(args) => template::run(&args, console),

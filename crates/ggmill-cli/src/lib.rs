@@ -16,6 +16,7 @@ mod byte_size;
 mod checked;
 mod commands;
 mod console;
+mod content;
 mod counted;
 mod each;
 mod edit_file;
@@ -27,6 +28,11 @@ mod outcome;
 mod outputs;
 mod paths;
 mod progress;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(not(feature = "remote"))]
+#[path = "no_remote.rs"]
+mod remote;
 mod shard_limit;
 mod shards;
 mod source;
@@ -62,6 +68,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let console = Console::new(cli.color.into(), cli.quiet);
+    if cli.no_cache {
+        remote::without_cache();
+    }
     let result = cli.command.run(console);
     if let Err(failure) = &result {
         console.error(failure);

@@ -3,21 +3,23 @@
 use std::io;
 use std::path::Path;
 
-use ggmill_core::{ErrorKind, Model, RawStr};
-use ggmill_inspect::{FileKind, sniff};
-use ggmill_io::RandomAccess;
+use ggmill_core::{ErrorKind, Model, Part, RawStr, ReadAt};
+use ggmill_inspect::{FileKind, SNIFFED, sniff};
+use ggmill_io::{NotWhole, RandomAccess};
 use ggmill_pipeline::GgufCheckpoint;
 
+use crate::content::hint_for_content;
 use crate::outcome::Failure;
-
-/// How much of a file is looked at to tell what it is.
-pub(crate) const SNIFFED: usize = 4096;
+use crate::remote;
 
 /// Opens a path; `-` is standard input, of which just the header is read. A set of shards is opened
 /// whole unless it is to be `alone`.
 pub(crate) fn open(path: &Path, alone: bool) -> Result<Model, Failure> {
     if path.as_os_str() == "-" {
         return read_input();
+    }
+    if let Some(opened) = remote::open(path, alone) {
+        return opened;
     }
     let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
     opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
@@ -31,6 +33,9 @@ pub(crate) fn open_what_is_there(
 ) -> Result<(Model, Option<Failure>), Failure> {
     if path.as_os_str() == "-" {
         return open(path, alone).map(|model| (model, None));
+    }
+    if let Some(opened) = remote::open_what_is_there(path, alone) {
+        return opened;
     }
     let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
     opened.map(|model| (model, None)).or_else(|error| {
@@ -77,12 +82,64 @@ pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
 
 /// Opens a model to read all of it, as [`open_checkpoint`] does.
 pub(crate) fn open_whole(path: &Path) -> Result<Model, Failure> {
+    if let Some(opened) = remote::open(path, false) {
+        return opened;
+    }
     ggmill_io::open(path).map_err(|error| {
         // What is said of standard input and of single shards is for commands that only look.
         let is_about_content =
             path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
         Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
     })
+}
+
+/// Opens one file by itself, with nothing to say about what went wrong but that.
+pub(crate) fn open_alone(path: &Path) -> Result<Model, Failure> {
+    remote::open(path, true).unwrap_or_else(|| ggmill_io::open_alone(path).map_err(Failure::new))
+}
+
+/// Opens any file to read its bytes.
+pub(crate) fn open_bytes(path: &Path) -> Result<Box<dyn ReadAt>, Failure> {
+    remote::open_bytes(path).unwrap_or_else(|| {
+        let file = RandomAccess::open(path).map_err(Failure::new)?;
+        Ok(Box::new(file) as Box<dyn ReadAt>)
+    })
+}
+
+/// Opens what can be known of one file that may be broken. What is not GGUF at all is told by its
+/// error and its first bytes.
+pub(crate) fn salvage<T>(
+    path: &Path,
+    not_gguf: impl Fn(&ggmill_core::Error, &[u8]) -> T,
+) -> Result<Result<Model, T>, Failure> {
+    if let Some(opened) = remote::salvage(path, &not_gguf) {
+        return opened;
+    }
+    ggmill_io::salvage(path).map(Ok).or_else(|error| match error.format_error() {
+        Some(format) => Ok(Err(not_gguf(format, &beginning(path).unwrap_or_default()))),
+        None => Err(Failure::new(&error)),
+    })
+}
+
+/// What keeps a file and those of its set from being opened as one model.
+pub(crate) fn not_whole(path: &Path) -> Option<NotWhole> {
+    if let Some(found) = remote::not_whole(path) {
+        return found;
+    }
+    ggmill_io::not_whole(path)
+}
+
+/// The names of a model's files, without their directories.
+pub(crate) fn file_names(model: &Model) -> Vec<String> {
+    let last = |name: RawStr<'_>| {
+        let bytes = name.as_bytes();
+        RawStr::new(bytes.rsplit(|&byte| byte == b'/').next().unwrap_or(bytes)).to_string()
+    };
+    let of_part = |part: &Part| match ggmill_io::file_of(part) {
+        Some(file) => Some(RawStr::new(file.path().file_name()?.as_encoded_bytes()).to_string()),
+        None => part.name().map(last),
+    };
+    model.parts().iter().filter_map(of_part).collect()
 }
 
 /// A hint about a file that could not be opened.
@@ -110,40 +167,7 @@ pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
 
 /// The first bytes of a regular file, as many as tell what it is.
 pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
-    let file = RandomAccess::open(path).ok()?;
-    let mut bytes = vec![0; SNIFFED.min(usize::try_from(file.len()).unwrap_or(SNIFFED))];
-    file.read_at(0, &mut bytes).ok()?;
-    Some(bytes)
-}
-
-/// The kind of file, if it is not GGUF, and otherwise what to do about the error.
-pub(crate) fn hint_for_content(
-    error: &ggmill_core::Error,
-    beginning: &[u8],
-    name: Option<&str>,
-) -> Option<String> {
-    match sniff(beginning, name) {
-        None | Some(FileKind::Gguf) => match error.kind() {
-            // Lengths that no file has, or counts that no length is known for, are not made good by
-            // more of the same.
-            ErrorKind::Truncated
-                if error.needed_length().is_some_and(|length| length < 1 << 50) =>
-            {
-                Some("fetch the rest of the file, or all of it again".to_owned())
-            }
-            ErrorKind::Truncated => {
-                Some("the file is damaged or cut short; fetch all of it again".to_owned())
-            }
-            ErrorKind::Version => {
-                Some("the file is damaged, or newer than this program".to_owned())
-            }
-            _ => None,
-        },
-        Some(found) => {
-            let advice = found.hint().map(|advice| format!("; {advice}")).unwrap_or_default();
-            Some(format!("this is {found}{advice}"))
-        }
-    }
+    RandomAccess::open(path).ok()?.beginning(SNIFFED).ok()
 }
 
 /// The files in a directory that could have been meant.

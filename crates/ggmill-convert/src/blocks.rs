@@ -9,19 +9,29 @@ use ggmill_pipeline::{Error, ErrorKind, Expression, RecipeTensor, Result};
 
 use crate::weights::{Factors, Weights};
 
+/// What tensors of blocks are sorted by: NVFP4 before MXFP4, single tensors before stacks, the place,
+/// and the name in the checkpoint among those of one place.
+type Place<'a> = (bool, bool, usize, &'a str);
+
 /// Such tensors of a file, each with what follows it.
 pub(crate) struct Blocks<'a> {
     weights: &'a Weights<'a>,
-    /// Places in the description.
+    /// Places in the description: of a tensor, or of the first that is written together with it.
     places: BTreeMap<&'a str, usize>,
-    made: Vec<((bool, bool, usize), Vec<RecipeTensor>)>,
+    made: Vec<(Place<'a>, Vec<RecipeTensor>)>,
     /// Names of those that must not be multiplied with activations of four bits.
     wide: Vec<String>,
 }
 
 impl<'a> Blocks<'a> {
     pub(crate) fn new(weights: &'a Weights<'a>, resolved: &'a Resolved<'a>) -> Self {
-        let places = resolved.tensors().iter().map(|spec| &*spec.name).zip(0..).collect();
+        let mut places = BTreeMap::new();
+        let mut groups = BTreeMap::new();
+        for (place, spec) in resolved.tensors().iter().enumerate() {
+            let group = spec.together.as_deref();
+            let first = group.map_or(place, |group| *groups.entry(group).or_insert(place));
+            places.insert(&*spec.name, first);
+        }
         Self { weights, places, made: Vec::new(), wide: Vec::new() }
     }
 
@@ -29,7 +39,7 @@ impl<'a> Blocks<'a> {
     /// calculated from them, as the factors would be lost.
     pub(crate) fn take(
         &mut self,
-        assigned: &Assigned<'_>,
+        assigned: &Assigned<'a>,
         tensor: RecipeTensor,
     ) -> Result<Option<RecipeTensor>> {
         let positions = &assigned.positions;
@@ -49,12 +59,14 @@ impl<'a> Blocks<'a> {
             source.operations.iter().any(|operation| matches!(operation, Operation::Stack))
         });
         let name = &*assigned.spec.name;
+        let source = assigned.source.and_then(|source| source.names.first());
         let last = positions.iter().max().copied().unwrap_or_default();
         let place = if found == GgmlType::NVFP4 {
             let counts = self.weights.nvfp4().is_some_and(|layers| layers.counts_experts);
-            (false, is_stack && !counts, if counts { last } else { positions[0] })
+            (false, is_stack && !counts, if counts { last } else { positions[0] }, "")
         } else {
-            (true, false, self.places.get(name).copied().unwrap_or(last))
+            let place = self.places.get(name).copied().unwrap_or(last);
+            (true, false, place, source.map_or("", |name| &**name))
         };
         let mut all = vec![tensor];
         let of_weights: Vec<_> = factors.iter().map(|factors| &factors.weights).collect();
@@ -69,7 +81,6 @@ impl<'a> Blocks<'a> {
             }
         }
         self.made.push((place, all));
-        let source = assigned.source.and_then(|source| source.names.first());
         if let (Some(layers), Some(source)) = (self.weights.nvfp4(), source)
             && found == GgmlType::NVFP4
             && layers.is_wide(&without_expert(source))

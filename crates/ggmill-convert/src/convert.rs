@@ -14,7 +14,7 @@ use crate::projector::has_projector;
 use crate::vocabulary;
 use crate::weights::{Quantization, Weights};
 use ggmill_pipeline::{Checkpoint, Pretrained, SourceTensor};
-use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
+use ggmill_pipeline::{Encoding, Expression, Narrow, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
 
@@ -268,7 +268,8 @@ fn tensors(
         );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
-    let (mut blocks, mut tensors) = (Blocks::new(weights, resolved), Vec::new());
+    let (mut blocks, mut first, mut tensors) =
+        (Blocks::new(weights, resolved), Vec::new(), Vec::new());
     for assigned in &assignment.tensors {
         if let Some(other) = &assigned.spec.drop_if_equal
             && let Some(other) = names.iter().position(|name| name == other)
@@ -279,10 +280,21 @@ fn tensors(
         }
         let made = tensor(assigned, weights, target)
             .and_then(|tensor| blocks.take(assigned, tensor))
-            .map_err(|error| error.tensor(&assigned.spec.name))?;
-        tensors.extend(made);
+            .map_err(|error| located(error.tensor(&assigned.spec.name), assigned, weights))?;
+        let is_first = assigned.source.is_some_and(|source| source.first);
+        if is_first { &mut first } else { &mut tensors }.extend(made);
     }
-    Ok(blocks.before(tensors))
+    let (others, wide) = blocks.before(tensors);
+    first.extend(others);
+    Ok((first, wide))
+}
+
+/// An error about a tensor with the file that its first source is in.
+fn located(error: Error, assigned: &Assigned<'_>, weights: &Weights<'_>) -> Error {
+    match assigned.positions.first().and_then(|&position| weights.path(position)) {
+        Some(path) => error.file(path),
+        None => error,
+    }
 }
 
 /// Whether a tensor is a factor of an adapter: models that have some get no label of their size.
@@ -335,7 +347,7 @@ fn tensor(
     if expression.ggml_type().is_quantized() {
         return Ok(RecipeTensor::new(&*spec.name, expression));
     }
-    let of_source = || assigned.positions.first().and_then(|&number| weights.ggml_type(number));
+    let of_source = || assigned.positions.first().and_then(|&number| weights.kept_type(number));
     let wanted = match spec.fixed_type {
         Some(TensorType::Fixed(fixed)) => fixed,
         Some(TensorType::OfSource) => of_source().unwrap_or(target),
@@ -345,8 +357,9 @@ fn tensor(
     let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };
     // What is copied is copied; numbers that are encoded again must fit, or the file would be
     // quietly another model.
-    let finite = expression.computes()
-        || assigned.positions.iter().any(|&number| weights.ggml_type(number) != Some(ggml_type));
+    let is_another = |&number: &usize| weights.ggml_type(number) != Some(ggml_type);
+    let finite = ggml_type != GgmlType::I32
+        && (expression.computes() || assigned.positions.iter().any(is_another));
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }
 
@@ -361,7 +374,7 @@ fn operated(
         let is_taken = weights.ggml_type(position).is_some_and(|found| match spec.fixed_type {
             _ if is_float(found) || found.is_quantized() => true,
             Some(TensorType::OfSource) => true,
-            Some(TensorType::Fixed(fixed)) => fixed == found,
+            Some(TensorType::Fixed(fixed)) => fixed == found || is_narrowed(fixed, found),
             _ => false,
         });
         if !is_taken {
@@ -387,7 +400,19 @@ fn operated(
         .iter()
         .map(|&number| if is_packed { weights.packed(number) } else { weights.values(number) })
         .collect::<Result<_>>()?;
-    apply(source, inputs)
+    let made = apply(source, inputs)?;
+    match spec.fixed_type {
+        Some(TensorType::Fixed(fixed)) if is_narrowed(fixed, made.ggml_type()) => {
+            Expression::decode(Narrow::new(), &[made])
+        }
+        _ => Ok(made),
+    }
+}
+
+/// Whether integers become others of half the size: a table of IDs, which checkpoints have in 64
+/// bits.
+fn is_narrowed(to: GgmlType, from: GgmlType) -> bool {
+    (to, from) == (GgmlType::I32, GgmlType::I64)
 }
 
 /// Says which tensors could not have the type asked for.

@@ -7,7 +7,7 @@ use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Encoding, Error, ErrorKind, Pretrained, Result};
 use serde_json::Value;
 
-use crate::vocabulary::document;
+use crate::vocabulary::{builtin_template, document};
 use crate::weights::Weights;
 
 /// Elements of a tensor whose values a description may ask for.
@@ -22,6 +22,8 @@ pub(crate) struct Facts<'a> {
     weights: &'a Weights<'a>,
     /// Places of the tensors by the names that the description has for them.
     names: BTreeMap<String, usize>,
+    /// Shapes of the tensors that only say how others are packed.
+    packing: BTreeMap<String, Shape>,
 }
 
 impl<'a> Facts<'a> {
@@ -29,7 +31,9 @@ impl<'a> Facts<'a> {
         let rules = architecture.name_rules(weights.checkpoint().config());
         let names = weights.names().enumerate();
         let names = names.map(|(number, name)| (rules.renamed(&name), number)).collect();
-        Self { weights, names }
+        let packing = weights.left_out();
+        let packing = packing.map(|(name, shape)| (rules.renamed(&name), shape)).collect();
+        Self { weights, names, packing }
     }
 }
 
@@ -50,6 +54,10 @@ impl CheckpointFacts for Facts<'_> {
     fn shape(&self, name: &str) -> Option<Shape> {
         let &number = self.names.get(name)?;
         Some(self.weights.shape(number))
+    }
+
+    fn packing_shape(&self, name: &str) -> Option<Shape> {
+        self.packing.get(name).copied()
     }
 
     fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
@@ -106,6 +114,10 @@ impl CheckpointFacts for Facts<'_> {
 
     fn name(&self) -> Option<&str> {
         self.weights.checkpoint().name()
+    }
+
+    fn chat_template(&self, name: &str) -> Option<&str> {
+        builtin_template(name).ok()
     }
 }
 

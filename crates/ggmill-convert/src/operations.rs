@@ -1,7 +1,7 @@
 //! The operations of a description, as expressions.
 
 use ggmill_arch::{Operation, Source};
-use ggmill_pipeline::{Error, ErrorKind, Expression, Mxfp4, Result};
+use ggmill_pipeline::{Bilinear, Error, ErrorKind, Expression, Mxfp4, Result};
 
 /// The tensor of the file from those of an alternative, in the order of its names: what each part
 /// does first, then what all do.
@@ -88,6 +88,9 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
             }
             _ => Err(wrong_count()),
         },
+        Operation::Bilinear { columns, rows } => {
+            Expression::decode(Bilinear::new(*columns, *rows), tensors)
+        }
         Operation::Mxfp4 => Expression::decode(Mxfp4::new(), tensors),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
@@ -146,6 +149,7 @@ mod tests {
             Operation::Softplus,
             Operation::BatchNormWeight { epsilon: 1e-5 },
             Operation::BatchNormBias { epsilon: 1e-5 },
+            Operation::Bilinear { columns: 3, rows: 5 },
             Operation::Mxfp4,
         ];
         let mut source = MemorySource::new();

@@ -171,6 +171,7 @@ where
 {
     // Half an edit is not a tensor; and what was read while somebody wrote may be half of each.
     checkpoint.verify()?;
+    checkpoint.prefetch(&columns.iter().map(|column| column.number).collect::<Vec<_>>());
     let workers = options.workers()?;
     let total = columns.iter().map(|column| column.size).fold(0, u64::saturating_add);
     let mut written = 0;

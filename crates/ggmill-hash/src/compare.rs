@@ -73,6 +73,10 @@ pub fn compare(
     let workers = options.workers()?;
     let pairs: Vec<Pair<'_>> =
         pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
+    for (side, source) in [a, b].into_iter().enumerate() {
+        let numbers: Vec<usize> = pairs.iter().map(|pair| pair.sides[side].number).collect();
+        source.prefetch(&numbers);
+    }
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);
     let mut sums: Vec<Sums> = vec![Sums::default(); pairs.len()];
     let mut chunks = pairs.iter().enumerate().flat_map(|(number, pair)| {

@@ -76,6 +76,7 @@ fn hash_here(
     let of_tensors: Vec<HashKind> =
         kinds.iter().copied().filter(|kind| tensors && kind.is_of_tensors()).collect();
     let sizes = sizes(checkpoint)?;
+    checkpoint.prefetch(&(0..sizes.len()).collect::<Vec<_>>());
     let total = sizes.iter().copied().fold(0, u64::saturating_add);
 
     let mut bench = Bench {

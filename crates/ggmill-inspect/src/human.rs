@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// `18.3 MiB`: three digits, units of 1024.
-pub(crate) fn bytes(bytes: u128) -> String {
+pub fn bytes(bytes: u128) -> String {
     match scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]) {
         Some(text) => text,
         None => format!("{bytes} B"),

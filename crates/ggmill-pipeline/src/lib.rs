@@ -19,8 +19,8 @@ pub use buffers::zeroed;
 pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{
-    CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4, Nvfp4,
-    PackedIntegers, TernaryRows, matrices,
+    Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4, Narrow,
+    Nvfp4, PackedIntegers, TernaryRows, matrices,
 };
 pub use plan::Plan;
 pub use range::run_range;
@@ -29,7 +29,7 @@ pub use run::{Progress, Report, RunOptions, run};
 pub use shard_files::ShardFiles;
 pub use source::{
     Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
-    SourceTensor,
+    SourceTensor, WithConfig,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
 pub use workers::Workers;

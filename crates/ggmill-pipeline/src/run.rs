@@ -13,7 +13,7 @@ use rayon::iter::{
 use crate::buffers::BufferPool;
 use crate::copy_span::CopySpan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{CHUNK, Evaluator, Expression};
+use crate::expression::{CHUNK, Evaluator, Expression, read_by};
 use crate::plan::Plan;
 use crate::source::Checkpoint;
 
@@ -104,6 +104,7 @@ where
     // Hours of work on half an edit would end there.
     source.verify()?;
     plan.check(source)?;
+    source.prefetch(&read_by(&plan.expressions));
     let mut takes_ranges = true;
     let mut made = Made::default();
     // One window is made while another is written.

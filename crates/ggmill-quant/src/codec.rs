@@ -140,6 +140,7 @@ macro_rules! with_isa {
             Kind::Portable => &$codec::<T, N, B>(Kind::Portable, PhantomData),
             Kind::Simd128 => &$codec::<T, N, B>(Kind::Simd128, PhantomData),
             Kind::Neon => &$codec::<T, N, B>(Kind::Neon, PhantomData),
+            Kind::Sse2 => &$codec::<T, N, B>(Kind::Sse2, PhantomData),
             Kind::Avx2 => &$codec::<T, N, B>(Kind::Avx2, PhantomData),
             Kind::Avx512 => &$codec::<T, N, B>(Kind::Avx512, PhantomData),
         }

@@ -10,6 +10,8 @@ use crate::arch::NEON;
 use crate::arch::Portable;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::arch::SIMD128;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use crate::arch::SSE2;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{avx2::Avx2, avx512::Avx512};
 use crate::lanes::Work;
@@ -40,6 +42,7 @@ pub(crate) enum Kind {
     Portable,
     Simd128,
     Neon,
+    Sse2,
     Avx2,
     Avx512,
 }
@@ -53,32 +56,33 @@ pub(crate) enum Direction {
     WriteWeighted,
 }
 
-/// Where the portable lanes lose to the scalar code, which then does the work: instructions for
-/// each weight on x86-64 without AVX, the scalar code's beside those of the lanes (callgrind; the
-/// times of both agree). Compilers make vectors of the scalar loops of readers, so that lanes add
-/// only the copies between them.
-const SCALAR_IS_FASTER: [(GgmlType, Direction); 10] = [
-    // 87.6 beside 191.3: moves of single levels, in which lanes without instructions for choosing
-    // do everything for every lane.
-    (GgmlType::Q3_K, Direction::Write),
-    // 18.4 beside 38.8: as many conversions to bytes, and another pass for the sums.
-    (GgmlType::Q8_K, Direction::Write),
-    // 59.6 beside 104.4: sixteen comparisons for each value, each a choice.
-    (GgmlType::NVFP4, Direction::Write),
-    // 10.2 beside 13.9: all there is to do is a sum.
-    (GgmlType::Q1_0, Direction::Write),
-    // 6.36 beside 8.23, and 0.65 ns beside 0.88 ns.
-    (GgmlType::IQ3_XXS, Direction::Read),
-    // 6.70 beside 8.20.
-    (GgmlType::MXFP4, Direction::Read),
-    // 12.8 beside 13.7.
-    (GgmlType::Q5_1, Direction::Read),
-    // 7.20 beside 7.42.
-    (GgmlType::IQ4_NL, Direction::Read),
-    // 7.24 beside 7.60.
-    (GgmlType::IQ4_XS, Direction::Read),
-    // 6.20 beside 6.38.
-    (GgmlType::Q2_K, Direction::Read),
+/// Where lanes without instructions of their own for choosing or looking up lose to the scalar code,
+/// which then does the work: instructions for each weight on x86-64, the scalar code's beside those
+/// of the lanes (`cargo xtask peers quant-count --target x86_64`). Compilers make vectors of the
+/// scalar loops of readers, so that lanes add only the copies between them.
+const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 18] = [
+    // 87.3 beside 191: moves of single levels, in which everything is done for every lane.
+    (Kind::Portable, GgmlType::Q3_K, Direction::Write),
+    (Kind::Portable, GgmlType::Q8_K, Direction::Write),
+    (Kind::Portable, GgmlType::NVFP4, Direction::Write),
+    // All there is to do is a sum.
+    (Kind::Portable, GgmlType::Q1_0, Direction::Write),
+    (Kind::Portable, GgmlType::IQ3_XXS, Direction::Read),
+    (Kind::Portable, GgmlType::MXFP4, Direction::Read),
+    (Kind::Portable, GgmlType::Q5_1, Direction::Read),
+    (Kind::Portable, GgmlType::IQ4_NL, Direction::Read),
+    (Kind::Portable, GgmlType::IQ4_XS, Direction::Read),
+    (Kind::Portable, GgmlType::Q2_K, Direction::Read),
+    // 9.02 beside 11.5, 3.26 beside 6.75, 2.55 beside 6.03, 7.58 beside 9.38.
+    (Kind::Portable, GgmlType::F16, Direction::Read),
+    (Kind::Portable, GgmlType::TQ1_0, Direction::Read),
+    (Kind::Portable, GgmlType::TQ2_0, Direction::Read),
+    (Kind::Portable, GgmlType::NVFP4, Direction::Read),
+    // 6.70 beside 8.61, 7.58 beside 9.55, 7.27 beside 9.27, 7.19 beside 8.89.
+    (Kind::Sse2, GgmlType::MXFP4, Direction::Read),
+    (Kind::Sse2, GgmlType::NVFP4, Direction::Read),
+    (Kind::Sse2, GgmlType::IQ4_NL, Direction::Read),
+    (Kind::Sse2, GgmlType::IQ4_XS, Direction::Read),
 ];
 
 impl Isa {
@@ -108,6 +112,7 @@ impl fmt::Display for Isa {
             Kind::Portable => "portable",
             Kind::Simd128 => "SIMD128",
             Kind::Neon => "NEON",
+            Kind::Sse2 => "SSE2",
             Kind::Avx2 => "AVX2",
             Kind::Avx512 => "AVX-512",
         })
@@ -120,8 +125,15 @@ fn best_of(available: impl Iterator<Item = Kind>) -> Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::Scalar, Self::Portable, Self::Simd128, Self::Neon, Self::Avx2, Self::Avx512];
+    const ALL: [Self; 7] = [
+        Self::Scalar,
+        Self::Portable,
+        Self::Simd128,
+        Self::Neon,
+        Self::Sse2,
+        Self::Avx2,
+        Self::Avx512,
+    ];
 
     /// Whether this machine has the instructions, and this program code for them.
     fn is_here(self) -> bool {
@@ -133,6 +145,7 @@ impl Kind {
                 target_feature = "neon",
                 target_endian = "little"
             )),
+            Self::Sse2 => cfg!(all(target_arch = "x86_64", target_feature = "sse2")),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::detect().is_some(),
             #[cfg(target_arch = "x86_64")]
@@ -145,7 +158,7 @@ impl Kind {
     /// The instructions for some work with a type: those of the scalar code where they are the
     /// faster.
     pub(crate) fn for_work(self, ggml_type: GgmlType, direction: Direction) -> Self {
-        let scalar = self == Self::Portable && SCALAR_IS_FASTER.contains(&(ggml_type, direction));
+        let scalar = SCALAR_IS_FASTER.contains(&(self, ggml_type, direction));
         if scalar { Self::Scalar } else { self }
     }
 
@@ -157,6 +170,8 @@ impl Kind {
             Self::Simd128 => work.run(SIMD128),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
             Self::Neon => work.run(NEON),
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            Self::Sse2 => work.run(SSE2),
             // Detection is a look at a cached word.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => match Avx2::detect() {
@@ -181,15 +196,16 @@ mod tests {
 
     #[test]
     fn the_best_is_the_one_of_the_machine() {
-        use Kind::{Avx2, Avx512, Neon, Portable, Scalar, Simd128};
+        use Kind::{Avx2, Avx512, Neon, Portable, Scalar, Simd128, Sse2};
         for (available, best) in [
             (&[Scalar, Portable][..], Portable),
             (&[Portable, Scalar], Portable),
             (&[Scalar, Portable, Neon], Neon),
             (&[Neon, Scalar, Portable], Neon),
             (&[Scalar, Simd128, Portable], Simd128),
-            (&[Scalar, Portable, Avx2], Avx2),
-            (&[Avx512, Scalar, Avx2, Portable], Avx512),
+            (&[Scalar, Portable, Sse2], Sse2),
+            (&[Scalar, Portable, Sse2, Avx2], Avx2),
+            (&[Avx512, Scalar, Sse2, Avx2, Portable], Avx512),
             (&[Scalar], Scalar),
             (&[], Scalar),
         ] {
@@ -198,15 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_portable_lanes_leave_work_to_the_scalar_code() {
-        for (ggml_type, direction) in SCALAR_IS_FASTER {
-            for kind in Kind::ALL {
-                let expected = if kind == Kind::Portable { Kind::Scalar } else { kind };
-                assert_eq!(
-                    kind.for_work(ggml_type, direction),
-                    expected,
-                    "{ggml_type} {direction:?}"
-                );
+    fn only_what_the_table_lists_is_left_to_the_scalar_code() {
+        for (listed, ggml_type, direction) in SCALAR_IS_FASTER {
+            assert_eq!(listed.for_work(ggml_type, direction), Kind::Scalar, "{ggml_type}");
+            for kind in [Kind::Avx2, Kind::Avx512, Kind::Neon, Kind::Simd128] {
+                assert_eq!(kind.for_work(ggml_type, direction), kind, "{ggml_type}");
             }
         }
         assert_eq!(
@@ -214,6 +226,7 @@ mod tests {
             Kind::Portable
         );
         assert_eq!(Kind::Portable.for_work(GgmlType::Q3_K, Direction::Read), Kind::Portable);
+        assert_eq!(Kind::Sse2.for_work(GgmlType::Q3_K, Direction::Write), Kind::Sse2);
     }
 
     #[test]
@@ -222,5 +235,6 @@ mod tests {
         assert!(Kind::ALL.is_sorted());
         assert_ne!(Isa::best(), Isa::SCALAR);
         assert_eq!(Isa::available().any(|isa| isa.0 == Kind::Neon), cfg!(target_arch = "aarch64"));
+        assert_eq!(Isa::available().any(|isa| isa.0 == Kind::Sse2), cfg!(target_arch = "x86_64"));
     }
 }

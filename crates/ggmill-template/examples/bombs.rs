@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p ggmill-template --no-default-features --example bombs`
 
+#![expect(clippy::print_stdout, reason = "a program")]
+
 use std::env;
 use std::error::Error;
 use std::fs;

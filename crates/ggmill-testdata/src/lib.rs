@@ -6,6 +6,7 @@
 //!   each thing that is allowed.
 //! - [`real`] and [`shared`] lead to files that nobody here wrote, [`expected`] to what others read
 //!   in them.
+//! - [`server`] sends files by HTTP, well or badly.
 //!
 //! Tests of every crate take their input from here. Nothing here is published.
 
@@ -14,5 +15,6 @@ pub mod corpus;
 mod files;
 pub mod legacy;
 pub mod models;
+pub mod server;
 
 pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, expected, real, sha256, shared};

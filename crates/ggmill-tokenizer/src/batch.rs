@@ -138,7 +138,9 @@ impl Tokenizer {
         };
         let threads = threads.get().min(work.len());
         let mut done = thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
+            // Where the system gives no more threads, those that there are do the work.
+            let spawn = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
+            let others: Vec<_> = (1..threads).map_while(spawn).collect();
             let mut done = some();
             for other in others {
                 match other.join() {

@@ -7,9 +7,12 @@ mod charsmap;
 mod compare;
 mod decode;
 mod error;
+mod explain;
+mod explained;
 mod fitting;
 mod flags;
 mod load;
+mod memory;
 mod models;
 mod options;
 mod pre;
@@ -27,13 +30,18 @@ mod token_map;
 mod tokenizer;
 mod trie;
 mod unicode;
+mod unreachable;
 mod vocabulary;
+mod vocabulary_fit;
 mod word_cache;
 
 pub use attributes::Attributes;
 pub use compare::{Comparison, Difference, compare};
 pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
+pub use explained::{
+    Explained, ExplainedMerge, ExplainedPass, ExplainedText, ExplainedWord, MergeOrder,
+};
 pub use fitting::{Advice, Fit, Fitting, fitting_pre_tokenizers};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
@@ -43,4 +51,6 @@ pub use sink::Piece;
 pub use special_ids::SpecialIds;
 pub use stream::Decoder;
 pub use tokenizer::Tokenizer;
+pub use unreachable::IdleMerge;
 pub use vocabulary::{Kind, Vocabulary};
+pub use vocabulary_fit::{TokenFit, VocabularyFit};

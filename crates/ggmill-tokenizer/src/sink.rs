@@ -21,14 +21,6 @@ pub(crate) trait Sink {
     /// A token, and the range of the whole text it stands for.
     fn push(&mut self, id: u32, start: usize, end: usize);
 
-    /// The first of a few tokens whose ranges are not asked for.
-    #[inline]
-    fn few(&mut self, ids: &[u32; 3], count: u32) {
-        for (&id, _) in ids.iter().zip(0..count) {
-            self.push(id, 0, 0);
-        }
-    }
-
     /// Tokens whose ranges are not asked for.
     fn extend(&mut self, ids: &[u32]) {
         for &id in ids {
@@ -45,11 +37,6 @@ impl<S: Sink> Sink for &mut S {
         (**self).push(id, start, end);
     }
 
-    #[inline]
-    fn few(&mut self, ids: &[u32; 3], count: u32) {
-        (**self).few(ids, count);
-    }
-
     fn extend(&mut self, ids: &[u32]) {
         (**self).extend(ids);
     }
@@ -64,14 +51,6 @@ impl Sink for Ids<'_> {
     #[inline]
     fn push(&mut self, id: u32, _: usize, _: usize) {
         self.0.push(id);
-    }
-
-    #[inline]
-    fn few(&mut self, ids: &[u32; 3], count: u32) {
-        // All of them, and then back: no branch depends on how many they are.
-        let length = self.0.len() + count as usize;
-        self.0.extend_from_slice(ids);
-        self.0.truncate(length);
     }
 
     #[inline]
@@ -101,11 +80,6 @@ impl Sink for Count {
     #[inline]
     fn push(&mut self, _: u32, _: usize, _: usize) {
         self.0 = self.0.saturating_add(1);
-    }
-
-    #[inline]
-    fn few(&mut self, _: &[u32; 3], count: u32) {
-        self.0 = self.0.saturating_add(count as usize);
     }
 
     #[inline]

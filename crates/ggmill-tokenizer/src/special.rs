@@ -10,6 +10,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::attributes::Attributes;
 use crate::error::{Error, ErrorKind};
+use crate::memory::bound;
 use crate::vocabulary::Vocabulary;
 
 /// The automata that find special tokens.
@@ -59,6 +60,15 @@ pub(crate) struct Scratch {
     found: Vec<(u32, usize, usize)>,
     taken: Vec<u64>,
     hits: Vec<Hit>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large.
+    pub(crate) fn bound(&mut self) {
+        bound(&mut self.found);
+        bound(&mut self.taken);
+        bound(&mut self.hits);
+    }
 }
 
 /// A part of a text.

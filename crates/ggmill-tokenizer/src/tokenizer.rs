@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ggmill_core::Metadata;
+use ggmill_core::{Builder, Gguf, Metadata, MetadataBuf};
 
 use crate::error::{Error, ErrorKind};
 use crate::models::{self, Fragment, Model};
@@ -65,6 +65,28 @@ impl Tokenizer {
             texts: OnceLock::new(),
             free: Mutex::default(),
         })))
+    }
+
+    /// The tokenizer of metadata that is not in a file, such as a conversion gives.
+    ///
+    /// Fails as [`from_metadata`](Self::from_metadata) does, and where the metadata cannot be
+    /// written to a file.
+    ///
+    /// ```
+    /// use ggmill_core::MetadataBuf;
+    /// use ggmill_tokenizer::Tokenizer;
+    /// let mut metadata = MetadataBuf::new();
+    /// metadata.set("tokenizer.ggml.model", "rwkv");
+    /// metadata.set("tokenizer.ggml.tokens", ["<s>", "h", "hi"].as_slice());
+    /// assert_eq!(Tokenizer::from_entries(metadata)?.vocabulary().id(b"hi"), Some(2));
+    /// # Ok::<(), ggmill_tokenizer::Error>(())
+    /// ```
+    pub fn from_entries(metadata: MetadataBuf) -> Result<Self, Error> {
+        let malformed =
+            |error: &ggmill_core::Error| Error::new(ErrorKind::Malformed, error.to_string());
+        let plan = Builder::new().metadata(metadata).plan().map_err(|error| malformed(&error))?;
+        let file = Gguf::parse(plan.header()).map_err(|error| malformed(&error))?;
+        Self::from_metadata(&file.metadata())
     }
 
     /// The vocabulary.
@@ -209,7 +231,9 @@ impl Tokenizer {
         free.pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_back(&self, scratch: Scratch) {
+    pub(crate) fn give_back(&self, mut scratch: Scratch) {
+        scratch.special.bound();
+        scratch.model.bound();
         let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < KEPT {
             free.push(scratch);

@@ -5,13 +5,13 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 
 /// Longer words are not kept.
-pub(crate) const LONGEST: usize = 512;
+const LONGEST: usize = 512;
 /// The most tokens of a word in the table of short words.
-pub(crate) const FEW: usize = 3;
+const FEW: usize = 3;
 /// The most bytes of such a word.
 const SHORT: usize = 15;
-/// The number of short words in the beginning, and the most.
-const SHORT_WORDS: (usize, usize) = (1 << 10, 1 << 16);
+/// The number of pairs of short words in the beginning, and the most.
+const PAIRS: (usize, usize) = (1 << 9, 1 << 15);
 /// The most words that are long or have many tokens.
 const WORDS: usize = 1 << 16;
 /// The most bytes of such words, and the most of their tokens.
@@ -20,6 +20,11 @@ const TOKENS: usize = 1 << 20;
 const SLOTS_AT_FIRST: usize = 1 << 10;
 /// The most slots that are looked at: words can be made to collide.
 const STEPS: usize = 32;
+
+/// The words that are looked up at once.
+pub(crate) const AT_ONCE: usize = 64;
+/// The most tokens that they have.
+pub(crate) const ROOM: usize = AT_ONCE * FEW;
 
 /// A word as a number: its bytes and its length. [`Key::LONG`] where it is too long or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +56,7 @@ impl Key {
         Self(bytes & mask | (length as u128) << 120)
     }
 
-    /// The place of the word in a table whose size is a power of two.
+    /// The number of the word's pair in a table whose size is a power of two.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -75,9 +80,8 @@ fn last_bytes(word: &[u8]) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// A short word and its tokens. Two are side by side in a cache line.
+/// A short word and its tokens.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
 struct Short {
     key: u128,
     tokens: [u32; FEW],
@@ -86,6 +90,26 @@ struct Short {
 
 /// No word has such a key.
 const NO_WORD: Short = Short { key: u128::MAX, tokens: [0; FEW], count: 0 };
+
+/// Two words in a cache line, the one that was put last first.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Pair([Short; 2]);
+
+const NO_WORDS: Pair = Pair([NO_WORD; 2]);
+
+/// Where words are in the table, as long as none is put there.
+pub(crate) struct Found {
+    pub(crate) places: [usize; AT_ONCE],
+    /// A bit for each word that is not, the lowest for the first.
+    pub(crate) missing: u64,
+}
+
+/// The bits of 64 that so many words leave.
+#[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+fn unused_bits(words: usize) -> u32 {
+    AT_ONCE.saturating_sub(words) as u32
+}
 
 /// A word that is long or has many tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,7 +127,7 @@ struct Slot {
 /// when there is no room for one more.
 #[derive(Debug, Default)]
 pub(crate) struct WordCache {
-    short: Vec<Short>,
+    pairs: Vec<Pair>,
     /// The words that were put into the table of this size.
     put: usize,
     /// A number of slots that is a power of two, at most half used.
@@ -124,30 +148,47 @@ fn place(hash: u64, slots: usize) -> usize {
 }
 
 impl WordCache {
-    /// Whether short words are in their places: a bit for each. What is loaded is near when it is
-    /// asked for again, and the memory's delays overlap.
+    /// Where short words are: at most 64, which are all looked up before any is used, so that the
+    /// memory's delays overlap.
     #[inline]
-    pub(crate) fn near(&self, keys: &[Key]) -> u64 {
-        let mut found = 0;
-        for (number, key) in keys.iter().take(64).enumerate() {
-            let word = self.short.get(key.place(self.short.len()));
-            found |= u64::from(word.is_some_and(|word| word.key == key.0)) << number;
+    pub(crate) fn find(&self, keys: &[Key]) -> Found {
+        let mut found = Found { places: [0; AT_ONCE], missing: 0 };
+        let keys = keys.get(..AT_ONCE).unwrap_or(keys);
+        for (found_at, key) in found.places.iter_mut().zip(keys) {
+            let place = key.place(self.pairs.len());
+            let Pair([first, second]) = self.pairs.get(place).unwrap_or(&NO_WORDS);
+            let is_second = second.key == key.0;
+            // Both are compared, as no branch should depend on it.
+            let is_first = first.key == key.0;
+            let is_missing = !(is_first | is_second);
+            found.missing = found.missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
+            *found_at = place.wrapping_mul(2) | usize::from(is_second);
         }
+        found.missing = found.missing.checked_shr(unused_bits(keys.len())).unwrap_or(0);
         found
     }
 
-    /// The tokens of a short word, if they are few, and how many they are.
+    /// The tokens of words that were found, one after the other.
     #[inline]
-    pub(crate) fn few(&self, key: Key) -> Option<(&[u32; FEW], u32)> {
-        let place = key.place(self.short.len());
-        let mut found = self.short.get(place)?;
-        if found.key != key.0 {
-            found = self.short.get(place ^ 1)?;
-            if found.key != key.0 {
-                return None;
+    pub(crate) fn tokens<'r>(&self, places: &[usize], room: &'r mut [u32; ROOM]) -> &'r [u32] {
+        let mut length = 0;
+        for place in places {
+            let word = self.pairs.get(place / 2).map_or(&NO_WORD, |pair| &pair.0[place % 2]);
+            // All of its room, whatever there is: no branch depends on how many they are.
+            if let Some(room) = room.get_mut(length..).and_then(<[u32]>::first_chunk_mut) {
+                *room = word.tokens;
             }
+            length += word.count as usize;
         }
-        Some((&found.tokens, found.count))
+        room.get(..length).unwrap_or_default()
+    }
+
+    /// The tokens of a short word, if they are few.
+    #[inline]
+    fn few(&self, key: Key) -> Option<&[u32]> {
+        let pair = self.pairs.get(key.place(self.pairs.len()))?;
+        let found = pair.0.iter().find(|word| word.key == key.0)?;
+        found.tokens.get(..found.count as usize)
     }
 
     /// The tokens of a word that is long or has many.
@@ -175,10 +216,9 @@ impl WordCache {
     }
 
     /// The tokens of a part of a text.
-    #[inline]
     pub(crate) fn get(&self, key: Key, word: &[u8]) -> Option<&[u32]> {
         match self.few(key) {
-            Some((ids, count)) => ids.get(..count as usize),
+            Some(ids) => Some(ids),
             None => self.many(word),
         }
     }
@@ -194,12 +234,12 @@ impl WordCache {
 
     fn put_few(&mut self, key: Key, ids: &[u32]) {
         self.put += 1;
-        let size = self.short.len();
-        if size == 0 || (self.put > size && size < SHORT_WORDS.1) {
+        let size = self.pairs.len();
+        if size == 0 || (self.put > size * 2 && size < PAIRS.1) {
             self.put = 0;
-            let size = (size * 8).clamp(SHORT_WORDS.0, SHORT_WORDS.1);
-            for word in std::mem::replace(&mut self.short, vec![NO_WORD; size]) {
-                if word.key != NO_WORD.key {
+            let size = (size * 8).clamp(PAIRS.0, PAIRS.1);
+            for Pair(words) in std::mem::replace(&mut self.pairs, vec![NO_WORDS; size]) {
+                for word in words.into_iter().rev().filter(|word| word.key != NO_WORD.key) {
                     self.place_few(word);
                 }
             }
@@ -213,10 +253,9 @@ impl WordCache {
 
     /// The word that was put before moves aside.
     fn place_few(&mut self, word: Short) {
-        let place = Key(word.key).place(self.short.len());
-        let before = std::mem::replace(&mut self.short[place], word);
-        if before.key != NO_WORD.key {
-            self.short[place ^ 1] = before;
+        let place = Key(word.key).place(self.pairs.len());
+        if let Some(Pair([first, second])) = self.pairs.get_mut(place) {
+            *second = std::mem::replace(first, word);
         }
     }
 
@@ -298,7 +337,7 @@ mod tests {
             }
         }
         assert!(found > 50_000, "{found}");
-        assert!(cache.slots.len() <= 2 * WORDS && cache.short.len() == SHORT_WORDS.1);
+        assert!(cache.slots.len() <= 2 * WORDS && cache.pairs.len() == PAIRS.1);
         assert!(cache.bytes.len() <= BYTES && cache.ids.len() <= TOKENS);
     }
 

@@ -14,11 +14,13 @@
 //! | `check` | | coded rules about files, their findings and fixes |
 //! | `convert` | | checkpoints into GGUF |
 //! | `edit` | | metadata edits; shards; tensors in and out |
+//! | `estimate` | | memory that a model takes to run |
 //! | `formats` | | safetensors, npy, and the formats before GGUF |
 //! | `hash` | | hashes, manifests, comparisons |
 //! | `inspect` | | what is in a file, as text and JSON |
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
+//! | `remote` | | models over HTTP, on the Hugging Face Hub and in S3 |
 //! | `text` | | patterns of names; JSON that is safe to print |
 //! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
@@ -38,6 +40,8 @@ pub use ggmill_check as check;
 pub use ggmill_convert as convert;
 #[cfg(feature = "edit")]
 pub use ggmill_edit as edit;
+#[cfg(feature = "estimate")]
+pub use ggmill_estimate as estimate;
 #[cfg(feature = "formats")]
 pub use ggmill_formats as formats;
 #[cfg(feature = "hash")]
@@ -52,6 +56,8 @@ pub use ggmill_pipeline as pipeline;
 pub use ggmill_quant as quant;
 #[cfg(feature = "quantize")]
 pub use ggmill_quantize as quantize;
+#[cfg(feature = "remote")]
+pub use ggmill_remote as remote;
 #[cfg(feature = "template")]
 pub use ggmill_template as template;
 #[cfg(feature = "text")]

@@ -1,5 +1,6 @@
 //! Where a search begins: the corpus of built files, and the heads of real ones.
 
+mod checkpoints;
 mod formats;
 mod packed;
 mod texts;
@@ -26,12 +27,15 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "config" => return [texts::configurations(), packed::packed()].concat(),
         "start" => return texts::unknown_classes(),
         "file_name" => return texts::file_names(),
+        "location" => return texts::locations(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),
         "template" => return texts::templates(),
         "tokenizer" => return tokenizer::vocabularies(),
         "vocabulary" => return formats::vocabularies(),
+        "byte_pairs" => return checkpoints::byte_pairs(),
+        "model_card" => return checkpoints::model_cards(),
         "imatrix" => return formats::imatrices(),
         "journal" => return formats::journals(),
         "restore" => return formats::restorable(),

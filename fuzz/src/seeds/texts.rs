@@ -94,6 +94,25 @@ pub(super) fn file_names() -> Vec<(String, Vec<u8>)> {
     ])
 }
 
+pub(super) fn locations() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("web", "https://Example.com:443/a b/m-00001-of-00002.gguf?X-Amz-Signature=1#x"),
+        ("hub", "hf://datasets/a/b@refs/pr/3/d/m.gguf"),
+        ("branch", "hf://a/b@dev%2Fx/m.gguf"),
+        ("page", "https://huggingface.co/a/b/blob/main/x%20y/m.gguf?download=true"),
+        ("s3", "s3://bucket/k e/y.gguf"),
+        (
+            "profiles",
+            "[default]\nregion=r\n[profile a]\ncredential_process = x\0[a]\n\
+             aws_access_key_id = K\naws_secret_access_key = S\naws_session_token = T\n",
+        ),
+        (
+            "process",
+            "{\"Version\":1,\"AccessKeyId\":\"K\",\"SecretAccessKey\":\"S\",\"SessionToken\":\"T\"}",
+        ),
+    ])
+}
+
 pub(super) fn manifests() -> Vec<(String, Vec<u8>)> {
     named(&[
         (

@@ -30,9 +30,14 @@ pub(super) fn all(jobs: usize) -> Done {
 /// Runs a script for recipes in the environment with libllama, beside the reference's.
 pub(super) fn beside(name: &str, recipes: &[String]) -> Done {
     reference()?;
+    run(script_beside(name)?.args(recipes))
+}
+
+/// A script for recipes in the environment with libllama.
+pub(super) fn script_beside(name: &str) -> Done<Command> {
     let mut script = environment::script(name)?;
     give_environment(&mut script, true)?;
-    run(script.args(recipes))
+    Ok(script)
 }
 
 /// A script that the reference's interpreter runs.

@@ -7,9 +7,12 @@
 mod architectures;
 mod classes;
 mod environment;
+mod estimate;
 mod hash;
 mod legacy;
+mod older;
 mod open;
+mod python;
 mod quant;
 mod quantize;
 mod source;
@@ -91,6 +94,8 @@ pub(crate) enum Peers {
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
     Vectors,
+    /// Compare the speed of the command with that of an older build of it
+    Older(older::Args),
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and
     /// memory
     Quantize(quantize::Args),
@@ -103,6 +108,8 @@ pub(crate) enum Peers {
     },
     /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
     Imatrix,
+    /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
+    Estimate(estimate::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -112,6 +119,9 @@ pub(crate) enum Peers {
     /// Import the names of architectures and of their tensors from gguf, or hold the descriptions
     /// against llama.cpp's loader
     Architectures(architectures::Args),
+    /// Compare speed and memory of the Python package, optimized, with gguf's: opening, dequantizing,
+    /// writing, one metadata value
+    PythonSpeed(python::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,
 }
@@ -138,13 +148,16 @@ impl Peers {
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
+            Self::Older(args) => older::execute(args),
             Self::Quantize(args) => quantize::execute(args),
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
+            Self::Estimate(args) => estimate::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),
             Self::Architectures(args) => architectures::execute(args),
+            Self::PythonSpeed(args) => python::speed(args),
             Self::Environment => {
                 environment::python().map(|python| println!("{}", python.display()))
             }

@@ -27,7 +27,8 @@ pub(super) fn tokens(source: &str) -> Vec<Token> {
     without_tests(&all(source))
 }
 
-fn all(source: &str) -> Vec<Token> {
+/// All of them.
+pub(super) fn all(source: &str) -> Vec<Token> {
     let text: Vec<char> = source.chars().collect();
     let at = |place: usize| text.get(place).copied().unwrap_or('\0');
     let is_word = |sign: char| sign.is_alphanumeric() || sign == '_';

@@ -2,9 +2,13 @@
 
 use core::cmp::Ordering;
 
+use ggmill_core::Shape;
+
 use super::Node;
 use super::evaluate::{Outcome, Scope, compare, divided, equal, not_a_number, overflow, weight};
 use super::normal::normal_quantile;
+use super::sinusoids::sinusoids;
+use crate::facts::CheckpointFacts;
 use crate::pieces::{RawPiece, choices, is_chosen, pieces};
 use crate::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
@@ -32,10 +36,14 @@ pub(super) enum Function {
     IsString,
     IsBool,
     Split,
+    /// The texts and whole numbers of a list as one text.
+    Join,
     Chars,
     /// The place of an element in a list, or of a part in a text; -1 without one.
     Find,
     Count,
+    /// The places of an element in a list.
+    Places,
     Sum,
     /// A run of a list.
     Slice,
@@ -71,6 +79,10 @@ pub(super) enum Function {
     TokenId,
     /// The name of the checkpoint.
     Directory,
+    /// The text of a chat template that comes with the program.
+    ChatTemplate,
+    /// Sines and cosines of positions.
+    Sinusoids,
     /// A number as single precision has it.
     Single,
     /// The value below which a standard normal variable is with this probability.
@@ -80,7 +92,7 @@ pub(super) enum Function {
 }
 
 /// Each function by its name, with the least and the greatest number of arguments.
-const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
+const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("min", Function::Min, 1, 16),
     ("max", Function::Max, 1, 16),
     ("has", Function::Has, 1, 1),
@@ -89,6 +101,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
     ("div_floor", Function::DivFloor, 2, 2),
     ("div_ceil", Function::DivCeil, 2, 2),
     ("len", Function::Len, 1, 1),
+    ("join", Function::Join, 2, 2),
     ("lower", Function::Lower, 1, 1),
     ("int", Function::Int, 1, 1),
     ("float", Function::Float, 1, 1),
@@ -99,6 +112,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
     ("chars", Function::Chars, 1, 1),
     ("find", Function::Find, 2, 2),
     ("count", Function::Count, 2, 2),
+    ("places", Function::Places, 2, 2),
     ("sum", Function::Sum, 1, 1),
     ("slice", Function::Slice, 3, 3),
     ("last", Function::Last, 1, 1),
@@ -122,6 +136,8 @@ const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
     ("file_text", Function::FileText, 1, 1),
     ("token_id", Function::TokenId, 1, 1),
     ("directory", Function::Directory, 0, 0),
+    ("chat_template", Function::ChatTemplate, 1, 1),
+    ("sinusoids", Function::Sinusoids, 3, 3),
     ("single", Function::Single, 1, 1),
     ("normal_quantile", Function::NormalQuantile, 1, 1),
     ("llama3_rope_factors", Function::Llama3RopeFactors, 6, 6),
@@ -177,15 +193,26 @@ impl Function {
             (Self::DivFloor | Self::DivCeil, [left, right]) => self.divided(left, right),
             (Self::Len, [Value::List(elements)]) => whole(elements.len()),
             (Self::Len, [Value::Str(text)]) => whole(text.chars().count()),
-            (Self::Len | Self::Sum | Self::Last | Self::Count | Self::Slice, [other, ..])
-                if other.as_list().is_none() =>
-            {
+            (
+                Self::Len | Self::Sum | Self::Last | Self::Count | Self::Places | Self::Slice,
+                [other, ..],
+            ) if other.as_list().is_none() => {
                 Err(format!("needs a list, found {}", other.type_name()))
             }
             (Self::Lower, [Value::Str(text)]) => Ok(Value::Str(text.to_lowercase().into())),
             (Self::Lower, [Value::None]) => Ok(Value::None),
             (Self::Split, [Value::Str(text), Value::Str(separator)]) if !separator.is_empty() => {
                 Ok(Value::List(text.split(&**separator).map(of_text).collect()))
+            }
+            (Self::Join, [Value::List(elements), Value::Str(separator)]) => {
+                let text = |element: &Value| match element {
+                    Value::Str(text) => Ok(text.to_string()),
+                    Value::Int(number) => Ok(number.to_string()),
+                    other => Err(format!("needs a text, found {}", other.type_name())),
+                };
+                scope.spend(elements.len().saturating_mul(separator.len().saturating_add(20)))?;
+                let texts = elements.iter().map(text).collect::<Outcome<Vec<_>>>()?;
+                Ok(Value::Str(texts.join(separator).into()))
             }
             (Self::Chars, [Value::Str(text)]) => Ok(Value::List(
                 text.chars().map(|letter| of_text(letter.encode_utf8(&mut [0; 4]))).collect(),
@@ -206,6 +233,10 @@ impl Function {
             (Self::Count, [Value::List(elements), wanted]) => {
                 whole(elements.iter().filter(|element| equal(element, wanted)).count())
             }
+            (Self::Places, [Value::List(elements), wanted]) => {
+                let places = elements.iter().enumerate().filter(|it| equal(it.1, wanted));
+                Ok(Value::List(places.map(|it| whole(it.0)).collect::<Outcome<_>>()?))
+            }
             (Self::Sum, [Value::List(elements)]) => sum(elements),
             (Self::Last, [Value::List(elements)]) => {
                 elements.last().cloned().ok_or_else(|| "asks for the last of no elements".into())
@@ -221,12 +252,13 @@ impl Function {
             (Self::HasFile, [Value::Str(name)]) => Ok(Value::Bool(scope.facts()?.has_file(name))),
             (Self::HasTensor, [name]) => {
                 let facts = scope.facts()?;
-                let found = names(name, scope)?.iter().any(|name| facts.shape(name).is_some());
+                let found =
+                    names(name, scope)?.iter().any(|name| stored_shape(facts, name).is_some());
                 Ok(Value::Bool(found))
             }
             (Self::Dim, [name, number]) => {
                 let facts = scope.facts()?;
-                let shape = names(name, scope)?.iter().find_map(|name| facts.shape(name));
+                let shape = names(name, scope)?.iter().find_map(|name| stored_shape(facts, name));
                 let shape = shape.ok_or_else(|| format!("asks for a shape: no tensor {name}"))?;
                 let place = number.as_u64().and_then(|number| usize::try_from(number).ok());
                 let found = place.and_then(|place| shape.dimensions().get(place).copied());
@@ -270,6 +302,16 @@ impl Function {
             }
             (Self::Directory, []) => {
                 Ok(scope.facts()?.name().map_or(Value::None, |name| Value::Str(name.into())))
+            }
+            (Self::ChatTemplate, [Value::Str(name)]) => {
+                let template = scope.facts()?.chat_template(name);
+                let template = template.ok_or_else(|| format!("there is no template {name:?}"))?;
+                scope.spend(template.len())?;
+                Ok(Value::Str(template.into()))
+            }
+            (Self::Sinusoids, [positions, width, longest]) => {
+                let values = sinusoids(positions, width, longest, |count| scope.spend(count))?;
+                Ok(Value::List(values.into()))
             }
             (Self::Llama3RopeFactors, _) => {
                 let numbers: Option<Vec<f64>> = arguments.iter().map(Value::as_f64).collect();
@@ -376,6 +418,12 @@ impl Function {
         };
         quotient.checked_add(step).map(Value::Int).ok_or_else(overflow)
     }
+}
+
+/// The shape of a tensor of the checkpoint, whether it has weights or only says how others are
+/// packed.
+fn stored_shape(facts: &dyn CheckpointFacts, name: &str) -> Option<Shape> {
+    facts.shape(name).or_else(|| facts.packing_shape(name))
 }
 
 fn of_text(text: &str) -> Value {

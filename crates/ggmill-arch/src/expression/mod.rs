@@ -10,6 +10,7 @@ mod lexer;
 mod normal;
 mod parser;
 mod require;
+mod sinusoids;
 
 pub(crate) use evaluate::{Purpose, Scope};
 use functions::Function;

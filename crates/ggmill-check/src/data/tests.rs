@@ -51,6 +51,30 @@ fn bad_scales(scale: ScaleFormat) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn every_bad_number_of_a_long_piece_is_counted() {
+    let count = 100_000;
+    for (ggml_type, bad, greatest) in [
+        (GgmlType::F16, &[0, 0xfe][..], &[0xff, 0x7b][..]),
+        (GgmlType::BF16, &[0x80, 0x7f], &[0x7f, 0xff]),
+        (GgmlType::F32, &[0, 0, 0x80, 0xff], &[0xff, 0xff, 0x7f, 0x7f]),
+        (GgmlType::F64, &[1, 0, 0, 0, 0, 0, 0xf0, 0x7f], &[0, 0, 0, 0xe0, 0xff, 0xff, 0xef, 0x47]),
+    ] {
+        let width = bad.len();
+        let mut bytes = vec![0; count * width];
+        bytes[12 * width..13 * width].copy_from_slice(greatest);
+        for number in bytes.chunks_exact_mut(width).skip(100) {
+            number.copy_from_slice(bad);
+        }
+        let found = facts(ggml_type, &bytes);
+        assert_eq!(found.bad, (count - 100) as u64, "{ggml_type}");
+        assert_eq!(found.first, Some((100 * width) as u64), "{ggml_type}");
+        let largest = if ggml_type == GgmlType::F16 { 65_504.0 } else { f32::MAX };
+        assert!(found.largest >= largest * 0.99 && found.largest.is_finite(), "{ggml_type}");
+        assert!(!found.is_zero, "{ggml_type}");
+    }
+}
+
+#[test]
 fn good_blocks_of_every_type_are_good() {
     for ggml_type in block_types() {
         let found = facts(ggml_type, &good(ggml_type, 5));

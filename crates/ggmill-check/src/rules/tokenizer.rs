@@ -5,6 +5,7 @@ use std::hash::BuildHasher as _;
 use foldhash::fast::RandomState;
 use foldhash::{HashSet, HashSetExt as _};
 use ggmill_core::{Array, Entry, RawStr, ValueType, keys};
+use ggmill_tokenizer::pre_tokenizer_rules;
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -158,8 +159,6 @@ const MODELS: &[&str] = &[
     "none",
     "replit",
 ];
-/// The names of pre-tokenizers llama.cpp accepts.
-static PRE_TOKENIZERS: &str = include_str!("../../data/pre-tokenizers.txt");
 const SEPARATOR_CODE: &str = "tokenizer.ggml.seperator_token_id";
 const HUGGING_FACE: &str = "tokenizer.huggingface.json";
 const SEPARATOR_SPEC: &str = "tokenizer.ggml.separator_token_id";
@@ -227,7 +226,7 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
         (None | Some(""), None) if input.is_whole() => {
             out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "the key is missing".into());
         }
-        (Some(name), Some(entry)) if !PRE_TOKENIZERS.lines().any(|known| known == name) => {
+        (Some(name), Some(entry)) if pre_tokenizer_rules(name).is_none() => {
             out.add(&UNKNOWN_PRE, Place::value(&entry), || {
                 format!("pre-tokenizer {}", shown(RawStr::from(name)))
             });

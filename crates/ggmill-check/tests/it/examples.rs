@@ -125,8 +125,10 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
     // The letter of the specification is asked for by its own profile only.
     let letter =
         |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
-    // Rules about the name of a file, and those that run a template, are checked on request.
-    let on_request = ["naming", "rendering"].map(|group| group.parse().unwrap()).to_vec();
+    // Rules about the name of a file, and those that run a template or the tokenizer, are checked on
+    // request.
+    let on_request =
+        ["naming", "rendering", "segmentation"].map(|group| group.parse().unwrap()).to_vec();
     let naming = Options::default().with_select(on_request);
     let named = codes(&report_named(name, bytes, &naming));
     // And what only llama.cpp minds is no error for everybody.

@@ -155,6 +155,6 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG2104" => {
             raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&1e6f32.to_le_bytes()))
         }
-        _ => crate::examples_models::example(code),
+        _ => crate::examples_vocabularies::example(code),
     }
 }

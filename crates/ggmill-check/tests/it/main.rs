@@ -7,6 +7,7 @@ mod corpus;
 mod examples;
 mod examples_models;
 mod examples_more;
+mod examples_vocabularies;
 mod fixes;
 mod good;
 mod pages;

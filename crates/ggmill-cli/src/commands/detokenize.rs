@@ -25,7 +25,7 @@ Text is written as soon as it is complete, and byte for byte; on a terminal char
 could act on it are escaped. Control tokens are left out unless asked for. In JSON, bytes that
 are not text are {\"bytes_hex\": \"…\"}.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, any shard of a set, or the file or directory of a tokenizer
     file: PathBuf,
     /// The IDs, separated by spaces or commas, in brackets or not; - is standard input, which is
     /// also read where there are none and it is not a terminal
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let tokenizer = open_tokenizer(&args.file, None)?;
+    let tokenizer = open_tokenizer(&args.file, None, console)?;
     let options =
         DecodeOptions::new().unparse_special(args.special).remove_special(args.remove_special);
     if args.jsonl {

@@ -4,11 +4,10 @@ use std::io::{self, Read as _, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::RawStr;
+use ggmill_core::{RawStr, ReadAt as _};
 use ggmill_hash::{
     Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict, file_sha256,
 };
-use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
 use ggmill_text::LosslessStr;
 use serde_json::json;
@@ -19,7 +18,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::inputs_of;
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::source::open_checkpoint;
+use crate::source::{file_names, open_bytes, open_checkpoint};
 
 /// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
 const MAX_MANIFEST_LEN: u64 = 64 << 20;
@@ -115,11 +114,7 @@ fn hash_one(
     let checkpoint = open_checkpoint(path)?;
     inputs_of(&checkpoint)?;
     let file = shown(path).to_string();
-    let files: Vec<String> = ggmill_io::files(checkpoint.model())
-        .filter_map(|shard| {
-            Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())
-        })
-        .collect();
+    let files = file_names(checkpoint.model());
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let claims = manifest.map(|(_, manifest)| {
         match (manifest.about(&file, &files), manifest.only_model()) {
@@ -209,8 +204,10 @@ fn check_file(
     (list, sums): (&Path, &FileSums),
     console: Console,
 ) -> Result<Status, Failure> {
-    let source = RandomAccess::open(file).map_err(Failure::new)?;
+    let source = open_bytes(file)?;
     let mut bar = Bar::new(console);
+    // One request for several pieces.
+    source.prefetch(std::slice::from_ref(&(0..source.len())));
     let digest = file_sha256(&source, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
         ControlFlow::Continue(())

@@ -11,6 +11,8 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::refuse_interrupted;
 use crate::paths::shown;
+use crate::remote;
+use crate::source::open_alone;
 
 /// Parse and check file names, or build them from metadata, by the naming convention
 #[derive(Debug, clap::Args)]
@@ -152,13 +154,17 @@ fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
 
 /// The name that the metadata of a file give it.
 fn built(path: &Path) -> Result<String, Failure> {
-    let file = ggmill_io::open_alone(path).map_err(|error| Failure::new(&error))?;
+    let file = open_alone(path)?;
     let split = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part);
     // A shard has the name of its model, which the first of them knows; one with metadata of its
     // own needs no other.
-    let set = match split.map(|_| ggmill_io::open(path)).transpose() {
-        Err(error) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => {
-            return Err(Failure::new(&error));
+    let whole = || {
+        remote::open(path, false)
+            .unwrap_or_else(|| ggmill_io::open(path).map_err(|error| Failure::new(&error)))
+    };
+    let set = match split.map(|_| whole()).transpose() {
+        Err(failure) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => {
+            return Err(failure);
         }
         set => set.ok().flatten(),
     };
@@ -186,6 +192,12 @@ fn built(path: &Path) -> Result<String, Failure> {
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
     let mut planned: Vec<(&PathBuf, PathBuf)> = Vec::with_capacity(paths.len());
     for path in paths {
+        if remote::is_remote(path) {
+            return Err(Failure::new(format_args!(
+                "{}: is not on this machine, and is not renamed from here",
+                shown(path)
+            )));
+        }
         refuse_interrupted(&[path])?;
         let target = path.with_file_name(built(path)?);
         if target == *path {

@@ -21,7 +21,7 @@ pub(crate) fn print(
     as_json: bool,
     console: Console,
 ) -> Result<Status, Failure> {
-    let tokenizer = open_tokenizer(file, None)?;
+    let tokenizer = open_tokenizer(file, None, console)?;
     let vocabulary = tokenizer.vocabulary();
     if vocabulary.kind() == Kind::None {
         console.warn(format_args!(

@@ -10,6 +10,7 @@
 mod check;
 mod convert;
 mod convert_back;
+mod convert_bad_input;
 mod convert_default;
 mod convert_mmproj;
 mod convert_sources;
@@ -19,6 +20,7 @@ mod documentation;
 mod edit;
 mod edit_guards;
 mod edit_spellings;
+mod estimate;
 mod explain;
 mod failures;
 mod fit;
@@ -38,6 +40,8 @@ mod outputs;
 mod overwriting;
 mod program;
 mod quantize;
+#[cfg(feature = "remote")]
+mod remote;
 mod reshape;
 mod support;
 mod template;

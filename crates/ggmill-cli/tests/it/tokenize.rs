@@ -267,6 +267,60 @@ fn a_tokenizer_is_made_from_its_own_files() {
 }
 
 #[test]
+fn other_files_of_tokenizers_are_read_with_what_belongs_to_them() {
+    let directory = directory()
+        .with("vocab.json", r#"{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}"#)
+        .with("merges.txt", "#version: 0.2\na b\n")
+        .with("tiktoken.model", "YQ== 0\nYg== 1\nYWI= 2\n")
+        .with("numbers.json", r#"{"a": 1}"#);
+    let run = |arguments: &[&str]| ggmill(directory.path(), arguments);
+    for file in ["vocab.json", "merges.txt"] {
+        let found = run(&["tokenize", file, "abb", "--pre", "gpt-2", "--ids"]);
+        assert_eq!((found.code, &*found.stdout), (0, "[2, 1]\n"), "{}", found.stderr);
+        // What was assumed is told.
+        let note = format!("note: {file}: no file names the class of the tokenizer");
+        assert!(found.stderr.contains(&note), "{}", found.stderr);
+    }
+    let found = run(&["tokenize", "tiktoken.model", "abb", "--pre", "gpt-2", "--ids"]);
+    assert_eq!((found.code, &*found.stdout, &*found.stderr), (0, "[2, 1]\n", ""));
+    let found = run(&["tokenize", "tiktoken.model", "abb"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("hint: --pre NAME"), "{}", found.stderr);
+    let found = run(&["tokenize", "numbers.json", "abb"]);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("numbers.json: is not a tokenizer"), "{}", found.stderr);
+}
+
+#[test]
+fn tokens_are_explained() {
+    let directory = directory();
+    let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab 1<end>", "--explain"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!(lines[0], "text bytes 0..4: \"ab 1\"");
+    assert!(lines[1].starts_with("  pass 1 of 1: 's|'t|"), "{}", found.stdout);
+    assert_eq!(lines[2], "    \"ab\" \" 1\"");
+    let rest = [
+        "  word \"ab\"",
+        "    merge of rank 0: \"a\" + \"b\"",
+        "    token  \"ab\" (3)",
+        "  word \" 1\"",
+        "    tokens \" \" (6) \"1\" (2)",
+        "special token \"<end>\" (5), bytes 4..9",
+    ];
+    assert_eq!(lines[3..], rest);
+    let phi = real(PHI);
+    let found = ggmill(directory.path(), &["tokenize", phi.to_str().unwrap(), "é", "--explain"]);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!(
+        lines[..3],
+        ["added token \"<s>\" (1)", "text bytes 0..2: \"é\"", "  becomes \"▁é\""]
+    );
+    assert!(lines[4].starts_with("    merge of score "), "{}", found.stdout);
+    assert_eq!(lines.last(), Some(&"    token  \" é\" (904)"));
+}
+
+#[test]
 fn the_pre_tokenizer_is_found_by_a_reference() {
     let directory = directory();
     let run = |model: &str| {

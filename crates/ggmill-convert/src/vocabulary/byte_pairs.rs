@@ -18,6 +18,8 @@ use super::tokens::MAX_TOKENS;
 
 const VOCABULARY: &str = "vocab.json";
 const MERGES: &str = "merges.txt";
+/// The most lines of merges: most tokens are made by one.
+const MAX_MERGES: usize = MAX_TOKENS;
 
 /// How the library splits texts for Qwen's models.
 const QWEN2: &str = concat!(
@@ -49,10 +51,7 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
     let converter = rules.get("converter").and_then(Value::as_str).unwrap_or_default();
     let merges =
         if converter == "Qwen2Converter" { of_lines(&text) } else { between_first_and_last(&text) };
-    let merges = merges.map_err(|line| {
-        let message = format!("line {line}: expected the two parts of a merge");
-        fault(MERGES, message)
-    })?;
+    let merges = merges.map_err(|line| fault(MERGES, message_of(line)))?;
     let byte_level = |regex: bool| {
         let prefix = regex && class.flag("add_prefix_space");
         json!({ "type": "ByteLevel", "add_prefix_space": prefix, "use_regex": regex })
@@ -110,18 +109,20 @@ fn ends(class: &Class, kind: &'static str, vocab: &Vocab) -> Result<(String, u32
 /// The merges of lines, with the number of a line that is not one.
 type Merges = Result<Vec<Merge>, usize>;
 
+/// What is wrong with a line.
+fn message_of(line: usize) -> String {
+    if line > MAX_MERGES {
+        return format!("more than {MAX_MERGES} lines");
+    }
+    format!("line {line}: expected the two parts of a merge")
+}
+
 /// The merges as most classes read them: in the lines between the first and the last line feed.
 fn between_first_and_last(text: &str) -> Merges {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let lines: Vec<&str> = text.split('\n').collect();
-    let last = lines.len().saturating_sub(1);
-    lines
-        .get(1..last)
-        .unwrap_or_default()
-        .iter()
-        .zip(2..)
-        .map(|(line, at)| merge(line, at))
-        .collect()
+    let between = text.split_once('\n').and_then(|(_, rest)| rest.rsplit_once('\n'));
+    let Some((lines, _)) = between else { return Ok(Vec::new()) };
+    lines.split('\n').zip(2..).map(|(line, at)| merge(line, at)).collect()
 }
 
 /// The merges as the classes of Qwen's models read them: in every line that is not empty, but for a
@@ -138,9 +139,39 @@ fn of_lines(text: &str) -> Merges {
 fn merge(line: &str, at: usize) -> Result<Merge, usize> {
     let mut parts = line.split_whitespace();
     match (parts.next(), parts.next(), parts.next()) {
-        (Some(left), Some(right), None) if at <= MAX_TOKENS => {
+        (Some(left), Some(right), None) if at <= MAX_MERGES => {
             Ok(Merge::Pair(left.to_owned(), right.to_owned()))
         }
         _ => Err(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(left: &str, right: &str) -> Merge {
+        Merge::Pair(left.to_owned(), right.to_owned())
+    }
+
+    #[test]
+    fn merges_are_between_the_first_and_the_last_line_feed() {
+        for text in ["", "#version: 0.2", "#version: 0.2\n", "a b\nc d"] {
+            assert_eq!(between_first_and_last(text), Ok(Vec::new()), "{text:?}");
+        }
+        let merges = between_first_and_last("#version: 0.2\r\na b\n c  d\nleft out");
+        assert_eq!(merges, Ok(vec![pair("a", "b"), pair("c", "d")]));
+        assert_eq!(between_first_and_last("\na b\nc\n"), Err(3));
+        assert_eq!(of_lines("#version: 0.2\n\na b\nc d"), Ok(vec![pair("a", "b"), pair("c", "d")]));
+        assert_eq!(of_lines("a b\nc d e\n"), Err(2));
+    }
+
+    #[test]
+    fn a_file_of_too_many_lines_is_told_by_its_number_of_lines() {
+        let text = format!("{}x", "a b\n".repeat(MAX_MERGES + 2));
+        let line = between_first_and_last(&text).expect_err("too many lines");
+        assert_eq!(line, MAX_MERGES + 1);
+        assert!(message_of(line).contains("more than 4194304 lines"));
+        assert!(message_of(3).contains("line 3: expected the two parts of a merge"));
     }
 }

@@ -41,6 +41,18 @@ pub(crate) struct SpecialToken {
     kind: Option<&'static str>,
 }
 
+fn text(value: Option<&Value>) -> Option<String> {
+    value.and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The class that the configuration of a model names, or that models of its type have.
+pub(crate) fn named_by(config: &Value) -> Option<String> {
+    text(configured(config, "tokenizer_class")).or_else(|| {
+        let model_type = configured(config, "model_type")?.as_str()?;
+        text(FACTS.get("model_types")?.get(model_type))
+    })
+}
+
 /// The class of a checkpoint's tokenizer, with what its configuration says.
 #[derive(Debug)]
 pub(crate) struct Class {
@@ -56,15 +68,9 @@ pub(crate) struct Class {
 impl Class {
     pub(crate) fn of(request: &Request<'_>, special_tokens_map: Option<&Value>) -> Self {
         let config = request.tokenizer_config.clone().unwrap_or_default();
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let named = text(config.get("tokenizer_class"))
-            .or_else(|| text(configured(request.config, "tokenizer_class")));
-        let by_type = || {
-            let model_type = configured(request.config, "model_type")?.as_str()?;
-            text(FACTS.get("model_types")?.get(model_type))
-        };
+        let named = text(config.get("tokenizer_class"));
         let name = named
-            .or_else(by_type)
+            .or_else(|| named_by(request.config))
             .map(|name| if name.ends_with("Fast") { name } else { format!("{name}Fast") });
         let known = name.as_ref().and_then(|name| FACTS.get("classes")?.get(name)?.as_object());
         let mut values = known.cloned().unwrap_or_default();

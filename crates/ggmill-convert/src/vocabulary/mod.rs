@@ -29,11 +29,13 @@ mod python;
 mod ranks;
 mod request;
 mod sentencepiece;
+mod sources;
 mod special;
 mod split;
 mod standalone;
 mod tekken;
 mod template;
+mod tokenizer_files;
 mod tokenizer_json;
 pub(crate) mod tokens;
 mod unigram;
@@ -47,39 +49,12 @@ use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
 use serde_json::Value;
 
 use self::request::Request;
+use self::sources::sources;
 pub(crate) use files::{document, json};
+pub use sources::has_tokenizer;
 pub use standalone::convert_tokenizer;
-
-/// The files a vocabulary can be made from.
-const SOURCES: [&str; 14] = [
-    "tokenizer.json",
-    "tokenizer.model",
-    "tekken.json",
-    "vocab.json",
-    "vocab.txt",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "tokenizer.jsonl",
-    "tiktoken.model",
-    "tokenizer.model.v1",
-    "tokenizer.model.v3",
-    "tokenizer.model.v7",
-    "tokenizer.model.v7m1",
-    "rwkv_vocab_v20230424.txt",
-];
-
-/// Whether files of a tokenizer are among these.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// let mut files = BTreeMap::new();
-/// assert!(!ggmill_convert::has_tokenizer(&files));
-/// files.insert("tokenizer.json".to_owned(), b"{}".to_vec());
-/// assert!(ggmill_convert::has_tokenizer(&files));
-/// ```
-pub fn has_tokenizer(files: &dyn SideFiles) -> bool {
-    sources(files).next().is_some()
-}
+pub(crate) use template::builtin_template;
+pub use tokenizer_files::TokenizerFiles;
 
 /// Whether a vocabulary is written for a checkpoint: it has a tokenizer, the file of ranks that the
 /// description names, or the description names a vocabulary for those that have none.
@@ -90,10 +65,6 @@ pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -
             || spec.kinds.contains(&VocabularyKind::Llama2c) && files.has(llama2c::FILE)
     };
     has_tokenizer(files) || spec.is_some_and(described)
-}
-
-fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
-    SOURCES.into_iter().filter(|name| files.has(name))
 }
 
 /// A fault of the files of a vocabulary as one of the vocabulary: the weights could be converted

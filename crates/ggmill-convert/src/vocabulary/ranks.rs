@@ -129,6 +129,17 @@ pub(crate) fn last_merge(
     }
 }
 
+/// Whether a file that begins like this is one of ranks.
+pub(crate) fn are_ranks(head: &[u8]) -> bool {
+    let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let Ok(line) = str::from_utf8(first) else { return false };
+    let mut parts = line.split_ascii_whitespace();
+    let (Some(sequence), Some(rank), None) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    rank.parse::<u32>().is_ok() && base64::decoded(sequence).is_ok_and(|bytes| !bytes.is_empty())
+}
+
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(rules) = &request.spec.ranks else { return Ok(false) };
@@ -137,8 +148,8 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     let pre = request.pre.ok_or_else(|| {
         Error::new(
             ErrorKind::PreTokenizer,
-            "the pre-tokenizer of a vocabulary of ranks is in code, and the description of the \
-             architecture does not name it",
+            "a file of ranks does not say which pre-tokenizer it is for, and no description \
+             names it",
         )
     })?;
     let mut tokens = tokens(request, rules, &ranks)?;
@@ -158,7 +169,14 @@ fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tok
         last.map_or(0, |last| usize::try_from(last).unwrap_or(usize::MAX).saturating_add(1));
     let special = rules.special.len();
     let reserved = usize::try_from(rules.reserved_count).unwrap_or(usize::MAX);
-    let all = first.saturating_add(special).saturating_add(reserved);
+    let named = request.tokenizer_config.as_ref();
+    let named = named.and_then(|config| config.get("added_tokens_decoder"));
+    let mut all = first.saturating_add(special).saturating_add(reserved);
+    if request.size().is_none() {
+        let ids = named.and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys);
+        let ends = ids.filter_map(|id| id.parse::<usize>().ok()?.checked_add(1));
+        all = all.max(ends.max().unwrap_or_default());
+    }
     let size = bounded(request.size().unwrap_or(all as u64))?;
     let mut tokens = Tokens::placeholders(size as u64, 0.0)?;
     for (bytes, rank) in &ranks.sequences {
@@ -168,8 +186,6 @@ fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tok
             return Err(fault(&rules.file, message));
         }
     }
-    let named = request.tokenizer_config.as_ref();
-    let named = named.and_then(|config| config.get("added_tokens_decoder"));
     for (place, id) in (first..all.min(size)).enumerate() {
         let given = named.and_then(|named| named.get(id.to_string())?.get("content"));
         let filler = || rules.reserved.as_ref().map(|text| text.replace("{id}", &id.to_string()));

@@ -250,3 +250,17 @@ fn merges(sequences: &[Vec<u8>]) -> Result<Vec<String>, String> {
     }
     Ok(merges)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::sources::source_of;
+
+    #[test]
+    fn every_file_is_a_source() {
+        for (name, _) in MODELS {
+            assert_eq!(source_of(name), Some(name));
+        }
+        assert_eq!(source_of(FILE), Some(FILE));
+    }
+}

@@ -25,12 +25,17 @@ pub(crate) fn write_preferred(request: &mut Request<'_>, metadata: &mut Metadata
 }
 
 /// The chat templates for checkpoints that have none, by name.
-const BUILTIN: [(&str, &str); 5] = [
+const BUILTIN: [(&str, &str); 7] = [
     ("Kimi-K3", include_str!("../../data/templates/Kimi-K3.jinja")),
     ("MiniMax-M1", include_str!("../../data/templates/MiniMax-M1.jinja")),
     (
         "Mistral-Small-3.2-24B-Instruct-2506",
         include_str!("../../data/templates/Mistral-Small-3.2-24B-Instruct-2506.jinja"),
+    ),
+    ("deepseek-ai-DeepSeek-V4", include_str!("../../data/templates/deepseek-ai-DeepSeek-V4.jinja")),
+    (
+        "deepseek-ai-DeepSeek-V4-Flash-0731",
+        include_str!("../../data/templates/deepseek-ai-DeepSeek-V4-Flash-0731.jinja"),
     ),
     ("llama-cpp-rwkv-world", include_str!("../../data/templates/llama-cpp-rwkv-world.jinja")),
     (

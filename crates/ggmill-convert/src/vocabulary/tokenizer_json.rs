@@ -105,9 +105,10 @@ pub(crate) struct Algorithm {
 }
 
 impl Algorithm {
-    /// Whether it is a WordPiece model.
+    /// Whether it is a WordPiece model; without a name, by what only such a model has.
     pub(crate) fn is_word_piece(&self) -> bool {
-        self.r#type.as_deref() == Some("WordPiece")
+        let of_word_piece = self.max_input_chars_per_word.is_some() && self.merges.is_empty();
+        self.r#type.as_deref().map_or(of_word_piece, |name| name == "WordPiece")
     }
 
     /// Whether it is a BPE model.

@@ -16,6 +16,9 @@ mod quantization;
 mod scaled;
 mod unpacking;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use ggmill_core::{FileType, GgmlType, RawStr, Shape};
 use ggmill_pipeline::{Expression, Fp8, Pretrained, Result, SourceTensor};
 
@@ -58,7 +61,10 @@ impl<'a> Weights<'a> {
             }
             let settings = &quantization.settings;
             match &*quantization.method {
-                "fp8" | "fbgemm_fp8" => scaled::fp8(&mut list, settings)?,
+                "fp8" | "fbgemm_fp8" => {
+                    let is_mxfp4 = scaled::fp8(&mut list, settings)?;
+                    mxfp4 = if is_mxfp4 { Mxfp4::Always } else { mxfp4 };
+                }
                 "modelopt" => scaled::modelopt(&mut list)?,
                 "gptq" => gptq::decode(&mut list, settings)?,
                 "awq" => awq::decode(&mut list, settings)?,
@@ -112,6 +118,29 @@ impl<'a> Weights<'a> {
             (Content::Stored, None) => Some(stored.ggml_type),
             (Content::Stored, Some(name)) => Fp8::of_name(name).map(|_| GgmlType::F32),
         }
+    }
+
+    /// The type in a file that keeps the types of the checkpoint: Q8_0 for values that are decoded,
+    /// which have more bits in no checkpoint.
+    pub(crate) fn kept_type(&self, position: usize) -> Option<GgmlType> {
+        match &self.tensors[position].content {
+            Content::Values(_) => Some(GgmlType::Q8_0),
+            _ => self.ggml_type(position),
+        }
+    }
+
+    /// Names and shapes of the tensors that only say how others are packed.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = (String, Shape)> {
+        let kept: BTreeSet<&[u8]> = self.tensors.iter().map(|weight| &*weight.name).collect();
+        let all = self.checkpoint.tensors().iter();
+        all.filter(move |tensor| !kept.contains(&*tensor.name))
+            .map(|tensor| (String::from_utf8_lossy(&tensor.name).into(), tensor.shape))
+    }
+
+    /// The file that the tensor is in, where it is known.
+    pub(crate) fn path(&self, position: usize) -> Option<&Path> {
+        let range = self.checkpoint.range(self.tensors[position].number)?;
+        Some(range.file.path())
     }
 
     /// The name of the type in the checkpoint.

@@ -1,9 +1,13 @@
 //! Weights with scales: fp8 in its variants, integers of one byte.
 
-use ggmill_core::Shape;
-use ggmill_pipeline::{Checkpoint, Error, ErrorKind, Expression, Fp8, Fp8Blocks, Result};
+use ggmill_core::{GgmlType, Shape};
+use ggmill_pipeline::{
+    Checkpoint, Error, ErrorKind, Expression, Fp8, Fp8Blocks, Result, SourceTensor,
+};
 use serde_json::Value;
 
+use super::mxfp4;
+use super::quantization::refused;
 use super::unpacking::{Content, Unpacking, unscaled};
 
 /// Endings of the names of scales, with what the weights have in their place.
@@ -25,17 +29,57 @@ pub(super) const UNUSED: [&str; 11] = [
     ".output_zero_point",
 ];
 
-/// Weights times their scales, of checkpoints in fp8.
-pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<()> {
+/// Ending of the names of scales beside `….weight` that other tensors have too: it counts only where
+/// the weights are packed.
+const SCALE: &str = ".scale";
+
+/// How many devices a matrix can have been divided among whose rows of scales are those of the
+/// devices, one after the other. The first that fits counts, as in the reference.
+const DEVICES: [u64; 2] = [8, 4];
+
+/// Weights times their scales, of checkpoints in fp8. Weights of four bits beside them are repacked.
+/// Returns whether there are some.
+pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
     let block = block_size("weight_block_size", settings.get("weight_block_size"))?;
     list.leave_out_ending(&UNUSED);
+    let mut has_mxfp4 = false;
+    let stored = settings.get("store_dtype").and_then(Value::as_str);
+    if stored == Some("mxfp4") {
+        if let Some(size) = settings.get("mxfp4_block_size").filter(|size| *size != 32) {
+            return Err(refused("mxfp4_block_size", size, "32"));
+        }
+        for (scales, base) in list.ending(".weight_scale") {
+            let number = list.need(base, ".weight", scales)?;
+            if is_bytes(list.tensor(number)) {
+                mxfp4::repack(list, number, scales, [base, b".weight"].concat())?;
+                has_mxfp4 = true;
+            }
+        }
+    }
+    for (scales, base) in list.ending(SCALE) {
+        let Some(number) = list.find(base, ".weight") else { continue };
+        if is_bytes(list.tensor(number)) {
+            mxfp4::repack(list, number, scales, [base, b".weight"].concat())?;
+            has_mxfp4 = true;
+        } else if list.tensor(number).stored_type.and_then(Fp8::of_name).is_some() {
+            decode(list, number, scales, block)?;
+        }
+    }
     for (ending, with) in SCALES {
         for (scales, base) in list.ending(ending) {
             let number = list.need(base, with, scales)?;
             decode(list, number, scales, block)?;
         }
     }
-    Ok(())
+    Ok(has_mxfp4)
+}
+
+/// Whether the elements of a tensor are bytes that something packed.
+fn is_bytes(tensor: &SourceTensor) -> bool {
+    match tensor.stored_type {
+        Some(name) => name == "U8",
+        None => tensor.ggml_type == GgmlType::I8,
+    }
 }
 
 /// The same of Model Optimizer's, whose scales may belong to weights that are not there.
@@ -127,5 +171,28 @@ fn scaled(
         Some(format) => blocks.of(format),
         None => blocks.of_numbers(),
     };
-    Expression::decode(blocks, &[weights, scales])
+    let found = scales.shape().dimensions().get(1).copied();
+    let [_, height] = dimensions else { return Expression::decode(blocks, &[weights, scales]) };
+    if found == Some(height.div_ceil(rows)) {
+        return Expression::decode(blocks, &[weights, scales]);
+    }
+    // Blocks begin again with the rows of each device.
+    let of_each = |devices: &u64| {
+        let rows_of_each = height.checked_div(*devices).filter(|each| each * devices == *height)?;
+        let scales_of_each = rows_of_each.div_ceil(rows);
+        (found == Some(scales_of_each * devices)).then_some((
+            *devices,
+            rows_of_each,
+            scales_of_each,
+        ))
+    };
+    let Some((devices, of_weights, of_scales)) = DEVICES.iter().find_map(of_each) else {
+        return Expression::decode(blocks, &[weights, scales]);
+    };
+    let parts = (0..devices).map(|device| {
+        let weights = weights.slice(1, device * of_weights, of_weights, 1)?;
+        let scales = scales.slice(1, device * of_scales, of_scales, 1)?;
+        Expression::decode(blocks, &[weights, scales])
+    });
+    Expression::concat(1, &parts.collect::<Result<Vec<_>>>()?)
 }

@@ -23,5 +23,6 @@ mod own_layouts;
 mod side_files;
 mod stories;
 mod support;
+mod tokenizer_files;
 mod torch;
 mod vocabularies;

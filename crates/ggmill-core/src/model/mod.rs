@@ -84,6 +84,27 @@ impl Model {
         Self::of_part(Part::of_header(header, faults))
     }
 
+    /// A model whose header has been read already, with the file that its tensor data are read
+    /// from: for those who feed a [`Decoder`](crate::Decoder) themselves because they know better
+    /// how to read the beginning of their files.
+    ///
+    /// ```
+    /// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Model, Shape};
+    /// # let mut file = Builder::new().tensor("w", GgmlType::F32, Shape::new(&[2])?).plan()?.header().to_vec();
+    /// # file.extend([7; 32]);
+    /// let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
+    /// decoder.feed(&file)?;
+    /// let model = Model::from_header(decoder.finish()?, Vec::new()).with_source(file);
+    /// assert_eq!(model.read_tensor(&model.tensor("w")?)?, [7; 8]);
+    /// # Ok::<(), ggmill_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_source(mut self, source: impl ReadAt + 'static) -> Self {
+        let source: Arc<dyn ReadAt> = Arc::new(source);
+        self.parts = self.parts.into_iter().map(|part| part.over(Arc::clone(&source))).collect();
+        self
+    }
+
     fn of_part(part: Part) -> Self {
         Self::of_parts(vec![part])
     }

@@ -58,6 +58,10 @@ impl Part {
         Self { index, header: Some(header), source: None, faults, number: 0 }
     }
 
+    pub(super) fn over(self, source: Arc<dyn ReadAt>) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
     pub(super) fn numbered(self, number: usize) -> Self {
         Self { number, ..self }
     }

@@ -1,11 +1,15 @@
 //! Which files of a directory are a checkpoint.
 
+use std::collections::BTreeSet;
+
 use ggmill_core::RawStr;
-use ggmill_io::Directory;
+use ggmill_io::{Directory, RandomAccess};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::index::Index;
+use super::{MAX_CONFIG, read_json};
+use crate::json::Unambiguous;
 
 /// The beginning and the end of the names of files of weights in Hugging Face's layout, best first.
 const FORMATS: [(&str, &str); 2] = [("model", ".safetensors"), ("pytorch_model", ".bin")];
@@ -52,6 +56,36 @@ pub(super) fn configuration(directory: &Directory) -> &'static str {
     if directory.has(PARAMS) && !directory.has(CONFIG) { PARAMS } else { CONFIG }
 }
 
+/// The weights of the dense layers that sentence-transformers has behind a model, each in a
+/// directory of its own, with the names of these directories. A list that cannot be read is left to
+/// those who ask for more of it.
+pub(super) fn dense_modules(directory: &Directory) -> Result<Vec<(String, RandomAccess)>> {
+    const LIST: &str = "modules.json";
+    const WEIGHTS: &str = "model.safetensors";
+    /// Such a list has a few modules.
+    const MAX_MODULES: usize = 16;
+    if !directory.has(LIST) {
+        return Ok(Vec::new());
+    }
+    let Ok(Unambiguous(list)) = read_json(&directory.file(LIST)?, MAX_CONFIG) else {
+        return Ok(Vec::new());
+    };
+    let mut modules = Vec::new();
+    for module in list.as_array().into_iter().flatten().take(MAX_MODULES) {
+        let text = |name: &str| module.get(name).and_then(Value::as_str);
+        let (Some(path), Some(kind)) = (text("path"), text("type")) else { continue };
+        if !kind.ends_with("Dense") || modules.iter().any(|(known, _)| known == path) {
+            continue;
+        }
+        if let Ok(Some(inner)) = directory.subdirectory(path)
+            && inner.has(WEIGHTS)
+        {
+            modules.push((path.to_owned(), inner.file(WEIGHTS)?));
+        }
+    }
+    Ok(modules)
+}
+
 impl Layout {
     /// The checkpoint in a directory, or the one that a file of it belongs to.
     pub(super) fn of(directory: &Directory, file: Option<String>) -> Result<Self> {
@@ -72,6 +106,7 @@ impl Layout {
             let is_part = |name: &&String| name.starts_with(beginning) && name.ends_with(ending);
             let files: Vec<String> = names.iter().filter(is_part).cloned().collect();
             if !files.is_empty() {
+                refuse_incomplete(directory, &files)?;
                 return Ok(Self::hugging_face(files, None));
             }
         }
@@ -121,6 +156,35 @@ impl Layout {
         }
         Ok(Self { files, index: None, config: PARAMS, is_split })
     }
+}
+
+/// Fails where names say that there are more shards (`model-00001-of-00002.safetensors`) than files.
+fn refuse_incomplete(directory: &Directory, files: &[String]) -> Result<()> {
+    for name in files {
+        let Some((_, total)) = shard(name) else { continue };
+        let of_set = files.iter().filter_map(|other| shard(other));
+        let found: BTreeSet<u64> =
+            of_set.filter(|(_, of)| *of == total).map(|(number, _)| number).collect();
+        if found.len() as u64 >= total {
+            continue;
+        }
+        let missing = (1..=total).find(|number| !found.contains(number)).unwrap_or(total);
+        let message = format!(
+            "shard {missing} of {total} is missing: found {} of them, such as {:?}",
+            found.len(),
+            RawStr::from(&**name)
+        );
+        return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+    }
+    Ok(())
+}
+
+/// The number of a shard and how many there are, by its name.
+fn shard(name: &str) -> Option<(u64, u64)> {
+    let (before, after) = name.split_once("-of-")?;
+    let number = before.rsplit('-').next()?.parse().ok()?;
+    let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    Some((number, after.get(..end)?.parse().ok()?))
 }
 
 /// The ending of a name, with its dot.

@@ -63,6 +63,14 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
         .tensor(name));
     }
     tensors.sort_by_key(|(_, info)| info.data_offsets);
+    let mut start = 0;
+    for (name, info) in &tensors {
+        if let Some(message) = fault(info, start) {
+            let error = Error::new(ErrorKind::Checkpoint, message).tensor(name);
+            return Err(error.file(file.path()));
+        }
+        start = info.data_offsets.1;
+    }
     let metadata = Metadata::new(metadata, tensors).map_err(|error| invalid(&error))?;
 
     let data_start = 8 + header_len;
@@ -81,6 +89,25 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
         )));
     }
     Ok((metadata, data_start))
+}
+
+/// What is wrong with a tensor whose data should begin here: tensors have no gaps between them, and
+/// each has as many bytes as its shape and type need.
+fn fault(info: &TensorInfo, start: usize) -> Option<String> {
+    let (from, to) = info.data_offsets;
+    if from != start || to < from {
+        return Some(format!("its data are bytes {from} to {to}, expected to begin at {start}"));
+    }
+    let TensorInfo { dtype, shape, .. } = info;
+    let elements = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
+    let Some(bits) = elements.and_then(|count| count.checked_mul(dtype.bitsize())) else {
+        return Some(format!("the shape {shape:?} has too many elements"));
+    };
+    let found = to - from;
+    let is_whole = bits.is_multiple_of(8);
+    (!is_whole || bits / 8 != found).then(|| {
+        format!("{found} bytes, expected {} for {dtype} of the shape {shape:?}", bits.div_ceil(8))
+    })
 }
 
 /// The JSON of a header with all its entries: the crate's own type keeps the last of several with
@@ -116,7 +143,10 @@ impl<'de> Visitor<'de> for Entries {
         let mut header = Header { metadata: None, tensors: Vec::new() };
         while let Some(key) = entries.next_key::<String>()? {
             if key != METADATA {
-                header.tensors.push((key, entries.next_value()?));
+                let info = entries.next_value().map_err(|error| {
+                    A::Error::custom(format_args!("tensor {:?}: {error}", RawStr::from(&*key)))
+                })?;
+                header.tensors.push((key, info));
             } else if header.metadata.is_some() {
                 return Err(A::Error::custom("two entries __metadata__"));
             } else {

@@ -7,6 +7,7 @@
 //! ([`read`]).
 
 mod arithmetic;
+mod bilinear;
 mod coded_blocks;
 mod copies;
 mod copy;
@@ -15,6 +16,7 @@ mod encode;
 mod evaluate;
 mod fp8;
 mod mxfp4;
+mod narrow;
 mod nvfp4;
 mod packed_integers;
 mod read;
@@ -25,6 +27,7 @@ mod ternary_rows;
 mod values;
 mod views;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +35,7 @@ use std::sync::Arc;
 use ggmill_core::{GgmlType, Shape};
 
 use self::arithmetic::{Map, Pair};
+pub use self::bilinear::Bilinear;
 pub use self::coded_blocks::CodedBlocks;
 pub(crate) use self::copies::Piece;
 pub use self::decode::{Decode, Inputs};
@@ -39,6 +43,7 @@ pub use self::encode::{Encoding, matrices};
 pub(crate) use self::evaluate::Evaluator;
 pub use self::fp8::{Fp8, Fp8Blocks};
 pub use self::mxfp4::Mxfp4;
+pub use self::narrow::Narrow;
 pub use self::nvfp4::Nvfp4;
 pub use self::packed_integers::PackedIntegers;
 use self::reduce::Reduction;
@@ -383,6 +388,17 @@ impl Kind {
             Self::Decoded { inputs, .. } => inputs,
         }
     }
+}
+
+/// The numbers of the tensors that these expressions read, each once, in the order of the source.
+pub(crate) fn read_by<'a>(expressions: impl IntoIterator<Item = &'a Expression>) -> Vec<usize> {
+    let mut numbers = BTreeSet::new();
+    for expression in expressions {
+        expression.tensors(&mut |number| {
+            numbers.insert(number);
+        });
+    }
+    numbers.into_iter().collect()
 }
 
 fn numbered(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<&SourceTensor> {

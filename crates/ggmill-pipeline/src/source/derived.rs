@@ -3,7 +3,7 @@ use std::fmt;
 use ggmill_io::RandomAccess;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Evaluator, Expression};
+use crate::expression::{Evaluator, Expression, read_by};
 use crate::recipe::RecipeTensor;
 use crate::source::{Checkpoint, SourceTensor};
 
@@ -83,6 +83,11 @@ impl Checkpoint for Derived<'_> {
         out.copy_from_slice(wanted.ok_or_else(no_tensor)?);
         self.evaluator.buffers.give(made);
         Ok(())
+    }
+
+    fn prefetch(&self, numbers: &[usize]) {
+        let expressions = numbers.iter().filter_map(|&number| self.expressions.get(number));
+        self.source.prefetch(&read_by(expressions));
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {

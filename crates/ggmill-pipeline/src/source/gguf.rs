@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use ggmill_core::{Metadata, Model, Tensor};
+use ggmill_core::{Metadata, Model, ReadAt as _, Tensor};
 use ggmill_io::RandomAccess;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -77,6 +77,20 @@ impl Checkpoint for GgufCheckpoint {
         self.model
             .read(&tensor, offset, out)
             .map_err(|error| Error::from(error).tensor(tensor.name().as_bytes()))
+    }
+
+    fn prefetch(&self, numbers: &[usize]) {
+        let mut ranges = vec![Vec::new(); self.model.parts().len()];
+        for &(part, start, size) in numbers.iter().filter_map(|&number| self.places.get(number)) {
+            if let Some(ranges) = ranges.get_mut(part) {
+                ranges.push(start..start.saturating_add(size));
+            }
+        }
+        for (part, ranges) in self.model.parts().iter().zip(&ranges) {
+            if let Some(source) = part.source() {
+                source.prefetch(ranges);
+            }
+        }
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {

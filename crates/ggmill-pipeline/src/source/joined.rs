@@ -45,6 +45,14 @@ impl Checkpoint for Joined<'_> {
         source.read(number, offset, out)
     }
 
+    fn prefetch(&self, numbers: &[usize]) {
+        for (place, source) in self.sources.iter().enumerate() {
+            let places = numbers.iter().filter_map(|&number| self.places.get(number));
+            let theirs = places.filter(|(source, _)| *source == place).map(|(_, number)| *number);
+            source.prefetch(&theirs.collect::<Vec<_>>());
+        }
+    }
+
     fn sources(&self) -> Vec<&RandomAccess> {
         self.sources.iter().flat_map(|source| source.sources()).collect()
     }

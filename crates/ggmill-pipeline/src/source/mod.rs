@@ -9,6 +9,7 @@ mod gguf;
 mod joined;
 mod memory;
 mod side_files;
+mod with_config;
 
 use std::fmt::Debug;
 
@@ -22,6 +23,7 @@ pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
 pub use self::memory::MemorySource;
 pub use self::side_files::SideFiles;
+pub use self::with_config::WithConfig;
 
 /// A set of tensors with their bytes.
 pub trait Checkpoint: Debug + Sync {
@@ -31,6 +33,12 @@ pub trait Checkpoint: Debug + Sync {
     /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on, in
     /// little-endian order. May be called from several threads at once.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Says which tensors will be read soon. A hint: a source that asks another machine for its
+    /// bytes asks for several tensors at once.
+    fn prefetch(&self, numbers: &[usize]) {
+        let _ = numbers;
+    }
 
     /// Where the bytes of tensor `number` lie in an open file, when they lie there as they are: a
     /// tensor that nothing is done to is then moved by the operating system, unread.

@@ -2,7 +2,8 @@
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{
-    CodedBlocks, Expression, Fp8Blocks, MemorySource, Mxfp4, Nvfp4, PackedIntegers, TernaryRows,
+    Bilinear, CodedBlocks, Expression, Fp8Blocks, MemorySource, Mxfp4, Narrow, Nvfp4,
+    PackedIntegers, TernaryRows,
 };
 
 use crate::naive::Array;
@@ -62,7 +63,14 @@ fn array(dimensions: [u64; 2], element: impl Fn(usize, usize) -> f32) -> Array {
 pub(crate) fn packings(source: &mut MemorySource) -> Vec<(Expression, Array)> {
     let mut making = Making { source, seed: 0 };
     let making = &mut making;
-    let mut all = vec![fp8(making), mxfp4(making), nvfp4(making), ternary(making)];
+    let mut all = vec![
+        fp8(making),
+        mxfp4(making),
+        nvfp4(making),
+        ternary(making),
+        bilinear(making),
+        narrow(making),
+    ];
     all.extend([
         gptq(making, 4, false),
         gptq(making, 2, true),
@@ -90,6 +98,40 @@ fn fp8(making: &mut Making<'_>) -> (Expression, Array) {
     let element = |row, column| value(bytes[row * 11 + column]) * numbers[row / 4 * 3 + column / 4];
     let decoded = Expression::decode(Fp8Blocks::new(4, 4), &[weights, scales]).unwrap();
     (decoded, array([11, 9], element))
+}
+
+/// Integers of 64 bits, none of which needs more than 32.
+fn narrow(making: &mut Making<'_>) -> (Expression, Array) {
+    let edges = [0, -1, i64::from(i32::MAX), i64::from(i32::MIN), 17];
+    let numbers: Vec<i64> = edges.into_iter().cycle().take(15).collect();
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let wide = making.add(GgmlType::I64, &[5, 3], bytes);
+    let decoded = Expression::decode(Narrow::new(), &[wide]).unwrap();
+    let elements = numbers.iter().map(|&number| number as f64).collect();
+    (decoded, Array { dimensions: vec![5, 3], ggml_type: GgmlType::I32, elements })
+}
+
+/// A grid of 5 by 4 vectors at the places of one of 3 by 7.
+fn bilinear(making: &mut Making<'_>) -> (Expression, Array) {
+    let (grid, numbers) = making.floats(&[6, 5, 4]);
+    let at = |element: usize, x: usize, y: usize| numbers[(y * 5 + x) * 6 + element];
+    let place = |number: usize, ratio: f32, last: usize| {
+        let real = ratio * number as f32;
+        let first = (0..=last).rev().find(|&first| first as f32 <= real).unwrap();
+        (first, (first + 1).min(last), real - first as f32)
+    };
+    let element = |row: usize, element: usize| {
+        let (x, next_x, right) = place(row % 3, 4.0 / 2.0, 4);
+        let (y, next_y, down) = place(row / 3, 3.0 / 6.0, 3);
+        let (left, up) = (1.0 - right, 1.0 - down);
+        let sum = at(element, x, next_y) * (down * left);
+        let sum = at(element, next_x, next_y).mul_add(down * right, sum);
+        let sum = at(element, next_x, y).mul_add(up * right, sum);
+        at(element, x, y).mul_add(up * left, sum)
+    };
+    let decoded = Expression::decode(Bilinear::new(3, 7), &[grid]).unwrap();
+    let Array { ggml_type, elements, .. } = array([6, 21], element);
+    (decoded, Array { dimensions: vec![6, 3, 7], ggml_type, elements })
 }
 
 /// The values of four bits of which the first is a sign, which zero has not.

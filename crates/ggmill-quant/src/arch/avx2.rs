@@ -19,7 +19,7 @@ use core::arch::x86_64::{
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
+use crate::lanes::{Floats, Lanes, MAGIC, Mask, Work, eight_rows};
 
 /// Exists only where [`Avx2::detect`] found the instructions. Vectors come from it alone, so that
 /// where there is a vector, there are the instructions.
@@ -27,7 +27,7 @@ use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
 pub(crate) struct Avx2(());
 
 #[derive(Clone, Copy)]
-pub(crate) struct F8(__m256);
+pub(crate) struct F8(pub(super) __m256);
 
 /// Eight words, with room for as many bits again above each.
 #[derive(Clone, Copy)]
@@ -81,6 +81,8 @@ macro_rules! instructions {
 }
 
 impl Lanes for Avx2 {
+    const PICKS: bool = true;
+
     type F = F8;
 
     type Words = I8;
@@ -192,12 +194,17 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
-        let [a, b, c, d, e, f, g, h] = rows;
+    fn eight_columns<const N: usize>(
+        self,
+        groups: &[[f32; N]],
+        first: usize,
+        part: usize,
+    ) -> [F8; 8] {
+        let [a, b, c, d, e, f, g, h] = eight_rows(groups, first, part);
         let (a, b, c, d) = (self.load(a).0, self.load(b).0, self.load(c).0, self.load(d).0);
         let (e, f, g, h) = (self.load(e).0, self.load(f).0, self.load(g).0, self.load(h).0);
         // SAFETY: `self` exists, so the instructions do.
-        let columns = unsafe {
+        unsafe {
             let low = (
                 _mm256_unpacklo_ps(a, b),
                 _mm256_unpacklo_ps(c, d),
@@ -232,9 +239,7 @@ impl Lanes for Avx2 {
                 _mm256_permute2f128_ps::<0x31>(columns_2.0, columns_2.1),
                 _mm256_permute2f128_ps::<0x31>(columns_3.0, columns_3.1),
             ]
-        };
-        for (out, column) in out.iter_mut().zip(columns) {
-            F8(column).store(&mut out[place..]);
+            .map(F8)
         }
     }
 }

@@ -5,18 +5,19 @@ use core::arch::x86_64::{
     _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm_shuffle_epi8,
     _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256,
     _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
-    _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32,
-    _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32,
-    _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
-    _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_permutexvar_epi32, _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps,
-    _mm512_set_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
-    _mm512_srlv_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
+    _mm512_castps256_ps512, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps,
+    _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps, _mm512_insertf32x8,
+    _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_permutexvar_epi32, _mm512_permutexvar_ps,
+    _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set_epi32, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32, _mm512_srlv_epi32, _mm512_storeu_ps,
+    _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::avx2::{Avx2, points};
-use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
+use crate::lanes::{Floats, Lanes, MAGIC, Mask, Work};
 
 /// Exists only where [`Avx512::detect`] found the instructions. Vectors come from it alone, so that
 /// where there is a vector, there are the instructions.
@@ -67,6 +68,8 @@ macro_rules! instructions {
 }
 
 impl Lanes for Avx512 {
+    const PICKS: bool = true;
+
     type F = F16;
 
     type Words = I16;
@@ -166,8 +169,20 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
-        self.0.transpose8(rows, out, place);
+    fn eight_columns<const N: usize>(
+        self,
+        groups: &[[f32; N]],
+        first: usize,
+        part: usize,
+    ) -> [F16; 8] {
+        let low = self.0.eight_columns(groups, first, part);
+        let high = self.0.eight_columns(groups, first + 8, part);
+        let mut out = [self.splat(0.0); 8];
+        for (out, (low, high)) in out.iter_mut().zip(low.into_iter().zip(high)) {
+            // SAFETY: `self` exists, so the instructions do.
+            *out = F16(unsafe { _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low.0), high.0) });
+        }
+        out
     }
 }
 

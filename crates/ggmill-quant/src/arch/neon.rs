@@ -77,6 +77,8 @@ macro_rules! instructions {
 }
 
 impl Quad for Neon {
+    const PICKS: bool = true;
+
     type Words = uint16x8_t;
 
     instructions! {

@@ -2,7 +2,7 @@
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::lanes::{Floats, Lanes, MOST, Mask};
+use crate::lanes::{Floats, Lanes, Mask};
 
 /// Twice the lanes of another instance.
 #[derive(Clone, Copy)]
@@ -12,6 +12,8 @@ pub(crate) struct Pair<L>(pub(crate) L);
 pub(crate) struct Two<T>(T, T);
 
 impl<L: Lanes> Lanes for Pair<L> {
+    const PICKS: bool = L::PICKS;
+
     type F = Two<L::F>;
 
     type Words = Two<L::Words>;
@@ -67,8 +69,19 @@ impl<L: Lanes> Lanes for Pair<L> {
     }
 
     #[inline(always)]
-    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
-        self.0.transpose8(rows, out, place);
+    fn eight_columns<const N: usize>(
+        self,
+        groups: &[[f32; N]],
+        first: usize,
+        part: usize,
+    ) -> [Self::F; 8] {
+        let low = self.0.eight_columns(groups, first, part);
+        let high = self.0.eight_columns(groups, first + L::WIDTH, part);
+        let mut out = [Two(low[0], high[0]); 8];
+        for (out, (low, high)) in out.iter_mut().zip(low.into_iter().zip(high)).skip(1) {
+            *out = Two(low, high);
+        }
+        out
     }
 }
 

@@ -3,8 +3,7 @@
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::float16::f16_to_f32;
-use crate::lanes::{Floats, Lanes, MOST, Mask};
-use crate::numeric;
+use crate::lanes::{Floats, Lanes, MAGIC, Mask, eight_rows};
 
 const WIDTH: usize = 8;
 
@@ -17,8 +16,10 @@ pub(crate) struct Portable;
 #[derive(Clone, Copy)]
 pub(crate) struct Array([f32; WIDTH]);
 
+/// All bits of a lane or none, as comparisons of vectors give them, so that choosing by them takes
+/// no conversion.
 #[derive(Clone, Copy)]
-pub(crate) struct Truths([bool; WIDTH]);
+pub(crate) struct Truths([u32; WIDTH]);
 
 impl Array {
     #[inline(always)]
@@ -28,11 +29,45 @@ impl Array {
 
     #[inline(always)]
     fn compare(self, other: Self, f: impl Fn(&f32, &f32) -> bool) -> Truths {
-        Truths(core::array::from_fn(|i| f(&self.0[i], &other.0[i])))
+        Truths(core::array::from_fn(|i| choose(f(&self.0[i], &other.0[i]), u32::MAX, 0)))
     }
 }
 
+#[inline(always)]
+fn choose<T>(truth: bool, this: T, other: T) -> T {
+    if truth { this } else { other }
+}
+
+/// Towards zero, for what is from 0 to 65535; what is not becomes one of these.
+#[inline(always)]
+fn whole(value: f32) -> i32 {
+    let value = choose(value > 0.0, value, 0.0);
+    let value = choose(value < 65_535.0, value, 65_535.0);
+    // SAFETY: not NaN, which is not greater than 0, and within the limits. The conversion that asks
+    // for both itself is what compilers do not make one instruction of.
+    unsafe { value.to_int_unchecked() }
+}
+
+/// Towards zero. Without SSE4.1 the function of the library is called for each value.
+#[inline(always)]
+fn trunc(value: f32) -> f32 {
+    /// From here on there are no fractions.
+    const ALL_WHOLE: f32 = 8_388_608.0;
+    let small = value.abs() < ALL_WHOLE;
+    // SAFETY: the magnitude is less than 2^23.
+    let whole: i32 = unsafe { choose(small, value, 0.0).to_int_unchecked() };
+    choose(small, (whole as f32).copysign(value), value)
+}
+
+/// The first eight of a slice that has at least as many.
+#[inline(always)]
+fn first<T: Copy>(slice: &[T]) -> &[T; WIDTH] {
+    &slice.as_chunks().0[0]
+}
+
 impl Lanes for Portable {
+    const PICKS: bool = false;
+
     type F = Array;
 
     type Words = [u16; WIDTH];
@@ -44,7 +79,7 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn load(self, values: &[f32]) -> Array {
-        Array(core::array::from_fn(|i| values[i]))
+        Array(*first(values))
     }
 
     #[inline(always)]
@@ -54,17 +89,17 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn load_halves(self, halves: &[[u8; 2]]) -> Array {
-        Array(core::array::from_fn(|i| f16_to_f32(u16::from_le_bytes(halves[i]))))
+        Array(first(halves).map(|half| f16_to_f32(u16::from_le_bytes(half))))
     }
 
     #[inline(always)]
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> Array {
-        Array(core::array::from_fn(|i| f32::from(table[usize::from(indices[i] & 15)])))
+        Array(first(indices).map(|index| f32::from(table[usize::from(index & 15)])))
     }
 
     #[inline(always)]
     fn words(self, words: &[u16]) -> [u16; WIDTH] {
-        core::array::from_fn(|i| words[i])
+        *first(words)
     }
 
     #[inline(always)]
@@ -102,12 +137,14 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
-        for (i, out) in out.iter_mut().enumerate() {
-            for (out, row) in out[place..].iter_mut().zip(rows) {
-                *out = row[i];
-            }
-        }
+    fn eight_columns<const N: usize>(
+        self,
+        groups: &[[f32; N]],
+        first: usize,
+        part: usize,
+    ) -> [Array; 8] {
+        let rows = eight_rows(groups, first, part);
+        core::array::from_fn(|i| Array(rows.map(|row| row[i])))
     }
 }
 
@@ -123,12 +160,12 @@ impl Floats for Array {
 
     #[inline(always)]
     fn store_bytes(self, out: &mut [u8]) {
-        out[..WIDTH].copy_from_slice(&self.0.map(|value| value as u8));
+        out[..WIDTH].copy_from_slice(&self.0.map(|value| whole(value) as u8));
     }
 
     #[inline(always)]
     fn store_words(self, out: &mut [u16]) {
-        out[..WIDTH].copy_from_slice(&self.0.map(|value| value as u16));
+        out[..WIDTH].copy_from_slice(&self.0.map(|value| whole(value) as u16));
     }
 
     #[inline(always)]
@@ -148,7 +185,7 @@ impl Floats for Array {
 
     #[inline(always)]
     fn trunc(self) -> Self {
-        Self(self.0.map(f32::trunc))
+        Self(self.0.map(trunc))
     }
 
     #[inline(always)]
@@ -183,12 +220,23 @@ impl Floats for Array {
 
     #[inline(always)]
     fn or(self, mask: Truths, other: Self) -> Self {
-        Self(core::array::from_fn(|i| if mask.0[i] { self.0[i] } else { other.0[i] }))
+        Self(core::array::from_fn(|i| {
+            let (this, other) = (self.0[i].to_bits(), other.0[i].to_bits());
+            f32::from_bits(this & mask.0[i] | other & !mask.0[i])
+        }))
     }
 
     #[inline(always)]
     fn nearest(self, low: i32, high: i32) -> Self {
-        Self(self.0.map(|value| numeric::nearest(value).clamp(low, high) as f32))
+        // Limits are compared as floats, which hold all numbers of 23 bits: of whole numbers there
+        // is no lesser one without SSE4.1.
+        let (low, high) = (low as f32, high as f32);
+        Self(self.0.map(|value| {
+            let bits = (value + MAGIC).to_bits();
+            let nearest = ((bits & 0x007f_ffff).cast_signed() - 0x0040_0000) as f32;
+            let nearest = choose(nearest > low, nearest, low);
+            choose(nearest < high, nearest, high)
+        }))
     }
 }
 
@@ -207,22 +255,22 @@ impl Mask for Truths {
 
     #[inline(always)]
     fn not(self) -> Self {
-        Self(self.0.map(|truth| !truth))
+        Self(self.0.map(|bits| !bits))
     }
 
     #[inline(always)]
     fn any(self) -> bool {
-        self.0.contains(&true)
+        self.0.into_iter().fold(0, |any, bits| any | bits) != 0
     }
 
     #[inline(always)]
     fn all(self) -> bool {
-        !self.0.contains(&false)
+        self.0.into_iter().fold(u32::MAX, |all, bits| all & bits) != 0
     }
 
     #[inline(always)]
     fn bits(self) -> u32 {
-        self.0.iter().rfold(0, |bits, &truth| bits << 1 | u32::from(truth))
+        (0..).zip(self.0).fold(0, |all, (lane, bits)| all | bits & 1 << lane)
     }
 }
 

@@ -1,17 +1,24 @@
-//! Eight lanes made of two vectors of four, for instruction sets whose vectors have 128 bits: NEON
-//! and WebAssembly.
+//! Eight lanes made of two vectors of four, for instruction sets whose vectors have 128 bits: NEON,
+//! those of WebAssembly, and SSE2.
 //!
 //! An instruction set gives the operations of [`Quad`]; what eight lanes do is written here once.
 
 use core::marker::PhantomData;
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-use crate::lanes::{Floats, Lanes, MOST, Mask};
+use crate::lanes::{Floats, Lanes, Mask, eight_rows};
 
 /// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes.
 /// The operations on numbers are those of [`Floats`], the conversions those of [`Lanes`], for a
 /// pair of vectors where they concern eight lanes.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "eight bytes are loaded from where they are; how long a pointer is differs"
+)]
 pub(crate) trait Quad: Copy + 'static {
+    /// As [`Lanes::PICKS`].
+    const PICKS: bool;
+
     /// Eight words of sixteen bits.
     type Words: Copy;
 
@@ -126,7 +133,15 @@ fn room<T: Copy, const N: usize>(slice: &mut [T]) -> &mut [T; N] {
     &mut chunks[0]
 }
 
+/// The first four and the last four.
+#[inline(always)]
+fn halves(eight: &[f32; 8]) -> [&[f32; 4]; 2] {
+    [first(eight), first(&eight[4..])]
+}
+
 impl<Q: Quad> Lanes for Eight<Q> {
+    const PICKS: bool = Q::PICKS;
+
     type F = F8<Q>;
 
     type Words = Q::Words;
@@ -191,16 +206,24 @@ impl<Q: Quad> Lanes for Eight<Q> {
     }
 
     #[inline(always)]
-    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
-        let rows = rows.map(first::<f32, 8>);
-        for (across, rows) in [first::<_, 4>(&rows), first(&rows[4..])].into_iter().enumerate() {
-            for (half, out) in out.chunks_exact_mut(4).enumerate() {
-                let columns = Q::transpose(rows.map(|row| Q::load(first(&row[4 * half..]))));
-                for (out, column) in out.iter_mut().zip(columns) {
-                    column.store(room(&mut out[place + 4 * across..]));
-                }
+    fn eight_columns<const N: usize>(
+        self,
+        groups: &[[f32; N]],
+        first: usize,
+        part: usize,
+    ) -> [F8<Q>; 8] {
+        let [a, b, c, d, e, f, g, h] = eight_rows(groups, first, part).map(halves);
+        let quarter = |half: usize, rows: [[&[f32; 4]; 2]; 4]| {
+            Q::transpose(rows.map(|row| Q::load(row[half])))
+        };
+        let mut out = [self.splat(0.0); 8];
+        for (half, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let (low, high) = (quarter(half, [a, b, c, d]), quarter(half, [e, f, g, h]));
+            for (out, (low, high)) in out.iter_mut().zip(low.into_iter().zip(high)) {
+                *out = F8([low, high]);
             }
         }
+        out
     }
 }
 

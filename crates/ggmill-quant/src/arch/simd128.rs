@@ -59,6 +59,8 @@ fn load<T, const N: usize>(all: &[T; N]) -> v128 {
 }
 
 impl Quad for Simd128 {
+    const PICKS: bool = true;
+
     type Words = v128;
 
     #[inline(always)]

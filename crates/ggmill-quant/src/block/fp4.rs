@@ -4,7 +4,7 @@
 use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
-use crate::lanes::{self, Floats, Lanes};
+use crate::lanes::{self, Floats, Lanes, Mask};
 use crate::numeric::{extreme, largest};
 
 /// 32 weights under a power of two.
@@ -16,11 +16,11 @@ pub(crate) struct NVFP4;
 /// match.
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// The same as floats.
-const FLOATS: [f32; 16] = {
-    let mut floats = [0.0; 16];
+/// Those that are not negative, as floats.
+const FLOATS: [f32; 8] = {
+    let mut floats = [0.0; 8];
     let mut level = 0;
-    while level < 16 {
+    while level < 8 {
         floats[level] = DOUBLED[level] as f32;
         level += 1;
     }
@@ -160,17 +160,19 @@ fn write_group<L: Lanes, const N: usize>(
     nibbles: &mut [u8],
 ) {
     let mut levels = [0; N];
-    let scale = lanes.splat(scale);
+    let (zero, negative, scale) = (lanes.splat(0.0), lanes.splat(8.0), lanes.splat(scale));
     for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
+        // Levels of the other sign are never nearer than 0, and those of the same sign are as far
+        // as their magnitudes are, to the last bit.
         let x = lanes.load(values);
-        let mut best = lanes.splat(0.0);
-        let mut least = (lanes.splat(FLOATS[0]) * scale - x).abs();
+        let magnitude = x.abs();
+        let (mut best, mut least) = (zero, magnitude);
         for (level, &float) in FLOATS.iter().enumerate().skip(1) {
-            let found = (lanes.splat(float) * scale - x).abs();
+            let found = (lanes.splat(float) * scale - magnitude).abs();
             best = lanes.splat(level as f32).or(found.lt(least), best);
             least = found.lesser(least);
         }
-        best.store_bytes(levels);
+        (best + negative).or(x.lt(zero).and(best.gt(zero)), best).store_bytes(levels);
     }
     let (low, high) = levels.split_at(N / 2);
     for ((byte, low), high) in nibbles.iter_mut().zip(low).zip(high) {

@@ -5,7 +5,7 @@ use ggmill_core::GgmlType;
 use super::{Decode, Encode};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{self, Floats, Lanes, MOST, Mask, Room, columns, spread_out, sums_of_squares};
+use crate::lanes::{self, Floats, Lanes, MOST, Mask, columns, spread_out, sums_of_squares};
 use crate::numeric::{extreme, inverse_or_zero, nearest, sum_of_squares};
 use crate::search::NOTHING;
 
@@ -213,8 +213,7 @@ fn search_many<L: Lanes>(
     first: usize,
 ) -> [f32; MOST] {
     let lanes = Pair(lanes);
-    let mut room = Room::new();
-    let x = columns(lanes, values, first, &mut room);
+    let x = columns(lanes, values, first);
     let mut squares = x;
     for square in &mut squares {
         *square = *square * *square;
@@ -236,7 +235,7 @@ fn search_many<L: Lanes>(
                     sum * lanes.splat(2.0 / 256.0)
                 }
             };
-            lanes::importance(&x, &columns(lanes, weights, first, &mut room), spread)
+            lanes::importance(&x, &columns(lanes, weights, first), spread)
         }
     };
     let mut out = [0.0; MOST];

@@ -3,10 +3,10 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode, SPREAD};
+use super::{Decode, EACH, Encode, SPREAD, gathered};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{self, Floats, Lanes, MOST, Room, columns};
+use crate::lanes::{self, Floats, Lanes, MOST, columns};
 use crate::numeric::{bounds, extreme, inverse_or_zero, largest, round, sum_of_squares, truncate};
 use crate::search::{Affine, Steps, affine, symmetric};
 
@@ -30,6 +30,17 @@ impl Decode<32, 18> for Q4_0 {
         let nibbles = nibbles(&block[2..]);
         for (out, level) in out.iter_mut().zip(nibbles) {
             *out = (i32::from(level) - 8) as f32 * scale;
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 18]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let mut levels = nibbles(&block[2..]);
+            for level in &mut levels {
+                *level = level.wrapping_sub(8);
+            }
+            lanes::decode_signed(lanes, &levels, read_f16(block, SCALE), out);
         }
     }
 }
@@ -107,6 +118,14 @@ impl Decode<32, 20> for Q4_1 {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (out, level) in out.iter_mut().zip(nibbles(&block[4..])) {
             *out = f32::from(level) * scale + min;
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 20]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            decode_above(lanes, &nibbles(&block[4..]), scale, min, out);
         }
     }
 }
@@ -207,7 +226,10 @@ impl Decode<32, 22> for Q5_0 {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 22]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
-            let levels = five_bits(&block[2..]).map(|level| level.wrapping_sub(16));
+            let mut levels = five_bits(&block[2..]);
+            for level in &mut levels {
+                *level = level.wrapping_sub(16);
+            }
             lanes::decode_signed(lanes, &levels, read_f16(block, SCALE), out);
         }
     }
@@ -292,12 +314,8 @@ impl Decode<32, 24> for Q5_1 {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 24]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
-            let (scale, min) =
-                (lanes.splat(read_f16(block, SCALE)), lanes.splat(read_f16(block, MIN)));
-            let levels = five_bits(&block[4..]);
-            for (levels, out) in levels.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
-                (lanes.load_signed(levels) * scale + min).store(out);
-            }
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            decode_above(lanes, &five_bits(&block[4..]), scale, min, out);
         }
     }
 }
@@ -494,9 +512,8 @@ fn symmetric_many<L: Lanes>(
     half: i32,
 ) -> ([f32; MOST], [f32; MOST]) {
     let lanes = Pair(lanes);
-    let mut room = Room::new();
-    let x = columns(lanes, values, 0, &mut room);
-    let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
+    let x = columns(lanes, values, 0);
+    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(spread));
     let (scale, inverse) = lanes::symmetric(lanes, &x, half, &w);
     let (mut scales, mut inverses) = ([0.0; MOST], [0.0; MOST]);
     scale.store(&mut scales);
@@ -535,9 +552,8 @@ fn affine_many<L: Lanes>(
     top: i32,
 ) -> Option<AffineBlocks> {
     let lanes = Pair(lanes);
-    let mut room = Room::new();
-    let x = columns(lanes, values, 0, &mut room);
-    let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
+    let x = columns(lanes, values, 0);
+    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(spread));
     let found = lanes::affine(lanes, &x, &w, top, WEIGHTED)?;
     let mut out = AffineBlocks {
         scales: [0.0; MOST],
@@ -593,10 +609,28 @@ fn eight_bits(values: &[f32; 32], scale: f32, out: &mut [u8]) {
     }
 }
 
+/// Levels times a scale, and a minimum.
+#[inline(always)]
+fn decode_above<L: Lanes>(lanes: L, levels: &[u8; 32], scale: f32, min: f32, out: &mut [f32; 32]) {
+    let (scale, min) = (lanes.splat(scale), lanes.splat(min));
+    for (levels, out) in levels.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
+        (lanes.load_signed(levels) * scale + min).store(out);
+    }
+}
+
 /// The low halves of 16 bytes, then the high ones.
 #[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; 32] {
-    core::array::from_fn(|i| if i < 16 { bytes[i] & 15 } else { bytes[i - 16] >> 4 })
+    // Eight bytes at a time in one number.
+    const LOW: u64 = 15 * EACH;
+    let mut nibbles = [0; 32];
+    let (low, high) = nibbles.split_at_mut(16);
+    let (low, high) = (low.as_chunks_mut::<8>().0, high.as_chunks_mut::<8>().0);
+    for (bytes, (low, high)) in bytes.as_chunks::<8>().0.iter().zip(low.iter_mut().zip(high)) {
+        let eight = u64::from_le_bytes(*bytes);
+        (*low, *high) = ((eight & LOW).to_le_bytes(), (eight >> 4 & LOW).to_le_bytes());
+    }
+    nibbles
 }
 
 #[inline(always)]
@@ -619,7 +653,8 @@ fn five_bits(bytes: &[u8]) -> [u8; 32] {
 #[inline(always)]
 fn pack_five_bits(levels: &[u8; 32], out: &mut [u8]) {
     let (fifth, low) = out.split_at_mut(4);
-    let bits = levels.iter().rev().fold(0_u32, |bits, level| bits << 1 | u32::from(level >> 4 & 1));
-    fifth.copy_from_slice(&bits.to_le_bytes());
+    for (byte, levels) in fifth.iter_mut().zip(levels.as_chunks::<8>().0) {
+        *byte = gathered(u64::from_le_bytes(*levels) >> 4);
+    }
     pack_nibbles(&levels.map(|level| level & 15), low);
 }

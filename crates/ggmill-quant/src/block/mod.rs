@@ -160,3 +160,28 @@ const SPREAD: [u64; 256] = {
     }
     spread
 };
+
+/// A one in each of eight bytes.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// The lowest bit of each of eight bytes, that of the first lowest: [`SPREAD`] backwards.
+#[inline(always)]
+const fn gathered(bytes: u64) -> u8 {
+    // Bit 8·i moves to 56 + i by the term of 56 - 7·i; no other products come there, nor do any two
+    // meet below.
+    ((bytes & EACH).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_gathered_as_they_were_spread() {
+        for byte in 0..=u8::MAX {
+            let spread = SPREAD[usize::from(byte)];
+            assert_eq!(gathered(spread), byte);
+            assert_eq!(gathered(spread | !EACH), byte);
+        }
+    }
+}

@@ -51,6 +51,30 @@ impl Decode<256, 54> for TQ1_0 {
             }
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 54]], out: &mut [[f32; 256]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let mut levels = [0; 256];
+            let mut rest = levels.as_mut_slice();
+            for Run { start, bytes, trits } in RUNS {
+                let (run, after) = rest.split_at_mut(bytes * trits);
+                rest = after;
+                let mut fractions = [0_u16; 32];
+                for (fraction, &byte) in fractions[..bytes].iter_mut().zip(&block[start..]) {
+                    *fraction = u16::from(byte);
+                }
+                for levels in run.chunks_exact_mut(bytes) {
+                    for (level, fraction) in levels.iter_mut().zip(&mut fractions) {
+                        let tripled = *fraction * 3;
+                        *level = ((tripled >> 8) as u8).wrapping_sub(1);
+                        *fraction = tripled & 0xff;
+                    }
+                }
+            }
+            lanes::decode_signed(lanes, &levels, read_f16(block, TQ1_0_SCALE), out);
+        }
+    }
 }
 
 impl Encode<256, 54> for TQ1_0 {
@@ -107,6 +131,24 @@ impl Decode<256, 66> for TQ2_0 {
                 for (out, byte) in out.iter_mut().zip(bytes) {
                     *out = (i32::from(byte >> (2 * place) & 3) - 1) as f32 * scale;
                 }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 66]], out: &mut [[f32; 256]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let scale = read_f16(block, TQ2_0_SCALE);
+            for (bytes, out) in
+                block[..64].as_chunks::<32>().0.iter().zip(out.chunks_exact_mut(128))
+            {
+                let levels = [
+                    bytes.map(|byte| (byte & 3).wrapping_sub(1)),
+                    bytes.map(|byte| (byte >> 2 & 3).wrapping_sub(1)),
+                    bytes.map(|byte| (byte >> 4 & 3).wrapping_sub(1)),
+                    bytes.map(|byte| (byte >> 6).wrapping_sub(1)),
+                ];
+                lanes::decode_signed(lanes, levels.as_flattened(), scale, out);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Encoding of the formats without a search: a scale for each block, a block to a lane, then
 //! levels, value after value.
 
-use super::{Floats, Lanes, MOST, Mask, Room, columns};
+use super::{Floats, Lanes, MOST, Mask, columns};
 
 /// A number and its use for each of [`WIDTH`](Lanes::WIDTH) blocks.
 pub(crate) struct Scales {
@@ -17,7 +17,7 @@ pub(crate) struct Scales {
 #[inline(always)]
 pub(crate) fn extremes<L: Lanes>(lanes: L, blocks: &[[f32; 32]], divisor: f32) -> Option<Scales> {
     let mut extreme = lanes.splat(0.0);
-    for x in columns(lanes, blocks, 0, &mut Room::new()) {
+    for x in columns(lanes, blocks, 0) {
         extreme = x.or(x.abs().gt(extreme.abs()), extreme);
     }
     scales(lanes, extreme / lanes.splat(divisor), lanes.splat(0.0))
@@ -28,7 +28,7 @@ pub(crate) fn extremes<L: Lanes>(lanes: L, blocks: &[[f32; 32]], divisor: f32) -
 #[inline(always)]
 pub(crate) fn largest<L: Lanes>(lanes: L, blocks: &[[f32; 32]], divisor: f32) -> Option<Scales> {
     let mut largest = lanes.splat(0.0);
-    for x in columns(lanes, blocks, 0, &mut Room::new()) {
+    for x in columns(lanes, blocks, 0) {
         largest = largest.greater(x.abs());
     }
     scales(lanes, largest / lanes.splat(divisor), lanes.splat(0.0))
@@ -42,7 +42,7 @@ pub(crate) fn least_and_most<L: Lanes>(
     blocks: &[[f32; 32]],
     divisor: f32,
 ) -> Option<Scales> {
-    let x = columns(lanes, blocks, 0, &mut Room::new());
+    let x = columns(lanes, blocks, 0);
     let (mut least, mut most) = (x[0], x[0]);
     for x in x {
         least = x.lesser(least);

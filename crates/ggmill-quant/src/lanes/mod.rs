@@ -29,9 +29,9 @@ pub(crate) use blocks::{
     decode_affine, decode_nibbles, decode_signed, extremes, greatest_magnitude, largest,
     least_and_most, offset_levels, round_to_bytes,
 };
-pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
+pub(crate) use search::{AffineLanes, Moved, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
-pub(crate) use tile::{Room, columns, spread_out};
+pub(crate) use tile::{columns, eight_rows, spread_out};
 
 /// The most lanes an instance has.
 pub(crate) const MOST: usize = 32;
@@ -45,6 +45,9 @@ pub(crate) const MAGIC: f32 = 12_582_912.0;
 pub(crate) trait Lanes: Copy {
     /// How many lanes a vector has: 8, 16 or 32.
     const WIDTH: usize = Self::F::WIDTH;
+
+    /// Whether [`pick`](Self::pick) is a few instructions, and not some for each lane.
+    const PICKS: bool;
 
     /// A vector of `f32`.
     type F: Floats;
@@ -89,9 +92,14 @@ pub(crate) trait Lanes: Copy {
         signs: u32,
     ) -> [u8; 32];
 
-    /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and
-    /// there is room for eight from the place on.
-    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);
+    /// Vector `i` holds value `8 * part + i` of the groups `first..first + WIDTH`, one to a lane.
+    /// Where there are no more groups, the last one is in the lanes that are left.
+    fn eight_columns<const N: usize>(
+        self,
+        groups: &[[f32; N]],
+        first: usize,
+        part: usize,
+    ) -> [Self::F; 8];
 }
 
 /// Vectors of `f32`. Every operation does in each lane what the scalar operation does, NaN,

@@ -160,7 +160,7 @@ pub(crate) struct Moved<F: Floats, const N: usize> {
 #[inline(always)]
 pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
     lanes: L,
-    x: &[[L::F; N]; K],
+    mut x: [[L::F; N]; K],
     half: i32,
     rounds: usize,
 ) -> [Moved<L::F, N>; K] {
@@ -170,11 +170,17 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
     let mut levels = [[zero; N]; K];
     let mut live = [zero.ne(zero); K];
     let mut restless = live;
-    for (k, x) in x.iter().enumerate() {
+    for (k, x) in x.iter_mut().enumerate() {
         let (extreme, alive) = extreme(lanes, x);
         live[k] = alive;
+        if !alive.all() {
+            // Of zeros nothing moves, since their sums stay 0.
+            for x in &mut *x {
+                *x = x.or(alive, zero);
+            }
+        }
         let inverse = lanes.splat(-(half as f32)) / extreme;
-        for (&x, level) in x.iter().zip(&mut levels[k]) {
+        for (&mut x, level) in x.iter_mut().zip(&mut levels[k]) {
             *level = rounding.nearest(inverse * x);
             let w = x * x;
             xl[k] = xl[k] + w * x * *level;
@@ -191,7 +197,7 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
                 let w = x * x;
                 let (other_xl, other_ll) = (xl[k] - w * x * level, ll[k] - w * level * level);
                 let better = (x * other_ll / other_xl).nearest(-half, half - 1);
-                let changed = other_xl.gt(zero).and(live[k]).and(better.ne(level));
+                let changed = other_xl.gt(zero).and(better.ne(level));
                 let (other_xl, other_ll) =
                     (other_xl + w * x * better, other_ll + w * better * better);
                 let accepted = changed

@@ -1,19 +1,13 @@
 //! Sums in order, of several groups or blocks at once.
 
-use super::{Floats, Lanes, MOST, Room, columns};
+use super::{Floats, Lanes, MOST};
 
 /// The sum of squares of each block, added in order. At most [`WIDTH`](Lanes::WIDTH) blocks count.
 #[inline(always)]
 pub(crate) fn sums_of_squares<L: Lanes>(lanes: L, blocks: &[[f32; 256]]) -> [f32; MOST] {
     let mut sum = lanes.splat(0.0);
-    let mut room = Room::<32>::new();
-    let count = blocks.len().min(L::WIDTH);
-    for part in 0..8 {
-        let mut parts = [[0.0; 32]; MOST];
-        for (copy, block) in parts.iter_mut().zip(&blocks[..count]) {
-            copy.copy_from_slice(&block[32 * part..][..32]);
-        }
-        for x in columns(lanes, &parts[..count], 0, &mut room) {
+    for part in 0..256 / 8 {
+        for x in lanes.eight_columns(blocks, 0, part) {
             sum = sum + x * x;
         }
     }

@@ -2,16 +2,6 @@
 
 use super::{Lanes, MOST};
 
-/// Room for `N` vectors of any width.
-#[repr(align(64))]
-pub(crate) struct Room<const N: usize>([[f32; MOST]; N]);
-
-impl<const N: usize> Room<N> {
-    pub(crate) const fn new() -> Self {
-        Self([[0.0; MOST]; N])
-    }
-}
-
 /// Vector `i` holds value `i` of the groups `first..first + WIDTH`, one to a lane. Where there are
 /// no more groups, the last one is in the lanes that are left.
 #[inline(always)]
@@ -19,24 +9,29 @@ pub(crate) fn columns<L: Lanes, const N: usize>(
     lanes: L,
     groups: &[[f32; N]],
     first: usize,
-    room: &mut Room<N>,
 ) -> [L::F; N] {
     const { assert!(N.is_multiple_of(8)) };
-    let last = groups.len() - 1;
-    for lane in (0..L::WIDTH).step_by(8) {
-        let groups: [&[f32; N]; 8] =
-            core::array::from_fn(|i| &groups[(first + lane + i).min(last)]);
-        for start in (0..N).step_by(8) {
-            let (rows, _) = room.0[start..].as_chunks_mut::<8>();
-            let Some(rows) = rows.first_mut() else { continue };
-            lanes.transpose8(groups.map(|group| &group[start..][..8]), rows, lane);
-        }
-    }
     let mut out = [lanes.splat(0.0); N];
-    for (out, row) in out.iter_mut().zip(&room.0) {
-        *out = lanes.load(row);
+    for (part, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *out = lanes.eight_columns(groups, first, part);
     }
     out
+}
+
+/// Values `8 * part..8 * part + 8` of the groups `first..first + 8`, or of the last where there are
+/// no more.
+#[inline(always)]
+pub(crate) fn eight_rows<const N: usize>(
+    groups: &[[f32; N]],
+    first: usize,
+    part: usize,
+) -> [&[f32; 8]; 8] {
+    // All but the last few are there, and then only that has to be asked.
+    if let Some(groups) = groups.get(first..).and_then(<[_]>::first_chunk::<8>) {
+        return groups.each_ref().map(|group| &group.as_chunks().0[part]);
+    }
+    let last = groups.len() - 1;
+    core::array::from_fn(|row| &groups[(first + row).min(last)].as_chunks().0[part])
 }
 
 /// The result of [`columns`] for groups given value by value.

@@ -90,7 +90,7 @@ fn variables_of_options_count_as_text_of_the_template() {
     let conversation = Conversation::of([("user", "a")]);
     let rendered = template.render(&conversation, &options).unwrap();
     assert_eq!(rendered.text(), "<|end|>2a");
-    assert_eq!(rendered.trusted(), [0..8]);
+    assert_eq!(rendered.trusted(), std::slice::from_ref(&(0..8)));
     // The conversation's own come first.
     let conversation = conversation.with_variable("n", Json::Int(5));
     assert_eq!(template.render(&conversation, &options).unwrap().text(), "<|end|>6a");

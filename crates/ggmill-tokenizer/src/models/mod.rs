@@ -4,7 +4,7 @@ pub(crate) mod bpe;
 mod dna;
 pub(crate) mod plamo2;
 pub(crate) mod rwkv;
-mod spm;
+pub(crate) mod spm;
 mod ugm;
 mod wpm;
 
@@ -40,6 +40,17 @@ pub(crate) struct Scratch {
     spm: spm::Scratch,
     ugm: ugm::Scratch,
     wpm: wpm::Scratch,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large.
+    pub(crate) fn bound(&mut self) {
+        self.bpe.bound();
+        self.plamo2.bound();
+        self.spm.bound();
+        self.ugm.bound();
+        self.wpm.bound();
+    }
 }
 
 /// The model of a vocabulary.

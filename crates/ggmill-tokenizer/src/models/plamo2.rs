@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use super::Fragment;
 use crate::attributes::Attributes;
 use crate::error::{Error, ErrorKind};
+use crate::memory::bound;
 use crate::sink::Sink;
 use crate::unicode;
 use crate::vocabulary::Vocabulary;
@@ -40,6 +41,14 @@ struct Node {
 pub(crate) struct Scratch {
     points: Vec<(u32, usize)>,
     best: Vec<Best>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large.
+    pub(super) fn bound(&mut self) {
+        bound(&mut self.points);
+        bound(&mut self.best);
+    }
 }
 
 /// The best way from a place to the end.

@@ -7,7 +7,9 @@ use std::collections::{BinaryHeap, HashSet};
 use foldhash::fast::FixedState;
 
 use super::Fragment;
-use crate::sink::Sink;
+use crate::explained::{ExplainedMerge, ExplainedWord, MergeOrder};
+use crate::memory::{bound, bound_heap};
+use crate::sink::{Piece, Sink};
 use crate::spaces::{self, Places};
 use crate::symbols::{self, Cuts};
 use crate::vocabulary::Vocabulary;
@@ -29,6 +31,19 @@ pub(crate) struct Scratch {
     cache: WordCache,
     merger: Merger,
     ids: Vec<u32>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large. The cache is bounded in itself.
+    pub(super) fn bound(&mut self) {
+        bound(&mut self.escaped);
+        bound(&mut self.ids);
+        let Merger { symbols, heap, ends, scores } = &mut self.merger;
+        bound(symbols);
+        bound_heap(heap);
+        bound(ends);
+        bound(scores);
+    }
 }
 
 /// A part of the text that may become one token. It is gone when its length is 0.
@@ -109,6 +124,58 @@ impl Spm {
             at = next;
         }
         scratch.escaped = escaped;
+    }
+
+    /// The text as it is merged, and its words step by step.
+    pub(crate) fn explain(
+        &self,
+        vocabulary: &Vocabulary,
+        fragment: Fragment<'_>,
+    ) -> (Vec<u8>, Vec<ExplainedWord>) {
+        let prefix = vocabulary.flags().add_space_prefix && fragment.after_special;
+        let mut escaped = Vec::new();
+        spaces::escape(fragment.text, prefix, &mut escaped);
+        let mut places = Places::new(fragment.text, prefix);
+        let mut merger = Merger::default();
+        let mut words = Vec::new();
+        let (mut word, mut at) = (0, 0);
+        while at < escaped.len() {
+            let (next, can_cut) = self.cuts.after(&escaped, at);
+            at = next;
+            if !can_cut && next < escaped.len() {
+                continue;
+            }
+            let text = &escaped[word..next];
+            let mut steps = Vec::new();
+            merger.merge_by_steps(vocabulary, text, &mut |start, middle, end| {
+                let id = vocabulary.id(&text[start..end]);
+                let score = id.map(|id| vocabulary.score(id)).unwrap_or_default();
+                steps.push(ExplainedMerge { start, middle, end, order: MergeOrder::Score(score) });
+            });
+            let mut pieces = Vec::new();
+            merger.each(|from, to| {
+                let (start, end) = places.range(word + from, word + to);
+                let (start, end) = (fragment.start + start, fragment.start + end);
+                self.tokens(vocabulary, &text[from..to], |id| {
+                    pieces.push(Piece { id, start, end });
+                });
+            });
+            words.push(ExplainedWord {
+                text: text.to_owned(),
+                is_whole: false,
+                merges: steps,
+                pieces,
+            });
+            word = next;
+        }
+        (escaped, words)
+    }
+
+    /// Whether merging the characters of a string gives this string as one symbol: then it comes up
+    /// in some text, and otherwise in none.
+    pub(crate) fn comes_up(vocabulary: &Vocabulary, text: &[u8], scratch: &mut Scratch) -> bool {
+        scratch.merger.merge(vocabulary, text);
+        scratch.merger.ends.len() == 1
     }
 
     /// The tokens of a part of the text that no token goes beyond.
@@ -202,6 +269,17 @@ fn score(vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
 impl Merger {
     /// Merges the symbols of a text as far as it goes.
     fn merge(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+        self.merge_by_steps(vocabulary, text, &mut |_, _, _| {});
+    }
+
+    /// The same, with the places of two symbols that become one: where they begin, and where the
+    /// second ends.
+    fn merge_by_steps(
+        &mut self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        each: &mut impl FnMut(usize, usize, usize),
+    ) {
         self.ends.clear();
         self.symbols.clear();
         let mut at = 0;
@@ -210,9 +288,9 @@ impl Merger {
             self.ends.push(at);
         }
         if self.ends.len() <= FEW {
-            self.merge_few(vocabulary, text);
+            self.merge_few(vocabulary, text, each);
         } else {
-            self.merge_many(vocabulary, text);
+            self.merge_many(vocabulary, text, each);
         }
     }
 
@@ -225,7 +303,12 @@ impl Merger {
         }
     }
 
-    fn merge_few(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+    fn merge_few(
+        &mut self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        each: &mut impl FnMut(usize, usize, usize),
+    ) {
         let ends = &mut self.ends;
         let start = |ends: &[usize], symbol: usize| if symbol == 0 { 0 } else { ends[symbol - 1] };
         self.scores.clear();
@@ -237,6 +320,7 @@ impl Merger {
             // The first of the best.
             let best = self.scores.iter().enumerate().rev().max_by_key(|(_, score)| **score);
             let Some((symbol, Some(_))) = best else { break };
+            each(start(ends, symbol), ends[symbol], ends[symbol + 1]);
             ends.remove(symbol);
             self.scores.remove(symbol);
             if symbol > 0 {
@@ -250,7 +334,12 @@ impl Merger {
         }
     }
 
-    fn merge_many(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+    fn merge_many(
+        &mut self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        each: &mut impl FnMut(usize, usize, usize),
+    ) {
         let Self { symbols, heap, ends, .. } = self;
         heap.clear();
         let mut start = 0;
@@ -271,6 +360,7 @@ impl Merger {
             if one.length == 0 || other.length == 0 || one.length + other.length != length {
                 continue;
             }
+            each(one.start, other.start, other.start + other.length);
             symbols[left as usize].length = length;
             symbols[left as usize].next = other.next;
             symbols[right as usize].length = 0;

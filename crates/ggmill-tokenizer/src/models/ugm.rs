@@ -6,6 +6,7 @@ use super::Fragment;
 use crate::attributes::Attributes;
 use crate::charsmap::CharsMap;
 use crate::error::{Error, ErrorKind};
+use crate::memory::bound;
 use crate::sink::Sink;
 use crate::spaces::SPACE;
 use crate::symbols::{self, Cuts};
@@ -39,6 +40,17 @@ pub(crate) struct Scratch {
     best: Vec<Best>,
     found: Vec<(u32, usize, usize)>,
     ids: Vec<u32>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large. The cache is bounded in itself.
+    pub(super) fn bound(&mut self) {
+        bound(&mut self.normalized.text);
+        bound(&mut self.normalized.from);
+        bound(&mut self.best);
+        bound(&mut self.found);
+        bound(&mut self.ids);
+    }
 }
 
 /// A normalized text.

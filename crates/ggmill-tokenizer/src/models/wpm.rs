@@ -2,6 +2,7 @@
 
 use super::Fragment;
 use crate::error::{Error, ErrorKind};
+use crate::memory::bound;
 use crate::sink::Sink;
 use crate::spaces::SPACE;
 use crate::trie::Trie;
@@ -22,6 +23,16 @@ pub(crate) struct Scratch {
     ids: Vec<u32>,
     word: Word,
     found: Vec<(u32, usize)>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large. The cache is bounded in itself.
+    pub(super) fn bound(&mut self) {
+        bound(&mut self.ids);
+        bound(&mut self.word.text);
+        bound(&mut self.word.from);
+        bound(&mut self.found);
+    }
 }
 
 /// A word, normalized, with a space before it.

@@ -6,10 +6,13 @@
 //! ahead; that the program had matched before this character is part of the transition.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::expression::{Program, Step};
+use super::local::{BLOCK, Local, Places};
 use super::plain::{Plain, Steps};
 use super::set::Set;
+use crate::memory::bound;
 use crate::unicode::{CODE_POINTS, Table};
 
 /// An automaton that finds the match a backtracking matcher would.
@@ -27,6 +30,8 @@ pub(super) struct Automaton {
     begins: [bool; 256],
     /// What is known of words of ASCII letters.
     plain: Option<Plain>,
+    /// What the characters around a place say, once a long text is cut.
+    local: OnceLock<Option<Local>>,
 }
 
 /// The state in which no match is possible any more.
@@ -37,6 +42,8 @@ const MATCHED: u32 = 1;
 const ASCII: usize = 128;
 /// Steps without a match after which states are noted.
 const PATIENCE: usize = 32;
+/// The bytes of a text that is cut in blocks.
+const LONG: usize = 256;
 /// No match.
 const NOWHERE: usize = usize::MAX;
 
@@ -50,6 +57,12 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
+    /// Gives back what one long text made large.
+    pub(crate) fn bound(&mut self) {
+        bound(&mut self.states);
+        bound(&mut self.next);
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.states.clear();
@@ -96,7 +109,16 @@ impl Automaton {
             let next = class.and_then(|class| transitions.get(row.wrapping_add(class)));
             next.is_none_or(|next| next & !MATCHED != DEAD)
         });
-        let mut automaton = Self { classes, ascii, transitions, start, end, begins, plain: None };
+        let mut automaton = Self {
+            classes,
+            ascii,
+            transitions,
+            start,
+            end,
+            begins,
+            plain: None,
+            local: OnceLock::new(),
+        };
         automaton.plain = Plain::of(&automaton);
         Some(automaton)
     }
@@ -125,6 +147,12 @@ impl Automaton {
             None => (self.end, 0),
         };
         (self.of_class(state, class), length)
+    }
+
+    /// Whether a match may begin with a byte.
+    #[inline]
+    pub(super) fn may_begin(&self, byte: u8) -> bool {
+        self.begins.get(usize::from(byte)).copied().unwrap_or(true)
     }
 
     /// Where the match that begins here ends.
@@ -250,6 +278,14 @@ impl Automaton {
         each: &mut impl FnMut(usize, usize),
     ) {
         let mut done = from;
+        if text.len().saturating_sub(from) >= LONG {
+            let Some(end) = self.piece(text, done, memo, each) else { return };
+            let local = self.local.get_or_init(|| Local::of(self));
+            match self.cut_blocks(local.as_ref(), text, (from, end), memo, each) {
+                Some(end) => done = end,
+                None => return,
+            }
+        }
         if let Some(plain) = &self.plain {
             loop {
                 while let Some(end) = plain.word(text, done) {
@@ -265,6 +301,46 @@ impl Automaton {
         }
     }
 
+    /// The same for most of a text, whose words are known from where it begins to `done`. The end of
+    /// the words then, except at the end of the text.
+    #[inline]
+    fn cut_blocks(
+        &self,
+        local: Option<&Local>,
+        text: &[u8],
+        (from, mut done): (usize, usize),
+        memo: &mut Memo,
+        each: &mut impl FnMut(usize, usize),
+    ) -> Option<usize> {
+        // What is before the text's beginning says nothing.
+        let mut first = from.saturating_add(2);
+        while let Some(Places { begin, unsure }) = local.and_then(|it| it.places(text, first)) {
+            let mut open = begin | unsure;
+            if unsure == 0 && done < first {
+                while open != 0 {
+                    let place = first + open.trailing_zeros() as usize;
+                    open &= open - 1;
+                    each(done, place);
+                    done = place;
+                }
+            }
+            while open != 0 {
+                let bit = open.trailing_zeros();
+                open &= open - 1;
+                let place = first + bit as usize;
+                if done < place && begin >> bit & 1 != 0 {
+                    each(done, place);
+                    done = place;
+                }
+                while done < place {
+                    done = self.piece(text, done, memo, each)?;
+                }
+            }
+            first += BLOCK;
+        }
+        Some(done)
+    }
+
     /// The first match at a position or after it, and what is before it; the rest of the text if
     /// there is none. Its end, except at the end of the text.
     #[inline]
@@ -278,9 +354,7 @@ impl Automaton {
         let mut place = done;
         loop {
             let rest = text.get(place..).unwrap_or_default();
-            let may_begin =
-                |byte: &u8| self.begins.get(usize::from(*byte)).copied().unwrap_or(true);
-            let Some(skipped) = rest.iter().position(may_begin) else {
+            let Some(skipped) = rest.iter().position(|&byte| self.may_begin(byte)) else {
                 if done < text.len() {
                     each(done, text.len());
                 }
@@ -340,9 +414,17 @@ impl Steps for Automaton {
         self.start
     }
 
-    fn step(&self, state: u32, byte: u8) -> (u32, bool) {
-        let next = self.on(state, byte);
+    fn on_class(&self, state: u32, class: u8) -> (u32, bool) {
+        let next = self.of_class(state, class);
         (next & !MATCHED, next & MATCHED != 0)
+    }
+
+    fn class(&self, byte: u8) -> u8 {
+        self.ascii.get(usize::from(byte)).copied().unwrap_or_default()
+    }
+
+    fn classes(&self) -> u8 {
+        self.end
     }
 }
 

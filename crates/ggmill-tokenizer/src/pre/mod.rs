@@ -2,6 +2,7 @@
 
 mod automaton;
 mod expression;
+mod local;
 mod plain;
 mod scan;
 mod set;
@@ -31,6 +32,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// ```
 pub fn rules(name: &str) -> Option<&'static str> {
     find(name.as_bytes()).map(|known| known.rules)
+}
+
+/// One pre-tokenizer for each set of rules, in the order of its first name.
+pub(crate) fn all_rules() -> impl Iterator<Item = &'static PreTokenizer> {
+    let all = table::all();
+    let is_first = move |(place, known): &(usize, &PreTokenizer)| {
+        !all.iter().take(*place).any(|other| other.rules == known.rules)
+    };
+    all.iter().enumerate().filter(is_first).map(|(_, known)| known)
 }
 
 /// The character at a position of text that is UTF-8, but may have surrogates, and its length.

@@ -21,13 +21,21 @@ const HIGH: u64 = 0x80 * EACH;
 /// after them.
 const WINDOW: usize = 24;
 
-/// How an automaton goes from state to state by ASCII characters, and what its states mean.
+/// How an automaton goes from state to state, and what its states mean.
 pub(super) trait Steps {
     /// The first state.
     fn start(&self) -> u32;
     /// The next state, and whether the text before the character is a match. The state 0 has no
     /// way on.
-    fn step(&self, state: u32, byte: u8) -> (u32, bool);
+    fn step(&self, state: u32, byte: u8) -> (u32, bool) {
+        self.on_class(state, self.class(byte))
+    }
+    /// The same by the class of a character.
+    fn on_class(&self, state: u32, class: u8) -> (u32, bool);
+    /// The class of an ASCII character.
+    fn class(&self, byte: u8) -> u8;
+    /// The number of classes of characters.
+    fn classes(&self) -> u8;
 }
 
 impl Plain {

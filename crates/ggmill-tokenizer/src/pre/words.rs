@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::automaton::{Automaton, Memo};
 use super::scan;
 use super::table::{Pass, PreTokenizer};
+use crate::explained::ExplainedPass;
 
 /// Cuts text into words. A clone shares the automata.
 #[derive(Clone, Debug)]
@@ -15,10 +16,27 @@ pub(crate) struct Words(Arc<[Compiled]>);
 static COMPILED: Mutex<BTreeMap<&str, Words>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
-enum Compiled {
+struct Compiled {
+    step: Step,
+    /// For every byte, whether this pass or one after it may cut text that has it. Other text is
+    /// one word.
+    may_cut: [bool; 256],
+}
+
+#[derive(Debug)]
+enum Step {
     Split(Box<Automaton>),
     DigitGroups,
     Thousands,
+}
+
+impl Step {
+    fn may_begin(&self, byte: u8) -> bool {
+        match self {
+            Self::Split(automaton) => automaton.may_begin(byte),
+            Self::DigitGroups | Self::Thousands => byte.is_ascii_digit() || !byte.is_ascii(),
+        }
+    }
 }
 
 impl Words {
@@ -35,15 +53,21 @@ impl Words {
     }
 
     fn compile(pre: &PreTokenizer) -> Option<Self> {
-        let compiled = pre.passes.iter().map(|pass| {
-            Some(match pass {
-                Pass::Split(expression) => Compiled::Split(Box::new(Automaton::new(expression)?)),
-                Pass::Scan("digit-groups") => Compiled::DigitGroups,
-                Pass::Scan("thousands") => Compiled::Thousands,
+        let mut passes = Vec::new();
+        let mut may_cut = [false; 256];
+        for pass in pre.passes.iter().rev() {
+            let step = match pass {
+                Pass::Split(expression) => Step::Split(Box::new(Automaton::new(expression)?)),
+                Pass::Scan("digit-groups") => Step::DigitGroups,
+                Pass::Scan("thousands") => Step::Thousands,
                 Pass::Scan(_) => return None,
-            })
-        });
-        compiled.collect::<Option<Arc<[_]>>>().map(Self)
+            };
+            for (byte, may) in (0..=u8::MAX).zip(&mut may_cut) {
+                *may |= step.may_begin(byte);
+            }
+            passes.push(Compiled { step, may_cut });
+        }
+        Some(Self(passes.into_iter().rev().collect()))
     }
 
     /// Whether a text can be cut between these two ASCII characters, of which the first is a letter:
@@ -53,14 +77,34 @@ impl Words {
     /// of them must end a piece there. No pass looks back.
     pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
         let mut ends = false;
-        self.0.iter().all(|pass| match pass {
+        self.0.iter().all(|pass| match &pass.step {
             // Letters and what follows them are between numbers.
-            Compiled::DigitGroups | Compiled::Thousands => true,
-            Compiled::Split(automaton) => {
+            Step::DigitGroups | Step::Thousands => true,
+            Step::Split(automaton) => {
                 ends |= automaton.ends_between(before, after);
                 automaton.parts_between(before, after)
             }
         }) && ends
+    }
+
+    /// The pieces that each pass leaves, in order, with the expression or the scanner's name.
+    pub(crate) fn passes(&self, rules: &[Pass], text: &[u8]) -> Vec<ExplainedPass> {
+        let whole = 0..text.len();
+        let mut pieces = vec![whole];
+        let mut passes = Vec::new();
+        for (one, rule) in self.0.chunks(1).zip(rules) {
+            let (Pass::Split(rule) | Pass::Scan(rule)) = *rule;
+            let mut cut = Vec::new();
+            for piece in &pieces {
+                let text = text.get(..piece.end).unwrap_or_default();
+                pass(one, text, piece.start, &mut [Memo::default()], &mut |start, end| {
+                    cut.push(start..end);
+                });
+            }
+            pieces.clone_from(&cut);
+            passes.push(ExplainedPass { rule, pieces: cut });
+        }
+        passes
     }
 
     /// The words of a text in order. The text is UTF-8, but may have surrogates.
@@ -72,7 +116,9 @@ impl Words {
     ) {
         memos.resize_with(self.0.len(), Memo::default);
         memos.iter_mut().for_each(Memo::clear);
-        if let ([Compiled::Split(automaton)], [memo, ..]) = (&*self.0, &mut **memos) {
+        if let ([Compiled { step: Step::Split(automaton), .. }], [memo, ..]) =
+            (&*self.0, &mut **memos)
+        {
             return automaton.cut(text, 0, memo, each);
         }
         pass(&self.0, text, 0, memos, each);
@@ -96,16 +142,19 @@ fn pass<F: FnMut(usize, usize)>(
         return;
     };
     let mut next = |start: usize, end: usize| {
-        if rest.is_empty() {
-            each(start, end);
-        } else if let Some(piece) = text.get(..end) {
-            pass(rest, piece, start, memos, each);
+        let may_cut = rest.first().is_some_and(|pass| {
+            let piece = text.get(start..end).unwrap_or_default();
+            piece.iter().any(|&byte| pass.may_cut[usize::from(byte)])
+        });
+        match text.get(..end) {
+            Some(piece) if may_cut => pass(rest, piece, start, memos, each),
+            _ => each(start, end),
         }
     };
-    match first {
-        Compiled::DigitGroups => scan::digit_groups(text, from, next),
-        Compiled::Thousands => scan::thousands(text, from, next),
-        Compiled::Split(automaton) => {
+    match &first.step {
+        Step::DigitGroups => scan::digit_groups(text, from, next),
+        Step::Thousands => scan::thousands(text, from, next),
+        Step::Split(automaton) => {
             // Another piece's end decides otherwise.
             memo.clear();
             automaton.cut(text, from, memo, &mut next);
@@ -116,6 +165,7 @@ fn pass<F: FnMut(usize, usize)>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
     use crate::pre::table;
@@ -158,7 +208,7 @@ mod tests {
         ) {
             for pre in table::all() {
                 for pass in Words::new(pre).expect("a table").0.iter() {
-                    let Compiled::Split(automaton) = pass else { continue };
+                    let Step::Split(automaton) = &pass.step else { continue };
                     let mut found = Vec::new();
                     let mut memo = Memo::default();
                     let mut each = |start, end| found.push((start, end));
@@ -168,6 +218,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The same for texts that are long enough to be cut in blocks, and parts of texts.
+    #[test]
+    fn words_of_long_texts_are_those_of_the_transitions() {
+        let unit = "[ a-zA-Z0-9'_.,(\\-/\n\r\t]{0,12}|[a-z]{1,9}[ ,.\n]|'[a-zS]{1,2} |[0-9]{1,9}|\
+                    [ \n\r\t]{1,9}|[-=#/]{1,9}|[\u{A0}éß中한ー\u{301}٣🦙]{1,3}";
+        let texts = proptest::collection::vec(unit, 60..200);
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(48));
+        let all: Vec<_> =
+            table::all().iter().map(|pre| (pre, Words::new(pre).expect("a table"))).collect();
+        let result = runner.run(&(texts, 0..9usize), |(parts, skip)| {
+            let text = parts.concat();
+            let from = text.char_indices().nth(skip).map_or(0, |(at, _)| at);
+            for (pre, words) in &all {
+                for pass in words.0.iter() {
+                    let Step::Split(automaton) = &pass.step else { continue };
+                    let mut found = Vec::new();
+                    let mut memo = Memo::default();
+                    let mut each =
+                        |start: usize, end: usize| found.push((start - from, end - from));
+                    automaton.cut(text.as_bytes(), from, &mut memo, &mut each);
+                    let expected = automaton.cut_by_steps(&text.as_bytes()[from..]);
+                    prop_assert_eq!(found, expected, "{}: {:?}", pre.name, text);
+                }
+            }
+            Ok(())
+        });
+        result.expect("equal words");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod batch;
 mod compare;
+mod examination;
+mod explain;
 mod identity;
 mod laws;
 mod own;

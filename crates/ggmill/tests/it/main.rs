@@ -11,8 +11,10 @@
 
 mod examples;
 mod guard;
+mod names;
 mod one_pass;
 mod packed;
+mod tokenizers;
 
 use std::ops::ControlFlow;
 

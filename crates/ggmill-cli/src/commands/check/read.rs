@@ -5,15 +5,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{DataFacts, Input, Options, Report, check, check_set, examine, unreadable};
-use ggmill_core::{Error, Model, Part, Split};
+use ggmill_check::{DataFacts, Input, Options, Report, check, check_files, examine, unreadable};
+use ggmill_core::{Error, Model, Part};
 use ggmill_pipeline::RunOptions;
 
 use crate::console::Console;
+use crate::content::hint_for_content;
 use crate::journal::warn_of_journal;
 use crate::outcome::Failure;
 use crate::progress::Bar;
-use crate::source::{beginning, hint_for_content};
+use crate::source::{not_whole, salvage};
 
 /// The requirements that files are checked against.
 pub(super) struct Criteria<'a> {
@@ -59,7 +60,7 @@ impl Opened {
 }
 
 /// Checks the files of a model, in order; `-` is standard input.
-pub(super) fn check_files(
+pub(super) fn check_model(
     files: &[PathBuf],
     criteria: &Criteria<'_>,
     data: bool,
@@ -102,12 +103,10 @@ fn open(
     console: Console,
 ) -> Result<Result<Opened, CheckOutcome>, Failure> {
     warn_of_journal(path, console);
-    let model = match ggmill_io::salvage(path) {
+    let refused = |error: &Error, beginning: &[u8]| not_gguf(error, path, beginning, options);
+    let model = match salvage(path, refused)? {
         Ok(model) => model,
-        Err(error) => {
-            let Some(format) = error.format_error() else { return Err(Failure::new(&error)) };
-            return Ok(Err(not_gguf(format, path, &beginning(path).unwrap_or_default(), options)));
-        }
+        Err(outcome) => return Ok(Err(outcome)),
     };
     let facts = match model.parts().first().filter(|_| data) {
         Some(part) => examined_data(part, console)?,
@@ -120,18 +119,10 @@ fn open(
 /// Holds files to the rules: as one model where they are all shards of a set, each by itself
 /// otherwise.
 fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
-    let mut inputs: Vec<Input<'_>> =
-        files.iter().filter_map(|opened| opened.input(criteria)).collect();
-    let fault = set_fault(files);
-    let is_set = files.len() > 1 && fault.is_none() && inputs.iter().all(Input::is_whole);
-    if is_set {
-        return check_set(&inputs, &criteria.options);
-    }
-    // What is wrong with a set is told of the first of its shards that is there.
-    if let (Some(fault), Some(first)) = (&fault, inputs.first_mut()) {
-        *first = first.with_set_fault(fault);
-    }
-    inputs.iter().map(|input| check(input, &criteria.options)).collect()
+    let inputs: Vec<Input<'_>> = files.iter().filter_map(|opened| opened.input(criteria)).collect();
+    let models: Vec<&Model> = files.iter().map(|opened| &opened.model).collect();
+    let whole = || not_whole(&files.first()?.path);
+    check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &criteria.options)
 }
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> CheckOutcome {
@@ -142,37 +133,6 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
         report: unreadable(error, options),
         failure: failure.with_hint(hint_for_content(error, beginning, name)),
     }
-}
-
-/// The fault of the set that these files are, or are a part of: missing or contradictory shards.
-fn set_fault(files: &[Opened]) -> Option<String> {
-    let first = files.first()?;
-    let splits: Vec<_> = files
-        .iter()
-        .map(|opened| Split::of(&opened.model.metadata()).ok().flatten().filter(Split::is_part))
-        .collect();
-    // A file without the keys of a shard has a rule of its own.
-    if splits.iter().all(Option::is_none)
-        || first.part().is_none_or(|part| part.header_fault().is_some())
-    {
-        return None;
-    }
-    let error = ggmill_io::open(&first.path).err()?;
-    let in_order = splits.iter().enumerate().all(|(place, split)| {
-        split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64))
-    });
-    // What is wrong within one of the files is told of that file, and does not hide the whole.
-    if in_order && matches!(error.kind(), ggmill_io::ErrorKind::Format(_)) {
-        return None;
-    }
-    let text = error.to_string();
-    let own = format!("{}: ", crate::paths::shown(error.path()));
-    Some(text.strip_prefix(&own).map_or_else(
-        || text.clone(),
-        |rest| {
-            format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())
-        },
-    ))
 }
 
 /// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the

@@ -7,6 +7,7 @@ use ggmill_core::RawStr;
 use ggmill_quantize::{NearTargets, Target};
 
 use crate::outcome::Failure;
+use crate::remote;
 
 /// The positional arguments, told apart.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ impl Positionals {
         let beside = || {
             input
                 .parent()
+                // What is made of a model on a server lies here.
+                .filter(|_| !remote::is_remote(input))
                 .unwrap_or(Path::new(""))
                 .join(format!("ggml-model-{}.gguf", target.map_or("CUSTOM", Target::name)))
         };

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod counts;
+mod explanation;
 mod html;
 mod lines;
 mod shown_tokens;
@@ -33,6 +34,7 @@ Examples:
   ggmill tokenize model.gguf --file prompt.txt --ids
   ggmill tokenize model.gguf --count --file documents/
   ggmill tokenize model.gguf --html --file prompt.txt -o tokens.html
+  ggmill tokenize model.gguf --explain 'Hello, world!'
   ggmill tokenize model.gguf --jsonl < texts.jsonl > ids.jsonl
   ggmill tokenize model.gguf --compare tokenizer.json --file prompt.txt
   ggmill tokenize model.gguf --pre auto --compare tokenizer.json --file prompt.txt
@@ -47,7 +49,8 @@ text. --compare exits with 1 if tokens differ, and --pre auto if another pre-tok
 other file better than the file's own.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 pub(crate) struct Args {
-    /// The model: a file, any shard of a set, or a tokenizer.json, tokenizer.model or tekken.json
+    /// The model: a file, any shard of a set, or the file or directory of a tokenizer, such as
+    /// tokenizer.json, tokenizer.model, vocab.json or tekken.json
     #[arg(value_name = "FILE", required_unless_present = "model_option")]
     file: Option<PathBuf>,
     /// The text; - is standard input
@@ -86,11 +89,14 @@ pub(crate) struct Args {
     /// Replace the file if it exists
     #[arg(long, requires = "output")]
     force: bool,
+    /// Print how the text becomes tokens: special tokens, what each pass of the pre-tokenizer leaves,
+    /// and the merges of each word in their order
+    #[arg(long, group = "form")]
+    explain: bool,
     /// Read a JSON string from each line, and write its IDs as a JSON array on a line
     #[arg(long, group = "form")]
     jsonl: bool,
-    /// Compare with the vocabulary of another model, or with that of a tokenizer.json,
-    /// tokenizer.model or tekken.json
+    /// Compare with the vocabulary of another model or tokenizer
     #[arg(long, value_name = "FILE", group = "form")]
     compare: Option<PathBuf>,
     /// Add no begin, end or separator token
@@ -159,10 +165,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             )));
         };
         let text = args.text()?;
-        let reference = open_tokenizer(reference, None)?;
+        let reference = open_tokenizer(reference, None, console)?;
         return comparison::fitting(model, &reference, &text, options, console);
     }
-    let tokenizer = open_tokenizer(model, args.pre.as_deref())?;
+    let tokenizer = open_tokenizer(model, args.pre.as_deref(), console)?;
     if args.jsonl {
         let from = args.files.first().map(PathBuf::as_path);
         return lines::tokenize(&tokenizer, options, from, console);
@@ -186,9 +192,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     if let Some(other) = &args.compare {
-        let second = open_tokenizer(other, None)?;
+        let second = open_tokenizer(other, None, console)?;
         let models = [(model, &tokenizer), (&**other, &second)];
         return comparison::print(models, &text, options, console);
+    }
+    if args.explain {
+        return explanation::print(&tokenizer, &text, options, console);
     }
     let mut pieces = Vec::new();
     tokenizer.encode_with_offsets(&text, &options, &mut pieces).map_err(failed)?;

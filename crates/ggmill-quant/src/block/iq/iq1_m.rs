@@ -4,7 +4,7 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, UP, choose, digits, shifted, shifted_many};
+use super::shifted::{DOWN, UP, choose, shifted, shifted_many};
 use super::split::{Fit, Shift, Split, Splits, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
@@ -54,8 +54,8 @@ impl Decode<SUPER, 56> for IQ1_M {
             {
                 let high = usize::from(high);
                 let points = [
-                    digits(usize::from(low[0]) | (high & 7) << 8, high & 8 != 0),
-                    digits(usize::from(low[1]) | (high & 0x70) << 4, high & 0x80 != 0),
+                    (usize::from(low[0]) | (high & 7) << 8, high & 8 != 0),
+                    (usize::from(low[1]) | (high & 0x70) << 4, high & 0x80 != 0),
                 ];
                 let level = bits >> (16 * (group / 4) + group % 4 * 3) & 7;
                 shifted_many(lanes, super_scale * (2 * level + 1) as f32, &points, out);

@@ -4,7 +4,7 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, UP, choose, digits, shifted, shifted_many};
+use super::shifted::{DOWN, UP, choose, shifted, shifted_many};
 use super::split::{Fit, Shift, Split, Splits, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
@@ -53,9 +53,9 @@ impl Decode<SUPER, 50> for IQ1_S {
             let (lows, _) = block[LOW..WORDS].as_chunks::<4>();
             for ((word, low), out) in words.iter().zip(lows).zip(out.chunks_exact_mut(32)) {
                 let word = u16::from_le_bytes(*word);
-                let mut points = [0; 4];
+                let mut points = [(0, false); 4];
                 for (place, (point, &low)) in points.iter_mut().zip(low).enumerate() {
-                    *point = digits(
+                    *point = (
                         usize::from(low) | usize::from(word >> (3 * place) & 7) << 8,
                         word >> 15 != 0,
                     );

@@ -33,7 +33,7 @@ static DIGITS: [u32; 2048] = {
     digits
 };
 
-/// The values of the digits of [`digits`], repeated to the longest vector.
+/// The values of digits, repeated to the longest vector.
 const OF_DIGITS: [f32; MOST] = {
     let mut of_digits = [0.0; MOST];
     let mut place = 0;
@@ -46,18 +46,39 @@ const OF_DIGITS: [f32; MOST] = {
     of_digits
 };
 
-/// The levels of a point as digits for [`shifted_many`].
+/// The levels of a point as digits of [`OF_DIGITS`].
 #[inline(always)]
-pub(super) fn digits(index: usize, down: bool) -> u32 {
+fn digits(index: usize, down: bool) -> u32 {
     DIGITS[index % DIGITS.len()] | u32::from(down) * 0x4444_4444
 }
 
-/// As many points under a scale as fill whole vectors.
+/// As many points under a scale as fill whole vectors: their indices, and whether they are shifted
+/// down.
 #[inline(always)]
-pub(super) fn shifted_many<L: Lanes>(lanes: L, scale: f32, digits: &[u32], out: &mut [f32]) {
-    let table = lanes.splat(scale) * lanes.load(&OF_DIGITS);
-    for (digits, out) in digits.chunks_exact(L::WIDTH / 8).zip(out.chunks_exact_mut(L::WIDTH)) {
-        lanes.pick_digits(table, digits).store(out);
+pub(super) fn shifted_many<L: Lanes, const P: usize>(
+    lanes: L,
+    scale: f32,
+    points: &[(usize, bool); P],
+    out: &mut [f32],
+) {
+    if L::PICKS {
+        let mut all = [0; P];
+        for (digits_of, &(index, down)) in all.iter_mut().zip(points) {
+            *digits_of = digits(index, down);
+        }
+        let table = lanes.splat(scale) * lanes.load(&OF_DIGITS);
+        for (digits, out) in all.chunks_exact(L::WIDTH / 8).zip(out.chunks_exact_mut(L::WIDTH)) {
+            lanes.pick_digits(table, digits).store(out);
+        }
+        return;
+    }
+    let scale = lanes.splat(scale);
+    for (&(index, down), out) in points.iter().zip(out.chunks_exact_mut(8)) {
+        let lowest = lanes.splat(if down { DOWN[0] } else { UP[0] });
+        let levels = &IQ1.points[index % DIGITS.len()];
+        for (levels, out) in levels.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
+            ((lanes.load_signed(levels) + lowest) * scale).store(out);
+        }
     }
 }
 

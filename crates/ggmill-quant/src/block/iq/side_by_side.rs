@@ -102,8 +102,16 @@ impl<L: Lanes> Way for SideBySide<L> {
             found = place.or(better, found);
             place = place + width;
         }
-        let first = found.or(least.eq(lanes.splat(least.least())), count).least();
-        near.indices[first as usize]
+        // Seldom more than one lane has the least.
+        let mut places = [0; MOST];
+        found.store_words(&mut places);
+        let mut lanes_of_least = least.eq(lanes.splat(least.least())).bits();
+        let mut first = u16::MAX;
+        while lanes_of_least != 0 {
+            first = first.min(places[lanes_of_least.trailing_zeros() as usize % MOST]);
+            lanes_of_least &= lanes_of_least - 1;
+        }
+        near.indices[usize::from(first)]
     }
 
     #[inline(always)]

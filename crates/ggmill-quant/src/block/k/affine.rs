@@ -4,10 +4,10 @@
 use ggmill_core::GgmlType;
 
 use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
-use super::{SUPER, importance, six_bits, sum};
+use super::{SUPER, bits_by_column, importance, six_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, decode_affine};
 use crate::numeric::{nearest, sum_of_squares};
 use crate::search::{Affine, Steps, affine, positive};
 
@@ -36,6 +36,26 @@ impl Decode<SUPER, 144> for Q4_K {
             let low = &block[LEVELS + 32 * (group / 2)..];
             for (out, low) in out.iter_mut().zip(low) {
                 *out = scale * f32::from(low >> (4 * (group % 2)) & 15) - min;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 144]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            let (low, _) = block[LEVELS..].as_chunks::<32>();
+            for (pair, out) in out.as_chunks_mut::<64>().0.iter_mut().enumerate() {
+                let (first, second) = out.split_at_mut(32);
+                let mut levels = [[0; 32]; 2];
+                let [lows, highs] = &mut levels;
+                for (byte, (low, high)) in low[pair].iter().zip(lows.iter_mut().zip(highs)) {
+                    (*low, *high) = (byte & 15, byte >> 4);
+                }
+                for (group, (levels, out)) in (2 * pair..).zip(levels.iter().zip([first, second])) {
+                    let (scale, min) = group_scale(block, group, scale, min);
+                    decode_affine(lanes, levels, scale, min, out);
+                }
             }
         }
     }
@@ -119,6 +139,23 @@ impl Decode<SUPER, 176> for Q5_K {
             {
                 let level = low >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
                 *out = scale * f32::from(level) - min;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 176]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            let (fifth, low) = block[LEVELS..].split_at(32);
+            let (low, _) = low.as_chunks::<32>();
+            for (group, out) in out.chunks_exact_mut(32).enumerate() {
+                let (scale, min) = group_scale(block, group, scale, min);
+                let mut levels = low[group / 2];
+                for (level, fifth) in levels.iter_mut().zip(fifth) {
+                    *level = *level >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
+                }
+                decode_affine(lanes, &levels, scale, min, out);
             }
         }
     }
@@ -339,8 +376,6 @@ fn pack_nibbles(levels: &[u8; SUPER], out: &mut [u8]) {
 /// Byte `b` of the fifth bits holds those of weight `b` of every group.
 fn pack_five_bits(levels: [u8; SUPER], out: &mut [u8]) {
     let (fifth, low) = out.split_at_mut(32);
-    for (column, fifth) in fifth.iter_mut().enumerate() {
-        *fifth = (0..8).fold(0, |bits, group| bits | (levels[column + 32 * group] >> 4) << group);
-    }
+    fifth.copy_from_slice(&bits_by_column(&levels, 4));
     pack_nibbles(&levels.map(|level| level & 15), low);
 }

@@ -4,7 +4,7 @@
 use super::SUPER;
 use crate::arch::Pair;
 use crate::lanes::{
-    Floats, Lanes, MOST, Mask, Room, columns, importance, spread_out, sums_of_squares, symmetric,
+    Floats, Lanes, MOST, Mask, Moved, columns, importance, spread_out, sums_of_squares, symmetric,
     symmetric_by_moves,
 };
 use crate::numeric::nearest;
@@ -54,18 +54,17 @@ pub(super) fn search<L: Lanes>(
         levels: Levels::Inverses([0.0; 16 * MOST]),
     };
     let Levels::Inverses(inverses) = &mut found.levels else { return found };
-    let mut room = Room::<16>::new();
     let (groups, _) = values.as_flattened().as_chunks::<16>();
     let spreads = match weights {
         Weights::Importance(_) => sums_of_squares(lanes, values).map(|sum| 2.0 * sum / 256.0),
         _ => [0.0; MOST],
     };
     for first in (0..groups.len()).step_by(2 * L::WIDTH) {
-        let x = columns(lanes, groups, first, &mut room);
+        let x = columns(lanes, groups, first);
         let w = match weights {
             Weights::Square => squares(&x),
             Weights::Column(weights) | Weights::Importance(weights) => {
-                columns(lanes, weights.as_flattened().as_chunks::<16>().0, first, &mut room)
+                columns(lanes, weights.as_flattened().as_chunks::<16>().0, first)
             }
         };
         let w = if let Weights::Importance(_) = weights {
@@ -104,15 +103,16 @@ pub(super) fn search_by_moves<L: Lanes>(
     let mut again = Vec::with_capacity(groups.len());
     let mut places = Vec::with_capacity(groups.len());
     for start in (0..groups.len()).step_by(AT_ONCE * L::WIDTH) {
-        let moves = Moves::of(lanes, groups, start, half, 1);
-        let count = (groups.len() - start).min(AT_ONCE * L::WIDTH);
-        found.scales[start..start + count].copy_from_slice(&moves.scales[..count]);
-        for (levels, found) in levels.iter_mut().zip(&moves.levels) {
-            levels[start..start + count].copy_from_slice(&found[..count]);
-        }
-        for (vector, mut restless) in moves.restless.into_iter().enumerate() {
+        let moves = moved(lanes, groups, start, half, 1);
+        for (vector, moved) in moves.into_iter().enumerate() {
+            let first = start + vector * L::WIDTH;
+            moved.scale.store(&mut found.scales[first..]);
+            for (level, stored) in moved.levels.into_iter().zip(levels.iter_mut()) {
+                level.store_bytes(&mut stored[first..]);
+            }
+            let mut restless = moved.restless.bits();
             while restless != 0 {
-                let place = start + vector * L::WIDTH + restless.trailing_zeros() as usize;
+                let place = first + restless.trailing_zeros() as usize;
                 restless &= restless - 1;
                 if place < groups.len() {
                     again.push(groups[place]);
@@ -122,57 +122,43 @@ pub(super) fn search_by_moves<L: Lanes>(
         }
     }
     for start in (0..again.len()).step_by(AT_ONCE * L::WIDTH) {
-        let moves = Moves::of(lanes, &again, start, half, ROUNDS);
-        for (from, &place) in places[start..].iter().take(AT_ONCE * L::WIDTH).enumerate() {
-            found.scales[place] = moves.scales[from];
-            for (level, found) in levels.iter_mut().zip(&moves.levels) {
-                level[place] = found[from];
+        let moves = moved(lanes, &again, start, half, ROUNDS);
+        for (moved, places) in moves.into_iter().zip(places[start..].chunks(L::WIDTH)) {
+            let mut scales = [0.0; MOST];
+            moved.scale.store(&mut scales);
+            for (&place, scale) in places.iter().zip(scales) {
+                found.scales[place] = scale;
+            }
+            for (level, stored) in moved.levels.into_iter().zip(levels.iter_mut()) {
+                let mut row = [0; MOST];
+                level.store_bytes(&mut row);
+                for (&place, level) in places.iter().zip(row) {
+                    stored[place] = level;
+                }
             }
         }
     }
 }
 
-/// Vectors of groups whose levels are moved at a time.
+/// Vectors of groups whose levels are moved at a time. A room for [`MOST`] super-blocks holds a
+/// whole number of them.
 const AT_ONCE: usize = 4;
 
-/// Scales and levels after some rounds of moves.
-struct Moves {
-    scales: [f32; AT_ONCE * MOST],
-    levels: [[u8; AT_ONCE * MOST]; 16],
-    /// A bit for each lane of each vector: whether the last round moved a level.
-    restless: [u32; AT_ONCE],
-}
-
-impl Moves {
-    /// Of the groups from `start` on, as many as fill the vectors.
-    #[inline(always)]
-    fn of<L: Lanes>(
-        lanes: L,
-        groups: &[[f32; 16]],
-        start: usize,
-        half: i32,
-        rounds: usize,
-    ) -> Self {
-        let mut moves = Self {
-            scales: [0.0; AT_ONCE * MOST],
-            levels: [[0; AT_ONCE * MOST]; 16],
-            restless: [0; AT_ONCE],
-        };
-        let mut room = Room::<16>::new();
-        let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
-        for (vector, x) in x.iter_mut().enumerate() {
-            *x = columns(lanes, groups, start + vector * L::WIDTH, &mut room);
-        }
-        for (vector, moved) in symmetric_by_moves(lanes, &x, half, rounds).into_iter().enumerate() {
-            let first = vector * L::WIDTH;
-            moved.scale.store(&mut moves.scales[first..]);
-            moves.restless[vector] = moved.restless.bits();
-            for (level, stored) in moved.levels.into_iter().zip(&mut moves.levels) {
-                level.store_bytes(&mut stored[first..]);
-            }
-        }
-        moves
+/// Scales and levels of the groups from `start` on, as many as fill the vectors, after some rounds
+/// of moves.
+#[inline(always)]
+fn moved<L: Lanes>(
+    lanes: L,
+    groups: &[[f32; 16]],
+    start: usize,
+    half: i32,
+    rounds: usize,
+) -> [Moved<L::F, 16>; AT_ONCE] {
+    let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
+    for (vector, x) in x.iter_mut().enumerate() {
+        *x = columns(lanes, groups, start + vector * L::WIDTH);
     }
+    symmetric_by_moves(lanes, x, half, rounds)
 }
 
 #[inline(always)]
@@ -189,7 +175,7 @@ fn squares<F: Floats, const N: usize>(x: &[F; N]) -> [F; N] {
 pub(super) fn extreme_scales<L: Lanes>(lanes: L, found: &Found) -> [f32; MOST] {
     let lanes = Pair(lanes);
     let mut extreme = lanes.splat(0.0);
-    for x in columns(lanes, found.scales.as_chunks::<16>().0, 0, &mut Room::new()) {
+    for x in columns(lanes, found.scales.as_chunks::<16>().0, 0) {
         extreme = x.or(x.abs().gt(extreme.abs()), extreme);
     }
     let mut out = [0.0; MOST];

@@ -16,6 +16,8 @@ pub(crate) use q3_k::Q3_K;
 pub(crate) use q6_k::Q6_K;
 pub(crate) use q8_k::Q8_K;
 
+use super::EACH;
+
 /// Weights in a super-block.
 const SUPER: usize = 256;
 
@@ -27,6 +29,23 @@ fn importance<const N: usize>(values: &[f32; N], weights: &[f32; N], spread: f32
 
 fn sum(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |sum, value| sum + value)
+}
+
+/// A bit of each level: byte `b` has those of the weights `b`, `b + 32` and so on, the first lowest.
+/// Eight bytes at a time in one number: of loops over single bytes compilers make gathers.
+#[inline(always)]
+fn bits_by_column(levels: &[u8; SUPER], bit: u32) -> [u8; 32] {
+    let mut columns = [0_u64; 4];
+    for (row, levels) in (0..).zip(levels.as_chunks::<32>().0) {
+        for (column, levels) in columns.iter_mut().zip(levels.as_chunks::<8>().0) {
+            *column |= (u64::from_le_bytes(*levels) >> bit & EACH) << row;
+        }
+    }
+    let mut bytes = [0; 32];
+    for (bytes, column) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(columns) {
+        *bytes = column.to_le_bytes();
+    }
+    bytes
 }
 
 /// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`, `b

@@ -6,7 +6,7 @@ use super::around_zero::{
     Found, Weights, extreme_scales, scale_of_scales, search, search_by_moves,
 };
 use super::side_by_side::at_once;
-use super::{SUPER, importance, pack_two_bits, sum};
+use super::{SUPER, bits_by_column, importance, pack_two_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{Lanes, decode_signed};
@@ -228,14 +228,7 @@ fn finish(
 /// The third bits of the 32 weights in a column of the super-block to a byte; then the others.
 #[inline(always)]
 fn pack(mut levels: [u8; SUPER], block: &mut [u8; 110]) {
-    let mut third = [0; LEVELS];
-    let (rows, _) = levels.as_chunks::<32>();
-    for (row, levels) in (0..).zip(rows) {
-        for (bits, level) in third.iter_mut().zip(levels) {
-            *bits |= (level >> 2) << row;
-        }
-    }
-    block[..LEVELS].copy_from_slice(&third);
+    block[..LEVELS].copy_from_slice(&bits_by_column(&levels, 2));
     for level in &mut levels {
         *level &= 3;
     }

@@ -174,7 +174,8 @@ fn pack(levels: &[u8; SUPER], block: &mut [u8; 210]) {
             let level = |row: usize| levels[column + 32 * row];
             low[column] = level(0) & 15 | level(2) << 4;
             low[32 + column] = level(1) & 15 | level(3) << 4;
-            high[column] = (0..4).fold(0, |bits, row| bits | (level(row) >> 4) << (2 * row));
+            high[column] =
+                level(0) >> 4 | (level(1) >> 4) << 2 | (level(2) >> 4) << 4 | (level(3) >> 4) << 6;
         }
     }
 }

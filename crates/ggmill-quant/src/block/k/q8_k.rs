@@ -5,7 +5,7 @@ use ggmill_core::GgmlType;
 
 use super::SUPER;
 use crate::block::{Decode, Encode};
-use crate::lanes::{Floats, Lanes, greatest_magnitude};
+use crate::lanes::{Floats, Lanes, Mask, greatest_magnitude};
 use crate::numeric::{extreme, nearest};
 
 pub(crate) struct Q8_K;
@@ -49,8 +49,7 @@ impl Encode<SUPER, 292> for Q8_K {
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 292]]) {
         for (values, block) in values.iter().zip(out) {
             let largest = greatest_magnitude(lanes, values);
-            let extreme =
-                values.iter().copied().find(|value| value.abs() >= largest).unwrap_or(0.0);
+            let extreme = first_of_magnitude(lanes, values, largest);
             let inverse = -127.0 / extreme;
             if !inverse.is_finite() {
                 Self::encode(values, block);
@@ -69,6 +68,19 @@ impl Encode<SUPER, 292> for Q8_K {
             write_sums(levels, sums);
         }
     }
+}
+
+/// The first value of a magnitude that one of them has.
+#[inline(always)]
+fn first_of_magnitude<L: Lanes>(lanes: L, values: &[f32; SUPER], magnitude: f32) -> f32 {
+    let wanted = lanes.splat(magnitude);
+    for values in values.chunks_exact(L::WIDTH) {
+        let found = lanes.load(values).abs().eq(wanted).bits();
+        if found != 0 {
+            return values[found.trailing_zeros() as usize % L::WIDTH];
+        }
+    }
+    0.0
 }
 
 #[inline(always)]

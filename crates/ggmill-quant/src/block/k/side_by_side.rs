@@ -4,7 +4,7 @@
 use super::SUPER;
 use crate::arch::Pair;
 use crate::lanes::{
-    AffineLanes, Floats, Lanes, MOST, Room, affine, columns, importance, positive, spread_out,
+    AffineLanes, Floats, Lanes, MOST, affine, columns, importance, positive, spread_out,
     sums_of_squares,
 };
 use crate::numeric::nearest;
@@ -51,7 +51,6 @@ pub(super) fn search<L: Lanes, const N: usize>(
     let zero = lanes.splat(0.0);
     let none = [0.0; 16 * MOST];
     let mut found = Found { scales: none, mins: none, sums: none, inverses: none, offsets: none };
-    let mut room = Room::<N>::new();
     let (groups, _) = values.as_flattened().as_chunks::<N>();
     let spreads = match weights {
         Weights::Importance(_, factor) => {
@@ -60,7 +59,7 @@ pub(super) fn search<L: Lanes, const N: usize>(
         _ => [0.0; MOST],
     };
     for first in (0..groups.len()).step_by(2 * L::WIDTH) {
-        let x = columns(lanes, groups, first, &mut room);
+        let x = columns(lanes, groups, first);
         let w = match weights {
             Weights::Magnitude => above(zero, &x),
             Weights::AboveAverage => {
@@ -72,7 +71,7 @@ pub(super) fn search<L: Lanes, const N: usize>(
                 above(average, &x)
             }
             Weights::Importance(weights, _) => {
-                let w = columns(lanes, weights.as_flattened().as_chunks::<N>().0, first, &mut room);
+                let w = columns(lanes, weights.as_flattened().as_chunks::<N>().0, first);
                 let [spread] = spread_out(lanes, |lane, _| {
                     spreads[((first + lane) / (SUPER / N)).min(MOST - 1)]
                 });

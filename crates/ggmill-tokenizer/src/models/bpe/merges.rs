@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use ggmill_core::{Metadata, keys};
 
 use crate::error::{Error, ErrorKind};
+use crate::memory::{bound, bound_heap};
 use crate::read::{optional, strings};
 use crate::token_map::TokenMap;
 use crate::vocabulary::Vocabulary;
@@ -52,6 +53,16 @@ pub(super) struct Merges {
     before_space: [bool; 256],
 }
 
+/// A merge that is applied to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Applied {
+    pub(super) rank: u32,
+    pub(super) left: u32,
+    pub(super) right: u32,
+    /// Where the left symbol begins in the word.
+    pub(super) start: u32,
+}
+
 /// Symbols of a word that is being merged.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
@@ -61,6 +72,17 @@ pub(crate) struct Work {
     pairs: Vec<(u32, u32)>,
     links: Vec<(u32, u32)>,
     queue: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+}
+
+impl Work {
+    /// Gives back what one long word made large.
+    pub(super) fn bound(&mut self) {
+        bound(&mut self.symbols);
+        bound(&mut self.starts);
+        bound(&mut self.pairs);
+        bound(&mut self.links);
+        bound_heap(&mut self.queue);
+    }
 }
 
 /// The merges that are read at once.
@@ -243,6 +265,20 @@ impl Merges {
         (symbol < self.tokens).then_some(symbol)
     }
 
+    /// The string that is a symbol.
+    pub(super) fn text<'a>(&'a self, vocabulary: &'a Vocabulary, symbol: u32) -> Option<&'a [u8]> {
+        match symbol.checked_sub(self.tokens) {
+            None => vocabulary.texts.text(symbol),
+            Some(number) => self.others.text(number),
+        }
+    }
+
+    /// The rank of every merge and what it makes, in no order.
+    pub(super) fn products(&self) -> impl Iterator<Item = (u32, u32)> {
+        let taken = self.slots.iter().filter(|entry| entry.rank != UNRANKED);
+        taken.map(|entry| (entry.rank, entry.product))
+    }
+
     /// Whether a merge may join what ends with a byte to what begins with U+2581.
     #[inline]
     pub(super) fn may_join_space(&self, last: u8) -> bool {
@@ -294,14 +330,19 @@ impl Merges {
     /// Merges the symbols until no pair has a rank: the lowest rank first, of equal ones the
     /// leftmost.
     pub(super) fn merge(&self, work: &mut Work) {
+        self.merge_by_steps(work, &mut |_| {});
+    }
+
+    /// The same, with each merge as it is applied.
+    pub(super) fn merge_by_steps(&self, work: &mut Work, each: &mut impl FnMut(Applied)) {
         if work.symbols.len() <= SHORT {
-            self.merge_short(work);
+            self.merge_short(work, each);
         } else {
-            self.merge_long(work);
+            self.merge_long(work, each);
         }
     }
 
-    fn merge_short(&self, work: &mut Work) {
+    fn merge_short(&self, work: &mut Work, each: &mut impl FnMut(Applied)) {
         let Work { symbols, starts, pairs, .. } = work;
         pairs.clear();
         let both = symbols.iter().zip(symbols.iter().skip(1));
@@ -311,6 +352,10 @@ impl Merges {
             let Some((place, &(rank, product))) = best else { return };
             if rank == UNRANKED {
                 return;
+            }
+            if let (Some(&left), Some(&right)) = (symbols.get(place), symbols.get(place + 1)) {
+                let start = starts.get(place).copied().unwrap_or_default();
+                each(Applied { rank, left, right, start });
             }
             if let Some(slot) = symbols.get_mut(place) {
                 *slot = product;
@@ -331,7 +376,7 @@ impl Merges {
 
     /// The same with a queue, in time that grows little faster than the word.
     #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
-    fn merge_long(&self, work: &mut Work) {
+    fn merge_long(&self, work: &mut Work, each: &mut impl FnMut(Applied)) {
         let Work { symbols, starts, links, queue, .. } = work;
         let count = symbols.len() as u32;
         links.clear();
@@ -353,6 +398,8 @@ impl Merges {
             if at(symbols, place) != Some(left) || at(symbols, next) != Some(right) {
                 continue;
             }
+            let start = starts.get(place as usize).copied().unwrap_or_default();
+            each(Applied { rank: (key >> 32) as u32, left, right, start });
             let after = links.get(next as usize).map_or(count, |link| link.1);
             if let Some(slot) = symbols.get_mut(place as usize) {
                 *slot = product;

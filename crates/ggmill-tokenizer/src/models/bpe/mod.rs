@@ -1,19 +1,25 @@
 //! Byte pairs that are merged in the order of their ranks.
 
+mod alone;
 pub(crate) mod alphabet;
 mod merges;
 mod normal;
+mod steps;
+
+use std::ops::Range;
 
 use ggmill_core::Metadata;
 
 use super::Fragment;
 use crate::error::{Error, ErrorKind};
+use crate::memory::bound;
 use crate::pre::{Memo, Words};
 use crate::sink::{Ids, Sink};
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
-use crate::word_cache::{Key, WordCache};
-use merges::{Merges, NONE, SPACE, Work};
+use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
+pub(crate) use merges::Work;
+use merges::{Merges, NONE, SPACE};
 use normal::Normal;
 
 /// Memory that calls use one after the other. The cache belongs to the tokenizer it was used with.
@@ -27,11 +33,23 @@ pub(crate) struct Scratch {
 #[derive(Debug, Default)]
 struct WordScratch {
     cache: WordCache,
-    /// Words that were not looked up yet.
-    batch: Vec<(usize, usize)>,
     work: Work,
     tokens: Vec<u32>,
+    /// The words of the batch that were merged, and where their tokens are.
+    merged: Vec<(usize, Range<usize>)>,
     encoded: Vec<u8>,
+}
+
+impl Scratch {
+    /// Gives back what one long text made large. The cache is bounded in itself.
+    pub(super) fn bound(&mut self) {
+        self.normal.bound();
+        self.memos.iter_mut().for_each(Memo::bound);
+        let WordScratch { work, tokens, encoded, .. } = &mut self.words;
+        work.bound();
+        bound(tokens);
+        bound(encoded);
+    }
 }
 
 /// The model of byte pairs.
@@ -140,15 +158,14 @@ impl Bpe {
         memos: &mut Vec<Memo>,
         out: &mut S,
     ) {
-        scratch.batch.clear();
-        let mut run = Run { model: self, vocabulary, text, origin, scratch, out };
-        self.words.cut(text, memos, &mut |start, end| {
-            if self.escape {
-                run.parts(start, end);
-            } else {
-                run.word(start, end);
-            }
-        });
+        let batch = [(0, 0); AT_ONCE];
+        let mut run =
+            Run { model: self, vocabulary, text, origin, scratch, out, batch, collected: 0 };
+        if self.escape {
+            self.words.cut(text, memos, &mut |start, end| run.parts(start, end));
+        } else {
+            self.words.cut(text, memos, &mut |start, end| run.word(start, end));
+        }
         run.flush();
     }
 
@@ -161,17 +178,8 @@ impl Bpe {
         encoded: &mut Vec<u8>,
         each: &mut impl FnMut(u32, usize, usize),
     ) {
-        let whole = self.ignore_merges || (self.newlines && word.iter().all(|&byte| byte == b'\n'));
-        if whole {
-            let id = if self.bytes.is_some() {
-                alphabet::encode(word, encoded);
-                vocabulary.id(encoded)
-            } else {
-                vocabulary.id(word)
-            };
-            if let Some(id) = id {
-                return each(id, 0, word.len());
-            }
+        if let Some(id) = self.whole(vocabulary, word, encoded) {
+            return each(id, 0, word.len());
         }
         memory.symbols.clear();
         memory.starts.clear();
@@ -186,6 +194,20 @@ impl Bpe {
                 self.fall_back(word.get(from..to).unwrap_or_default(), |id| each(id, from, to));
             }
         }
+    }
+
+    /// The token that a word is without any merge.
+    #[inline]
+    fn whole(&self, vocabulary: &Vocabulary, word: &[u8], encoded: &mut Vec<u8>) -> Option<u32> {
+        let whole = self.ignore_merges || (self.newlines && word.iter().all(|&byte| byte == b'\n'));
+        if !whole {
+            return None;
+        }
+        if self.bytes.is_some() {
+            alphabet::encode(word, encoded);
+            return vocabulary.id(encoded);
+        }
+        vocabulary.id(word)
     }
 
     /// The symbols of a word before any merge.
@@ -235,10 +257,10 @@ struct Run<'a, S> {
     origin: Origin<'a>,
     scratch: &'a mut WordScratch,
     out: &'a mut S,
+    /// Words that were not looked up yet, and how many there are.
+    batch: [(usize, usize); AT_ONCE],
+    collected: usize,
 }
-
-/// The words that are looked up at once.
-const AT_ONCE: usize = 64;
 
 impl<S: Sink> Run<'_, S> {
     /// A word that is cut further where no merge joins the parts: before U+2581, which stands for a
@@ -268,65 +290,77 @@ impl<S: Sink> Run<'_, S> {
     #[inline]
     fn word(&mut self, start: usize, end: usize) {
         if S::RANGES {
-            let word = self.text.get(start..end).unwrap_or_default();
-            let (origin, out) = (self.origin, &mut *self.out);
-            let mut each = |id, from: usize, to: usize| {
-                out.push(id, origin.of(start + from), origin.of(start + to));
-            };
-            let WordScratch { work, encoded, .. } = &mut *self.scratch;
-            self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
-            return;
+            return self.word_with_ranges(start, end);
         }
-        self.scratch.batch.push((start, end));
-        if self.scratch.batch.len() >= AT_ONCE {
+        if let Some(place) = self.batch.get_mut(self.collected) {
+            *place = (start, end);
+        }
+        self.collected += 1;
+        if self.collected == AT_ONCE {
             self.flush();
         }
     }
 
+    fn word_with_ranges(&mut self, start: usize, end: usize) {
+        let word = self.text.get(start..end).unwrap_or_default();
+        let (origin, out) = (self.origin, &mut *self.out);
+        let mut each = |id, from: usize, to: usize| {
+            out.push(id, origin.of(start + from), origin.of(start + to));
+        };
+        let WordScratch { work, encoded, .. } = &mut *self.scratch;
+        self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
+    }
+
     /// The tokens of the words that were collected.
+    #[inline(never)]
     fn flush(&mut self) {
+        let count = std::mem::take(&mut self.collected).min(AT_ONCE);
         let mut keys = [Key::LONG; AT_ONCE];
-        let count = self.scratch.batch.len().min(AT_ONCE);
-        for (key, &(start, end)) in keys.iter_mut().zip(&self.scratch.batch) {
+        for (key, &(start, end)) in keys.iter_mut().zip(&self.batch[..count]) {
             *key = Key::new(self.text, start, end);
         }
-        let keys = &keys[..count];
-        let near = self.scratch.cache.near(keys);
-        // Most often all are there.
-        if near.count_ones() as usize == count {
-            for &key in keys {
-                if let Some((ids, count)) = self.scratch.cache.few(key) {
-                    self.out.few(ids, count);
-                }
+        let keys = keys.get(..count).unwrap_or_default();
+        let Found { places, mut missing } = self.scratch.cache.find(keys);
+        let mut room = [0; ROOM];
+        let mut done = 0;
+        loop {
+            let next = count.min(missing.trailing_zeros() as usize);
+            let places = places.get(done..next).unwrap_or_default();
+            self.out.extend(self.scratch.cache.tokens(places, &mut room));
+            if next == count {
+                break;
             }
-            self.scratch.batch.clear();
-            return;
+            missing &= missing - 1;
+            done = next + 1;
+            self.unusual(next);
         }
-        for (number, &key) in keys.iter().enumerate() {
-            if let Some((ids, count)) = self.scratch.cache.few(key) {
-                self.out.few(ids, count);
-            } else if let Some(&(start, end)) = self.scratch.batch.get(number) {
-                self.unusual(start, end, key);
+        // The places hold until now.
+        let WordScratch { cache, tokens, merged, .. } = &mut *self.scratch;
+        for (number, ids) in merged.drain(..) {
+            if let (Some(&key), Some(&(start, end))) = (keys.get(number), self.batch.get(number)) {
+                let word = self.text.get(start..end).unwrap_or_default();
+                cache.put(key, word, tokens.get(ids).unwrap_or_default());
             }
         }
-        self.scratch.batch.clear();
+        tokens.clear();
     }
 
     /// The tokens of a word that is long or has many, or that is not known yet.
     #[cold]
-    fn unusual(&mut self, start: usize, end: usize, key: Key) {
+    fn unusual(&mut self, number: usize) {
+        let WordScratch { cache, work, tokens, encoded, merged } = &mut *self.scratch;
+        let Some(&(start, end)) = self.batch.get(number) else { return };
         let word = self.text.get(start..end).unwrap_or_default();
-        let WordScratch { cache, work, tokens, encoded, .. } = &mut *self.scratch;
         if let Some(known) = cache.many(word) {
             self.out.extend(known);
             return;
         }
-        tokens.clear();
+        let before = tokens.len();
         let mut ids = Ids(tokens);
         let mut each = |id, _, _| ids.push(id, 0, 0);
         self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
-        self.out.extend(tokens);
-        cache.put(key, word, tokens);
+        self.out.extend(tokens.get(before..).unwrap_or_default());
+        merged.push((number, before..tokens.len()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Text that is rewritten before it is cut.
 
 use super::merges::SPACE;
+use crate::memory::bound;
 use crate::unicode::{self, Properties};
 
 /// A rewritten text, and where each of its bytes comes from.
@@ -12,6 +13,12 @@ pub(super) struct Normal {
 }
 
 impl Normal {
+    /// Gives back what one long text made large.
+    pub(super) fn bound(&mut self) {
+        bound(&mut self.text);
+        bound(&mut self.origins);
+    }
+
     fn clear(&mut self) {
         self.text.clear();
         self.origins.clear();

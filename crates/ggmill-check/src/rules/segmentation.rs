@@ -1,0 +1,183 @@
+//! What a tokenizer makes of its own vocabulary: only on request.
+
+use ggmill_core::{Entry, RawStr, keys};
+use ggmill_tokenizer::{Attributes, EncodeOptions, TokenFit, Tokenizer};
+
+use crate::report::{Findings, Place, shown};
+use crate::rule::rules;
+use crate::{Input, Options};
+
+rules! { Segmentation;
+    UNREACHABLE = "GG2301" Note Practice {
+        summary: "Tokens that no text gives",
+        clause: "Reported when merging the characters of an ordinary token gives other tokens, so that the token occurs in no text. Tokens that are reserved by their texts, such as <unused7>, are not counted. Examined are vocabularies whose tokens are merged: llama, gpt2 and gemma4.",
+        why: "The model does not see the token where it saw it in training, if it did; where there are many, the merges or the scores are not those of the vocabulary.",
+        remedy: "Convert the model again from its tokenizer.json. Single tokens that the original tokenizer cannot give either need no change.",
+        fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
+    }
+    IDLE_MERGE = "GG2302" Note Practice {
+        summary: "Merges that are never applied",
+        clause: "Reported when the result of a merge comes up in no text, by this merge or another: merges of lower rank take its halves apart, or no merge makes these.",
+        why: "The token that the merge should make does not occur, or the merges are those of another vocabulary or in another order.",
+        remedy: "Convert the model again from its tokenizer.json.",
+        fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
+    }
+    SPLIT_SPECIAL = "GG2303" Warning Practice {
+        summary: "Special token is an ordinary token",
+        clause: "Reported when the token that a key such as tokenizer.ggml.eos_token_id names is an ordinary one, and its text becomes several tokens even where special tokens are recognised. llama.cpp recognises control and user-defined tokens in text.",
+        why: "A prompt that has the text of the token, as chat templates write it, does not have the token.",
+        remedy: "Give the token the type 3 (control) in tokenizer.ggml.token_type.",
+        fixed: "tokenizer.ggml.token_type: 3 for the token",
+    }
+    PRE_TOKENIZER = "GG2304" Warning Practice {
+        summary: "Pre-tokenizer contradicts the vocabulary",
+        clause: "Reported when the pre-tokenizer cuts at least 64 tokens of ASCII characters, and 0.2 % of those that merges make, wherever they are in a text, and another that llama.cpp knows cuts at most an eighth of them. Merges are learnt within words, so that the pre-tokenizer of a vocabulary cuts few or none of its tokens.",
+        why: "Text is split differently than in training, so the model sees tokens that it hardly knows.",
+        remedy: "Compare with the original tokenizer.json by `ggmill tokenize`, which finds the name that fits, and set tokenizer.ggml.pre to it.",
+        fixed: "tokenizer.ggml.pre = \"gpt-2\"",
+    }
+    LOST_BYTES = "GG2305" Warning Practice {
+        summary: "Bytes of text that no token stands for",
+        clause: "Reported when a vocabulary of merges has tokens for most bytes of UTF-8 text, and none for others. Control characters, but for tabs and line breaks, and the first bytes of planes without characters are not counted. llama.cpp leaves out such bytes silently.",
+        why: "The model does not see a part of the text.",
+        remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its tokens of single bytes.",
+        fixed: "a token for every byte",
+    }
+}
+
+/// The keys whose tokens are written into prompts.
+const ROLES: [&str; 7] = [
+    "tokenizer.ggml.bos_token_id",
+    "tokenizer.ggml.eos_token_id",
+    "tokenizer.ggml.eot_token_id",
+    "tokenizer.ggml.eom_token_id",
+    "tokenizer.ggml.fim_pre_token_id",
+    "tokenizer.ggml.fim_suf_token_id",
+    "tokenizer.ggml.fim_mid_token_id",
+];
+
+/// Where so many bytes have no token, the vocabulary is not one of bytes.
+const MOST_LOST: usize = 128;
+/// What the texts of reserved tokens have in them.
+const RESERVED: [&[u8]; 4] = [b"unused", b"reserved", b"[PAD", b"extra_id"];
+/// Tokens that are shown as examples.
+const SHOWN: usize = 3;
+
+pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+    let metadata = input.metadata();
+    let Some(tokens) = metadata.get(keys::TOKENIZER_TOKENS) else { return };
+    // One that cannot be made is reported by other rules.
+    let Ok(tokenizer) = Tokenizer::from_metadata(&metadata) else { return };
+    if out.wants(&UNREACHABLE) {
+        unreachable(&tokenizer, &tokens, out);
+    }
+    if let Some(merges) = metadata.get(keys::TOKENIZER_MERGES).filter(|_| out.wants(&IDLE_MERGE)) {
+        idle_merges(&tokenizer, &merges, out);
+    }
+    if out.wants(&SPLIT_SPECIAL) {
+        special(input, &tokenizer, out);
+    }
+    if out.wants(&PRE_TOKENIZER) {
+        let place = metadata
+            .get(keys::TOKENIZER_PRE)
+            .map_or(Place::missing(keys::TOKENIZER_PRE), |entry| Place::value(&entry));
+        pre_tokenizer(&tokenizer, place, out);
+    }
+    if out.wants(&LOST_BYTES) {
+        let is_text =
+            |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7E | 0x80..=0xF0 | 0xF3..);
+        let lost: Vec<u8> = tokenizer.lost_bytes().into_iter().filter(is_text).collect();
+        if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
+            let more = match lost.len() {
+                1 => String::new(),
+                count => format!(", and for {} more", count.saturating_sub(1)),
+            };
+            out.add(&LOST_BYTES, Place::value(&tokens), || {
+                format!("there is no token for the byte 0x{first:02X}{more}")
+            });
+        }
+    }
+}
+
+fn unreachable(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>) {
+    let vocabulary = tokenizer.vocabulary();
+    let text = |id: u32| vocabulary.text(id).unwrap_or_default();
+    let is_reserved = |id: u32| {
+        RESERVED.iter().any(|word| text(id).windows(word.len()).any(|part| part == *word))
+    };
+    let found: Vec<u32> =
+        tokenizer.unreachable_tokens().into_iter().filter(|&id| !is_reserved(id)).collect();
+    if found.is_empty() {
+        return;
+    }
+    let shown: Vec<String> = found
+        .iter()
+        .take(SHOWN)
+        .map(|&id| format!("{id} {}", shown(RawStr::new(text(id)))))
+        .collect();
+    out.add(&UNREACHABLE, Place::value(entry), || counted(found.len(), "token", &shown));
+}
+
+fn idle_merges(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>) {
+    let found = tokenizer.idle_merges();
+    if found.is_empty() {
+        return;
+    }
+    let shown: Vec<String> = found
+        .iter()
+        .take(SHOWN)
+        .map(|merge| format!("{} to {}", merge.rank, shown(RawStr::new(&merge.product))))
+        .collect();
+    out.add(&IDLE_MERGE, Place::value(entry), || counted(found.len(), "merge", &shown));
+}
+
+/// How many of something there are, and the first of them.
+fn counted(count: usize, of: &str, shown: &[String]) -> String {
+    let (plural, dots) =
+        (if count == 1 { "" } else { "s" }, if count > SHOWN { ", …" } else { "" });
+    format!("{count} {of}{plural}: {}{dots}", shown.join(", "))
+}
+
+fn special(input: &Input<'_>, tokenizer: &Tokenizer, out: &mut Findings<'_>) {
+    let vocabulary = tokenizer.vocabulary();
+    let recognised = Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
+    let options = EncodeOptions::new().add_special(false).parse_special(true);
+    for key in ROLES {
+        let (Some(entry), Some(id)) = (input.metadata().get(key), input.number(key)) else {
+            continue;
+        };
+        let id = u32::try_from(id).ok().filter(|&id| id < vocabulary.len());
+        let Some((id, text)) = id.and_then(|id| Some((id, vocabulary.text(id)?))) else { continue };
+        if vocabulary.attributes(id).intersects(recognised) {
+            continue;
+        }
+        let piece = tokenizer.piece(id).unwrap_or(text);
+        if let Ok(count) = tokenizer.count(piece, &options)
+            && count > 1
+        {
+            out.add(&SPLIT_SPECIAL, Place::value(&entry), || {
+                format!("token {id}, {}, becomes {count} tokens", shown(RawStr::new(text)))
+            });
+        }
+    }
+}
+
+fn pre_tokenizer(tokenizer: &Tokenizer, place: Place, out: &mut Findings<'_>) {
+    let Some(fit) = tokenizer.pre_tokenizer_fit() else { return };
+    let Some(better) = fit.better else { return };
+    let name = tokenizer.vocabulary().pre_tokenizer().unwrap_or_default();
+    let example = |fit: &TokenFit| {
+        let id = fit.first.and_then(|id| tokenizer.vocabulary().text(id));
+        id.map(|text| format!(", such as {}", shown(RawStr::new(text)))).unwrap_or_default()
+    };
+    out.add(&PRE_TOKENIZER, place, || {
+        format!(
+            "{name:?} cuts {} of {} tokens{}; the rules of {:?} cut {}",
+            fit.own.cut,
+            fit.tokens,
+            example(&fit.own),
+            better.names.first().copied().unwrap_or_default(),
+            better.cut,
+        )
+    });
+}

@@ -1,0 +1,470 @@
+//! `ggmill estimate`: the memory that a model takes to run.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use ggmill_arch::{Architecture, Catalogue};
+use ggmill_core::{GgmlType, Model, keys};
+use ggmill_estimate::{Device, Estimate, Fit, FlashAttention, Options, Placement, estimate, fit};
+use ggmill_inspect::size_text;
+use regex_lite::Regex;
+use serde_json::{Value as Json, json};
+
+use crate::arch_file::catalogue;
+use crate::byte_size::byte_size;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::paths::shown;
+use crate::source::open_what_is_there;
+
+/// Estimate the memory that a model takes to run, by device and purpose
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill estimate model.gguf
+  ggmill estimate model.gguf --ctx 8192,32768,131072 --cache-type f16,q8_0
+  ggmill estimate model.gguf --ctx 16384 --gpu-layers 99 --tensor-split 3,1 --json
+  ggmill estimate model.gguf --fit 24GiB --cache-type q8_0
+
+Weights, caches and states are to the byte what llama.cpp allocates, compute buffers nearly. They are
+known from the header of the file. What is not known is listed and not in the numbers.")]
+#[expect(clippy::struct_excessive_bools, reason = "options are independent of each other")]
+pub(crate) struct Args {
+    /// The model; any shard of a set stands for all; - is standard input
+    file: PathBuf,
+    /// Tokens of context, of all sequences together [default: what the model was trained with]
+    #[arg(long, short = 'c', value_name = "N", value_delimiter = ',')]
+    ctx: Vec<u64>,
+    /// Tokens that are submitted together
+    #[arg(long, short = 'b', value_name = "N", default_value_t = 2048)]
+    batch: u64,
+    /// Tokens that are computed together
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    ubatch: u64,
+    /// Sequences side by side
+    #[arg(long, short = 'p', value_name = "N", default_value_t = 1)]
+    parallel: u64,
+    /// The sequences share one cache
+    #[arg(long)]
+    kv_unified: bool,
+    /// The type of cached keys and values
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16", value_parser = cache_type)]
+    cache_type: Vec<GgmlType>,
+    /// The type of cached keys, where it is another
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    cache_type_k: Option<GgmlType>,
+    /// The type of cached values, where it is another
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    cache_type_v: Option<GgmlType>,
+    /// Whether attention is computed in tiles: auto is wherever the architecture can
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    flash_attn: Flash,
+    /// Blocks with a window have caches for the whole context too
+    #[arg(long)]
+    swa_full: bool,
+    /// Blocks on devices, the last ones; the output counts as one more [default: none]
+    #[arg(long, alias = "ngl", value_name = "N", default_value_t = 0, help_heading = "Devices")]
+    gpu_layers: u64,
+    /// The shares that the devices have of them, one for each device [default: one device]
+    #[arg(long, value_name = "SHARE", value_delimiter = ',', help_heading = "Devices")]
+    tensor_split: Vec<f32>,
+    /// Tensors that are elsewhere: a regular expression, and CPU or GPU and a number
+    #[arg(long, value_name = "PATTERN=DEVICE", value_delimiter = ',', help_heading = "Devices")]
+    override_tensor: Vec<String>,
+    /// Caches and states stay on the host
+    #[arg(long, help_heading = "Devices")]
+    no_kv_offload: bool,
+    /// Find the longest context, or the most layers, that devices of these sizes have room for: a
+    /// number and G or GiB, one for each device
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "gpu_layers", help_heading = "Devices")]
+    fit: Vec<u64>,
+    /// What is left free on each of them, for compute buffers and others
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "1GiB", requires = "fit", help_heading = "Devices")]
+    reserve: u64,
+    /// A projector for images or sound, loaded beside the model
+    #[arg(long, value_name = "FILE", help_heading = "Beside the model")]
+    mmproj: Option<PathBuf>,
+    /// An adapter, loaded beside the model
+    #[arg(long, value_name = "FILE", help_heading = "Beside the model")]
+    lora: Vec<PathBuf>,
+    /// A model that drafts for this one, with the same options
+    #[arg(long, value_name = "FILE", help_heading = "Beside the model")]
+    draft: Option<PathBuf>,
+    /// A file or directory with descriptions of architectures
+    #[arg(long, value_name = "PATH")]
+    arch_file: Vec<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Flash {
+    #[default]
+    Auto,
+    On,
+    Off,
+}
+
+impl From<Flash> for FlashAttention {
+    fn from(flash: Flash) -> Self {
+        match flash {
+            Flash::Auto => Self::Auto,
+            Flash::On => Self::On,
+            Flash::Off => Self::Off,
+        }
+    }
+}
+
+/// The types that programs offer for caches.
+const CACHE_TYPES: &[GgmlType] = &[
+    GgmlType::F32,
+    GgmlType::F16,
+    GgmlType::BF16,
+    GgmlType::Q8_0,
+    GgmlType::Q4_0,
+    GgmlType::Q4_1,
+    GgmlType::IQ4_NL,
+    GgmlType::Q5_0,
+    GgmlType::Q5_1,
+];
+
+fn cache_type(text: &str) -> Result<GgmlType, String> {
+    let found = text.parse().ok().filter(|found| CACHE_TYPES.contains(found));
+    found.ok_or_else(|| {
+        let names: Vec<_> =
+            CACHE_TYPES.iter().map(|known| known.to_string().to_lowercase()).collect();
+        format!("expected a type of caches: {}", names.join(", "))
+    })
+}
+
+/// A file with what is said of it when only its beginning is there.
+struct Opened {
+    path: PathBuf,
+    model: Model,
+}
+
+impl Opened {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        // The header is all that is needed.
+        let (model, _) = open_what_is_there(path, false)?;
+        Ok(Self { path: path.to_owned(), model })
+    }
+}
+
+/// The files of one run.
+struct Files {
+    model: Opened,
+    projector: Option<Opened>,
+    adapters: Vec<Opened>,
+    draft: Option<Opened>,
+    catalogue: Catalogue,
+}
+
+impl Files {
+    fn open(args: &Args) -> Result<Self, Failure> {
+        Ok(Self {
+            catalogue: catalogue(&args.arch_file)?,
+            model: Opened::new(&args.file)?,
+            projector: args.mmproj.as_deref().map(Opened::new).transpose()?,
+            adapters: args.lora.iter().map(|path| Opened::new(path)).collect::<Result<_, _>>()?,
+            draft: args.draft.as_deref().map(Opened::new).transpose()?,
+        })
+    }
+
+    fn description(&self, opened: &Opened) -> Option<&Architecture> {
+        let architecture = opened.model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+        architecture.and_then(|name| self.catalogue.by_name(name))
+    }
+
+    /// The estimate of all files together.
+    fn estimate(&self, options: &Options) -> Result<Estimate, Failure> {
+        let description = self.description(&self.model);
+        let mut all = estimate(&self.model.model, description, options)
+            .map_err(|error| self.failure(&error))?;
+        self.add_others(options, &mut all).map_err(|error| self.failure(&error))?;
+        Ok(all)
+    }
+
+    fn failure(&self, error: &ggmill_estimate::Error) -> Failure {
+        Failure::new(format_args!("{}: {error}", shown(&self.model.path)))
+    }
+
+    /// Adds what is beside the model.
+    fn add_others(
+        &self,
+        options: &Options,
+        all: &mut Estimate,
+    ) -> Result<(), ggmill_estimate::Error> {
+        if let Some(projector) = &self.projector {
+            all.add_projector(&projector.model)?;
+        }
+        for adapter in &self.adapters {
+            all.add_adapter(&adapter.model)?;
+        }
+        if let Some(draft) = &self.draft {
+            let mut options = options.clone();
+            let cells = all.cells.map(|cells| cells.context.saturating_mul(cells.streams));
+            options.context = options.context.or(cells);
+            options.placement.overrides = BTreeMap::new();
+            all.add(&estimate(&draft.model, self.description(draft), &options)?)?;
+        }
+        Ok(())
+    }
+
+    /// The most that fits into devices of these sizes.
+    fn fit(&self, options: &Options, sizes: &[u64]) -> Result<Fit, Failure> {
+        let description = self.description(&self.model);
+        let also = |options: &Options, all: &mut Estimate| self.add_others(options, all);
+        fit(&self.model.model, description, options, sizes, &also)
+            .map_err(|error| self.failure(&error))?
+            .ok_or_else(|| {
+                Failure::new(format_args!(
+                    "{}: what the model keeps between tokens is not known, so that nothing can be \
+                     fitted",
+                    shown(&self.model.path)
+                ))
+            })
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let files = Files::open(args)?;
+    let mut options = Options::default();
+    options.batch = args.batch;
+    options.micro_batch = args.ubatch;
+    options.sequences = args.parallel;
+    options.unified = args.kv_unified;
+    options.flash_attention = args.flash_attn.into();
+    options.full_windows = args.swa_full;
+    options.placement = placement(args, &files.model.model)?;
+    let contexts: Vec<Option<u64>> =
+        if args.ctx.is_empty() { vec![None] } else { args.ctx.iter().copied().map(Some).collect() };
+    let mut cases = Vec::new();
+    for context in contexts {
+        for &cache_type in &args.cache_type {
+            options.context = context;
+            options.key_type = args.cache_type_k.unwrap_or(cache_type);
+            options.value_type = args.cache_type_v.unwrap_or(cache_type);
+            cases.push(if args.fit.is_empty() {
+                (options.clone(), files.estimate(&options)?)
+            } else {
+                let sizes: Vec<u64> =
+                    args.fit.iter().map(|size| size.saturating_sub(args.reserve)).collect();
+                let found = files.fit(&options, &sizes)?;
+                (found.options, found.estimate)
+            });
+        }
+    }
+    if args.json {
+        write_json(&files, &cases, console)?;
+    } else if let [(options, estimate)] = &*cases {
+        write_one(options, estimate, console)?;
+    } else {
+        write_table(&cases, console)?;
+    }
+    Ok(Status::Fine)
+}
+
+/// The devices, and the tensors that the overrides place.
+fn placement(args: &Args, model: &Model) -> Result<Placement, Failure> {
+    let mut placement = Placement::default();
+    placement.layers = args.gpu_layers;
+    placement.shares.clone_from(&args.tensor_split);
+    placement.context_on_host = args.no_kv_offload;
+    let mut rules = Vec::new();
+    for rule in &args.override_tensor {
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::new(format_args!("--override-tensor {rule:?}: {why}"))
+        };
+        let (pattern, device) =
+            rule.rsplit_once('=').ok_or_else(|| wrong(&"expected PATTERN=DEVICE"))?;
+        let pattern = Regex::new(pattern).map_err(|error| wrong(&error))?;
+        let device = device_number(device)
+            .ok_or_else(|| wrong(&"expected CPU, or GPU and a number from 0, after ="))?;
+        rules.push((pattern, device));
+    }
+    let named = rules.iter().map(|(_, device)| *device).max().unwrap_or(0);
+    if placement.shares.is_empty() && (args.gpu_layers > 0 || named > 0) {
+        placement.shares = vec![1.0; named.max(1)];
+    }
+    if !rules.is_empty() {
+        for tensor in model.tensors().iter() {
+            let name = tensor.name().to_string();
+            if let Some((_, device)) = rules.iter().find(|(pattern, _)| pattern.is_match(&name)) {
+                placement.overrides.insert(name, *device);
+            }
+        }
+    }
+    Ok(placement)
+}
+
+/// `CPU` is 0; `GPU0`, `CUDA0` and the like are 1.
+fn device_number(name: &str) -> Option<usize> {
+    if name.eq_ignore_ascii_case("cpu") {
+        return Some(0);
+    }
+    let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    if digits.len() == name.len() {
+        return None;
+    }
+    digits.parse::<usize>().ok()?.checked_add(1)
+}
+
+fn device_name(device: usize) -> String {
+    device.checked_sub(1).map_or_else(|| "CPU".to_owned(), |number| format!("GPU{number}"))
+}
+
+/// What takes memory: the word in the table, and the bytes of a device.
+type Purpose = (&'static str, fn(&Device) -> u64);
+
+/// The purposes, in the order of the table.
+const PURPOSES: [Purpose; 7] = [
+    ("weights", |device| device.weights),
+    ("keys", |device| device.keys),
+    ("values", |device| device.values),
+    ("states", |device| device.states),
+    ("output", |device| device.output),
+    ("compute", |device| device.compute),
+    ("total", Device::total),
+];
+
+fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result<(), Failure> {
+    let mut out = console.text();
+    if let Some(cells) = estimate.cells {
+        let flash = match estimate.flash_attention {
+            Some(true) => ", flash attention",
+            Some(false) => ", no flash attention",
+            None => "",
+        };
+        writeln!(
+            out,
+            "context {}, sequences {}, keys {}, values {}{flash}",
+            cells.context.saturating_mul(cells.streams),
+            cells.sequences,
+            options.key_type,
+            options.value_type,
+        )?;
+    }
+    if estimate.devices.len() > 1 {
+        let all = estimate.layer_count();
+        let layers = options.placement.layers.min(all);
+        writeln!(out, "layers on devices: {layers} of {all}")?;
+    }
+    write!(out, "{:8}", "")?;
+    for device in 0..estimate.devices.len() {
+        write!(out, "  {:>11}", device_name(device))?;
+    }
+    writeln!(out)?;
+    for (purpose, bytes) in PURPOSES {
+        // A row of nothing says nothing.
+        if purpose == "total" || estimate.devices.iter().any(|device| bytes(device) > 0) {
+            write!(out, "{purpose:8}")?;
+            for device in &estimate.devices {
+                write!(out, "  {:>11}", size_text(bytes(device).into()))?;
+            }
+            writeln!(out)?;
+        }
+    }
+    write_unknown(&mut out, estimate)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn write_unknown(out: &mut impl std::io::Write, estimate: &Estimate) -> Result<(), Failure> {
+    for unknown in &estimate.unknown {
+        writeln!(out, "not included: {unknown}")?;
+    }
+    Ok(())
+}
+
+/// A row for each context and type of caches.
+fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Failure> {
+    let mut out = console.text();
+    writeln!(
+        out,
+        "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>11}",
+        "context", "keys", "values", "weights", "context", "total"
+    )?;
+    for (options, estimate) in cases {
+        let cells = estimate.cells.map(|cells| cells.context.saturating_mul(cells.streams));
+        let sum = |of: fn(&Device) -> u64| {
+            size_text(estimate.devices.iter().map(of).fold(0, u64::saturating_add).into())
+        };
+        writeln!(
+            out,
+            "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>11}",
+            cells.map(|cells| cells.to_string()).unwrap_or_default(),
+            options.key_type,
+            options.value_type,
+            sum(|device| device.weights),
+            sum(Device::context),
+            sum(Device::total),
+        )?;
+    }
+    if let Some((_, estimate)) = cases.first() {
+        write_unknown(&mut out, estimate)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn write_json(
+    files: &Files,
+    cases: &[(Options, Estimate)],
+    console: Console,
+) -> Result<(), Failure> {
+    let estimates: Vec<Json> =
+        cases.iter().map(|(options, estimate)| json_of(options, estimate)).collect();
+    let architecture = files.model.model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    let mut out = console.bytes();
+    ggmill_text::json::write_pretty(
+        &mut out,
+        &json!({
+            "schema": "ggmill.estimate/1",
+            "architecture": architecture,
+            "estimates": estimates,
+        }),
+    )?;
+    out.flush()?;
+    Ok(())
+}
+
+fn json_of(options: &Options, estimate: &Estimate) -> Json {
+    let is_computed = estimate.unknown.iter().all(|unknown| unknown.part() != "compute");
+    let devices = estimate.devices.iter().enumerate().map(|(number, device)| {
+        json!({
+            "name": device_name(number),
+            "weights": device.weights,
+            "context": device.context(),
+            "keys": device.keys,
+            "values": device.values,
+            "states": device.states,
+            "output": device.output,
+            "compute": is_computed.then_some(device.compute),
+            "total": device.total(),
+        })
+    });
+    let unknown = estimate
+        .unknown
+        .iter()
+        .map(|unknown| json!({ "part": unknown.part(), "message": unknown.to_string() }));
+    json!({
+        "context": estimate.cells.map(|cells| cells.context.saturating_mul(cells.streams)),
+        "sequences": options.sequences,
+        "key_type": options.key_type.to_string(),
+        "value_type": options.value_type.to_string(),
+        "flash_attention": estimate.flash_attention,
+        "layers": if estimate.devices.len() > 1 {
+            options.placement.layers.min(estimate.layer_count())
+        } else {
+            0
+        },
+        "layer_count": estimate.layer_count(),
+        "devices": devices.collect::<Vec<_>>(),
+        "total": estimate.total(),
+        "unknown": unknown.collect::<Vec<_>>(),
+    })
+}

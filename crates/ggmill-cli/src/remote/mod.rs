@@ -1,0 +1,212 @@
+//! Models that are somewhere else: what the environment says of servers, and what to do about
+//! their refusals.
+
+mod environment;
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ggmill_core::{Model, ReadAt};
+use ggmill_inspect::{FileKind, SNIFFED, sniff};
+use ggmill_io::NotWhole;
+use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
+
+use crate::content::hint_for_content;
+use crate::outcome::Failure;
+
+/// Whether headers are kept for the next time.
+static CACHES: AtomicBool = AtomicBool::new(true);
+
+/// Keeps no headers, and uses none that were kept.
+pub(crate) fn without_cache() {
+    CACHES.store(false, Ordering::Relaxed);
+}
+
+/// The place that an argument names, where that is not a path. A file of this name comes first.
+fn location(path: &Path) -> Result<Option<Location>, Failure> {
+    let Some(text) = path.to_str().filter(|text| text.contains(":/")) else { return Ok(None) };
+    match Location::parse(text) {
+        Ok(None) => Ok(None),
+        _ if path.exists() => Ok(None),
+        Ok(found) => Ok(found),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// Whether an argument names a place that is not a path.
+pub(crate) fn is_remote(path: &Path) -> bool {
+    !matches!(location(path), Ok(None))
+}
+
+/// The client for a location: one for S3, one for all else.
+fn client(location: &Location) -> Result<&'static Client, Failure> {
+    static CLIENTS: [OnceLock<Client>; 2] = [const { OnceLock::new() }; 2];
+    let is_s3 = location.is_s3();
+    let client = &CLIENTS[usize::from(is_s3)];
+    if let Some(client) = client.get() {
+        return Ok(client);
+    }
+    let options = environment::options(CACHES.load(Ordering::Relaxed), is_s3)?;
+    let made = Client::new(options).map_err(|error| failure(&error))?;
+    Ok(client.get_or_init(|| made))
+}
+
+/// Does something with a remote file; `None` where the argument is a path.
+fn with<T>(
+    path: &Path,
+    work: impl FnOnce(&Client, &Location) -> Result<T, Failure>,
+) -> Option<Result<T, Failure>> {
+    match location(path) {
+        Ok(None) => None,
+        Ok(Some(location)) => Some(client(&location).and_then(|client| work(client, &location))),
+        Err(failure) => Some(Err(failure)),
+    }
+}
+
+/// Opens a model, one file of it where it is to be `alone`.
+pub(crate) fn open(path: &Path, alone: bool) -> Option<Result<Model, Failure>> {
+    with(path, |client, location| {
+        let opened = if alone { client.open_alone(location) } else { client.open(location) };
+        opened.map_err(|error| explained(client, location, &error))
+    })
+}
+
+/// Opens what is there of a model that ends too early, with what is wrong with it.
+pub(crate) fn open_what_is_there(
+    path: &Path,
+    alone: bool,
+) -> Option<Result<(Model, Option<Failure>), Failure>> {
+    with(path, |client, location| {
+        let opened = if alone { client.open_alone(location) } else { client.open(location) };
+        opened.map(|model| (model, None)).or_else(|error| {
+            let failure = explained(client, location, &error);
+            let is_cut = error.kind() == ErrorKind::Format(ggmill_core::ErrorKind::Truncated)
+                && error.name() == location.to_string();
+            // Nothing else is worth another request.
+            match is_cut.then(|| client.salvage(location)) {
+                Some(Ok(model)) => Ok((model, Some(failure))),
+                _ => Err(failure),
+            }
+        })
+    })
+}
+
+/// Opens what can be known of a broken file; what is not GGUF is told by its error and its first
+/// bytes.
+pub(crate) fn salvage<T>(
+    path: &Path,
+    not_gguf: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
+) -> Option<Result<Result<Model, T>, Failure>> {
+    with(path, |client, location| match client.salvage(location) {
+        Ok(model) => Ok(Ok(model)),
+        Err(error) => match error.format_error() {
+            Some(format) => {
+                let bytes = beginning(client, location).unwrap_or_default();
+                Ok(Err(not_gguf(format, &bytes)))
+            }
+            None => Err(failure(&error)),
+        },
+    })
+}
+
+/// What keeps a file and those of its set from being opened as one model: `None` for a path,
+/// `Some(None)` for nothing.
+#[expect(clippy::option_option, reason = "no address, or one with nothing amiss")]
+pub(crate) fn not_whole(path: &Path) -> Option<Option<NotWhole>> {
+    let opened = with(path, |client, location| Ok(client.open(location).err()))?;
+    let found = |error: Error| {
+        let text = error.to_string();
+        let last = error.name().rsplit('/').next().unwrap_or_default();
+        let text = text
+            .strip_prefix(error.name())
+            .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
+        NotWhole::new(text, matches!(error.kind(), ErrorKind::Format(_)))
+    };
+    Some(opened.ok().flatten().map(found))
+}
+
+/// Opens any file.
+pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>> {
+    with(path, |client, location| {
+        let file = client.open_file(location).map_err(|error| failure(&error))?;
+        Ok(Box::new(file) as Box<dyn ReadAt>)
+    })
+}
+
+/// The files of a repository with their lengths, and the number of its parameters where that is
+/// known.
+#[expect(clippy::type_complexity, reason = "files, and a number")]
+pub(crate) fn list(path: &Path) -> Option<Result<(Vec<(String, u64)>, Option<u64>), Failure>> {
+    with(path, |client, location| {
+        let found = client.list(location).map_err(|error| failure(&error))?;
+        let files = found.files.into_iter().map(|file| (file.path, file.bytes));
+        Ok((files.collect(), found.parameters))
+    })
+}
+
+/// The first bytes of a file, as many as tell what it is.
+fn beginning(client: &Client, location: &Location) -> Option<Vec<u8>> {
+    let file = client.open_file(location).ok()?;
+    let mut bytes = vec![0; SNIFFED.min(usize::try_from(file.len()).unwrap_or(SNIFFED))];
+    file.read(0, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// The failure of opening a file, with what the file is where it is none that was meant.
+fn explained(client: &Client, location: &Location, error: &Error) -> Failure {
+    let of_content = || {
+        let format = error.format_error().filter(|_| error.kind() != ErrorKind::Shards)?;
+        // The file may be another shard, of which less is known here.
+        let bytes = beginning(client, location).filter(|_| error.name() == location.to_string())?;
+        if let Some(FileKind::LfsPointer { .. }) = sniff(&bytes, None) {
+            return Some(
+                "this is a Git LFS pointer, not the file; the address of the file itself is often \
+                 that of a download or of `/resolve/`"
+                    .to_owned(),
+            );
+        }
+        hint_for_content(format, &bytes, location.file_name())
+    };
+    let shards = (error.kind() == ErrorKind::Shards)
+        .then(|| "--alone inspects one file by itself".to_owned());
+    failure(error).with_hint(shards.or_else(of_content))
+}
+
+fn failure(error: &Error) -> Failure {
+    Failure::new(error).with_hint(error.advice().and_then(advice))
+}
+
+fn advice(advice: &Advice) -> Option<String> {
+    Some(match advice {
+        Advice::HubToken => "the repository is private or gated, or does not exist; the variable \
+                             HF_TOKEN gives an access token (https://huggingface.co/settings/tokens)"
+            .to_owned(),
+        Advice::OtherHubToken => "the access token was refused: it has expired, or may not read \
+                                  this repository; HF_TOKEN gives another"
+            .to_owned(),
+        Advice::Gated { page } => {
+            format!("the repository is gated: its conditions are accepted on {page}")
+        }
+        Advice::FileInRepository => {
+            "`ggmill ls hf://OWNER/NAME` lists its files".to_owned()
+        }
+        Advice::S3Credentials => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile of the \
+                                  AWS CLI (AWS_PROFILE), say who asks"
+            .to_owned(),
+        Advice::OtherS3Credentials => "the credentials were refused: they are wrong or have \
+                                       expired, or may not read this object"
+            .to_owned(),
+        Advice::S3Region { region } => {
+            format!("the bucket is in the region {region}: set AWS_REGION to it")
+        }
+        Advice::Download => "download the file, and name the copy".to_owned(),
+        Advice::Later { seconds } => format!("ask again in {seconds} seconds"),
+        Advice::Host => "is the name right? Behind a proxy, HTTPS_PROXY names that".to_owned(),
+        Advice::Certificates => "SSL_CERT_FILE names a file with the certificates of other \
+                                 authorities, such as that of a proxy"
+            .to_owned(),
+        Advice::Again => "the file was replaced meanwhile; run the command again".to_owned(),
+        _ => return None,
+    })
+}

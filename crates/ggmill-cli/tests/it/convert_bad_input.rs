@@ -1,0 +1,365 @@
+//! Checkpoints that are wrong: each is refused by file, tensor, what was found and what was
+//! expected, and nothing is left behind.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use crate::support::{Directory, Outcome, ggmill, real};
+
+const UP: &str = "model.layers.0.mlp.up_proj.weight";
+
+/// A copy of the checkpoint, which a case changes.
+struct Copied {
+    directory: Directory,
+}
+
+impl Copied {
+    fn new() -> Self {
+        let directory = Directory::new();
+        fs::create_dir(directory.path().join("model")).unwrap();
+        for entry in fs::read_dir(real("tinystories260K")).unwrap() {
+            let from = entry.unwrap().path();
+            fs::copy(&from, directory.path().join("model").join(from.file_name().unwrap()))
+                .unwrap();
+        }
+        Self { directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("model").join(name)
+    }
+
+    fn text(&self, name: &str, change: impl Fn(String) -> String) {
+        let text = fs::read_to_string(self.path(name)).unwrap();
+        fs::write(self.path(name), change(text)).unwrap();
+    }
+
+    fn json(&self, name: &str, change: impl Fn(&mut Value)) {
+        let mut value: Value = serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(self.path(name), value.to_string()).unwrap();
+    }
+
+    /// The header of the weights, and the data behind it.
+    fn weights(&self) -> (Map<String, Value>, Vec<u8>) {
+        let bytes = fs::read(self.path("model.safetensors")).unwrap();
+        let (length, rest) = bytes.split_first_chunk().unwrap();
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap();
+        (serde_json::from_slice(&rest[..length]).unwrap(), rest[length..].to_vec())
+    }
+
+    fn write_header(&self, header: &str, data: &[u8]) {
+        let length = (header.len() as u64).to_le_bytes();
+        let file = [&length[..], header.as_bytes(), data].concat();
+        fs::write(self.path("model.safetensors"), file).unwrap();
+    }
+
+    fn entry(&self, name: &str, change: impl Fn(&mut Value)) {
+        let (mut header, data) = self.weights();
+        change(&mut header[name]);
+        self.write_header(&Value::from(header).to_string(), &data);
+    }
+
+    /// The weights in two shards, the second with the last block.
+    fn shards(&self, with_index: bool) {
+        let (header, data) = self.weights();
+        let is_second = |name: &str| name.starts_with("model.layers.4.");
+        let names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+        let mut map = Map::new();
+        for (number, file) in names.into_iter().enumerate() {
+            let mut entries: Vec<_> = header
+                .iter()
+                .filter(|(name, _)| *name != "__metadata__" && is_second(name) == (number == 1))
+                .collect();
+            entries.sort_by_key(|(_, entry)| entry["data_offsets"][0].as_u64());
+            let (mut kept, mut bytes) = (Map::new(), Vec::new());
+            for (name, entry) in entries {
+                map.insert(name.clone(), file.into());
+                let offset = |at: usize| {
+                    usize::try_from(entry["data_offsets"][at].as_u64().unwrap()).unwrap()
+                };
+                let start = bytes.len();
+                bytes.extend_from_slice(&data[offset(0)..offset(1)]);
+                let mut entry = entry.clone();
+                entry["data_offsets"] = json!([start, bytes.len()]);
+                kept.insert(name.clone(), entry);
+            }
+            self.write_header(&Value::from(kept).to_string(), &bytes);
+            fs::rename(self.path("model.safetensors"), self.path(file)).unwrap();
+        }
+        if with_index {
+            let index = json!({ "metadata": {}, "weight_map": map }).to_string();
+            fs::write(self.path("model.safetensors.index.json"), index).unwrap();
+        }
+    }
+
+    /// What the command says when it refuses the checkpoint.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let args = [&["convert", "model", "-o", "out.gguf"], arguments].concat();
+        let Outcome { code, stdout, stderr } = ggmill(self.directory.path(), &args);
+        assert_eq!((code, &*stdout), (2, ""), "{stderr}");
+        assert_eq!(self.directory.files(), ["model"]);
+        stderr
+    }
+}
+
+fn check(change: impl Fn(&Copied), expected: &str) {
+    let copied = Copied::new();
+    change(&copied);
+    let stderr = copied.refused(&[]);
+    assert!(stderr.starts_with(expected), "{stderr}");
+}
+
+/// With an index or without one, whole or not.
+#[test]
+fn a_missing_shard_is_named() {
+    for with_index in [false, true] {
+        let copied = Copied::new();
+        copied.shards(with_index);
+        let made = ggmill(copied.directory.path(), &["convert", "model", "-o", "out.gguf"]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        fs::remove_file(copied.directory.path().join("out.gguf")).unwrap();
+        for missing in ["00001", "00002"] {
+            let name = format!("model-{missing}-of-00002.safetensors");
+            let kept = fs::read(copied.path(&name)).unwrap();
+            fs::remove_file(copied.path(&name)).unwrap();
+            let stderr = copied.refused(&[]);
+            if with_index {
+                let expected = format!("error: model/{name}: cannot open: no such file");
+                assert!(stderr.starts_with(&expected), "{stderr}");
+            } else {
+                let present = if missing == "00001" { 2 } else { 1 };
+                let number = missing.trim_start_matches('0');
+                let expected = format!(
+                    "error: model: shard {number} of 2 is missing: found 1 of them, such as \
+                     \"model-0000{present}-of-00002.safetensors\"\n"
+                );
+                assert_eq!(stderr, expected);
+            }
+            fs::write(copied.path(&name), kept).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_tensor_of_another_shape_is_named_with_its_file() {
+    check(
+        |copied| copied.entry(UP, |entry| entry["shape"] = json!([64, 172])),
+        "error: model/model.safetensors: tensor \"blk.0.ffn_up.weight\": \
+         \"model.layers.0.mlp.up_proj.weight\" gives shape 172 × 64, the configuration asks for \
+         64 × 172\n",
+    );
+    check(
+        |copied| copied.entry(UP, |entry| entry["shape"] = json!([170, 64])),
+        "error: model/model.safetensors: tensor \"model.layers.0.mlp.up_proj.weight\": 44032 bytes, \
+         expected 43520 for F32 of the shape [170, 64]\n",
+    );
+    check(
+        |copied| copied.entry(UP, |entry| entry["data_offsets"][0] = json!(0)),
+        "error: model/model.safetensors: tensor \"",
+    );
+    check(
+        |copied| copied.json("config.json", |config| config["intermediate_size"] = json!(171)),
+        "error: model/model.safetensors: tensor \"blk.",
+    );
+    check(
+        |copied| copied.json("config.json", |config| config["num_hidden_layers"] = json!(6)),
+        "error: architecture \"llama\", tensor \"blk.5.attn_norm.weight\": not in the checkpoint, \
+         looked for \"model.layers.5.input_layernorm.weight\"",
+    );
+}
+
+#[test]
+fn a_type_that_is_not_known_is_named_with_its_tensor() {
+    check(
+        |copied| copied.entry(UP, |entry| entry["dtype"] = json!("X9")),
+        "error: model/model.safetensors: the header is not one of safetensors: tensor \
+         \"model.layers.0.mlp.up_proj.weight\": unknown variant `X9`, expected one of ",
+    );
+    // Of four bits: half as many bytes.
+    check(
+        |copied| copied.entry(UP, |entry| entry["dtype"] = json!("F4")),
+        "error: model/model.safetensors: tensor \"model.layers.0.mlp.up_proj.weight\": 44032 bytes, \
+         expected 5504 for F4 of the shape [172, 64]\n",
+    );
+    check(
+        |copied| copied.entry(UP, |entry| entry["dtype"] = json!("U32")),
+        "error: model/model.safetensors: tensor \"blk.0.ffn_up.weight\": \
+         \"model.layers.0.mlp.up_proj.weight\" has elements of type U32, expected floating-point \
+         weights\n",
+    );
+}
+
+/// In every file of JSON.
+#[test]
+fn a_duplicate_key_is_refused_in_every_file() {
+    let twice = |text: String, entry: &str| {
+        format!("{}, {entry}}}", text.trim_end().trim_end_matches('}').trim_end())
+    };
+    check(
+        |copied| copied.text("config.json", |text| twice(text, "\"hidden_size\": 65")),
+        "error: model/config.json: is not as expected: key \"hidden_size\" has two values at line ",
+    );
+    check(
+        |copied| {
+            let (header, data) = copied.weights();
+            let entry = format!("\"{UP}\": {}", header[UP]);
+            copied.write_header(&twice(Value::from(header).to_string(), &entry), &data);
+        },
+        "error: tensor \"model.layers.0.mlp.up_proj.weight\": is a duplicate: the header of \
+         model/model.safetensors has two entries of this name\n",
+    );
+    check(
+        |copied| {
+            copied.shards(true);
+            copied.text("model.safetensors.index.json", |text| {
+                text.replacen(
+                    "\"weight_map\":{",
+                    &format!("\"weight_map\":{{\"{UP}\":\"a.safetensors\","),
+                    1,
+                )
+            });
+        },
+        "error: model/model.safetensors.index.json: is not as expected: key \
+         \"model.layers.0.mlp.up_proj.weight\" has two values at line ",
+    );
+    check(
+        |copied| {
+            let text = "{\"bos_token\": \"<s>\", \"bos_token\": \"</s>\"}";
+            fs::write(copied.path("tokenizer_config.json"), text).unwrap();
+        },
+        "error: tokenizer_config.json: is not as expected: key \"bos_token\" has two values at \
+         line 1",
+    );
+}
+
+/// And JSON that would take the stack.
+#[test]
+fn nested_json_is_refused() {
+    for (name, expected) in
+        [("config.json", "model/config.json"), ("tokenizer_config.json", "tokenizer_config.json")]
+    {
+        check(
+            |copied| fs::write(copied.path(name), "{\"a\":".repeat(100_000)).unwrap(),
+            &format!("error: {expected}: is not JSON: recursion limit exceeded at line 1 column "),
+        );
+    }
+}
+
+/// A vocabulary of the model's size and one of another: the embedding decides.
+#[test]
+fn a_vocabulary_that_disagrees_with_the_embedding_is_refused() {
+    check(
+        |copied| copied.json("config.json", |config| config["vocab_size"] = json!(500)),
+        "error: model/model.safetensors: tensor \"token_embd.weight\": \
+         \"model.embed_tokens.weight\" gives shape 64 × 512, the configuration asks for 64 × 500\n",
+    );
+    // A byte-level vocabulary of 300 tokens beside 512 rows, and one token beyond them.
+    let tokenizer = |last: u32| {
+        let mut vocab: Map<String, Value> = Map::new();
+        for id in 0..300 {
+            vocab.insert(format!("t{id}"), id.into());
+        }
+        vocab.insert("last".to_owned(), last.into());
+        json!({ "model": { "type": "BPE", "vocab": vocab, "merges": [] }, "added_tokens": [] })
+            .to_string()
+    };
+    let copied = Copied::new();
+    fs::remove_file(copied.path("tokenizer.model")).unwrap();
+    fs::write(copied.path("tokenizer.json"), tokenizer(512)).unwrap();
+    let stderr = copied.refused(&["--pre", "gpt-2"]);
+    assert!(stderr.contains("512"), "{stderr}");
+    assert!(stderr.contains("--no-vocab converts the weights alone"), "{stderr}");
+    fs::write(copied.path("tokenizer.json"), tokenizer(511)).unwrap();
+    let args = ["convert", "model", "-o", "out.gguf", "--pre", "gpt-2", "--no-check"];
+    let made = ggmill(copied.directory.path(), &args);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+}
+
+/// An adapter for another model.
+#[test]
+fn an_adapter_that_does_not_fit_is_refused_by_its_tensor() {
+    let copied = Copied::new();
+    let at = |name: &str| copied.directory.path().join("model").join(name);
+    let adapter = |target: &str, columns: u64, rows: u64| {
+        let entry = |shape: [u64; 2], from: u64| {
+            let to = from + shape[0] * shape[1] * 4;
+            json!({ "dtype": "F32", "shape": shape, "data_offsets": [from, to] })
+        };
+        let name = |half: &str| format!("base_model.model.{target}.lora_{half}.weight");
+        let middle = 2 * columns * 4;
+        let mut header = Map::new();
+        header.insert(name("A"), entry([2, columns], 0));
+        header.insert(name("B"), entry([rows, 2], middle));
+        let header = Value::from(header).to_string();
+        let size = usize::try_from(middle + rows * 2 * 4).unwrap();
+        let length = (header.len() as u64).to_le_bytes();
+        fs::create_dir_all(at("adapter")).unwrap();
+        fs::write(
+            at("adapter/adapter_model.safetensors"),
+            [&length[..], header.as_bytes(), &vec![0; size]].concat(),
+        )
+        .unwrap();
+        let config = json!({ "peft_type": "LORA", "r": 2, "lora_alpha": 4 });
+        fs::write(at("adapter/adapter_config.json"), config.to_string()).unwrap();
+    };
+    let refused = || {
+        let args = ["convert", "model/adapter", "--base", "model", "-o", "out.gguf"];
+        let Outcome { code, stdout, stderr } = ggmill(copied.directory.path(), &args);
+        assert_eq!((code, &*stdout), (2, ""), "{stderr}");
+        assert_eq!(copied.directory.files(), ["model"]);
+        stderr
+    };
+    // A block that the base does not have.
+    adapter("model.layers.9.self_attn.q_proj", 64, 64);
+    let stderr = refused();
+    assert!(stderr.contains("model.layers.9.self_attn.q_proj"), "{stderr}");
+    // A matrix of another width.
+    adapter("model.layers.0.self_attn.q_proj", 32, 64);
+    let stderr = refused();
+    assert!(stderr.contains("model.layers.0.self_attn.q_proj"), "{stderr}");
+    assert!(stderr.contains("32") && stderr.contains("64"), "{stderr}");
+}
+
+/// The Hub's cache has links into a directory of blobs.
+#[test]
+#[cfg(unix)]
+fn a_snapshot_of_links_is_a_checkpoint() {
+    const REVISION: &str = "0123456789abcdef";
+    let copied = Copied::new();
+    copied.shards(true);
+    let place = copied.directory.path();
+    fs::rename(place.join("model"), place.join(REVISION)).unwrap();
+    let convert = |source: &str, output: &str| ggmill(place, &["convert", source, "-o", output]);
+    let made = convert(REVISION, "plain.gguf");
+    assert_eq!(made.code, 0, "{}", made.stderr);
+
+    let hub = place.join("hub/models--org--stories");
+    let snapshot = hub.join("snapshots").join(REVISION);
+    for directory in [hub.join("blobs"), snapshot.clone()] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    for entry in fs::read_dir(place.join(REVISION)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        fs::rename(entry.path(), hub.join("blobs").join(format!("sha256-{name}"))).unwrap();
+        let target = format!("../../blobs/sha256-{name}");
+        std::os::unix::fs::symlink(target, snapshot.join(name)).unwrap();
+    }
+    let source = format!("hub/models--org--stories/snapshots/{REVISION}");
+    let made = convert(&source, "linked.gguf");
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let read = |name: &str| fs::read(place.join(name)).unwrap();
+    assert!(read("plain.gguf") == read("linked.gguf"), "the same file");
+
+    // A link to nothing: the download of this blob has not ended.
+    fs::remove_file(hub.join("blobs/sha256-model-00002-of-00002.safetensors")).unwrap();
+    let Outcome { code, stdout, stderr } = convert(&source, "out.gguf");
+    assert_eq!((code, &*stdout), (2, ""), "{stderr}");
+    let expected =
+        format!("error: {source}/model-00002-of-00002.safetensors: cannot open: no such");
+    assert!(stderr.starts_with(&expected), "{stderr}");
+    assert!(!place.join("out.gguf").exists());
+}

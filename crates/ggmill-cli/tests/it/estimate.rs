@@ -1,0 +1,188 @@
+//! `ggmill estimate`.
+
+use std::path::Path;
+
+use ggmill_testdata::bytes::{FileBytes, Value};
+use serde_json::Value as Json;
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real, shard};
+
+/// A llama of two blocks with 4 heads of 32 for queries and 2 for keys: the header, and holes.
+fn model() -> Vec<u8> {
+    let mut file = FileBytes::v3(3, 7);
+    file.pair("general.architecture", &"llama".into());
+    for (key, number) in [
+        ("block_count", 2),
+        ("context_length", 1024),
+        ("embedding_length", 128),
+        ("attention.head_count", 4),
+        ("attention.head_count_kv", 2),
+        ("vocab_size", 100),
+    ] {
+        file.pair(format!("llama.{key}"), &Value::U32(number));
+    }
+    file.tensor("token_embd.weight", &[128, 100], 1, 0)
+        .tensor("blk.0.attn_norm.weight", &[128], 0, 25_600)
+        .tensor("blk.1.attn_norm.weight", &[128], 0, 26_112)
+        .pad(32);
+    file.raw(&vec![0; 26_624]);
+    file.into_bytes()
+}
+
+fn directory() -> Directory {
+    Directory::new().with("model.gguf", model())
+}
+
+fn json(found: &Outcome) -> Json {
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    serde_json::from_str(&found.stdout).unwrap()
+}
+
+#[test]
+fn an_estimate_says_what_takes_memory_and_what_is_not_in_it() {
+    let directory = directory();
+    let found = ggmill(directory.path(), &["estimate", "model.gguf"]);
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    insta::assert_snapshot!("estimate", found.stdout);
+    let devices = ["estimate", "model.gguf", "--gpu-layers=2", "--tensor-split=1,1", "--ctx=5000"];
+    insta::assert_snapshot!("estimate_devices", ggmill(directory.path(), &devices).stdout);
+    let table = ["estimate", "model.gguf", "--ctx=1024,4096", "--cache-type=f16,q8_0"];
+    insta::assert_snapshot!("estimate_table", ggmill(directory.path(), &table).stdout);
+}
+
+#[test]
+fn json_has_bytes_by_device() {
+    let directory = directory();
+    let found = json(&ggmill(
+        directory.path(),
+        &["estimate", "model.gguf", "--json", "-c", "4096", "--cache-type-k", "q8_0"],
+    ));
+    assert_eq!(
+        (&found["schema"], &found["architecture"]),
+        (&"ggmill.estimate/1".into(), &"llama".into())
+    );
+    let estimate = &found["estimates"][0];
+    let device = &estimate["devices"][0];
+    assert_eq!(device["name"], "CPU");
+    assert_eq!(device["weights"], 26_624);
+    // 2 blocks, 2 heads of 32 elements.
+    assert_eq!(device["keys"], 2 * 4096 * 2 * 34);
+    assert_eq!(device["values"], 2 * 4096 * 64 * 2);
+    assert_eq!(device["context"], 2 * 4096 * (2 * 34 + 64 * 2));
+    assert_eq!(device["output"], 400);
+    assert_eq!((&estimate["key_type"], &estimate["value_type"]), (&"Q8_0".into(), &"F16".into()));
+    assert_eq!(estimate["unknown"][0]["part"], "compute");
+}
+
+#[test]
+fn tensors_are_where_overrides_place_them() {
+    let directory = directory();
+    let weights = |options: &[&str]| {
+        let all = [&["estimate", "model.gguf", "--json"], options].concat();
+        let found = json(&ggmill(directory.path(), &all));
+        let devices = found["estimates"][0]["devices"].as_array().unwrap().clone();
+        devices.iter().map(|device| device["weights"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    // The output is a copy of the embedding.
+    assert_eq!(weights(&["--gpu-layers", "99"]), [25_600, 26_624]);
+    let overridden = ["--gpu-layers", "99", "--override-tensor", "blk\\.[1-9].*=CPU"];
+    assert_eq!(weights(&overridden), [26_112, 26_112]);
+    assert_eq!(weights(&["--override-tensor", "attn_norm=GPU1"]), [25_600, 0, 1024]);
+}
+
+#[test]
+fn files_beside_the_model_are_added() {
+    let directory = directory();
+    let mut adapter = FileBytes::v3(1, 1);
+    adapter.pair("general.type", &"adapter".into());
+    adapter.tensor("blk.1.attn_q.weight.lora_a", &[128, 4], 0, 0).pad(32).raw(&[0; 2048]);
+    std::fs::write(directory.path().join("lora.gguf"), adapter.into_bytes()).unwrap();
+    let total = |options: &[&str]| {
+        let all = [&["estimate", "model.gguf", "--json", "-c", "512"], options].concat();
+        json(&ggmill(directory.path(), &all))["estimates"][0]["total"].as_u64().unwrap()
+    };
+    let alone = total(&[]);
+    assert_eq!(total(&["--lora", "lora.gguf"]), alone + 2048);
+    assert_eq!(total(&["--mmproj", "lora.gguf"]), alone + 2048);
+    assert_eq!(total(&["--draft", "model.gguf"]), 2 * alone);
+}
+
+/// Caches take 512 bytes for each token.
+#[test]
+fn the_longest_context_that_fits_is_found() {
+    let directory = directory();
+    let fit = |options: &[&str]| {
+        let all = [&["estimate", "model.gguf", "--json", "--reserve", "1"], options].concat();
+        json(&ggmill(directory.path(), &all))["estimates"][0].clone()
+    };
+    let found = fit(&["--fit", "1GiB"]);
+    assert_eq!((&found["context"], &found["layers"]), (&1024.into(), &3.into()));
+    // One block, 256 KiB of its caches, and a copy of the embedding as output.
+    let found = fit(&["--fit", "300KiB"]);
+    assert_eq!((&found["context"], &found["layers"]), (&1024.into(), &2.into()));
+    let found = fit(&["--fit", "1GiB,1GiB", "--ctx", "4096"]);
+    assert_eq!(found["devices"].as_array().unwrap().len(), 3);
+    assert_eq!((&found["context"], &found["layers"]), (&4096.into(), &3.into()));
+    let found = ggmill(directory.path(), &["estimate", "model.gguf", "--fit", "8GiB"]);
+    assert!(found.stdout.contains("layers on devices: 3 of 3"), "{}", found.stdout);
+}
+
+#[test]
+fn a_model_of_an_unknown_architecture_has_weights_and_what_is_unknown_is_said() {
+    let file = real("mobilenet.gguf");
+    let file = if file.exists() { file } else { Path::new("strange.gguf").to_owned() };
+    let mut strange = FileBytes::v3(1, 1);
+    strange.pair("general.architecture", &"no-one-knows\u{1b}[2J".into());
+    strange.tensor("w", &[64], 0, 0).pad(32).raw(&[0; 256]);
+    let directory = Directory::new().with("strange.gguf", strange.into_bytes());
+    let found = ggmill(directory.path(), &["estimate".as_ref(), file.as_os_str()]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stdout.contains("not included: caches"), "{}", found.stdout);
+    assert!(!found.stdout.contains('\u{1b}'));
+}
+
+/// A shard set is one model, and the beginning of a file is enough.
+#[test]
+fn shards_streams_and_beginnings_are_read() {
+    let directory = Directory::new()
+        .with("m-00001-of-00002.gguf", shard(0, 2))
+        .with("m-00002-of-00002.gguf", shard(1, 2))
+        .with("cut.gguf", &model()[..2000]);
+    let weights = |found: &Outcome| json(found)["estimates"][0]["devices"][0]["weights"].clone();
+    let of_set = ggmill(directory.path(), &["estimate", "m-00002-of-00002.gguf", "--json"]);
+    assert_eq!(weights(&of_set), 64);
+    assert_eq!(weights(&ggmill(directory.path(), &["estimate", "cut.gguf", "--json"])), 26_624);
+    let input = std::fs::File::open(directory.path().join("cut.gguf")).unwrap();
+    let mut program = command(directory.path());
+    let piped = outcome(program.args(["estimate", "-", "--json"]).stdin(input));
+    assert!(piped.code == 0 || piped.stderr.contains("standard input"), "{}", piped.stderr);
+}
+
+#[test]
+fn bad_input_is_refused_with_a_reason() {
+    let mut strange = FileBytes::v3(0, 1);
+    strange.pair("general.architecture", &"no-one-knows".into()).pad(32);
+    let directory =
+        directory().with("text.gguf", "not a model").with("strange.gguf", strange.into_bytes());
+    let refused = |arguments: &[&str], expected: &str| {
+        let all = [&["estimate"], arguments].concat();
+        let found = ggmill(directory.path(), &all);
+        assert_eq!(found.code, 2, "{arguments:?}: {}", found.stdout);
+        assert!(found.stderr.contains(expected), "{arguments:?}: {}", found.stderr);
+        assert_eq!(found.stdout, "", "{arguments:?}");
+    };
+    refused(&["missing.gguf"], "missing.gguf");
+    refused(&["text.gguf"], "text.gguf");
+    refused(&["model.gguf", "--ctx", "0"], "expected a number from 1");
+    refused(&["model.gguf", "--ctx", "99999999999"], "tokens of context");
+    refused(&["model.gguf", "--parallel", "0"], "sequences");
+    refused(&["model.gguf", "--cache-type", "q4_k"], "expected a type of caches");
+    refused(&["model.gguf", "--cache-type-v", "q8_0", "--flash-attn", "off"], "flash attention");
+    refused(&["model.gguf", "--tensor-split", "0,0"], "shares");
+    refused(&["model.gguf", "--override-tensor", "attn"], "expected PATTERN=DEVICE");
+    refused(&["model.gguf", "--override-tensor", "(=CPU"], "--override-tensor");
+    refused(&["model.gguf", "--override-tensor", "a=disk"], "expected CPU");
+    refused(&["model.gguf", "--lora", "text.gguf"], "text.gguf");
+    refused(&["model.gguf", "--fit", "much"], "expected a number and K, M, G or T");
+    refused(&["strange.gguf", "--fit", "1G"], "nothing can be fitted");
+}

@@ -1,0 +1,421 @@
+//! Models on a server of this test, by the commands that read them.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use ggmill_testdata::server::{Reply, Server};
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real, shard, tiny};
+
+const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
+
+/// A server with several files.
+fn server(files: Vec<(&'static str, Vec<u8>)>) -> Server {
+    Server::start(move |request| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        match files.iter().find(|(name, _)| path.strip_prefix('/') == Some(name)) {
+            Some((_, file)) => Reply::file(file, request),
+            None => Reply::status(404),
+        }
+    })
+}
+
+/// The program with nothing but this of the environment that is about servers.
+fn remote(directory: &Directory, settings: &[(&str, &str)], args: &[&str]) -> Outcome {
+    let mut command: Command = command(directory.path());
+    for name in [
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "HF_TOKEN",
+        "HF_HOME",
+        "HF_ENDPOINT",
+        "AWS_PROFILE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_REGION",
+    ] {
+        command.env_remove(name).env_remove(name.to_lowercase());
+    }
+    command.env("XDG_CACHE_HOME", directory.path().join("cache")).env("HOME", directory.path());
+    command.env("LOCALAPPDATA", directory.path());
+    command.envs(settings.iter().copied());
+    outcome(command.args(args))
+}
+
+#[test]
+fn what_a_command_says_of_a_remote_file_is_what_it_says_of_the_same_file_here() {
+    let bytes = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    let directory = Directory::new().with("m.gguf", &bytes).with("tiny.gguf", tiny());
+    let server = server(vec![("m.gguf", bytes), ("tiny.gguf", tiny())]);
+    let commands: [&[&str]; 9] = [
+        &["inspect", "FILE", "--all"],
+        &["inspect", "FILE", "--full"],
+        &["check", "FILE", "--data", "--exit-zero"],
+        &["hash", "FILE", "--all"],
+        &["get", "FILE", "general.architecture"],
+        &["name", "build", "FILE"],
+        &["diff", "FILE", "tiny.gguf"],
+        &["extract", "FILE", "--key", "general.*", "-o", "-"],
+        &["inspect", "FILE", "--tensors", "*bias"],
+    ];
+    for arguments in commands {
+        for name in ["m.gguf", "tiny.gguf"] {
+            let url = server.url(&format!("/{name}"));
+            let run = |file: &str| {
+                let arguments: Vec<&str> = arguments
+                    .iter()
+                    .map(|word| if *word == "FILE" { file } else { word })
+                    .collect();
+                let made = remote(&directory, &[], &arguments);
+                // Some name the file by the last part of its path.
+                (made.code, made.stdout.replace(file, name), made.stderr.replace(file, name))
+            };
+            assert_eq!(run(&url), run(name), "{arguments:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn an_extracted_tensor_is_the_same_and_costs_what_it_has() {
+    let bytes = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    let directory = Directory::new().with("m.gguf", &bytes);
+    let server = server(vec![("m.gguf", bytes)]);
+    let listed = remote(&directory, &[], &["inspect", "m.gguf", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let tensors = listed["tensors"].as_array().unwrap();
+    let last = tensors.last().unwrap()["name"].as_str().unwrap();
+    for (file, output) in [("m.gguf", "here.npy"), (&*server.url("/m.gguf"), "there.npy")] {
+        let made = remote(&directory, &[], &["extract", file, last, "-o", output]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+    }
+    let read = |name| std::fs::read(directory.path().join(name)).unwrap();
+    assert_eq!(read("here.npy"), read("there.npy"));
+    assert!(server.sent() < (600 << 10) + read("here.npy").len() as u64, "{}", server.sent());
+}
+
+/// Twenty tensors of 1 MiB.
+fn wide() -> Vec<u8> {
+    let mut builder = ggmill_core::Builder::new();
+    let mut metadata = ggmill_core::MetadataBuf::new();
+    metadata.set("general.architecture", "llama");
+    builder = builder.metadata(metadata);
+    let shape = ggmill_core::Shape::new(&[256, 1024]).unwrap();
+    for number in 0..20 {
+        let name = format!("blk.{number}.ffn_up.weight");
+        builder = builder.tensor(name, ggmill_core::GgmlType::F32, shape);
+    }
+    let plan = builder.plan().unwrap();
+    let mut writer = ggmill_core::Writer::start(&plan, Vec::new()).unwrap();
+    for number in 0..20u8 {
+        let row = (0..97u8).map(|place| f32::from(number) + f32::from(place));
+        let values = row.cycle().take(256 * 1024);
+        let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        writer.write(usize::from(number), &bytes).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn commands_that_write_models_read_each_byte_of_a_remote_one_once() {
+    let bytes = wide();
+    let whole = bytes.len() as u64;
+    let directory = Directory::new().with("m.gguf", &bytes);
+    let server = server(vec![("m.gguf", bytes)]);
+    let url = server.url("/m.gguf");
+    let commands: [(&[&str], &str); 6] = [
+        (&["quantize", "FILE", "OUT.gguf", "Q8_0"], "OUT.gguf"),
+        (&["repack", "FILE", "-o", "OUT-big.gguf", "--endian", "big"], "OUT-big.gguf"),
+        (&["extract", "FILE", "blk.*", "-o", "OUT.safetensors"], "OUT.safetensors"),
+        (&["split", "FILE", "OUT", "--max-tensors", "12"], "OUT-00002-of-00002.gguf"),
+        (&["hash", "FILE", "--sha256"], ""),
+        (&["check", "FILE", "--data", "--exit-zero"], ""),
+    ];
+    for (arguments, output) in commands {
+        let run = |file: &str, prefix: &str| {
+            let arguments: Vec<String> = arguments
+                .iter()
+                .map(|word| word.replace("FILE", file).replace("OUT", prefix))
+                .collect();
+            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let made = remote(&directory, &[], &[&words[..], &["--quiet", "--no-cache"]].concat());
+            assert_eq!(made.code, 0, "{words:?}: {}", made.stderr);
+            let made = made.stdout.replace(file, "FILE");
+            let path = directory.path().join(output.replace("OUT", prefix));
+            (made, std::fs::read(path).ok())
+        };
+        let here = run("m.gguf", "here");
+        server.forget();
+        assert_eq!(here, run(&url, "there"), "{arguments:?}");
+        assert!(server.sent() < whole + (600 << 10), "{arguments:?}: {}", server.sent());
+        // 20 MiB in windows of 8 MiB, of two threads that may come to a boundary in any order.
+        assert!(server.requests().len() <= 12, "{arguments:?}: {}", server.requests().len());
+    }
+}
+
+#[test]
+fn shards_are_found_by_their_names() {
+    let directory = Directory::new();
+    let names = ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"];
+    let set = |missing: Option<usize>| {
+        let files = names.into_iter().zip([0, 1, 2]).filter(|(_, place)| missing != Some(*place));
+        server(files.map(|(name, place)| (name, shard(u16::try_from(place).unwrap(), 3))).collect())
+    };
+    let whole = set(None);
+    let url = whole.url("/m-00002-of-00003.gguf");
+    let made = remote(&directory, &[], &["inspect", &url, "--tensors"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert!(made.stdout.contains("blk.0.") && made.stdout.contains("blk.2."), "{}", made.stdout);
+    let made = remote(&directory, &[], &["check", &url, "--exit-zero"]);
+    assert!(
+        made.stdout.contains("m-00001-of-00003.gguf")
+            && made.stdout.contains("m-00003-of-00003.gguf"),
+        "{}",
+        made.stdout
+    );
+    let alone = remote(&directory, &[], &["inspect", &url, "--tensors", "--alone"]);
+    assert!(!alone.stdout.contains("blk.0."), "{}", alone.stdout);
+
+    let broken = set(Some(2));
+    let made = remote(&directory, &[], &["inspect", &broken.url("/m-00001-of-00003.gguf")]);
+    assert_eq!(made.code, 2);
+    assert!(
+        made.stderr.contains("/m-00003-of-00003.gguf: missing: shard 3 of 3\nhint: --alone"),
+        "{}",
+        made.stderr
+    );
+}
+
+#[test]
+fn what_is_not_a_model_is_told() {
+    let directory = Directory::new();
+    let server = server(vec![
+        ("page.gguf", b"<!DOCTYPE html><html>sign in</html>".to_vec()),
+        ("pointer.gguf", LFS.to_vec()),
+        ("empty.gguf", Vec::new()),
+        ("cut.gguf", tiny()[..tiny().len() - 40].to_vec()),
+    ]);
+    for (name, texts) in [
+        (
+            "page.gguf",
+            &["begins with \"<!DO\", expected \"GGUF\"", "hint: this is a web page; "][..],
+        ),
+        (
+            "pointer.gguf",
+            &["begins with \"vers\"", "hint: this is a Git LFS pointer, not the file"],
+        ),
+        ("empty.gguf", &["this is an empty file"]),
+        ("cut.gguf", &["perhaps an incomplete upload", "hint: fetch the rest"]),
+        ("none.gguf", &["none.gguf: the answer is 404, not found"]),
+    ] {
+        let url = server.url(&format!("/{name}"));
+        let made = remote(&directory, &[], &["inspect", &url]);
+        assert_eq!(made.code, 2, "{name}");
+        for text in texts.iter().copied().chain([&*url]) {
+            assert!(made.stderr.contains(text), "{name}: {text}: {}", made.stderr);
+        }
+        assert_eq!(made.stdout.is_empty(), name != "cut.gguf", "{name}");
+        let made = remote(&directory, &[], &["check", &url]);
+        assert_ne!(made.code, 0, "{name}");
+    }
+}
+
+#[test]
+fn wrong_addresses_are_refused_before_anything_is_asked() {
+    let directory = Directory::new();
+    for (address, text) in [
+        ("ftp://example.com/m.gguf", "expected the scheme https, http, hf or s3"),
+        ("https:/example.com/m.gguf", "expected two slashes after the scheme"),
+        ("hf://owner", "expected hf://[models/|datasets/]OWNER/NAME[@REVISION][/PATH]"),
+        ("hf://owner/name", "is a repository, expected a file in it"),
+        (
+            "https://user:secret@example.com/m.gguf",
+            "expected an address without user name and password",
+        ),
+        ("s3://bucket", "expected s3://BUCKET/KEY"),
+    ] {
+        let made = remote(&directory, &[], &["inspect", address]);
+        assert_eq!(made.code, 2);
+        assert!(made.stderr.contains(text), "{address}: {}", made.stderr);
+    }
+    // A file of this name is a file.
+    std::fs::create_dir_all(directory.path().join("ftp:")).unwrap();
+    std::fs::write(directory.path().join("ftp:/m.gguf"), tiny()).unwrap();
+    assert_eq!(remote(&directory, &[], &["inspect", "ftp:/m.gguf"]).code, 0);
+    let renamed = remote(&directory, &[], &["name", "rename", "https://example.com/m.gguf"]);
+    assert_eq!(renamed.code, 2);
+    assert!(renamed.stderr.contains("is not on this machine"), "{}", renamed.stderr);
+}
+
+#[test]
+fn the_hub_and_its_token_come_from_the_environment() {
+    let directory = Directory::new().with("token", "hf_file\n");
+    let hub = Server::start(|request| match request.field("authorization") {
+        None => Reply::status(401).with("x-error-code", "RepoNotFound"),
+        Some("Bearer hf_file" | "Bearer hf_variable") => Reply::file(&tiny(), request),
+        Some(_) => Reply::status(401),
+    });
+    let endpoint = hub.url("");
+    let run = |settings: &[(&str, &str)]| {
+        let all = [&[("HF_ENDPOINT", &*endpoint)], settings].concat();
+        remote(&directory, &all, &["get", "hf://a/b/m.gguf", "general.name"])
+    };
+    let made = run(&[]);
+    assert_eq!(made.code, 2);
+    assert!(made.stderr.contains("hf://a/b/m.gguf: the answer is 401, not authorized\nhint: the repository is private or gated, or does not exist; the variable HF_TOKEN gives an access token"), "{}", made.stderr);
+    assert_eq!(run(&[("HF_TOKEN", "hf_variable")]).stdout, "Tiny");
+    let path = directory.path().join("token");
+    assert_eq!(run(&[("HF_TOKEN_PATH", path.to_str().unwrap())]).stdout, "Tiny");
+    let made = run(&[("HF_TOKEN", "hf_old")]);
+    assert!(made.stderr.contains("hint: the access token was refused"), "{}", made.stderr);
+    assert!(!made.stderr.contains("hf_old"));
+}
+
+#[test]
+fn headers_are_kept_unless_that_is_not_wanted() {
+    let directory = Directory::new();
+    let bytes = Arc::new(tiny());
+    let server = Server::start(move |request| Reply::file(&bytes, request));
+    let url = server.url("/m.gguf");
+    let sent = |arguments: &[&str]| {
+        server.forget();
+        let made = remote(&directory, &[], arguments);
+        assert_eq!((made.code, made.stdout.as_str()), (0, "Tiny"), "{}", made.stderr);
+        (server.requests().len(), server.sent())
+    };
+    let whole = tiny().len() as u64;
+    assert_eq!(sent(&["get", &url, "general.name"]), (1, whole));
+    assert_eq!(sent(&["get", &url, "general.name"]), (1, 0));
+    assert_eq!(sent(&["get", &url, "general.name", "--no-cache"]), (1, whole));
+}
+
+#[test]
+fn a_manifest_of_a_file_here_checks_the_file_there() {
+    let directory = Directory::new().with("m.gguf", tiny());
+    let server = server(vec![("m.gguf", tiny())]);
+    let made = ggmill(directory.path(), &["hash", "m.gguf", "--sha256"]);
+    std::fs::write(directory.path().join("manifest"), made.stdout).unwrap();
+    let url = server.url("/m.gguf");
+    let made = remote(&directory, &[], &["hash", &url, "--check", "manifest"]);
+    assert_eq!(made.code, 0, "{}{}", made.stdout, made.stderr);
+    let sum = ggmill_testdata::sha256(&tiny());
+    std::fs::write(directory.path().join("sums"), format!("{sum}  m.gguf\n")).unwrap();
+    let made = remote(&directory, &[], &["hash", &url, "--check", "sums"]);
+    assert_eq!(made.code, 0, "{}{}", made.stdout, made.stderr);
+}
+
+/// The settings of Amazon's programs, from variables and from the files of a profile.
+#[test]
+#[cfg(unix)]
+fn s3_is_asked_with_the_settings_of_other_programs() {
+    let directory = Directory::new()
+        .with("config", "[default]\nregion = r0\n[profile made]\ncredential_process = printf '{\"Version\":1,\"AccessKeyId\":\"MADE\",\"SecretAccessKey\":\"s\"}'\nregion = r1\n[profile bad]\ncredential_process = false\n")
+        .with("credentials", "[default]\naws_access_key_id = KEPT\naws_secret_access_key = s\n");
+    let server = Server::start(|request| match request.field("authorization") {
+        Some(text) => Reply::file(&tiny(), request)
+            .with("etag", format!("\"{}\"", text.split(',').next().unwrap().replace('"', ""))),
+        None => Reply::status(403),
+    });
+    let endpoint = server.url("");
+    let run = |settings: &[(&str, &str)]| {
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let (config, credentials) = (path("config"), path("credentials"));
+        let all = [
+            &[
+                ("AWS_ENDPOINT_URL", &*endpoint),
+                ("AWS_CONFIG_FILE", &*config),
+                ("AWS_SHARED_CREDENTIALS_FILE", &*credentials),
+            ],
+            settings,
+        ]
+        .concat();
+        server.forget();
+        let made =
+            remote(&directory, &all, &["get", "s3://b/m.gguf", "general.name", "--no-cache"]);
+        let asked = server
+            .requests()
+            .first()
+            .and_then(|request| request.field("authorization").map(str::to_owned));
+        (made, asked.unwrap_or_default())
+    };
+    for (settings, who) in [
+        (&[][..], "Credential=KEPT/"),
+        (&[("AWS_PROFILE", "made")], "Credential=MADE/"),
+        (
+            &[
+                ("AWS_ACCESS_KEY_ID", "GIVEN"),
+                ("AWS_SECRET_ACCESS_KEY", "s"),
+                ("AWS_PROFILE", "made"),
+            ],
+            "Credential=GIVEN/",
+        ),
+    ] {
+        let (made, asked) = run(settings);
+        assert_eq!(made.stdout, "Tiny", "{}", made.stderr);
+        assert!(asked.contains(who), "{asked}");
+    }
+    let (made, _) = run(&[("AWS_PROFILE", "bad")]);
+    assert!(
+        made.stderr.contains("credential_process of the AWS profile: exit status: 1"),
+        "{}",
+        made.stderr
+    );
+    let (made, _) = run(&[("AWS_PROFILE", "none")]);
+    assert!(made.stderr.contains("no profile \"none\""), "{}", made.stderr);
+    let made =
+        remote(&directory, &[("AWS_ENDPOINT_URL", &endpoint)], &["inspect", "s3://b/m.gguf"]);
+    assert!(
+        made.stderr.contains("hint: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        "{}",
+        made.stderr
+    );
+}
+
+#[test]
+fn a_repository_is_listed_with_its_shards_together() {
+    let directory = Directory::new();
+    let hub = Server::start(|request| match request.path.as_str() {
+        "/api/models/a/b/tree/main?recursive=true" => Reply::status(200).with_body(
+            r#"[{"type":"file","path":"README.md","size":10},
+                {"type":"file","path":"m-Q4_K_M.gguf","size":5000},
+                {"type":"file","path":"big/m-bf16-00002-of-00002.gguf","size":6000},
+                {"type":"file","path":"big/m-bf16-00001-of-00002.gguf","size":10000},
+                {"type":"file","path":"m.Q8_0-00001-of-00003.gguf","size":1},
+                {"type":"file","path":"mmproj-m-F16.gguf","size":700}]"#,
+        ),
+        "/api/models/a/b?expand%5B%5D=gguf" => {
+            Reply::status(200).with_body(r#"{"gguf":{"total":8000}}"#)
+        }
+        "/api/models/c/d/tree/main?recursive=true" => Reply::status(200).with_body("[]"),
+        "/api/models/c/d?expand%5B%5D=gguf" => Reply::status(200).with_body("{}"),
+        _ => Reply::status(404),
+    });
+    let endpoint = hub.url("");
+    let run = |words: &[&str]| remote(&directory, &[("HF_ENDPOINT", &*endpoint)], words);
+    let made = run(&["ls", "hf://a/b"]);
+    assert_eq!(
+        (made.code, made.stdout.as_str()),
+        (
+            0,
+            "  15.62 KiB  BF16      16.00 bpw  big/m-bf16-00001-of-00002.gguf  (2 shards)\n   \
+             4.88 KiB  Q4_K_M     5.00 bpw  m-Q4_K_M.gguf\n        \
+             1 B  Q8_0                 m.Q8_0-00001-of-00003.gguf  (1 of 3 shards)\n      \
+             700 B  F16                  mmproj-m-F16.gguf\n"
+        ),
+        "{}",
+        made.stderr
+    );
+    let made = run(&["ls", "hf://a/b", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&made.stdout).unwrap();
+    assert_eq!(document["files"][0]["bits_per_weight"], 16.0);
+    assert_eq!(document["files"][0]["shards"], 2);
+    assert_eq!(run(&["ls", "hf://c/d"]).code, 1);
+    assert_eq!(run(&["ls", "hf://e/f"]).code, 2);
+    let made = run(&["ls", "models"]);
+    assert!(made.stderr.contains("models: expected hf://OWNER/NAME"), "{}", made.stderr);
+    let made = run(&["inspect", "hf://a/b"]);
+    assert!(
+        made.stderr.contains("hint: `ggmill ls hf://OWNER/NAME` lists its files"),
+        "{}",
+        made.stderr
+    );
+}

@@ -1,0 +1,112 @@
+//! Options that no program runs a model with.
+
+use core::fmt;
+
+use ggmill_core::GgmlType;
+
+/// Why there is no estimate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The model does not say how long its context is, and the options do not either.
+    NoContext,
+    /// A number of the options is 0, or larger than any program takes.
+    OutOfRange {
+        /// What the number is of.
+        what: &'static str,
+        /// The number.
+        found: u64,
+        /// The largest.
+        limit: u64,
+    },
+    /// The cache cannot have this type: a row of it is not a multiple of the block size.
+    CacheType {
+        /// The type.
+        found: GgmlType,
+        /// Elements of a row.
+        elements: u64,
+        /// Elements of a block.
+        block: u64,
+    },
+    /// The cache cannot have this type: it is retired or unknown.
+    NoCacheType(GgmlType),
+    /// Values of a quantized type need flash attention, which is switched off or which the
+    /// architecture has not.
+    NeedsFlashAttention(GgmlType),
+    /// The architecture keeps keys and values in one, so that they cannot have different types.
+    DifferentTypes {
+        /// The type of keys.
+        keys: GgmlType,
+        /// The type of values.
+        values: GgmlType,
+    },
+    /// A tensor is placed on a device that there is none of.
+    NoDevice {
+        /// The number of the device; 0 is the host.
+        found: usize,
+        /// How many there are, the host included.
+        devices: usize,
+    },
+    /// The shares of the devices are not numbers from 0 that add up to more than 0.
+    Shares,
+    /// More bytes than 64 bits count.
+    TooLarge,
+}
+
+/// Options that a model cannot be run with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(ErrorKind);
+
+pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
+
+impl Error {
+    /// What is wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+}
+
+impl From<ErrorKind> for Error {
+    #[cold]
+    fn from(kind: ErrorKind) -> Self {
+        Self(kind)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ErrorKind::NoContext => {
+                f.write_str("the model has no context length, and none is given")
+            }
+            ErrorKind::OutOfRange { what, found, limit } => {
+                write!(f, "{what}: found {found}, expected a number from 1 to {limit}")
+            }
+            ErrorKind::CacheType { found, elements, block } => write!(
+                f,
+                "a cache of type {found}: its row length {elements} is not a multiple of the block \
+                 size {block}"
+            ),
+            ErrorKind::NoCacheType(found) => {
+                write!(f, "a cache of type {found}: the layout of the type is not known")
+            }
+            ErrorKind::NeedsFlashAttention(found) => {
+                write!(f, "values of type {found} need flash attention")
+            }
+            ErrorKind::DifferentTypes { keys, values } => write!(
+                f,
+                "keys of type {keys} and values of type {values}: the architecture stores both in \
+                 one, and takes one type for both"
+            ),
+            ErrorKind::NoDevice { found, devices } => {
+                write!(f, "device {found}: there are {devices}, the first is 0")
+            }
+            ErrorKind::Shares => f.write_str(
+                "expected shares of the devices that are at least 0 and add up to more than 0",
+            ),
+            ErrorKind::TooLarge => f.write_str("the estimate exceeds 64 bits"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,194 @@
+//! The estimate.
+
+use ggmill_arch::{Architecture, MemorySpec, ModelView};
+use ggmill_core::Model;
+
+use crate::cells::Cells;
+use crate::compute;
+use crate::context;
+use crate::error::Result;
+use crate::options::Options;
+use crate::placement::Layers;
+use crate::size::{in_buffer, product, sum};
+use crate::unknown::Unknown;
+use crate::weights;
+
+/// How much memory a model takes to run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// How the cells of its caches are divided; `None` where nothing is known of them, and neither
+    /// the model nor the options have a context length.
+    pub cells: Option<Cells>,
+    /// Whether attention is computed in tiles; `None` where the architecture is not known.
+    pub flash_attention: Option<bool>,
+    /// The host, and the devices in their order.
+    pub devices: Vec<Device>,
+    /// What is not in the numbers.
+    pub unknown: Vec<Unknown>,
+    /// Where the layers are.
+    layers: Layers,
+}
+
+/// What one device has, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Device {
+    /// Weights.
+    pub weights: u64,
+    /// Cached keys.
+    pub keys: u64,
+    /// Cached values.
+    pub values: u64,
+    /// Recurrent states.
+    pub states: u64,
+    /// What comes out: scores of all tokens, for one token of each sequence.
+    pub output: u64,
+    /// Compute buffers; 0 where they are not known, which [`Estimate::unknown`] says.
+    pub compute: u64,
+}
+
+impl Device {
+    /// What is kept between tokens: keys, values and states.
+    pub fn context(&self) -> u64 {
+        self.keys.saturating_add(self.values).saturating_add(self.states)
+    }
+
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        let passing = self.output.saturating_add(self.compute);
+        self.weights.saturating_add(self.context()).saturating_add(passing)
+    }
+}
+
+impl Estimate {
+    /// Adds the weights of an adapter, which are beside those that they change.
+    pub fn add_adapter(&mut self, adapter: &Model) -> Result<()> {
+        let layers = self.layers.clone();
+        let device = |name: &str| {
+            weights::block(name).map_or_else(|| layers.of_output(), |block| layers.of(block))
+        };
+        self.add_weights(adapter, device)
+    }
+
+    /// Adds the weights of a projector for images or sound, which is on the first device, or on the
+    /// host where there is none.
+    pub fn add_projector(&mut self, projector: &Model) -> Result<()> {
+        let first = usize::from(self.devices.len() > 1);
+        self.add_weights(projector, |_| first)
+    }
+
+    fn add_weights(&mut self, file: &Model, device: impl Fn(&str) -> usize) -> Result<()> {
+        for tensor in file.tensors().iter() {
+            let Some(size) = tensor.size() else {
+                self.unknown.push(Unknown::of_weights(&tensor));
+                continue;
+            };
+            if let Some(device) = self.devices.get_mut(device(&tensor.name().to_string())) {
+                device.weights = sum(device.weights, in_buffer(size)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a model that runs beside it on the same devices.
+    pub fn add(&mut self, other: &Self) -> Result<()> {
+        for (device, other) in self.devices.iter_mut().zip(&other.devices) {
+            device.weights = sum(device.weights, other.weights)?;
+            device.keys = sum(device.keys, other.keys)?;
+            device.values = sum(device.values, other.values)?;
+            device.states = sum(device.states, other.states)?;
+            device.output = sum(device.output, other.output)?;
+            device.compute = sum(device.compute, other.compute)?;
+        }
+        self.unknown.extend(other.unknown.iter().cloned());
+        Ok(())
+    }
+
+    /// Blocks and the output: what devices can have.
+    pub fn layer_count(&self) -> u64 {
+        self.layers.all()
+    }
+
+    /// Bytes on all devices.
+    pub fn total(&self) -> u64 {
+        self.devices.iter().fold(0, |total, device| total.saturating_add(device.total()))
+    }
+}
+
+/// How much memory a model takes to run with these options, by the description of its
+/// architecture.
+///
+/// Weights, caches and states are what llama.cpp allocates for them (llama-cpp-python 0.3.36), with
+/// the weights read into memory; where it maps the file instead, it counts what lies between tensors
+/// as well. Blocks that predict further tokens are not loaded.
+///
+/// Fails for options that no program runs the model with. What is not known is left out, and is in
+/// [`Estimate::unknown`].
+pub fn estimate(
+    model: &Model,
+    description: Option<&Architecture>,
+    options: &Options,
+) -> Result<Estimate> {
+    let view = ModelView::of_metadata(model.metadata()).described_by(description);
+    let mut unknown = Vec::new();
+    let memory = memory(&view, &mut unknown);
+    let trained = view.integer("context_length");
+    let cells = match (&memory, options.context.or(trained)) {
+        (None, None) => None,
+        _ => Some(Cells::new(options, trained)?),
+    };
+    let cached = memory.iter().flat_map(|memory| &memory.caches).flat_map(|cache| &cache.blocks);
+    let blocks = cached.map(|block| block.block.saturating_add(1)).max().unwrap_or(0);
+    let blocks = blocks.max(view.block_count().unwrap_or(0));
+    let placement = &options.placement;
+    let layers = Layers::new(placement, blocks)?;
+    let role = |name: &str| view.role(name);
+    let weights =
+        weights::by_device(model, memory.as_ref(), placement, &layers, role, &mut unknown)?;
+    let mut devices: Vec<Device> =
+        weights.into_iter().map(|weights| Device { weights, ..Device::default() }).collect();
+    let mut flash_attention = None;
+    if let (Some(memory), Some(cells)) = (&memory, cells) {
+        flash_attention = Some(context::flash_attention(memory, options)?);
+        let place = |block| if placement.context_on_host { 0 } else { layers.of(block) };
+        let kept = context::by_device(memory, cells, options, devices.len(), place)?;
+        for (device, kept) in devices.iter_mut().zip(kept) {
+            (device.keys, device.values, device.states) = (kept.keys, kept.values, kept.states);
+        }
+    }
+    if let (Some(host), Some(tokens)) = (devices.first_mut(), vocabulary(model, &view)) {
+        /// Bytes of a score.
+        const SCORE: u64 = 4;
+        host.output = product(&[tokens, options.sequences, SCORE])?;
+    }
+    let needed = memory.as_ref().and_then(|memory| Some((memory, memory.compute.as_ref()?)));
+    match (needed, cells, flash_attention, &mut *devices) {
+        (Some((memory, needed)), Some(cells), Some(flash), [host]) => {
+            host.compute = compute::on_host(memory, needed, cells, options, flash)?;
+        }
+        _ => unknown.push(Unknown::Compute),
+    }
+    Ok(Estimate { cells, flash_attention, devices, unknown, layers })
+}
+
+/// What the model keeps between tokens, where it is known.
+fn memory(view: &ModelView<'_>, unknown: &mut Vec<Unknown>) -> Option<MemorySpec> {
+    let architecture = || view.architecture().to_owned();
+    let missing = match view.memory() {
+        Some(Ok(memory)) => return Some(memory),
+        Some(Err(error)) => Unknown::Metadata(error.to_string()),
+        None if view.description().is_some() => Unknown::Memory(architecture()),
+        None => Unknown::Architecture(architecture()),
+    };
+    unknown.push(missing);
+    None
+}
+
+/// How many tokens the vocabulary has.
+fn vocabulary(model: &Model, view: &ModelView<'_>) -> Option<u64> {
+    let tokens =
+        model.metadata().get("tokenizer.ggml.tokens").and_then(|tokens| tokens.value().ok());
+    let tokens = tokens.and_then(|tokens| tokens.as_array().map(|array| array.len()));
+    tokens.or_else(|| view.integer("vocab_size"))
+}

@@ -1,0 +1,101 @@
+//! The most that devices have room for.
+
+use ggmill_arch::Architecture;
+use ggmill_core::Model;
+
+use crate::error::Result;
+use crate::estimate::{Estimate, estimate};
+use crate::options::Options;
+
+/// Contexts are multiples of this.
+const STEP: u64 = 256;
+/// The context that layers stay on the host for, where devices have no room for more.
+const LEAST: u64 = 4096;
+
+/// What devices have room for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Fit {
+    /// The options with the context and the layers that fit.
+    pub options: Options,
+    /// The estimate for them.
+    pub estimate: Estimate,
+}
+
+/// The most of a model that fits into devices of these sizes, in bytes: the longest context with all
+/// layers on them, up to what the model was trained with. Where that would be shorter than 4,096
+/// tokens, or where the options have a context, it is the most layers for the context.
+///
+/// `also` adds what else is to be on the devices to an estimate. `None` where the caches are not
+/// known. Sizes are of the devices beside the host; the options' own number of layers does not
+/// count.
+pub fn fit(
+    model: &Model,
+    description: Option<&Architecture>,
+    options: &Options,
+    sizes: &[u64],
+    also: &dyn Fn(&Options, &mut Estimate) -> Result<()>,
+) -> Result<Option<Fit>> {
+    let mut options = options.clone();
+    if options.placement.shares.len() != sizes.len() {
+        #[expect(clippy::cast_precision_loss, reason = "shares of a whole")]
+        let shares = sizes.iter().map(|&size| size.max(1) as f32).collect();
+        options.placement.shares = shares;
+    }
+    let of = |options: &Options| -> Result<Fit> {
+        let mut estimate = estimate(model, description, options)?;
+        also(options, &mut estimate)?;
+        Ok(Fit { options: options.clone(), estimate })
+    };
+    let fits = |fit: &Fit| {
+        let mut devices = fit.estimate.devices.iter().skip(1).zip(sizes);
+        devices.all(|(device, &size)| device.total() <= size)
+    };
+    let given = options.context;
+    options.placement.layers = u64::MAX;
+    let all = of(&options)?;
+    let Some(cells) = all.estimate.cells.filter(|_| all.estimate.flash_attention.is_some()) else {
+        return Ok(None);
+    };
+    if fits(&all) {
+        return Ok(Some(all));
+    }
+    let trained = cells.context.saturating_mul(cells.streams);
+    if given.is_none() {
+        let mut best = None;
+        // Multiples of the step: the first number fits as far as is known, the second does not.
+        let (mut low, mut high) = (0, trained.div_ceil(STEP));
+        while let Some(middle) = between(low, high) {
+            options.context = Some(middle.saturating_mul(STEP));
+            let tried = of(&options)?;
+            if fits(&tried) {
+                (low, best) = (middle, Some(tried));
+            } else {
+                high = middle;
+            }
+        }
+        if let Some(best) = best.filter(|_| low.saturating_mul(STEP) >= LEAST.min(trained)) {
+            return Ok(Some(best));
+        }
+        options.context = Some(LEAST.min(trained));
+    }
+    let (mut low, mut high) = (0, all.estimate.layer_count().saturating_add(1));
+    options.placement.layers = low;
+    let mut best = of(&options)?;
+    while let Some(middle) = between(low, high) {
+        options.placement.layers = middle;
+        let tried = of(&options)?;
+        if fits(&tried) {
+            (low, best) = (middle, tried);
+        } else {
+            high = middle;
+        }
+    }
+    Ok(Some(best))
+}
+
+/// The number halfway, or `None` where there is none between.
+fn between(low: u64, high: u64) -> Option<u64> {
+    let middle = low.midpoint(high);
+    (middle > low).then_some(middle)
+}

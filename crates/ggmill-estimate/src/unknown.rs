@@ -1,0 +1,68 @@
+//! What an estimate leaves out.
+
+use core::fmt;
+
+use ggmill_core::{GgmlType, RawStr, Tensor};
+
+/// Something that takes memory and is not in the estimate, because it is not known.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// Caches and states: the file names no architecture that is described.
+    Architecture(String),
+    /// Caches and states: the description of the architecture does not say what it keeps.
+    Memory(String),
+    /// Caches and states: the metadata lack what the description goes by.
+    Metadata(String),
+    /// The weights of a tensor, whose type has no known layout.
+    Weights {
+        /// The name of the tensor.
+        tensor: String,
+        /// Its type.
+        ggml_type: GgmlType,
+    },
+    /// Buffers that computing takes.
+    Compute,
+}
+
+impl Unknown {
+    #[cold]
+    pub(crate) fn of_weights(tensor: &Tensor<'_>) -> Self {
+        Self::Weights { tensor: tensor.name().to_string(), ggml_type: tensor.ggml_type() }
+    }
+
+    /// What is not in the estimate: `weights`, `context` or `compute`.
+    pub fn part(&self) -> &'static str {
+        match self {
+            Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",
+            Self::Weights { .. } => "weights",
+            Self::Compute => "compute",
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |name: &str| format!("{:?}", RawStr::from(name));
+        match self {
+            Self::Architecture(architecture) if architecture.is_empty() => {
+                f.write_str("caches: the file names no architecture")
+            }
+            Self::Architecture(architecture) => {
+                write!(f, "caches: architecture {} has no description", name(architecture))
+            }
+            Self::Memory(architecture) => write!(
+                f,
+                "caches: the description of architecture {} does not say what is kept",
+                name(architecture)
+            ),
+            Self::Metadata(error) => write!(f, "caches: {error}"),
+            Self::Weights { tensor, ggml_type } => write!(
+                f,
+                "weights of tensor {}: the layout of {ggml_type} is not known",
+                name(tensor)
+            ),
+            Self::Compute => f.write_str("compute buffers"),
+        }
+    }
+}

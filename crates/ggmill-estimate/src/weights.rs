@@ -1,0 +1,67 @@
+//! The weights that are loaded, and where.
+
+use ggmill_arch::{MemorySpec, Role};
+use ggmill_core::Model;
+
+use crate::error::Result;
+use crate::placement::{Layers, Placement};
+use crate::size::{in_buffer, sum};
+use crate::unknown::Unknown;
+
+/// Bytes of weights on the host and on each device.
+pub(crate) fn by_device(
+    model: &Model,
+    memory: Option<&MemorySpec>,
+    placement: &Placement,
+    layers: &Layers,
+    role: impl Fn(&str) -> Role,
+    unknown: &mut Vec<Unknown>,
+) -> Result<Vec<u64>> {
+    let mut devices = vec![0; placement.shares.len().saturating_add(1)];
+    let mut add = |device: usize, size: u64| -> Result<()> {
+        if let Some(bytes) = devices.get_mut(device) {
+            *bytes = sum(*bytes, in_buffer(size)?)?;
+        }
+        Ok(())
+    };
+    let (mut embedding, mut has_output) = (None, false);
+    for tensor in model.tensors().iter() {
+        let name = tensor.name().to_string();
+        if memory.is_some_and(|memory| !memory.loads(&name)) {
+            continue;
+        }
+        let Some(size) = tensor.size() else {
+            unknown.push(Unknown::of_weights(&tensor));
+            continue;
+        };
+        let role = role(&name);
+        has_output |= role == Role::OUTPUT;
+        if role == Role::TOKEN_EMBEDDING {
+            embedding = Some(size);
+        }
+        let usual = match block(&name) {
+            Some(block) => layers.of(block),
+            None if is_input(role) => 0,
+            None => layers.of_output(),
+        };
+        add(placement.overrides.get(&name).copied().unwrap_or(usual), size)?;
+    }
+    // Without an output of its own, the model takes its embedding for it, and a device has a copy.
+    let output = layers.of_output();
+    let is_copied = output > 0 || memory.is_some_and(|memory| memory.copies_embedding);
+    if let (Some(size), false, true) = (embedding, has_output, is_copied) {
+        add(output, size)?;
+    }
+    Ok(devices)
+}
+
+/// The number of the block that a tensor is of.
+pub(crate) fn block(name: &str) -> Option<u64> {
+    let mut parts = name.split('.').skip_while(|part| *part != "blk");
+    parts.nth(1)?.parse().ok()
+}
+
+/// Whether a tensor is for what goes in, which the host looks up.
+fn is_input(role: Role) -> bool {
+    matches!(role, Role::TOKEN_EMBEDDING | Role::POSITION_EMBEDDING | Role::TOKEN_TYPE_EMBEDDING)
+}

@@ -1,0 +1,106 @@
+//! What holds for every model.
+
+use ggmill_core::Endian;
+use ggmill_estimate::{Options, estimate, fit};
+use proptest::prelude::*;
+
+use crate::models::listed;
+
+/// The models once, as headers.
+fn all() -> Vec<(ggmill_core::Model, Option<&'static ggmill_arch::Architecture>)> {
+    listed().iter().map(|model| (model.open(Endian::Little), model.description())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// More of anything never takes less, and devices together have what the host alone has, but
+    /// for a second copy of an embedding.
+    #[test]
+    fn more_takes_more_and_devices_share_what_there_is(
+        context in 1u64..100_000,
+        sequences in 1u64..9,
+        micro_batch in 1u64..1000,
+        layers in 0u64..5,
+        shares in prop::collection::vec(0.1f32..4.0, 1..4),
+    ) {
+        let mut options = Options::default();
+        (options.context, options.sequences, options.micro_batch) =
+            (Some(context), sequences, micro_batch);
+        for (model, description) in all() {
+            let one = estimate(&model, description, &options).unwrap();
+            let mut longer = options.clone();
+            longer.context = Some(context + 4096);
+            prop_assert!(estimate(&model, description, &longer).unwrap().total() >= one.total());
+            let mut divided = options.clone();
+            (divided.placement.layers, divided.placement.shares) = (layers, shares.clone());
+            let divided = estimate(&model, description, &divided).unwrap();
+            prop_assert_eq!(divided.devices.len(), shares.len() + 1);
+            let sum = |of: fn(&ggmill_estimate::Device) -> u64| -> u64 {
+                divided.devices.iter().map(of).sum()
+            };
+            prop_assert_eq!(sum(ggmill_estimate::Device::context), one.devices[0].context());
+            prop_assert!(sum(|device| device.weights) >= one.devices[0].weights);
+        }
+    }
+}
+
+#[test]
+fn every_listed_architecture_says_what_it_keeps() {
+    for model in listed() {
+        let opened = model.open(Endian::Little);
+        let mut options = Options::default();
+        options.context = Some(4096);
+        let estimate = estimate(&opened, model.description(), &options).unwrap();
+        let unknown: Vec<_> =
+            estimate.unknown.iter().filter(|unknown| unknown.part() != "compute").collect();
+        // One that no current program runs.
+        if !["gptj", "rwkv", "whisper"].contains(&model.architecture()) {
+            assert!(unknown.is_empty(), "{}: {}", model.name, unknown[0]);
+        }
+    }
+}
+
+/// What is found fits, and one step more does not.
+#[test]
+fn the_most_that_fits_is_found() {
+    let listed = listed();
+    let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
+    let (opened, description) = (model.open(Endian::Little), model.description());
+    let none = |_: &Options, _: &mut ggmill_estimate::Estimate| Ok(());
+    let largest = |sizes: &[u64], options: &Options| {
+        fit(&opened, description, options, sizes, &none).unwrap().unwrap()
+    };
+    let total = |options: &Options, device: usize| {
+        estimate(&opened, description, options).unwrap().devices[device].total()
+    };
+    // Weights of 16 GB, and 128 KiB for each token.
+    let size = 20 << 30;
+    let found = largest(&[size], &Options::default());
+    assert_eq!(found.options.placement.layers, u64::MAX);
+    let context = found.options.context.unwrap();
+    assert!((4096..131_072).contains(&context) && total(&found.options, 1) <= size);
+    let mut more = found.options.clone();
+    more.context = Some(context + 256);
+    assert!(total(&more, 1) > size);
+    // Too little for all layers: the most layers for the least context.
+    let size = 8 << 30;
+    let found = largest(&[size], &Options::default());
+    assert_eq!(found.options.context, Some(4096));
+    let layers = found.options.placement.layers;
+    assert!((1..33).contains(&layers) && total(&found.options, 1) <= size);
+    let mut more = found.options.clone();
+    more.placement.layers = layers + 1;
+    assert!(total(&more, 1) > size);
+    // Room for all of it, with the context that the model was trained with.
+    let found = largest(&[30 << 30, 30 << 30], &Options::default());
+    assert_eq!((found.options.context, found.estimate.devices.len()), (None, 3));
+    // A given context stays.
+    let mut options = Options::default();
+    options.context = Some(65_536);
+    let found = largest(&[12 << 30], &options);
+    assert_eq!(found.options.context, Some(65_536));
+    assert!(found.options.placement.layers < 33);
+    // Nothing fits into nothing.
+    assert_eq!(largest(&[0], &options).options.placement.layers, 0);
+}

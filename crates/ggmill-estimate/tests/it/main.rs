@@ -1,0 +1,14 @@
+//! The estimate against what llama.cpp accounts for, and its laws.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test stops where something is missing"
+)]
+
+mod hostile;
+mod laws;
+mod models;
+mod reference;

@@ -1,0 +1,167 @@
+//! What a server says about a file: the fields of an answer that matter here.
+
+use std::io::Read;
+
+use ureq::http::HeaderMap;
+
+use crate::url::Url;
+
+/// What tells one content of a file from another: given with one answer, demanded of all later
+/// ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Validator {
+    pub(crate) etag: Option<String>,
+    pub(crate) modified: Option<String>,
+}
+
+impl Validator {
+    /// The entity tag, where it stands for the exact bytes.
+    pub(crate) fn strong_etag(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
+    }
+
+    /// What contradicts this one: the field, found and expected.
+    pub(crate) fn contradiction<'a>(
+        &'a self,
+        found: &'a Self,
+    ) -> Option<(&'static str, &'a str, &'a str)> {
+        let differs = |name, found: &'a Option<String>, expected: &'a Option<String>| {
+            let (found, expected) = (found.as_deref()?, expected.as_deref()?);
+            (found != expected).then_some((name, found, expected))
+        };
+        // Servers of one service can disagree about the time; a tag decides.
+        if self.etag.is_some() && found.etag.is_some() {
+            return differs("entity tag", &found.etag, &self.etag);
+        }
+        differs("last modified", &found.modified, &self.modified)
+    }
+}
+
+/// `Content-Range`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentRange {
+    /// Bytes from the first to before the last, of so many where that is told.
+    Bytes { start: u64, end: u64, total: Option<u64> },
+    /// None of so many.
+    Unsatisfied { total: u64 },
+}
+
+impl ContentRange {
+    fn parse(text: &str) -> Option<Self> {
+        let rest = text.trim().strip_prefix("bytes")?.trim_start_matches([' ', '=']);
+        let (range, total) = rest.split_once('/')?;
+        let total = total.trim();
+        if range.trim() == "*" {
+            return Some(Self::Unsatisfied { total: total.parse().ok()? });
+        }
+        let (start, last) = range.split_once('-')?;
+        let (start, last): (u64, u64) = (start.trim().parse().ok()?, last.trim().parse().ok()?);
+        let total = if total == "*" { None } else { Some(total.parse::<u64>().ok()?) };
+        let end = last.checked_add(1)?;
+        (start < end && total.is_none_or(|total| end <= total)).then_some(Self::Bytes {
+            start,
+            end,
+            total,
+        })
+    }
+}
+
+/// An answer, of which the body is still to be read.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Where it came from, after redirects.
+    pub(crate) url: Url,
+    /// The commit of the Hub that the name led to.
+    pub(crate) commit: Option<String>,
+    /// `None` where it is missing, an error where it makes no sense.
+    pub(crate) range: Option<Result<ContentRange, String>>,
+    /// Bytes of the body.
+    pub(crate) length: Option<u64>,
+    pub(crate) validator: Validator,
+    /// How the body is encoded, where it is.
+    pub(crate) encoding: Option<String>,
+    /// The address of the next page of a listing.
+    pub(crate) next: Option<String>,
+    pub(crate) body: Box<dyn Read + Send + Sync>,
+}
+
+/// The value of a field as text.
+pub(crate) fn field<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim).filter(|value| !value.is_empty())
+}
+
+impl Answer {
+    pub(crate) fn new(
+        response: ureq::http::Response<ureq::Body>,
+        url: Url,
+        commit: Option<String>,
+    ) -> Self {
+        let headers = response.headers();
+        let owned = |name| field(headers, name).map(str::to_owned);
+        let next = headers.get_all("link").iter().find_map(|link| next_page(link.to_str().ok()?));
+        Self {
+            status: response.status().as_u16(),
+            url,
+            commit,
+            range: field(headers, "content-range")
+                .map(|text| ContentRange::parse(text).ok_or_else(|| text.to_owned())),
+            length: field(headers, "content-length").and_then(|text| text.parse().ok()),
+            validator: Validator { etag: owned("etag"), modified: owned("last-modified") },
+            encoding: owned("content-encoding").filter(|name| name != "identity"),
+            next,
+            body: Box::new(response.into_body().into_reader()),
+        }
+    }
+}
+
+/// The address in `<https://…>; rel="next"`.
+fn next_page(link: &str) -> Option<String> {
+    link.split(',').find_map(|part| {
+        let (address, rest) = part.trim().strip_prefix('<')?.split_once('>')?;
+        rest.contains("rel=\"next\"").then(|| address.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ContentRange, Validator, next_page};
+
+    #[test]
+    fn ranges_are_understood_or_refused() {
+        let bytes = |start, end, total| Some(ContentRange::Bytes { start, end, total });
+        for (text, range) in [
+            ("bytes 0-9/10", bytes(0, 10, Some(10))),
+            ("bytes 5-5/*", bytes(5, 6, None)),
+            ("bytes */7", Some(ContentRange::Unsatisfied { total: 7 })),
+            ("bytes 0-9/5", None),
+            ("bytes 9-5/10", None),
+            ("bytes 0-18446744073709551615/*", None),
+            ("items 0-9/10", None),
+            ("bytes 0-9", None),
+            ("bytes -1-2/3", None),
+        ] {
+            assert_eq!(ContentRange::parse(text), range, "{text}");
+        }
+    }
+
+    #[test]
+    fn tags_decide_and_times_only_without_them() {
+        let validator = |etag: &str, modified: &str| {
+            let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            Validator { etag: some(etag), modified: some(modified) }
+        };
+        let first = validator("\"a\"", "Mon");
+        assert!(first.contradiction(&validator("\"b\"", "Mon")).is_some());
+        assert!(first.contradiction(&validator("\"a\"", "Tue")).is_none());
+        assert!(first.contradiction(&validator("", "Tue")).is_some());
+        assert!(first.contradiction(&validator("", "")).is_none());
+        assert_eq!(validator("W/\"a\"", "").strong_etag(), None);
+    }
+
+    #[test]
+    fn the_next_page_is_found() {
+        let link = "<https://h/a?cursor=x>; rel=\"next\", <https://h/>; rel=\"first\"";
+        assert_eq!(next_page(link).as_deref(), Some("https://h/a?cursor=x"));
+        assert_eq!(next_page("<https://h/>; rel=\"prev\""), None);
+    }
+}

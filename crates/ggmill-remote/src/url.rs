@@ -1,0 +1,226 @@
+//! Addresses of the web, as far as requests need them: scheme, host, path and query.
+
+use std::fmt;
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+/// What is encoded where a path or a query was typed or came from a server. What is encoded already
+/// stays so.
+const AS_TYPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// What is encoded in a path segment or a value: everything but the unreserved characters of RFC
+/// 3986, which is also what signatures of S3 require.
+const STRICT: &AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A path of plain text, each segment encoded.
+pub(crate) fn encode_path(path: &str) -> String {
+    path.split('/').map(encode_segment).collect::<Vec<_>>().join("/")
+}
+
+/// One segment of a path of plain text; a slash in it is encoded too.
+pub(crate) fn encode_segment(text: &str) -> String {
+    utf8_percent_encode(text, STRICT).to_string()
+}
+
+/// An absolute address with the scheme `http` or `https`, without a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    secure: bool,
+    /// The host in lower case, with its port where it is not that of the scheme.
+    host: String,
+    /// Encoded; begins with `/`.
+    path: String,
+    /// Encoded, without `?`.
+    query: Option<String>,
+}
+
+impl Url {
+    /// Parses an address; the error is what was expected.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        let (scheme, rest) = text.split_once("://").ok_or("https://HOST/PATH")?;
+        let secure = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err("the scheme https or http"),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err("an address without user name and password");
+        }
+        let host = host(authority, secure)?;
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (path, query) = match rest.split_once('?') {
+            Some((path, query)) => (path, Some(encoded(query))),
+            None => (rest, None),
+        };
+        let path = if path.is_empty() { "/".to_owned() } else { encoded(path) };
+        Ok(Self { secure, host, path, query })
+    }
+
+    /// With another path, which is encoded already, and query.
+    pub(crate) fn with_path(&self, path: String, query: Option<String>) -> Self {
+        Self { path, query, ..self.clone() }
+    }
+
+    /// What the value of a `Location` header leads to from here.
+    pub(crate) fn join(&self, location: &str) -> Result<Self, &'static str> {
+        let location = location.trim();
+        let relative = location.split(['?', '#']).next().unwrap_or_default();
+        if relative.contains("://") {
+            return Self::parse(location);
+        }
+        let scheme = if self.secure { "https" } else { "http" };
+        if let Some(rest) = location.strip_prefix("//") {
+            return Self::parse(&format!("{scheme}://{rest}"));
+        }
+        if location.starts_with('/') {
+            return Self::parse(&format!("{scheme}://{}{location}", self.host));
+        }
+        let directory = self.path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        Self::parse(&format!("{scheme}://{}{directory}/{location}", self.host))
+    }
+
+    /// Whether both are of one scheme, host and port: what may see the same secrets.
+    pub(crate) fn same_origin(&self, other: &Self) -> bool {
+        (self.secure, &self.host) == (other.secure, &other.host)
+    }
+
+    /// Whether what is sent there cannot be read on the way: it is encrypted, or stays on this
+    /// machine.
+    pub(crate) fn is_private(&self) -> bool {
+        let name = self.host.rsplit_once(':').map_or(self.host.as_str(), |(name, _)| name);
+        self.secure || self.host == "[::1]" || matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The host, with its port where it is not that of the scheme.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The encoded path.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The encoded query.
+    pub(crate) fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
+    /// The address to send, with its query.
+    pub(crate) fn to_text(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        let query = self.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{scheme}://{}{}{query}", self.host, self.path)
+    }
+}
+
+/// Shows the address without its query, which can be a signature.
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        let query = if self.query.is_some() { "?…" } else { "" };
+        write!(f, "{scheme}://{}{}{query}", self.host, self.path)
+    }
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, AS_TYPED).to_string()
+}
+
+fn host(authority: &str, secure: bool) -> Result<String, &'static str> {
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (authority, None),
+    };
+    let is_address = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .is_some_and(|inner| inner.parse::<core::net::Ipv6Addr>().is_ok());
+    let is_name = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    if !is_address && !is_name {
+        return Err("a host name of letters, digits, '-' and '.' after ://");
+    }
+    let name = name.to_ascii_lowercase();
+    let Some(port) = port.filter(|port| !port.is_empty()) else { return Ok(name) };
+    let port: u16 = port.parse().map_err(|_| "a port from 1 to 65535")?;
+    let default = if secure { 443 } else { 80 };
+    Ok(if port == default { name } else { format!("{name}:{port}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Url;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        for (typed, sent) in [
+            ("https://Example.com", "https://example.com/"),
+            ("HTTPS://example.com:443/a b.gguf#part", "https://example.com/a%20b.gguf"),
+            ("http://[::1]:8080/x?y=z w", "http://[::1]:8080/x?y=z%20w"),
+            ("http://h:80/%20?", "http://h/%20?"),
+            ("https://h?q", "https://h/?q"),
+            ("https://h/é", "https://h/%C3%A9"),
+        ] {
+            assert_eq!(Url::parse(typed).unwrap().to_text(), sent, "{typed}");
+        }
+        for wrong in [
+            "example.com/x",
+            "ftp://h/x",
+            "https:///x",
+            "https://a:b@h/",
+            "https://h:99999/",
+            "https://h\n/",
+        ] {
+            assert!(Url::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn redirects_lead_from_where_they_are() {
+        let from = Url::parse("https://h:1/a/b.gguf?q=1").unwrap();
+        for (location, to) in [
+            ("https://other/x?y", "https://other/x?y"),
+            ("//other/x", "https://other/x"),
+            ("/x?u=http://y", "https://h:1/x?u=http://y"),
+            ("c.gguf", "https://h:1/a/c.gguf"),
+        ] {
+            assert_eq!(from.join(location).unwrap().to_text(), to, "{location}");
+        }
+        assert!(from.join("file:///etc/passwd").is_err());
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let url = |text| Url::parse(text).unwrap();
+        assert!(url("https://h/a").same_origin(&url("https://H:443/b?c")));
+        for other in ["http://h/", "https://h:444/", "https://h.evil/", "https://x.h/"] {
+            assert!(!url("https://h/").same_origin(&url(other)), "{other}");
+        }
+        assert!(url("http://localhost:80/").is_private() && url("http://[::1]:7/").is_private());
+        assert!(!url("http://localhost.evil/").is_private());
+    }
+
+    #[test]
+    fn a_query_is_not_shown() {
+        assert_eq!(Url::parse("https://h/p?X-Sig=secret").unwrap().to_string(), "https://h/p?…");
+    }
+}

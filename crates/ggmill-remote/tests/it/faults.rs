@@ -1,0 +1,378 @@
+//! Servers that answer wrongly, late or not at all.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ggmill_remote::{Advice, Client, Error, ErrorKind};
+use ggmill_testdata::server::{Reply, Request, Server};
+
+use crate::{at, client, file, location, options};
+
+/// A server of the file of [`sample`], which answers as `other` says where that says something.
+fn server(other: impl Fn(&Request, &Reply) -> Option<Reply> + Send + Sync + 'static) -> Server {
+    let file = sample();
+    Server::start(move |request| {
+        let right = Reply::file(&file, request);
+        other(request, &right).unwrap_or(right)
+    })
+}
+
+/// A header of several requests, and data.
+fn sample() -> Arc<Vec<u8>> {
+    file(1_500_000, 2, 1 << 20)
+}
+
+fn refused(server: &Server) -> Error {
+    client().open(&at(server)).unwrap_err()
+}
+
+/// The error of reading a tensor after the header was read well.
+fn refused_later(server: &Server) -> Error {
+    let model = client().open(&at(server)).unwrap();
+    let error = model.read_tensor(&model.tensor("blk.1").unwrap()).unwrap_err();
+    *error.into_cause().unwrap().downcast::<Error>().unwrap()
+}
+
+/// Whether the request is for what comes after the first bytes.
+fn is_later(request: &Request) -> bool {
+    request.range().is_some_and(|(start, _)| start > 0)
+}
+
+#[test]
+fn refusals_are_told_at_once() {
+    for (status, kind, text) in [
+        (400, ErrorKind::Protocol, "the answer is 400, bad request"),
+        (401, ErrorKind::Denied, "the answer is 401, not authorized"),
+        (403, ErrorKind::Denied, "the answer is 403, forbidden"),
+        (404, ErrorKind::NotFound, "the answer is 404, not found"),
+        (410, ErrorKind::NotFound, "the answer is 410, gone"),
+        (418, ErrorKind::Protocol, "the answer is 418, unexpected"),
+        (501, ErrorKind::Protocol, "the answer is 501, the server failed"),
+    ] {
+        let server = server(move |_, _| Some(Reply::status(status)));
+        let error = refused(&server);
+        assert_eq!((error.kind(), error.status()), (kind, Some(status)));
+        assert_eq!(error.to_string(), format!("{}: {text}", server.url("/m.gguf")));
+        assert_eq!(server.requests().len(), 1, "{status}");
+    }
+}
+
+#[test]
+fn what_may_pass_is_asked_again() {
+    for status in [408, 429, 500, 502, 503, 504] {
+        let server = server(move |request, _| (request.number < 2).then(|| Reply::status(status)));
+        client().open(&at(&server)).unwrap();
+        assert_eq!(server.requests().len(), 4, "{status}");
+
+        let never = Server::start(move |_| Reply::status(status));
+        let error = refused(&never);
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().ends_with(", 3 times"), "{error}");
+        assert_eq!(never.requests().len(), 3);
+    }
+}
+
+#[test]
+fn a_server_says_how_long_to_wait() {
+    let soon = server(|request, _| {
+        (request.number == 0).then(|| Reply::status(429).with("retry-after", "0"))
+    });
+    client().open(&at(&soon)).unwrap();
+    // Longer than anybody waits.
+    let late = server(|_, _| Some(Reply::status(429).with("retry-after", "3600")));
+    let error = refused(&late);
+    assert_eq!(error.advice(), Some(&Advice::Later { seconds: 3600 }));
+    assert_eq!(late.requests().len(), 1);
+    assert!(
+        error.to_string().contains("had too many requests and asks to wait 3600 seconds"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_body_that_is_cut_goes_on_where_it_ended() {
+    let file = sample();
+    let server = server(|request, right| {
+        (is_later(request) && request.number == 1).then(|| right.clone().cut_after(500_000))
+    });
+    let model = client().open(&at(&server)).unwrap();
+    assert_eq!(model.metadata().str("test.long").unwrap().len(), 1_500_000);
+    let requests = server.requests();
+    let starts: Vec<usize> = requests.iter().map(|request| request.range().unwrap().0).collect();
+    assert_eq!(starts, [0, 512 << 10, (512 << 10) + 500_000]);
+    assert!(server.sent() <= file.len() as u64);
+}
+
+#[test]
+fn a_connection_that_always_breaks_off_is_given_up() {
+    let server = server(|request, right| is_later(request).then(|| right.clone().cut_after(10)));
+    let error = refused(&server);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("broke off 10 bytes into bytes"), "{error}");
+    assert_eq!(server.requests().len(), 4);
+    let first = Server::start(|_| Reply::none());
+    let error = refused(&first);
+    assert!(
+        error.to_string().contains("closed the connection without an answer, 3 times"),
+        "{error}"
+    );
+    assert_eq!(first.requests().len(), 3);
+}
+
+#[test]
+fn a_server_that_breaks_off_often_but_goes_on_is_read_to_the_end() {
+    let file = sample();
+    let bytes = Arc::clone(&file);
+    let server = Server::start(move |request| {
+        let right = Reply::file(&bytes, request);
+        right.cut_after(200_000)
+    });
+    let model = client().open(&at(&server));
+    // The first request must come whole: its length tells the file.
+    assert_eq!(model.unwrap_err().kind(), ErrorKind::Unavailable);
+    let bytes = file;
+    let server = Server::start(move |request| {
+        let right = Reply::file(&bytes, request);
+        if is_later(request) { right.cut_after(200_000) } else { right }
+    });
+    let model = client().open(&at(&server)).unwrap();
+    assert_eq!(model.read_tensor(&model.tensor("blk.1").unwrap()).unwrap(), vec![1; 4 << 20]);
+}
+
+#[test]
+fn a_file_that_changes_is_an_error() {
+    let tag = server(|request, right| {
+        is_later(request).then(|| right.clone().with("etag", "\"another\""))
+    });
+    let error = refused(&tag);
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Changed, Some(&Advice::Again)));
+    assert!(
+        error.to_string().contains("changed while it was read: entity tag \"another\", was "),
+        "{error}"
+    );
+
+    let refuses = server(|request, _| is_later(request).then(|| Reply::status(412)));
+    assert_eq!(refused(&refuses).kind(), ErrorKind::Changed);
+
+    // Without a tag, by the time.
+    let time = server(|request, right| {
+        let time = if is_later(request) {
+            "Tue, 02 Jan 2024 00:00:00 GMT"
+        } else {
+            "Mon, 01 Jan 2024 00:00:00 GMT"
+        };
+        Some(right.clone().without("etag").with("last-modified", time))
+    });
+    assert_eq!(refused(&time).kind(), ErrorKind::Changed);
+    assert_eq!(
+        time.requests()[1].field("if-unmodified-since"),
+        Some("Mon, 01 Jan 2024 00:00:00 GMT")
+    );
+
+    // A weak tag is compared, not sent.
+    let weak = server(|request, right| {
+        Some(right.clone().with("etag", if is_later(request) { "W/\"b\"" } else { "W/\"a\"" }))
+    });
+    assert_eq!(refused(&weak).kind(), ErrorKind::Changed);
+    assert_eq!(weak.requests()[1].field("if-match"), None);
+}
+
+#[test]
+fn a_total_that_changes_is_an_error() {
+    let server = server(|request, right| {
+        let (start, end) = request.range()?;
+        let end = end.min(5_000_000);
+        is_later(request).then(|| {
+            right.clone().with("content-range", format!("bytes {start}-{}/99999999", end - 1))
+        })
+    });
+    let error = refused(&server);
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    assert!(error.to_string().contains("length 99999999, was"), "{error}");
+}
+
+#[test]
+fn a_total_that_is_too_large_ends_in_an_error_not_in_bytes_of_nothing() {
+    let file = sample();
+    let len = file.len();
+    let server = Server::start(move |request| {
+        let mut longer = file.to_vec();
+        longer.truncate(len - 4_000_000);
+        let right = Reply::file(&longer, request);
+        match right.fields.iter().find(|(name, _)| name == "content-range") {
+            Some((_, range)) => {
+                let lie = range.replace(&longer.len().to_string(), &len.to_string());
+                right.clone().with("content-range", lie)
+            }
+            None => right,
+        }
+    });
+    let error = refused_later(&server);
+    assert!(matches!(error.kind(), ErrorKind::Protocol | ErrorKind::Changed), "{error}");
+}
+
+#[test]
+fn a_total_that_is_too_small_is_a_truncated_file() {
+    let file = sample();
+    let server = Server::start(move |request| Reply::file(&file[..file.len() - 1000], request));
+    let error = refused(&server);
+    assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Truncated));
+    assert!(error.to_string().contains("(99 %), perhaps an incomplete upload"), "{error}");
+    let model = client().salvage(&at(&server)).unwrap();
+    assert_eq!((model.tensors().len(), model.faults().count()), (2, 1));
+}
+
+#[test]
+fn answers_that_make_no_sense_are_refused() {
+    type Wrong = fn(&Request, &Reply) -> Reply;
+    let wrongs: [(Wrong, &str); 7] = [
+        (|_, right| right.clone().without("content-range"), "206 without Content-Range"),
+        (
+            |_, right| right.clone().with("content-range", "bytes 0-9/5"),
+            "206 with Content-Range \"bytes 0-9/5\"",
+        ),
+        (
+            |_, right| right.clone().with("content-range", "bytes 5-9/100"),
+            "the answer has bytes 5 to 10",
+        ),
+        (
+            |_, right| right.clone().with("content-range", "bytes 0-9/*"),
+            "does not say how long the file is",
+        ),
+        (
+            |_, right| right.clone().with("content-encoding", "gzip"),
+            "the answer is compressed (gzip)",
+        ),
+        (|_, _| Reply::status(416), "the answer is 416"),
+        (|_, _| Reply::status(304), "the answer is 304"),
+    ];
+    for (wrong, text) in wrongs {
+        let server = server(move |request, right| Some(wrong(request, right)));
+        let error = refused(&server);
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert!(
+            error.to_string().contains("bytes 0 to 524288 were asked for")
+                && error.to_string().contains(text),
+            "{error}"
+        );
+        assert_eq!(server.requests().len(), 1);
+    }
+    let other = server(|request, right| {
+        is_later(request).then(|| right.clone().with("content-range", "bytes 0-9/5000000"))
+    });
+    assert!(matches!(refused(&other).kind(), ErrorKind::Protocol | ErrorKind::Changed));
+}
+
+#[test]
+fn more_than_was_asked_for_is_not_taken() {
+    let file = sample();
+    let server = Server::start(move |request| {
+        let (start, end) = request.range().unwrap();
+        let end = (end + 100).min(file.len());
+        Reply::status(206)
+            .with("content-range", format!("bytes {start}-{}/{}", end - 1, file.len()))
+            .with_body(&file[start..end])
+    });
+    assert_eq!(refused(&server).kind(), ErrorKind::Protocol);
+}
+
+#[test]
+fn fewer_than_were_asked_for_are_asked_for_further() {
+    let file = sample();
+    let bytes = Arc::clone(&file);
+    let server = Server::start(move |request| {
+        let (start, end) = request.range().unwrap();
+        let end = end.min(bytes.len()).min(start + 300_000);
+        Reply::status(206)
+            .with("content-range", format!("bytes {start}-{}/{}", end - 1, bytes.len()))
+            .with_body(&bytes[start..end])
+    });
+    let model = client().open(&at(&server)).unwrap();
+    assert_eq!(model.metadata().str("test.long").unwrap().len(), 1_500_000);
+}
+
+#[test]
+fn a_file_without_a_length_is_refused() {
+    let server = Server::start(|_| {
+        Reply::status(200)
+            .with("transfer-encoding", "chunked")
+            .with_body("5\r\nGGUF\x03\r\n0\r\n\r\n")
+    });
+    let error = refused(&server);
+    assert!(error.to_string().ends_with("the answer does not say how long the file is"), "{error}");
+}
+
+#[test]
+fn a_slow_server_is_waited_for_as_long_as_was_said() {
+    let slow = server(|_, right| Some(right.clone().late(Duration::from_millis(300))));
+    client().open(&at(&slow)).unwrap();
+    let patience = options().with_patience(Duration::from_millis(100));
+    let impatient = Client::new(patience).unwrap();
+    let began = Instant::now();
+    let error = impatient.open(&at(&slow)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("did not answer within 0.1 seconds, 3 times"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn nobody_there_is_told_at_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let began = Instant::now();
+    let error = client().open(&location(&format!("http://{address}/m.gguf"))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().ends_with(&format!("{address} refuses connections")), "{error}");
+    let error = client().open(&location("http://host.invalid/m.gguf")).unwrap_err();
+    assert_eq!(error.advice(), Some(&Advice::Host), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(4));
+}
+
+#[test]
+fn redirects_are_followed_but_not_for_ever() {
+    let file = sample();
+    let server = Server::start(move |request| match request.path.as_str() {
+        "/m.gguf" => Reply::redirect("/a"),
+        "/a" => Reply::redirect("b?sig=1"),
+        "/b?sig=1" => Reply::file(&file, request),
+        "/loop" => Reply::redirect("/loop"),
+        _ => Reply::redirect("file:///etc/passwd"),
+    });
+    let model = client().open(&at(&server)).unwrap();
+    assert_eq!(model.tensors().len(), 2);
+    // The way is gone once; then the file is asked for where it was found.
+    let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
+    assert_eq!(paths, ["/m.gguf", "/a", "/b?sig=1", "/b?sig=1"]);
+    let round = client().open(&location(&server.url("/loop"))).unwrap_err();
+    assert!(round.to_string().ends_with("more than 10 redirects in a row"), "{round}");
+    let away = client().open(&location(&server.url("/away"))).unwrap_err();
+    assert!(away.to_string().contains("the redirect leads to \"file:///etc/passwd\""), "{away}");
+}
+
+#[test]
+fn an_address_that_expires_is_looked_up_again() {
+    let file = sample();
+    let server = Server::start(move |request| {
+        // Each address of the file is good for two requests.
+        match request.path.strip_prefix("/file?") {
+            None => Reply::redirect(format!("/file?{}", request.number)),
+            Some(made) if request.number <= made.parse::<usize>().unwrap() + 2 => {
+                Reply::file(&file, request)
+            }
+            Some(_) => Reply::status(403),
+        }
+    });
+    let model = client().open(&at(&server)).unwrap();
+    for name in ["blk.0", "blk.1", "blk.0", "blk.1"] {
+        assert_eq!(model.read_tensor(&model.tensor(name).unwrap()).unwrap().len(), 4 << 20);
+    }
+}
+
+#[test]
+fn a_page_instead_of_a_file_is_not_gguf() {
+    let page = b"<!DOCTYPE html><html></html>";
+    let server = Server::start(|request| Reply::file(page, request));
+    let error = refused(&server);
+    assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::NotGguf));
+}

@@ -1,0 +1,253 @@
+//! A small HTTP server for tests: it serves files by ranges, as correctly or as badly as a test
+//! asks, and remembers what it was asked.
+//!
+//! ```
+//! use ggmill_testdata::server::{Reply, Server};
+//! let server = Server::start(|request| Reply::file(b"0123456789", request));
+//! assert!(server.url("/x.gguf").starts_with("http://127.0.0.1:"));
+//! assert_eq!(server.requests().len(), 0);
+//! ```
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// A request that was received.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Request {
+    /// How many came before it.
+    pub number: usize,
+    /// The path, with the query.
+    pub path: String,
+    /// Fields, with names in lower case.
+    pub fields: Vec<(String, String)>,
+}
+
+impl Request {
+    /// The value of a field, by its name in lower case.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first byte asked for, and the one after the last.
+    pub fn range(&self) -> Option<(usize, usize)> {
+        let (first, last) = self.field("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some((first.parse().ok()?, last.parse::<usize>().ok()?.checked_add(1)?))
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Fields besides `Content-Length`, which is the length of the body unless it is among them.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The connection is closed after so many bytes of the body.
+    pub cut: Option<usize>,
+    /// The connection is closed without an answer.
+    pub hang_up: bool,
+    /// What comes between the request and the answer.
+    pub delay: Duration,
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub fn status(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// With this field, instead of others of its name.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.fields.retain(|(known, _)| known != name);
+        self.fields.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Without this field.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.fields.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// With this body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Closing the connection after so many bytes of the body.
+    #[must_use]
+    pub fn cut_after(mut self, bytes: usize) -> Self {
+        self.cut = Some(bytes);
+        self
+    }
+
+    /// No answer: the connection is closed.
+    pub fn none() -> Self {
+        Self { hang_up: true, ..Self::default() }
+    }
+
+    /// So much later.
+    #[must_use]
+    pub fn late(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// A redirect.
+    pub fn redirect(to: impl Into<String>) -> Self {
+        Self::status(302).with("location", to)
+    }
+
+    /// The file or the part of it that is asked for, as RFC 9110 says: its entity tag is the hash
+    /// of its content.
+    pub fn file(file: &[u8], request: &Request) -> Self {
+        let tag = format!("\"{}\"", crate::sha256(file));
+        let tagged = |status| Self::status(status).with("etag", tag.as_str());
+        if request.field("if-match").is_some_and(|wanted| wanted != tag) {
+            return tagged(412);
+        }
+        if request.field("if-none-match").is_some_and(|had| had == tag) {
+            return tagged(304);
+        }
+        let Some((start, end)) = request.range() else { return tagged(200).with_body(file) };
+        let end = end.min(file.len());
+        let Some(part) = file.get(start..end).filter(|part| !part.is_empty()) else {
+            return tagged(416).with("content-range", format!("bytes */{}", file.len()));
+        };
+        let last = end.saturating_sub(1);
+        tagged(206)
+            .with("content-range", format!("bytes {start}-{last}/{}", file.len()))
+            .with_body(part)
+    }
+}
+
+/// A server on a port of its own, until the process ends.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<Request>>>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// Starts a server that answers with what this returns, on threads of its own.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no port.
+    pub fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        #[expect(clippy::unwrap_used, reason = "a test ends where there is no port")]
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        #[expect(clippy::unwrap_used, reason = "it is bound")]
+        let address = listener.local_addr().unwrap();
+        let (requests, sent) = (Arc::<Mutex<Vec<Request>>>::default(), Arc::<AtomicU64>::default());
+        let answer = Arc::new(answer);
+        let (log, count) = (Arc::clone(&requests), Arc::clone(&sent));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (answer, log, count) =
+                    (Arc::clone(&answer), Arc::clone(&log), Arc::clone(&count));
+                thread::spawn(move || serve(&stream, &*answer, &log, &count));
+            }
+        });
+        Self { address, requests, sent }
+    }
+
+    /// The address of a path, which begins with `/`.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What it was asked so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Bytes of bodies that it has sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    /// Forgets what it was asked and has sent.
+    pub fn forget(&self) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.sent.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Answers the requests of one connection. What cannot be read or written ends it.
+fn serve(
+    stream: &TcpStream,
+    answer: &dyn Fn(&Request) -> Reply,
+    log: &Mutex<Vec<Request>>,
+    sent: &AtomicU64,
+) {
+    let mut input = BufReader::new(stream);
+    while let Some(mut request) = read(&mut input) {
+        {
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            request.number = log.len();
+            log.push(request.clone());
+        }
+        let reply = answer(&request);
+        thread::sleep(reply.delay);
+        if reply.hang_up {
+            return;
+        }
+        let mut head = format!("HTTP/1.1 {} Answer\r\n", reply.status);
+        for (name, value) in &reply.fields {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        let has_length = reply
+            .fields
+            .iter()
+            .any(|(name, _)| name == "content-length" || name == "transfer-encoding");
+        if !has_length && reply.status != 304 {
+            let _ = write!(head, "content-length: {}\r\n", reply.body.len());
+        }
+        let body = reply.body.get(..reply.cut.unwrap_or(usize::MAX)).unwrap_or(&reply.body);
+        let mut output = stream;
+        let written = output.write_all(format!("{head}\r\n").as_bytes());
+        for piece in body.chunks(64 << 10) {
+            // Before, so that a client that has them all finds them counted.
+            sent.fetch_add(piece.len() as u64, Ordering::SeqCst);
+            if output.write_all(piece).is_err() {
+                return;
+            }
+        }
+        if written.is_err() || reply.cut.is_some() {
+            return;
+        }
+    }
+}
+
+/// The next request of a connection.
+fn read(input: &mut BufReader<&TcpStream>) -> Option<Request> {
+    let mut line = || {
+        let mut line = String::new();
+        let read = input.by_ref().take(64 << 10).read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end().to_owned())
+    };
+    let path = line()?.split(' ').nth(1)?.to_owned();
+    let mut fields = Vec::new();
+    loop {
+        let line = line()?;
+        let Some((name, value)) = line.split_once(':') else {
+            return Some(Request { number: 0, path, fields });
+        };
+        fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+}

@@ -1,0 +1,155 @@
+//! Tokenizers made of the files that others publish give the IDs that the libraries of these files
+//! give: those of the shared data, `tokenizer/kitoken` and `tokenizer/rwkv`, where its manifest says
+//! how they were recorded. Each difference has its reason.
+
+use std::path::Path;
+
+use ggmill::convert::{TokenizerFiles, convert_tokenizer};
+use ggmill::tokenizer::{EncodeOptions, Tokenizer};
+use ggmill_testdata::shared;
+
+/// A vocabulary, its IDs as another library gives them, and why texts have others here.
+struct Case {
+    vocabulary: &'static str,
+    pre: Option<&'static str>,
+    /// The directory of the recorded IDs, and what their names end with.
+    recorded: [&'static str; 2],
+    /// Whether special tokens were recognised.
+    special: bool,
+    /// The texts that differ, and why.
+    differ: &'static [(&'static str, &'static str)],
+}
+
+const SENTENCEPIECE: &str = "tokenizer/kitoken/sentencepiece";
+const TOKENIZERS: &str = "tokenizer/kitoken/tokenizers";
+
+const CASES: [Case; 10] = [
+    Case {
+        vocabulary: "tokenizer/kitoken/models/sentencepiece/llama2.model",
+        pre: None,
+        recorded: [SENTENCEPIECE, "llama2"],
+        special: false,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "vocab-gguf/ggml-vocab-llama-spm.gguf",
+        pre: None,
+        recorded: [SENTENCEPIECE, "llama2"],
+        special: false,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "vocab-gguf/ggml-vocab-llama-spm.gguf",
+        pre: None,
+        recorded: [TOKENIZERS, "llama2"],
+        special: true,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "tokenizer/kitoken/models/sentencepiece/nai-t5.model",
+        pre: None,
+        recorded: [SENTENCEPIECE, "nai-t5"],
+        special: false,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "tokenizer/kitoken/models/tokenizers/bert_base_cased.json",
+        pre: Some("default"),
+        recorded: [TOKENIZERS, "bert_base_cased"],
+        special: true,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "tokenizer/kitoken/models/tiktoken/p50k_base.tiktoken",
+        pre: Some("gpt-2"),
+        recorded: ["tokenizer/kitoken/tiktoken", "p50k_base"],
+        special: false,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "vocab-gguf/ggml-vocab-gpt-2.gguf",
+        pre: None,
+        recorded: [TOKENIZERS, "gpt2"],
+        special: true,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "vocab-gguf/ggml-vocab-llama-bpe.gguf",
+        pre: None,
+        recorded: [TOKENIZERS, "llama32"],
+        special: false,
+        differ: &[],
+    },
+    Case {
+        vocabulary: "tokenizer/rwkv/rwkv_vocab_v20230424.txt",
+        pre: None,
+        recorded: ["tokenizer/rwkv", "rwkv_world"],
+        special: false,
+        differ: &[(
+            "<s>[PAD]</s>",
+            "llama.cpp finds the text of token 0, which the vocabulary of the library lacks",
+        )],
+    },
+    // The files of torchtune have no recorded IDs.
+    Case {
+        vocabulary: "tokenizer/torchtune/tiktoken_small.model",
+        pre: Some("llama-bpe"),
+        recorded: ["", ""],
+        special: false,
+        differ: &[],
+    },
+];
+
+fn tokenizer(path: &Path, pre: Option<&str>) -> Tokenizer {
+    match TokenizerFiles::open(path).unwrap() {
+        Some(files) => Tokenizer::from_entries(convert_tokenizer(&files, pre).unwrap().0).unwrap(),
+        None => Tokenizer::from_metadata(&ggmill::io::open(path).unwrap().metadata()).unwrap(),
+    }
+}
+
+/// The texts of a kind: lines with three escapes, or one text.
+fn texts(kind: &str) -> Vec<String> {
+    let path = shared(&format!("tokenizer/kitoken/{kind}_input.txt")).unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    if kind == "utf8" {
+        return vec![text];
+    }
+    let lines = text.lines().filter(|line| !line.is_empty());
+    lines.map(|line| line.replace(r"\n", "\n").replace(r"\s", " ").replace(r"\x", "")).collect()
+}
+
+#[test]
+fn vocabularies_of_others_give_the_ids_of_their_libraries() {
+    if shared("tokenizer/kitoken").is_none() {
+        return;
+    }
+    for case in &CASES {
+        let name = case.vocabulary;
+        let tokenizer = tokenizer(&shared(name).unwrap(), case.pre);
+        let options = EncodeOptions::new().add_special(false).parse_special(case.special);
+        if case.recorded[0].is_empty() {
+            assert!(tokenizer.count("Hello, world", &options).unwrap() > 0, "{name}");
+            continue;
+        }
+        let mut differ = Vec::new();
+        for kind in ["small", "mixed", "utf8"] {
+            let [directory, end] = case.recorded;
+            let path = shared(&format!("{directory}/{kind}_tokens_{end}.txt")).unwrap();
+            let recorded = std::fs::read_to_string(path).unwrap();
+            let recorded: Vec<&str> = recorded.lines().filter(|line| !line.is_empty()).collect();
+            let texts = texts(kind);
+            assert_eq!(texts.len(), recorded.len(), "{name}: {kind}");
+            for (text, ids) in texts.iter().zip(recorded) {
+                let numbers = ids.split(',').map(str::trim).filter(|id| !id.is_empty());
+                let expected: Vec<u32> = numbers.map(|id| id.parse().unwrap()).collect();
+                let mut found = Vec::new();
+                tokenizer.encode(text, &options, &mut found).unwrap();
+                if found != expected {
+                    differ.push(text.clone());
+                }
+            }
+        }
+        let explained: Vec<&str> = case.differ.iter().map(|(text, _)| *text).collect();
+        assert_eq!(differ, explained, "{name}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Addresses, and the settings of other programs: text that users copy from anywhere.
+
+use ggmill_remote::{Location, Profile, S3Credentials};
+
+/// An address that is understood shows as text that is understood as the same, and its neighbour
+/// has the same place. No text is more than refused.
+pub fn location(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(Some(location)) = Location::parse(&text) {
+        let shown = location.to_string();
+        // A query is not shown.
+        if !shown.contains("?…") {
+            let again = Location::parse(&shown);
+            assert_eq!(
+                again.ok().flatten().as_ref(),
+                Some(&location),
+                "{text:?} shows as {shown:?}"
+            );
+        }
+        if location.file_name().is_some() {
+            let beside = location.with_file_name("x-00001-of-00002.gguf");
+            assert_eq!(beside.file_name(), Some("x-00001-of-00002.gguf"), "{text:?}");
+            let back = beside.with_file_name("y.gguf").with_file_name("x-00001-of-00002.gguf");
+            assert_eq!(back, beside);
+        }
+    }
+    let (config, credentials) = text.split_once('\0').unwrap_or((&text, ""));
+    let name = config.lines().next().unwrap_or_default();
+    for name in ["default", name] {
+        if let Some(profile) = Profile::find(name, config, credentials) {
+            // Keys do not appear where they are not meant to.
+            let shown = format!("{profile:?}");
+            assert!(!shown.contains("Secret(\""), "{shown}");
+        }
+    }
+    let _ = S3Credentials::from_process(data);
+}

@@ -1,0 +1,118 @@
+//! Where `unsafe` may be: the list of `docs/ARCHITECTURE.md`, held against every Rust source of the
+//! repository, tests included. The lint `unsafe_code` refuses it elsewhere unless a file permits it
+//! to itself; this keeps the files that do to a list.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::tokens::all;
+use crate::process::{Done, root};
+
+/// The files that may have it, a directory ending in a slash: first those of libraries, then those
+/// of programs and tests that nobody depends on.
+const PLACES: &[&str] = &[
+    "crates/ggmill-quant/src/arch/",
+    "crates/ggmill-io/src/map.rs",
+    "crates/ggmill-python/src/memory.rs",
+    "crates/ggmill-bench/src/walk.rs",
+    "crates/ggmill-bench/src/bin/open_worker.rs",
+    "crates/ggmill-core/tests/allocations.rs",
+    "crates/ggmill-convert/tests/memory.rs",
+    "crates/ggmill-io/tests/it/",
+    "crates/ggmill-pipeline/tests/memory.rs",
+    "fuzz/src/allocations.rs",
+];
+
+const DOCUMENT: &str = "docs/ARCHITECTURE.md";
+
+/// Uses elsewhere, places without any, and places that the document does not name.
+pub(super) fn findings() -> Done<Vec<String>> {
+    let mut sources = Vec::new();
+    for directory in ["crates", "fuzz", "xtask"] {
+        rust_files(&root().join(directory), &mut sources)?;
+    }
+    sources.sort();
+    let mut using = Vec::new();
+    for path in sources {
+        let place = path.strip_prefix(root()).unwrap_or(&path);
+        let source = read(&path)?;
+        if uses(&source) {
+            using.push(place.to_string_lossy().replace('\\', "/"));
+        }
+    }
+    Ok(held(&using, &read(&root().join(DOCUMENT))?))
+}
+
+fn read(path: &Path) -> Done<String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Whether a source has the keyword, in code.
+fn uses(source: &str) -> bool {
+    all(source).iter().any(|token| token.word() == Some("unsafe"))
+}
+
+/// The files that use it, and the text of the document, held against the list.
+fn held(using: &[String], document: &str) -> Vec<String> {
+    let is_in = |file: &str, place: &str| {
+        if place.ends_with('/') { file.starts_with(place) } else { file == place }
+    };
+    let elsewhere = using
+        .iter()
+        .filter(|file| PLACES.iter().all(|place| !is_in(file, place)))
+        .map(|file| format!("{file}: unsafe code, which belongs in one of {}", PLACES.join(", ")));
+    let unused = PLACES
+        .iter()
+        .filter(|place| using.iter().all(|file| !is_in(file, place)))
+        .map(|place| format!("{place}: may have unsafe code, and has none"));
+    let unnamed = PLACES
+        .iter()
+        .filter(|place| !document.contains(**place))
+        .map(|place| format!("{DOCUMENT}: does not name {place}, which has unsafe code"));
+    elsewhere.chain(unused).chain(unnamed).collect()
+}
+
+/// The Rust files below a directory, but those in directories that are built.
+fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) -> Done {
+    let failed = |error| format!("{}: {error}", directory.display());
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                rust_files(&path, found)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keyword_is_found_in_code_alone() {
+        assert!(uses("#[cfg(test)]\nmod tests {\n    fn f() { unsafe { g() } }\n}"));
+        assert!(uses("unsafe impl Send for A {}"));
+        assert!(!uses("// unsafe\n#![forbid(unsafe_code)]\nconst A: &str = \"unsafe\";"));
+    }
+
+    #[test]
+    fn every_difference_from_the_list_is_found() {
+        let using: Vec<String> = PLACES
+            .iter()
+            .map(
+                |place| if place.ends_with('/') { format!("{place}a.rs") } else { (*place).into() },
+            )
+            .collect();
+        let document = PLACES.join("\n");
+        assert_eq!(held(&using, &document), [""; 0]);
+        let more = [using.clone(), vec!["crates/ggmill-core/src/lib.rs".to_owned()]].concat();
+        assert_eq!(held(&more, &document).len(), 1);
+        assert_eq!(held(&using[1..], &document).len(), 1);
+        assert_eq!(held(&using, "").len(), PLACES.len());
+    }
+}
