@@ -1,5 +1,4 @@
-//! The features of the facade: each builds alone, those that read pull in no pool of threads, and
-//! rules without a tokenizer none.
+//! The features of the facade: each builds alone, and those that read pull in no pool of threads.
 
 use serde_json::Value;
 
@@ -11,17 +10,11 @@ const FACADE: &str = "ggmill";
 /// Dependencies that reading must not have: those of the work of many threads.
 const HEAVY: [&str; 3] = ["rayon", "rayon-core", "toml"];
 
-/// What only rules that render templates need.
-const TOKENIZER: &str = "ggmill-tokenizer";
-
 pub(crate) fn run() -> Done {
     let heavy: Vec<String> =
         tree("default")?.into_iter().filter(|name| HEAVY.contains(&name.as_str())).collect();
     if !heavy.is_empty() {
         return Err(format!("the default features depend on {}", heavy.join(", ")));
-    }
-    if tree("check")?.iter().any(|name| name == TOKENIZER) {
-        return Err(format!("the feature check depends on {TOKENIZER}"));
     }
     let check = |features: &[&str]| {
         run_command(
