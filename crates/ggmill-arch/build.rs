@@ -64,7 +64,7 @@ mod rope_factors;
 mod schema;
 #[path = "src/standard_role.rs"]
 mod standard_role;
-#[path = "src/tensor.rs"]
+#[path = "src/tensor/mod.rs"]
 mod tensor;
 #[path = "src/tensor_type.rs"]
 mod tensor_type;

@@ -2,12 +2,14 @@
 
     python_importers.py IMPORTER FILE…
 
-in an environment that has the project, gguf and ggmill. IMPORTER is transformers, diffusers, sglang, invokeai or comfyui (with COMFYUI_GGUF, the directory of
-ComfyUI-GGUF, in the environment). What each reads must be the same in the three ways: names, types, shapes and bytes of its tensors.
+in an environment that has the project, gguf and ggmill. IMPORTER is transformers, diffusers, invokeai, comfyui, sglang or vllm. Of the last three one file alone is
+run, and their other modules are stubs: COMFYUI_GGUF, SGLANG and VLLM_GGUF_PLUGIN name the directories of ComfyUI-GGUF and of the unpacked wheels. What each reads must be the same in the three ways: names, types, shapes and bytes of its tensors.
 """
 
 import hashlib
-import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
@@ -38,13 +40,68 @@ def diffusers(file: str) -> dict:
     return found | {f"{name} dequantized": dequantize_gguf_tensor(one) for name, one in found.items() if hasattr(one, "quant_type")}
 
 
-def sglang(file: str) -> dict:
+class Anything(type):
+    """What a module of a project that is not there has: a class that gives itself for whatever is asked of it."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls
+
+    def __call__(cls, *args, **options):
+        return cls
+
+    def __iter__(cls):
+        return iter(())
+
+
+class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Every module under a name, empty: for a file of a project that needs a GPU to be imported whole."""
+
+    def __init__(self, root: str):
+        self.root = root
+
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] == self.root else None
+
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name)
+        module.__getattr__ = lambda name: Anything(name, (), {})
+        return module
+
+    def exec_module(self, module):
+        pass
+
+
+def alone(root: str, file: Path) -> types.ModuleType:
+    """One file of a project, all other modules of which are stubs."""
+    sys.meta_path.insert(0, Stubs(root))
+    spec = importlib.util.spec_from_file_location("file_of_project", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def weights(module: types.ModuleType, file: str, iterator) -> dict:
     import gguf
 
-    module = importlib.import_module("sglang.srt.model_loader.weight_utils")
     names = {one.name: f"hf.{one.name}" for one in gguf.GGUFReader(file).tensors}
-    found = dict(module.gguf_quant_weights_iterator(file, names))
-    return found | {"extra": repr(module.get_gguf_extra_tensor_names(file, names | {"no.such": "x"}))}
+    return dict(iterator(file, names)) | {"extra": repr(module.get_gguf_extra_tensor_names(file, names | {"no.such": "x"}))}
+
+
+def sglang(file: str) -> dict:
+    module = alone("sglang", Path(os.environ["SGLANG"]) / "sglang/srt/model_loader/weight_utils.py")
+    return weights(module, file, module.gguf_quant_weights_iterator)
+
+
+def vllm(file: str) -> dict:
+    module = alone("vllm", Path(os.environ["VLLM_GGUF_PLUGIN"]) / "vllm_gguf_plugin/weight_utils.py")
+    found = weights(module, file, module.gguf_quant_weights_iterator)
+    names = {name: name for name in found}
+    return found | {
+        "types": repr(sorted(module.get_gguf_weight_type_map(file, names).items())),
+        "plain": repr(sorted(module.get_gguf_unquantized_params([file]))),
+    }
 
 
 def invokeai(file: str) -> dict:

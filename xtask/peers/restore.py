@@ -26,6 +26,9 @@ GROUPED = dict(COMMON, num_key_value_heads=2)
 HEAD = dict(GROUPED, head_dim=16)
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64)
 
+# Of images: no file has it, and the language model is compared with a tower of the same size.
+TOWER = dict(depth=3, hidden_size=32, num_heads=2, intermediate_size=48, out_hidden_size=64, deepstack_visual_indexes=[0, 1, 2], num_position_embeddings=16)
+
 FAMILIES = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPED),
     "llama-tied": ("LlamaForCausalLM", "LlamaConfig", dict(GROUPED, tie_word_embeddings=True)),
@@ -53,7 +56,17 @@ FAMILIES = {
     "deepseek3": ("DeepseekV3ForCausalLM", "DeepseekV3Config", dict(COMMON, num_key_value_heads=4, q_lora_rank=32, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=16, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=32, first_k_dense_replace=1, n_shared_experts=1)),
     "mamba": ("MambaForCausalLM", "MambaConfig", dict(vocab_size=320, hidden_size=64, num_hidden_layers=2, state_size=8)),
     "bert": ("BertModel", "BertConfig", dict(COMMON)),
+    "roberta": ("RobertaModel", "RobertaConfig", dict(COMMON, type_vocab_size=1, pad_token_id=1)),
+    "lfm2": ("Lfm2ForCausalLM", "Lfm2Config", dict(GROUPED, num_hidden_layers=3, layer_types=["conv", "full_attention", "conv"], block_auto_adjust_ff_dim=False)),
+    "jamba": ("JambaForCausalLM", "JambaConfig", dict(GROUPED, num_hidden_layers=4, attn_layer_period=4, attn_layer_offset=2, expert_layer_period=2, expert_layer_offset=1, num_experts=4, num_experts_per_tok=2, mamba_d_state=8, use_mamba_kernels=False)),
+    "qwen3next": ("Qwen3NextForCausalLM", "Qwen3NextConfig", dict(HEAD, **EXPERTS, num_hidden_layers=4, shared_expert_intermediate_size=64, linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4)),
+    "granitehybrid": ("GraniteMoeHybridForCausalLM", "GraniteMoeHybridConfig", dict(GROUPED, layer_types=["mamba", "attention"], mamba_n_heads=8, mamba_d_head=16, mamba_n_groups=1, mamba_d_state=16, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=128)),
+    "qwen3vl": ("Qwen3VLForConditionalGeneration", "Qwen3VLConfig", dict(text_config=dict(HEAD, rope_scaling=dict(rope_type="default", mrope_section=[3, 3, 2])), vision_config=TOWER)),
+    "qwen3vlmoe": ("Qwen3VLMoeForConditionalGeneration", "Qwen3VLMoeConfig", dict(text_config=dict(HEAD, **EXPERTS, rope_scaling=dict(rope_type="default", mrope_section=[3, 3, 2])), vision_config=TOWER)),
 }
+
+# Classes that no file without a vocabulary tells from others.
+CLASSES = {"RobertaModel": ("--class", "RobertaModel")}
 
 
 def run(*command):
@@ -65,8 +78,12 @@ def run(*command):
 
 def restored(ggmill, work, source, name, *options):
     run(ggmill, "convert", source, "-o", work / f"{name}.gguf", "--no-vocab", "--quiet", *options)
-    run(ggmill, "convert", work / f"{name}.gguf", "--to", "safetensors", "-o", work / name)
+    run(ggmill, "convert", work / f"{name}.gguf", "--to", "safetensors", "-o", work / name, *CLASSES.get(source_class(source), ()))
     return work / name
+
+
+def source_class(source):
+    return json.loads((source / "config.json").read_text())["architectures"][0]
 
 
 def logits(model, tokens):
@@ -94,9 +111,14 @@ def family(ggmill, name, work):
     back = restored(ggmill, work, source, "back", "--type", "f32")
     found_class = json.loads((back / "config.json").read_text())["architectures"][0]
     auto = transformers.AutoModelForCausalLM if "CausalLM" in class_name or "LMHead" in class_name else transformers.AutoModel
-    found, told = auto.from_pretrained(back, torch_dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
-    # No file has the pooler of a model for embeddings.
-    missing = [key for key in told["missing_keys"] if not key.startswith("pooler.")]
+    options = {}
+    if "vision_config" in values:
+        auto = transformers.AutoModelForImageTextToText
+        options["config"] = transformers.AutoConfig.from_pretrained(back)
+        options["config"].vision_config = model.config.vision_config
+    found, told = auto.from_pretrained(back, torch_dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **options)
+    # No file has the pooler of a model for embeddings, nor the tower for images.
+    missing = [key for key in told["missing_keys"] if not key.startswith(("pooler.", "model.visual."))]
     if missing or told["unexpected_keys"] or told["mismatched_keys"]:
         return f"DIFFERS: {told}"
     given = logits(found, tokens)
@@ -109,10 +131,14 @@ def family(ggmill, name, work):
     ours, theirs = load_file(again / "model.safetensors"), load_file(half / "model.safetensors")
     # A tied output is written once, under one of its names.
     for key, tensor in theirs.items():
-        if key.startswith("pooler."):
+        if key.startswith(("pooler.", "model.visual.")):
             continue
         if key not in ours:
             return f"DIFFERS: {key} is missing in bf16"
+        if "position_embeddings" in key and class_name in CLASSES:
+            # The first rows are for padding, and not in the file.
+            first = model.config.pad_token_id + 1
+            ours[key], tensor = ours[key][first:], tensor[first:]
         if ours[key].dtype != tensor.dtype or not torch.equal(ours[key], tensor):
             return f"DIFFERS: {key} in bf16 ({ours[key].dtype})"
     return f"equal ({found_class})"

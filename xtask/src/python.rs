@@ -99,15 +99,27 @@ pub(crate) fn gate() -> Done {
     }
 }
 
+/// Builds the wheel as it is published and installs it; the interpreter that has it then.
+pub(crate) fn released() -> Done<PathBuf> {
+    let environment = Environment::open()?.ok_or("the Python package was not built")?;
+    environment.install(true)?;
+    Ok(environment.python)
+}
+
 impl Environment {
-    fn build_and_test(&self, args: &Args) -> Done {
-        build_command(args.release)?;
-        let wheel = self.build(args.release)?;
+    /// Builds the wheel, the native command in it, and installs it.
+    fn install(&self, release: bool) -> Done {
+        build_command(release)?;
+        let wheel = self.build(release)?;
         println!("built {}", wheel.display());
         let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         run_command(
             self.command().args(install).args(["--force-reinstall", "--no-deps"]).arg(&wheel),
-        )?;
+        )
+    }
+
+    fn build_and_test(&self, args: &Args) -> Done {
+        self.install(args.release)?;
         if args.release {
             return Ok(());
         }

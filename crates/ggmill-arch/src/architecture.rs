@@ -19,7 +19,7 @@ use crate::pattern::begins;
 use crate::role::Role;
 use crate::schema::{RawArchitecture, RawCheckpoint, RawRemark, SCHEMA};
 use crate::tensor::TensorGroup;
-use crate::terms::expression;
+use crate::terms::{expression, optional};
 use crate::vocabulary::VocabularyTemplate;
 use crate::vocabulary_kind::VocabularyKind;
 
@@ -416,8 +416,6 @@ impl CheckpointKind {
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         let known = |name: &str| declared.place(name).is_some();
-        let when = raw.when.as_ref().map(|when| expression(when, &known)).transpose();
-        let typical = raw.typical.as_ref().map(|typical| expression(typical, &known)).transpose();
         let vocabulary = raw
             .vocabulary
             .as_ref()
@@ -429,8 +427,8 @@ impl CheckpointKind {
             marker: raw.marker.as_deref().map(Into::into),
             whole: raw.whole,
             bare: raw.bare,
-            when: when.map_err(|error| error.at("when"))?,
-            typical: typical.map_err(|error| error.at("typical"))?,
+            when: optional(raw.when.as_ref(), "when", &known)?,
+            typical: optional(raw.typical.as_ref(), "typical", &known)?,
             defaults,
             vocabulary: vocabulary.transpose()?,
         })

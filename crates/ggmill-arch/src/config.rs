@@ -202,6 +202,13 @@ impl<'a> Config<'a> {
     }
 }
 
+/// The part of the language model in the configurations of a model type, and the model type that
+/// this part has by default; `None` where the class has no such part.
+pub(crate) fn text_part(model_type: &str) -> Option<(&'static str, &'static str)> {
+    let defaults = class_defaults(model_type)?;
+    SECTIONS.iter().find_map(|name| Some((*name, self::model_type(defaults.get(name)?)?)))
+}
+
 fn model_type(part: &Json) -> Option<&str> {
     part.get("model_type")?.as_str()
 }

@@ -7,7 +7,7 @@ use crate::expression::{Expression, is_name};
 use crate::limits::MAX_PLACES;
 use crate::parameter::{FilePlace, Parameter, ParameterType};
 use crate::schema::{Ordered, RawParameter};
-use crate::terms::expression;
+use crate::terms::optional;
 
 /// Hyper-parameters that every description has: the class of a checkpoint, the one that the whole of
 /// it names where a part names another, and its model type.
@@ -53,24 +53,9 @@ pub(crate) fn parameters(
                 ));
             }
             let known = |name: &str| declared.place(name).is_some();
-            let default = raw
-                .default
-                .as_ref()
-                .map(|default| expression(default, &known))
-                .transpose()
-                .map_err(|error| error.at("default"))?;
-            let in_file = raw
-                .in_file
-                .as_ref()
-                .map(|in_file| expression(in_file, &known))
-                .transpose()
-                .map_err(|error| error.at("in_file"))?;
-            let restored = raw
-                .restored
-                .as_ref()
-                .map(|restored| expression(restored, &known))
-                .transpose()
-                .map_err(|error| error.at("restored"))?;
+            let default = optional(raw.default.as_ref(), "default", &known)?;
+            let in_file = optional(raw.in_file.as_ref(), "in_file", &known)?;
+            let restored = optional(raw.restored.as_ref(), "restored", &known)?;
             let kind = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
             let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = from.iter().map(|path| path.as_str().into()).collect();

@@ -23,6 +23,19 @@ pub enum ErrorKind {
     Limit,
 }
 
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `configuration`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Configuration => "configuration",
+            Self::Unknown => "unknown",
+            Self::Unsupported => "unsupported",
+            Self::Limit => "limit",
+        }
+    }
+}
+
 /// The subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use ggmill_core::{Metadata, ValueType};
+use ggmill_core::{Metadata, MetadataBuf, ValueType};
 
 use crate::architecture::Architecture;
 use crate::declared::IMPLICIT;
@@ -107,6 +107,11 @@ impl Architecture {
     }
 
     /// The same of metadata from wherever.
+    /// The same of metadata that are yet to be written.
+    pub fn resolve_metadata(&self, metadata: &MetadataBuf) -> Result<Resolved<'_>> {
+        self.resolve_entries(&Entries::ToWrite(metadata))
+    }
+
     pub(crate) fn resolve_entries(&self, entries: &Entries<'_>) -> Result<Resolved<'_>> {
         Resolved::of_file(self, entries).map_err(|error| error.within(self.name()))
     }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::expression::{Expression, Loop, Scope};
 use crate::pattern::{Glob, Template};
 use crate::schema::{RawExpression, RawIgnore, RawRename};
-use crate::terms::expression;
+use crate::terms::optional;
 use crate::value::ParameterValue;
 
 /// How the names of one checkpoint's tensors are read: what is replaced in them, which tensors are
@@ -144,7 +144,7 @@ impl RenameTemplate {
             find: template(find)?,
             with: with.map(template).transpose()?,
             place,
-            when: raw.when.as_ref().map(|when| expression(when, &known)).transpose()?,
+            when: optional(raw.when.as_ref(), "when", &known)?,
             repeat,
             always: raw.always,
         })
@@ -218,7 +218,7 @@ impl Ignored {
         };
         let variable = number.as_ref().map(|number| &*number.variable);
         let known = |name: &str| known(name) || variable == Some(name);
-        let when = when.map(|when| expression(when, &known)).transpose()?;
+        let when = optional(when, "when", &known)?;
         Ok(Self { glob: Glob::new(&pattern), number, when })
     }
 

@@ -130,11 +130,9 @@ impl<'a> Resolved<'a> {
             .filter(|_| convert)
             .map(|vocabulary| vocabulary.resolve(&scope))
             .transpose()?;
-        let name_rules = if convert {
-            architecture.name_rules.resolve(&parameters)?
-        } else {
-            NameRules::default()
-        };
+        // The way back from a finished file asks for the names that a checkpoint has.
+        let name_rules = architecture.name_rules.resolve(&parameters);
+        let name_rules = if convert { name_rules? } else { name_rules.unwrap_or_default() };
         let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
         for group in &architecture.groups {

@@ -473,6 +473,12 @@ pub(crate) struct RawSourceTable {
     /// The shape of each tensor in the checkpoint.
     #[serde(default)]
     pub(crate) shape: Vec<RawExpression>,
+    /// What its slices leave out is not used, and zero on the way back.
+    #[serde(default)]
+    pub(crate) zero_rest: bool,
+    /// Where it holds, the way back takes this alternative before others.
+    #[serde(default)]
+    pub(crate) preferred: Option<RawExpression>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -11,13 +11,20 @@ pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> R
     Ok(expression)
 }
 
+/// An expression that a description may leave out; `place` is its name there.
+pub(crate) fn optional(
+    raw: Option<&RawExpression>,
+    place: &str,
+    known: &dyn Fn(&str) -> bool,
+) -> Result<Option<Expression>> {
+    raw.map(|raw| expression(raw, known)).transpose().map_err(|error| error.at(place))
+}
+
 /// A condition; one that is not written always holds.
 pub(crate) fn condition(
     raw: Option<&RawExpression>,
     known: &dyn Fn(&str) -> bool,
 ) -> Result<Expression> {
-    raw.map_or_else(
-        || Ok(Expression::bool(true)),
-        |raw| expression(raw, known).map_err(|error| error.at("when")),
-    )
+    let written = optional(raw, "when", known)?;
+    Ok(written.unwrap_or_else(|| Expression::bool(true)))
 }

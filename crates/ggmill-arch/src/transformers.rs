@@ -43,6 +43,11 @@ pub(crate) fn class_has(model_type: &str, member: &str) -> bool {
     members.into_iter().flatten().any(|members| members.get(member).is_some())
 }
 
+/// Whether every configuration class has a member of this name.
+pub(crate) fn every_class_has(member: &str) -> bool {
+    CLASSES.base.get(member).is_some()
+}
+
 /// How many configuration classes have a member of this name.
 pub(crate) fn classes_with(member: &str) -> usize {
     CLASSES.of_types.values().filter(|defaults| defaults.get(member).is_some()).count()

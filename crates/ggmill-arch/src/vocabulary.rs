@@ -12,7 +12,7 @@ use crate::schema::{
     Ordered, RawAddedTokens, RawKey, RawPieces, RawRanks, RawSpacePrefix, RawSpacePrefixPlace,
     RawTemplate, RawToken, RawVocabulary,
 };
-use crate::terms::{condition, expression};
+use crate::terms::{condition, optional};
 use crate::vocabulary_kind::VocabularyKind;
 
 /// When `add_prefix_space` of `tokenizer_config.json` becomes `tokenizer.ggml.add_space_prefix`.
@@ -242,10 +242,9 @@ impl VocabularyTemplate {
             };
             by_kind.push((kind, of_kind));
         }
-        let size = raw.size.as_ref().map(|size| expression(size, known)).transpose();
         Ok(Self {
             spec: fixed(raw)?,
-            size: size.map_err(|error| error.at("size"))?,
+            size: optional(raw.size.as_ref(), "size", known)?,
             keys_before: keys(&raw.keys_before)?,
             keys: keys(&raw.keys)?,
             by_kind,

@@ -23,11 +23,13 @@ pub use examine::examine;
 pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
 pub use fix::{Fix, FixValue, ProposedFix};
 pub use input::Input;
-pub use options::{Options, Profile, Selector, SelectorError};
+pub use options::{Options, Profile, ProfileError, Selector, SelectorError};
 #[cfg(feature = "examine")]
-pub use planned::check_plans;
+pub use planned::{CheckedPlans, check_plans};
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
-pub use rules::{check, check_set, meant_key, name_fault, rules, template_fault, unreadable};
+pub use rules::{
+    check, check_files, check_set, meant_key, name_fault, rules, template_fault, unreadable,
+};
 pub use source::{Force, Source, StatedBy};
 pub use templates::check_templates;

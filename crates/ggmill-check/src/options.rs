@@ -25,6 +25,54 @@ pub enum Profile {
     Run,
 }
 
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 4] = [Self::Spec, Self::Ggml, Self::All, Self::Run];
+
+    /// The name of the profile: `spec`, `ggml`, `all` or `run`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Spec => "spec",
+            Self::Ggml => "ggml",
+            Self::Run => "run",
+        }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = ProfileError;
+
+    /// The profile of this name.
+    ///
+    /// ```
+    /// use ggmill_check::Profile;
+    /// for profile in Profile::ALL {
+    ///     assert_eq!(profile.name().parse(), Ok(profile));
+    /// }
+    /// assert!("All".parse::<Profile>().is_err());
+    /// ```
+    fn from_str(name: &str) -> Result<Self, ProfileError> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or(ProfileError(()))
+    }
+}
+
+/// No profile has that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileError(());
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a profile: ")?;
+        for (number, profile) in Profile::ALL.iter().enumerate() {
+            write!(f, "{}{}", if number == 0 { "" } else { ", " }, profile.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
 /// Some rules: by code, by the beginning of a code, or by the name of a group.
 ///
 /// ```

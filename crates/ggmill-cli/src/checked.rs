@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{Options, Report, Severity, check_plans, render};
+use ggmill_check::{CheckedPlans, Report, Severity, render};
 use ggmill_pipeline::Plan;
 
 use crate::console::Console;
@@ -13,25 +13,23 @@ use crate::paths::shown;
 
 /// What was found in a model that is going to be written, or that it was not checked.
 #[derive(Debug, Default)]
-pub(crate) struct Checked(Vec<Report>);
+pub(crate) struct Checked(CheckedPlans);
 
 impl Checked {
-    /// Holds the files of a model to the rules; with errors among the findings, they are printed and
-    /// the model is refused. A part of a model, such as one without its vocabulary, is not refused:
-    /// what is missing was left out.
+    /// Holds the files of a model to the rules; one that is refused for it is, with the findings
+    /// printed.
     pub(crate) fn of(
         plans: &[Plan],
         outputs: &[PathBuf],
         catalogue: &Catalogue,
-        is_part: bool,
         console: Console,
     ) -> Result<Self, Failure> {
         let plans: Vec<&Plan> = plans.iter().collect();
-        let reports = check_plans(&plans, catalogue, &Options::default()).map_err(Failure::new)?;
-        let errors: u64 = reports.iter().map(|report| report.count(Severity::Error)).sum();
-        if errors == 0 || is_part {
-            return Ok(Self(reports));
+        let checked = CheckedPlans::of(&plans, catalogue).map_err(Failure::new)?;
+        if checked.refusal().is_none() {
+            return Ok(Self(checked));
         }
+        let reports = checked.reports();
         let mut out = console.errors();
         let mut text = render::Text::new(console.styles_errors(), None);
         for (report, output) in
@@ -42,6 +40,7 @@ impl Checked {
         }
         out.flush()?;
         let of = outputs.first().map(|output| shown(output).to_string()).unwrap_or_default();
+        let errors: u64 = reports.iter().map(|report| report.count(Severity::Error)).sum();
         let errors = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
         Err(Failure::new(format_args!("{of}: {errors} in the model, so it is not written"))
             .with_hint(Some("--no-check writes it anyway".to_owned())))
@@ -50,7 +49,7 @@ impl Checked {
     /// Says what was found that did not keep the model from being written.
     pub(crate) fn tell(&self, console: Console) {
         const NAMED: usize = 4;
-        let Self(reports) = self;
+        let reports = self.0.reports();
         if reports.is_empty() {
             return;
         }

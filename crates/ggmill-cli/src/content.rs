@@ -3,17 +3,6 @@
 use ggmill_core::ErrorKind;
 use ggmill_inspect::{FileKind, sniff};
 
-/// How much of a file is looked at to tell what it is.
-pub(crate) const SNIFFED: usize = 4096;
-
-/// Why files are not one model.
-pub(crate) struct NotWhole {
-    /// The error, with the name of the file but not its directory.
-    pub(crate) text: String,
-    /// Whether it is about the content of one file, not about the set.
-    pub(crate) is_of_content: bool,
-}
-
 /// The kind of file, if it is not GGUF, and otherwise what to do about the error.
 pub(crate) fn hint_for_content(
     error: &ggmill_core::Error,

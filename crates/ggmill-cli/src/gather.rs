@@ -62,16 +62,15 @@ pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
     models
 }
 
-/// A file with those beside it whose names say that they are shards of the same set.
+/// A file with the shards of its set: of a directory those that are there, of a server all, which
+/// are asked for whether they are there or not.
 fn with_siblings(path: &Path) -> Files {
-    let Some(name) = ggmill_io::shard_name(path) else { return vec![path.to_owned()] };
-    // Those of a server are asked for, whether they are there or not.
-    let is_remote = remote::is_remote(path);
-    let there = |number| {
-        Some(path.with_file_name(name.sibling(number)))
-            .filter(|sibling| number == name.number() || is_remote || sibling.is_file())
-    };
-    (1..=name.count()).filter_map(there).collect()
+    match ggmill_io::shard_name(path).filter(|_| remote::is_remote(path)) {
+        Some(name) => {
+            (1..=name.count()).map(|number| path.with_file_name(name.sibling(number))).collect()
+        }
+        None => ggmill_io::shards_beside(path),
+    }
 }
 
 /// The file, or the wanted files of a directory and those in it, in order. A link to a directory is

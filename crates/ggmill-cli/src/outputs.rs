@@ -28,7 +28,6 @@ impl<'a> Output<'a> {
         force: bool,
         dry_run: bool,
     ) -> Result<Self, Failure> {
-        refuse_inputs(path, inputs)?;
         drop(start(path, inputs, force, 0)?);
         Ok(Self { path, force, dry_run })
     }
@@ -62,20 +61,25 @@ pub(crate) fn start(
     force: bool,
     len: u64,
 ) -> Result<FileSink, Failure> {
-    refuse_inputs(output, inputs)?;
-    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    let mut sink = FileSink::create(output, overwrite).map_err(|error| {
-        let hint = match error.kind() {
-            ggmill_io::ErrorKind::Exists => Some("--force replaces it".to_owned()),
-            ggmill_io::ErrorKind::Io if !error.path().exists() => {
-                Some(format!("`mkdir -p {}` makes the directory", shown(error.path())))
-            }
-            _ => None,
-        };
-        Failure::new(error).with_hint(hint)
-    })?;
-    sink.reserve(len).map_err(Failure::new)?;
-    Ok(sink)
+    refuse_stream(output)?;
+    FileSink::start(output, inputs, overwrite(force), len).map_err(|error| not_started(&error))
+}
+
+/// What becomes of a file that is there.
+pub(crate) fn overwrite(force: bool) -> Overwrite {
+    if force { Overwrite::Replace } else { Overwrite::Refuse }
+}
+
+/// An output that could not be started, with what to do about it.
+pub(crate) fn not_started(error: &ggmill_io::Error) -> Failure {
+    let hint = match error.kind() {
+        ggmill_io::ErrorKind::Exists => Some("--force replaces it".to_owned()),
+        ggmill_io::ErrorKind::Io if !error.path().exists() => {
+            Some(format!("`mkdir -p {}` makes the directory", shown(error.path())))
+        }
+        _ => None,
+    };
+    Failure::new(error).with_hint(hint)
 }
 
 /// Writes a file that is whole in memory.
@@ -93,21 +97,16 @@ pub(crate) fn write_file(
 /// Refuses an output that is one of the files it is made of, under whatever name, and one that is
 /// not a file.
 pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
-    if output.as_os_str() == "-" {
-        let hint = Some("./- is a file of this name".to_owned());
-        return Err(
-            Failure::new("-: a model is written to a file, not to standard output").with_hint(hint)
-        );
+    refuse_stream(output)?;
+    ggmill_io::refuse_inputs(output, inputs).map_err(Failure::new)
+}
+
+fn refuse_stream(output: &Path) -> Result<(), Failure> {
+    if output.as_os_str() != "-" {
+        return Ok(());
     }
-    for input in inputs {
-        if ggmill_io::same_file(input, output).map_err(Failure::new)? {
-            return Err(Failure::new(format_args!(
-                "{}: is read from, and cannot be the output",
-                shown(output)
-            )));
-        }
-    }
-    Ok(())
+    let hint = Some("./- is a file of this name".to_owned());
+    Err(Failure::new("-: a model is written to a file, not to standard output").with_hint(hint))
 }
 
 /// The files of a model, none of which may be left halfway by an edit.

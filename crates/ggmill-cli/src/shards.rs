@@ -10,7 +10,7 @@ use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, ShardFiles, plans_do
 use crate::console::Console;
 use crate::making::tell;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{refuse_inputs, start};
+use crate::outputs::{not_started, overwrite, refuse_inputs, start};
 use crate::paths::shown;
 use crate::progress::{Bar, TensorNumbers};
 
@@ -117,12 +117,8 @@ impl MakingShards<'_> {
 
     /// Begins every shard, so that the first is not written when the last cannot be.
     fn begin(&self, plans: &[Plan], outputs: &[PathBuf]) -> Result<ShardFiles, Failure> {
-        let mut files = ShardFiles::new();
-        for (plan, output) in plans.iter().zip(outputs) {
-            let sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
-            files.push(sink).map_err(Failure::new)?;
-        }
-        Ok(files)
+        ShardFiles::start(plans, outputs, self.inputs, overwrite(self.force))
+            .map_err(|error| not_started(&error))
     }
 }
 

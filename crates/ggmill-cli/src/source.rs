@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 
 use ggmill_core::{ErrorKind, Model, Part, RawStr, ReadAt};
-use ggmill_inspect::{FileKind, sniff};
-use ggmill_io::RandomAccess;
+use ggmill_inspect::{FileKind, SNIFFED, sniff};
+use ggmill_io::{NotWhole, RandomAccess};
 use ggmill_pipeline::GgufCheckpoint;
 
-use crate::content::{NotWhole, SNIFFED, hint_for_content};
+use crate::content::hint_for_content;
 use crate::outcome::Failure;
 use crate::remote;
 
@@ -126,14 +126,7 @@ pub(crate) fn not_whole(path: &Path) -> Option<NotWhole> {
     if let Some(found) = remote::not_whole(path) {
         return found;
     }
-    let error = ggmill_io::open(path).err()?;
-    let text = error.to_string();
-    let own = format!("{}: ", crate::paths::shown(error.path()));
-    let name = error.path().file_name().unwrap_or_default().to_string_lossy();
-    let text =
-        text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{name}: {rest}"));
-    let is_of_content = matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
-    Some(NotWhole { text, is_of_content })
+    ggmill_io::not_whole(path)
 }
 
 /// The names of a model's files, without their directories.
@@ -174,10 +167,7 @@ pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
 
 /// The first bytes of a regular file, as many as tell what it is.
 pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
-    let file = RandomAccess::open(path).ok()?;
-    let mut bytes = vec![0; SNIFFED.min(usize::try_from(file.len()).unwrap_or(SNIFFED))];
-    file.read_at(0, &mut bytes).ok()?;
-    Some(bytes)
+    RandomAccess::open(path).ok()?.beginning(SNIFFED).ok()
 }
 
 /// The files in a directory that could have been meant.

@@ -39,6 +39,11 @@ pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     }
 }
 
+/// Whether a path is standard input (`-`) or leads to a pipe.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-" || is_pipe(path)
+}
+
 #[cfg(unix)]
 fn is_pipe(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;

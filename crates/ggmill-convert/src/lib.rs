@@ -4,6 +4,7 @@
 mod back;
 mod blocks;
 mod convert;
+mod descriptions;
 mod facts;
 mod general;
 mod legacy;
@@ -13,8 +14,9 @@ mod projector;
 mod vocabulary;
 mod weights;
 
-pub use back::{RestoreOptions, RestoredCheckpoint, RestoredModel, restorable, restore_checkpoint};
+pub use back::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
 pub use convert::{AutoType, ConvertOptions, convert, own_type};
+pub use descriptions::read_descriptions;
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use lora::convert_lora;

@@ -1,7 +1,6 @@
 //! Memory stays bounded, whatever the size of the model.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Shape, Sink};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
-use serde_json::{Value, json};
+use ggmill_pipeline::{Checkpoint, Result, RunOptions, SourceTensor, WithConfig, run};
+use serde_json::json;
 
 /// Counts what is allocated by every thread of this test program.
 struct Counting;
@@ -39,35 +38,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Nothing lies beside the weights.
-static NO_FILES: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-
 /// A checkpoint that takes no room: every number is zero.
 #[derive(Debug)]
-struct Zeros {
-    config: Value,
-    tensors: Vec<SourceTensor>,
-}
+struct Zeros(Vec<SourceTensor>);
 
 impl Checkpoint for Zeros {
     fn tensors(&self) -> &[SourceTensor] {
-        &self.tensors
+        &self.0
     }
     fn read(&self, _: usize, _: u64, out: &mut [u8]) -> Result<()> {
         out.fill(0);
         Ok(())
-    }
-}
-
-impl Pretrained for Zeros {
-    fn config(&self) -> &Value {
-        &self.config
-    }
-    fn name(&self) -> Option<&str> {
-        None
-    }
-    fn side_files(&self) -> &dyn SideFiles {
-        &NO_FILES
     }
 }
 
@@ -96,7 +77,7 @@ fn a_large_tensor_takes_little_memory() {
         tensor("model.embed_tokens.weight", &[1024, 65536]),
         tensor("model.norm.weight", &[1024]),
     ];
-    let checkpoint = Zeros { config, tensors };
+    let checkpoint = WithConfig::new(Zeros(tensors), config);
     let llama = Architecture::builtin("llama").unwrap();
     let plan = convert(&checkpoint, llama, &ConvertOptions::new(FileType::F16))
         .unwrap()

@@ -40,6 +40,26 @@ pub enum ErrorKind {
     Shards,
 }
 
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `not_gguf`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotGguf => "not_gguf",
+            Self::Version => "version",
+            Self::Truncated => "truncated",
+            Self::Malformed => "malformed",
+            Self::Limit => "limit",
+            Self::Unsupported => "unsupported",
+            Self::Missing => "missing",
+            Self::WrongType => "wrong_type",
+            Self::Misuse => "misuse",
+            Self::Io => "io",
+            Self::Changed => "changed",
+            Self::Shards => "shards",
+        }
+    }
+}
+
 /// The subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -23,6 +23,6 @@ pub use human::bytes as size_text;
 pub use notice::{Notice, notices};
 pub use per_block::PerBlock;
 pub use raw::{RawValueError, raw_value};
-pub use sniff::{FileKind, sniff};
+pub use sniff::{FileKind, SNIFFED, sniff};
 pub use summary::{Summary, TypeUse};
 pub use view::Selection;

@@ -66,7 +66,10 @@ pub enum FileKind {
     Text(String),
 }
 
-/// Looks at the first bytes of a file (4096 are enough) and, where they leave it open, at its name.
+/// The bytes at the beginning of a file that are enough to tell what it is.
+pub const SNIFFED: usize = 4096;
+
+/// Looks at the first bytes of a file ([`SNIFFED`] are enough) and, where they leave it open, at its name.
 /// `None` when neither tells.
 ///
 /// ```

@@ -8,6 +8,7 @@ use crate::commit::{Complete, Directories, Replaced, commit};
 use crate::error::{Detail, Error, Result};
 use crate::random_access::{RandomAccess, not_regular};
 use crate::ranges::{RangeSink, system};
+use crate::same_file::refuse_inputs;
 use crate::temporary::Temporary;
 
 /// Bytes collected before they are written. Larger pieces go out as they are.
@@ -115,6 +116,36 @@ impl FileSink {
             written_back: 0,
             synced: None,
         })
+    }
+
+    /// Starts a file of `len` bytes that is made of these inputs: none of them is written over, and
+    /// the space is set aside. Fails as [`refuse_inputs`](crate::refuse_inputs),
+    /// [`create`](Self::create) and [`reserve`](Self::reserve) do.
+    ///
+    /// With a length of 0, and dropped, it tells before the work begins what no amount of work would
+    /// change.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let model = directory.path().join("model.gguf");
+    /// # std::fs::write(&model, b"GGUF")?;
+    /// use ggmill_io::{ErrorKind, FileSink, Overwrite};
+    /// let over_its_input = FileSink::start(&model, &[&model], Overwrite::Replace, 0);
+    /// assert_eq!(over_its_input.map(drop).map_err(|error| error.kind()), Err(ErrorKind::Misuse));
+    /// let output = directory.path().join("smaller.gguf");
+    /// FileSink::start(&output, &[&model], Overwrite::Refuse, 1 << 20)?.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start(
+        path: impl AsRef<Path>,
+        inputs: &[impl AsRef<Path>],
+        overwrite: Overwrite,
+        len: u64,
+    ) -> Result<Self> {
+        refuse_inputs(path.as_ref(), inputs)?;
+        let mut sink = Self::create(path, overwrite)?;
+        sink.reserve(len)?;
+        Ok(sink)
     }
 
     /// The path the file will have.

@@ -30,9 +30,28 @@ pub enum ErrorKind {
     /// The files do not make up a whole model: a shard is missing, is there more than once, or
     /// belongs to another set.
     Shards,
+    /// The caller asked for what cannot be: an output that is one of the files it is made of.
+    Misuse,
     /// The content of the file, by the kinds of `ggmill-core`. A file that became shorter while it
     /// was open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
     Format(ggmill_core::ErrorKind),
+}
+
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `not_editable`. Of a
+    /// fault in the content it is the name that `ggmill-core` gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Changed => "changed",
+            Self::Exists => "exists",
+            Self::NotEditable => "not_editable",
+            Self::Journal => "journal",
+            Self::Shards => "shards",
+            Self::Misuse => "misuse",
+            Self::Format(kind) => kind.name(),
+        }
+    }
 }
 
 /// An error with its kind and the path of the file it is about. The size of a pointer.
@@ -61,6 +80,7 @@ pub(crate) enum Detail {
     NotRegular { found: &'static str },
     NotPlain { name: Box<str> },
     Exists,
+    IsInput,
     Changed,
     Format { source: ggmill_core::Error, missing: Option<Missing> },
     Outside { start: u64, end: u64, len: u64 },
@@ -122,6 +142,7 @@ impl Error {
             Detail::Changed => ErrorKind::Changed,
             Detail::NotPlain { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Malformed),
             Detail::Exists => ErrorKind::Exists,
+            Detail::IsInput => ErrorKind::Misuse,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
             Detail::TooLarge { .. } | Detail::Long { .. } => {
@@ -290,6 +311,7 @@ impl fmt::Display for Error {
                 RawStr::from(&**name)
             ),
             Detail::Exists => f.write_str("exists already"),
+            Detail::IsInput => f.write_str("is read from, and cannot be the output"),
             Detail::Changed => f.write_str("something else wrote to the file while it was read"),
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;

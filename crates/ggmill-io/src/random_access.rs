@@ -167,6 +167,20 @@ impl RandomAccess {
         self.read_vec(0, self.len)
     }
 
+    /// Its first bytes, at most so many: enough to tell what the file is.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("weights.bin");
+    /// # std::fs::write(&path, b"0123456789")?;
+    /// let file = ggmill_io::RandomAccess::open(&path)?;
+    /// assert_eq!((file.beginning(4)?, file.beginning(4096)?.len()), (b"0123".to_vec(), 10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn beginning(&self, most: usize) -> Result<Vec<u8>> {
+        self.read_vec(0, self.len.min(most as u64))
+    }
+
     /// The bytes from `offset` on, as many as `size`, which is held against the length of the file
     /// before memory is taken.
     pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {

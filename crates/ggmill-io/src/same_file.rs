@@ -1,7 +1,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Detail, Error, Result};
 
 /// Whether two paths lead to one file, be it through symbolic links, hard links or different
 /// spellings. A path that leads nowhere is the same as none.
@@ -23,6 +23,28 @@ pub fn same_file(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<bool> {
         (Some(a), Some(b)) => Ok(a == b),
         _ => Ok(false),
     }
+}
+
+/// Fails with [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) when an output is one of the files it
+/// is made of, under whatever name.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let model = directory.path().join("model.gguf");
+/// # std::fs::write(&model, b"GGUF")?;
+/// let refused = ggmill_io::refuse_inputs(directory.path().join(".").join("model.gguf"), &[&model]);
+/// assert_eq!(refused.map_err(|error| error.kind()), Err(ggmill_io::ErrorKind::Misuse));
+/// ggmill_io::refuse_inputs(directory.path().join("other.gguf"), &[&model])?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn refuse_inputs(output: impl AsRef<Path>, inputs: &[impl AsRef<Path>]) -> Result<()> {
+    let output = output.as_ref();
+    for input in inputs {
+        if same_file(input, output)? {
+            return Err(Error::new(output, Detail::IsInput));
+        }
+    }
+    Ok(())
 }
 
 fn identity(path: &Path) -> Result<Option<Identity>> {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{ShardName, shard_file_name};
 
+use crate::open::shard_name;
+
 /// The paths of so many shards whose names begin with the last part of `prefix`: `models/big` gives
 /// `models/big-00001-of-00002.gguf` and so on. `None` when the prefix ends in no name that is text,
 /// or there are more shards than names can number.
@@ -28,6 +30,26 @@ pub fn shard_paths(prefix: &Path, count: usize) -> Option<Vec<PathBuf>> {
             .map(|number| prefix.with_file_name(shard_file_name(name, number, count)))
             .collect(),
     )
+}
+
+/// A file with the shards of its set that lie beside it, in the order of their numbers; the file
+/// alone where its name is not that of a shard. Which shards are missing [`open`](crate::open) says.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let [first, third] = [1, 3].map(|number| directory.path().join(format!("big-0000{number}-of-00003.gguf")));
+/// # for path in [&first, &third] { std::fs::write(path, b"GGUF")?; }
+/// assert_eq!(ggmill_io::shards_beside(&third), [first, third]);
+/// assert_eq!(ggmill_io::shards_beside("tiny.gguf".as_ref()).len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn shards_beside(path: &Path) -> Vec<PathBuf> {
+    let Some(name) = shard_name(path) else { return vec![path.to_owned()] };
+    let there = |number| {
+        Some(path.with_file_name(name.sibling(number)))
+            .filter(|sibling| number == name.number() || sibling.is_file())
+    };
+    (1..=name.count()).filter_map(there).collect()
 }
 
 /// A shard of another set with the same prefix, from when there were more shards or fewer: the

@@ -52,6 +52,31 @@ pub enum ErrorKind {
     Misuse,
 }
 
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `non_finite`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Truncated => "truncated",
+            Self::Changed => "changed",
+            Self::Checkpoint => "checkpoint",
+            Self::Architecture => "architecture",
+            Self::Unsupported => "unsupported",
+            Self::NonFinite => "non_finite",
+            Self::Importance => "importance",
+            Self::Quantized => "quantized",
+            Self::Budget => "budget",
+            Self::Types => "types",
+            Self::Memory => "memory",
+            Self::PreTokenizer => "pre_tokenizer",
+            Self::Vocabulary => "vocabulary",
+            Self::Cancelled => "cancelled",
+            Self::Edit => "edit",
+            Self::Misuse => "misuse",
+        }
+    }
+}
+
 /// An error with its kind, what it is about (a file, a tensor) and what was found. The size of a
 /// pointer.
 pub struct Error(Box<Inner>);
@@ -185,6 +210,7 @@ impl From<ggmill_io::Error> for Error {
             ggmill_io::ErrorKind::Format(kind) => kind_of(kind),
             ggmill_io::ErrorKind::Changed | ggmill_io::ErrorKind::Journal => ErrorKind::Changed,
             ggmill_io::ErrorKind::Shards => ErrorKind::Checkpoint,
+            ggmill_io::ErrorKind::Misuse => ErrorKind::Misuse,
             _ => ErrorKind::Io,
         };
         let path = error.path().to_owned();

@@ -29,7 +29,7 @@ pub use run::{Progress, Report, RunOptions, run};
 pub use shard_files::ShardFiles;
 pub use source::{
     Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
-    SourceTensor,
+    SourceTensor, WithConfig,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
 pub use workers::Workers;

@@ -1,7 +1,9 @@
 //! A set of shards written: all of them complete before any has its name.
 
+use std::path::Path;
+
 use ggmill_core::PlannedTensor;
-use ggmill_io::{FileSink, MAX_OPEN_FILES, commit_all};
+use ggmill_io::{FileSink, MAX_OPEN_FILES, Overwrite, commit_all};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
@@ -15,7 +17,7 @@ use crate::source::Checkpoint;
 /// # let prefix = directory.path().join("model");
 /// use std::ops::ControlFlow;
 /// use ggmill_core::{GgmlType, MetadataBuf, Shape};
-/// use ggmill_io::{FileSink, Overwrite, shard_paths};
+/// use ggmill_io::{Overwrite, shard_paths};
 /// use ggmill_pipeline::{
 ///     Expression, MemorySource, Plan, Recipe, RecipeTensor, RunOptions, ShardFiles, ShardLimit, SplitOptions,
 /// };
@@ -29,10 +31,8 @@ use crate::source::Checkpoint;
 /// let shards = recipe.split(&SplitOptions::new(ShardLimit::Tensors(1)))?;
 /// let plans: Vec<Plan> = shards.into_iter().map(|shard| shard.plan(&source)).collect::<Result<_, _>>()?;
 /// let paths = shard_paths(&prefix, plans.len()).ok_or("no prefix")?;
-/// let mut files = ShardFiles::new();
-/// for path in &paths {
-///     files.push(FileSink::create(path, Overwrite::Refuse)?)?;
-/// }
+/// let inputs: [&str; 0] = [];
+/// let files = ShardFiles::start(&plans, &paths, &inputs, Overwrite::Refuse)?;
 /// files.run(&plans, &source, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))?;
 /// assert_eq!(ggmill_io::open(&paths[0])?.tensors().len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -46,8 +46,28 @@ impl ShardFiles {
         Self::default()
     }
 
+    /// Starts every file, so that the first is not written when the last cannot be: as many as there
+    /// are plans, each of the length that its plan says. Fails as [`FileSink::start`] does.
+    pub fn start(
+        plans: &[Plan],
+        paths: &[impl AsRef<Path>],
+        inputs: &[impl AsRef<Path>],
+        overwrite: Overwrite,
+    ) -> ggmill_io::Result<Self> {
+        let mut files = Self::new();
+        for (plan, path) in plans.iter().zip(paths) {
+            let len = plan.layout().total_len();
+            files.add(FileSink::start(path, inputs, overwrite, len)?)?;
+        }
+        Ok(files)
+    }
+
     /// Adds the file of the next shard. It is closed until it is written where too many are open.
-    pub fn push(&mut self, mut sink: FileSink) -> Result<()> {
+    pub fn push(&mut self, sink: FileSink) -> Result<()> {
+        Ok(self.add(sink)?)
+    }
+
+    fn add(&mut self, mut sink: FileSink) -> ggmill_io::Result<()> {
         if self.0.len() >= MAX_OPEN_FILES {
             sink.close_idle()?;
         }

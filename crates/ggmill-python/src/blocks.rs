@@ -166,6 +166,12 @@ pub(crate) fn swap_bytes<'py>(
 }
 
 /// The elements of an array that lie one after the other.
+///
+/// They are read while other Python threads run: that these do not write to the array meanwhile is
+/// asked of the caller (`docs/python.md`), as NumPy does of those who call what releases Python.
+/// What is read of an array that changes is values of then and of now; every pattern of bits is a
+/// value of its type, and lengths are those of the array object, which cannot be resized while it
+/// is borrowed.
 pub(crate) fn contiguous<'a, T: numpy::Element>(
     array: &'a PyReadonlyArray1<'_, T>,
 ) -> Result<&'a [T]> {

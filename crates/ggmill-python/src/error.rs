@@ -1,9 +1,8 @@
 //! Errors of the libraries as exceptions of the package.
 
-use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use ggmill::{RawStr, Subject, io, pipeline, quant, tokenizer};
+use ggmill::{RawStr, Subject, io, pipeline, quant, template, tokenizer};
 use pyo3::prelude::*;
 
 /// A result with this module's [`Failure`].
@@ -124,7 +123,7 @@ impl From<&io::Error> for Failure {
         let errno = error.io_error().and_then(std::io::Error::raw_os_error);
         Self::Refused(Box::new(Refusal {
             message: error.to_string(),
-            kind: kind_name(error.kind()),
+            kind: error.kind().name().to_owned(),
             offset: error.offset(),
             subject: error.subject().map(subject),
             path: Some(error.path().to_owned()),
@@ -152,7 +151,7 @@ impl From<pipeline::Error> for Failure {
         let own = Some(error.subject()).filter(|subject| !subject.is_empty());
         Self::Refused(Box::new(Refusal {
             message: error.to_string(),
-            kind: kind_name(error.kind()),
+            kind: error.kind().name().to_owned(),
             subject: own.map(str::to_owned).or(of_cause.subject),
             path: error.path().map(Path::to_owned),
             ..of_cause
@@ -162,7 +161,7 @@ impl From<pipeline::Error> for Failure {
 
 impl From<quant::Error> for Failure {
     fn from(error: quant::Error) -> Self {
-        Self::new(&kind_name(error.kind()), error.to_string())
+        Self::new(error.kind().name(), error.to_string())
     }
 }
 
@@ -171,7 +170,7 @@ impl From<tokenizer::Error> for Failure {
         let key = error.key().map(|key| subject(Subject::Key(RawStr::from(key))));
         Self::Refused(Box::new(Refusal {
             message: error.to_string(),
-            kind: kind_name(error.kind()),
+            kind: error.kind().name().to_owned(),
             subject: key,
             ..Refusal::default()
         }))
@@ -184,6 +183,14 @@ impl From<ggmill::arch::Error> for Failure {
     }
 }
 
+impl From<template::Error> for Failure {
+    fn from(error: template::Error) -> Self {
+        // What a template says of itself may have anything in it.
+        let message = RawStr::from(&*error.to_string()).to_string();
+        Self::new(error.kind().name(), message)
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::new("io", error.to_string())
@@ -193,7 +200,7 @@ impl From<std::io::Error> for Failure {
 fn of_format(error: &ggmill::Error) -> Refusal {
     Refusal {
         message: error.to_string(),
-        kind: kind_name(error.kind()),
+        kind: error.kind().name().to_owned(),
         offset: error.offset(),
         subject: error.subject().map(subject),
         ..Refusal::default()
@@ -207,20 +214,4 @@ fn subject(subject: Subject<'_>) -> String {
         Subject::Tensor(name) => format!("tensor {name:?}"),
         _ => String::new(),
     }
-}
-
-/// The name of a kind for Python: `NonFinite { .. }` is `non_finite`, `Format(Truncated)` is
-/// `truncated`.
-fn kind_name(kind: impl Debug) -> String {
-    let text = format!("{kind:?}");
-    let inner = ["Format(", "Read("].iter().find_map(|outer| text.strip_prefix(outer));
-    let name = inner.unwrap_or(&text).split([' ', '(', ')', '{']).next().unwrap_or_default();
-    let mut found = String::new();
-    for letter in name.chars() {
-        if letter.is_uppercase() && !found.is_empty() {
-            found.push('_');
-        }
-        found.extend(letter.to_lowercase());
-    }
-    found
 }

@@ -12,6 +12,7 @@ mod model;
 mod operations;
 mod progress;
 mod strings;
+mod template;
 mod tensor;
 mod threads;
 mod tokenizer;
@@ -52,11 +53,13 @@ mod _native {
     #[pymodule_export]
     use crate::strings::string_offsets;
     #[pymodule_export]
+    use crate::template::{Rendered, Template, template_tokens, templates, templates_of_text};
+    #[pymodule_export]
     use crate::tensor::Tensor;
     #[pymodule_export]
     use crate::tokenizer::Tokenizer;
     #[pymodule_export]
-    use crate::write::{header, write_file};
+    use crate::write::{header, rename_no_replace, write_file};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

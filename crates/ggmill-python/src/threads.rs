@@ -16,6 +16,11 @@ pub(crate) fn count(threads: Option<usize>) -> usize {
     threads.filter(|&threads| threads > 0).unwrap_or_else(all)
 }
 
+/// The same, as a number that is not zero.
+pub(crate) fn some(threads: Option<usize>) -> NonZero<usize> {
+    NonZero::new(count(threads)).unwrap_or(NonZero::<usize>::MIN)
+}
+
 /// Options of a run on so many threads. Always a pool of its own, never that of the process.
 pub(crate) fn run_options(threads: Option<usize>) -> RunOptions {
     RunOptions::on(count(threads))
@@ -51,7 +56,10 @@ pub(crate) fn rows<A: Sync, B: Send>(
             }
             Ok(())
         };
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        // Fewer threads than asked for, where the system has no more: this one does all there is.
+        let spawned =
+            (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok());
+        let others: Vec<_> = spawned.collect();
         let own = run();
         others.into_iter().fold(own, |done, other| match other.join() {
             Ok(other) => done.and(other),

@@ -1,11 +1,14 @@
 //! Files of metadata and arrays.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use ggmill::io::{FileSink, Overwrite};
+use ggmill::io::{self, FileSink, Overwrite};
 use ggmill::pipeline::{self, ErrorKind, Progress, Report};
-use ggmill::{Builder, Endian, GgmlType, MetadataBuf, Plan, Shape, Writer, swap_bytes};
+use ggmill::{
+    Builder, Endian, GgmlType, MetadataBuf, Plan, PlannedTensor, Shape, Writer, swap_bytes,
+};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -42,7 +45,7 @@ pub(crate) fn header<'py>(
 }
 
 /// Writes a file whole or not at all: metadata, and tensors with their blocks in canonical form,
-/// little-endian, as arrays of `uint8`.
+/// little-endian, as arrays of `uint8` or as functions that make these when they are written.
 #[pyfunction]
 #[pyo3(signature = (
     path, metadata, tensors, data, *, big_endian = false, version_2 = false, overwrite = false,
@@ -53,7 +56,7 @@ pub(crate) fn write_file<'py>(
     path: PathBuf,
     metadata: Vec<GivenEntry<'py>>,
     tensors: Vec<GivenTensor<'py>>,
-    data: Vec<PyReadonlyArray1<'py, u8>>,
+    data: Vec<Bound<'py, PyAny>>,
     big_endian: bool,
     version_2: bool,
     overwrite: bool,
@@ -64,43 +67,103 @@ pub(crate) fn write_file<'py>(
         let message = format!("{} arrays for {} tensors", data.len(), tensors.len());
         return Err(Failure::misuse(message));
     }
-    let data = data.iter().map(contiguous).collect::<Result<Vec<_>>>()?;
-    for (tensor, blocks) in plan.tensors().iter().zip(&data) {
-        if blocks.len() as u64 != tensor.size() {
-            let (name, found, expected) = (tensor.name(), blocks.len(), tensor.size());
-            let message = format!("tensor {name:?}: {found} bytes, expected {expected}");
-            return Err(Failure::misuse(message).at(&path));
+    let data: Vec<Py<PyAny>> = data.into_iter().map(Bound::unbind).collect();
+    // What there is already is refused before a file is begun.
+    for (number, data) in data.iter().enumerate() {
+        let data = data.bind(py);
+        if !data.is_callable() {
+            let blocks = data.extract::<PyReadonlyArray1<'_, u8>>()?;
+            expect_len(&plan, number, contiguous(&blocks)?).map_err(|failure| failure.at(&path))?;
         }
     }
-    reporting(py, progress, |report| {
+    let raised: Mutex<Option<Failure>> = Mutex::default();
+    let outcome = reporting(py, progress, |report| {
         let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-        let mut sink = FileSink::create(&path, overwrite)?;
-        sink.reserve(plan.total_len())?;
-        let sink = stream(&plan, &data, big_endian, sink, report)?;
+        let inputs: [&Path; 0] = [];
+        let sink = FileSink::start(&path, &inputs, overwrite, plan.total_len())?;
+        let sink = stream(&plan, &data, big_endian, sink, report).map_err(|failure| {
+            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+            stopped()
+        })?;
         Ok(sink.commit()?)
-    })
+    });
+    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match (outcome, raised) {
+        // What the callback raised is why the rest was stopped.
+        (Err(Failure::Raised(error)), _) => Err(Failure::Raised(error)),
+        (_, Some(failure)) => Err(failure),
+        (outcome, None) => outcome,
+    }
+}
+
+fn stopped() -> pipeline::Error {
+    pipeline::Error::new(ErrorKind::Cancelled, "stopped on request")
+}
+
+fn expect_len(plan: &Plan, number: usize, blocks: &[u8]) -> Result<()> {
+    let Some(tensor) = plan.tensors().get(number) else { return Ok(()) };
+    if blocks.len() as u64 == tensor.size() {
+        return Ok(());
+    }
+    let (name, found, expected) = (tensor.name(), blocks.len(), tensor.size());
+    Err(Failure::misuse(format!("tensor {name:?}: {found} bytes, expected {expected}")))
+}
+
+/// Gives a file another name on the same file system, never that of a file that is there.
+#[pyfunction]
+pub(crate) fn rename_no_replace(py: Python<'_>, from: PathBuf, to: PathBuf) -> Result<()> {
+    Ok(py.detach(|| io::rename_no_replace(from, to))?)
+}
+
+/// The tensors of a file that is begun, one after the other.
+struct Stream<'a, 'r> {
+    plan: &'a Plan,
+    big_endian: bool,
+    writer: Writer<'a, FileSink>,
+    done: u64,
+    total: u64,
+    report: &'a mut Report<'r>,
 }
 
 fn stream(
     plan: &Plan,
-    data: &[&[u8]],
+    data: &[Py<PyAny>],
     big_endian: bool,
     sink: FileSink,
     report: &mut Report<'_>,
-) -> pipeline::Result<FileSink> {
-    let written = |error: ggmill::WriteError<ggmill::io::Error>| match error {
-        ggmill::WriteError::Plan(error) => pipeline::Error::caused(ErrorKind::Misuse, error),
+) -> Result<FileSink> {
+    let total = plan.tensors().iter().map(PlannedTensor::size).sum();
+    let writer = Writer::start(plan, sink).map_err(written)?;
+    let mut stream = Stream { plan, big_endian, writer, done: 0, total, report };
+    for (number, data) in data.iter().enumerate() {
+        // One after the other, so that what is made for one is gone before the next.
+        Python::attach(|py| -> Result<()> {
+            let data = data.bind(py);
+            let made = if data.is_callable() { data.call0()? } else { data.clone() };
+            let blocks = made.extract::<PyReadonlyArray1<'_, u8>>()?;
+            let blocks = contiguous(&blocks)?;
+            expect_len(plan, number, blocks)?;
+            py.detach(|| stream.tensor(number, blocks))
+        })?;
+    }
+    stream.writer.finish().map_err(written)
+}
+
+fn written(error: ggmill::WriteError<io::Error>) -> Failure {
+    match error {
+        ggmill::WriteError::Plan(error) => pipeline::Error::caused(ErrorKind::Misuse, error).into(),
         ggmill::WriteError::Sink(error) => error.into(),
-    };
-    let total = data.iter().map(|blocks| blocks.len() as u64).sum();
-    let mut done = 0;
-    let mut writer = Writer::start(plan, sink).map_err(written)?;
-    for (number, (tensor, blocks)) in plan.tensors().iter().zip(data).enumerate() {
+    }
+}
+
+impl Stream<'_, '_> {
+    fn tensor(&mut self, number: usize, blocks: &[u8]) -> Result<()> {
+        let Some(tensor) = self.plan.tensors().get(number) else { return Ok(()) };
         let block = tensor.ggml_type().layout().map_or(1, |layout| layout.bytes as usize).max(1);
-        let name = tensor.name().to_string_lossy().into_owned();
+        let name = tensor.name().to_string_lossy();
         let mut swapped = Vec::new();
         for piece in blocks.chunks((PIECE / block).max(1) * block) {
-            let piece = if big_endian {
+            let piece = if self.big_endian {
                 swapped.clear();
                 swapped.extend_from_slice(piece);
                 swap_bytes(tensor.ggml_type(), &mut swapped)?;
@@ -108,14 +171,15 @@ fn stream(
             } else {
                 piece
             };
-            writer.write(number, piece).map_err(written)?;
-            done += piece.len() as u64;
-            if let ControlFlow::Break(()) = report(Progress::new(&name, done, total)) {
-                return Err(pipeline::Error::new(ErrorKind::Cancelled, "stopped on request"));
+            self.writer.write(number, piece).map_err(written)?;
+            self.done += piece.len() as u64;
+            let progress = Progress::new(&name, self.done, self.total);
+            if let ControlFlow::Break(()) = (self.report)(progress) {
+                return Err(stopped().into());
             }
         }
+        Ok(())
     }
-    writer.finish().map_err(written)
 }
 
 fn plan(

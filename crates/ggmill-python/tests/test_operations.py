@@ -154,6 +154,13 @@ def test_diff(llama: Path, tmp_path: Path) -> None:
 def test_check(llama: Path, tmp_path: Path) -> None:
     report = ggmill.check(llama, data=True)
     assert report.ok, str(report)
+    for profile in ("all", "spec", "ggml", "run"):
+        assert ggmill.check(llama, profile=profile).document["files"], profile
+    # What only a rendering finds: a template that loses what it is given.
+    loses = tmp_path / "loses.gguf"
+    ggmill.edit(llama, {"tokenizer.chat_template": "{{ bos_token }}"}, output=loses, check=False)
+    found = {run: {f.code for f in ggmill.check(loses, profile=run).findings} for run in ("all", "run")}
+    assert any(code.startswith("GG22") for code in found["run"] - found["all"])
     data = bytearray(llama.read_bytes())
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(data[: len(data) // 2])
@@ -172,6 +179,10 @@ def test_check(llama: Path, tmp_path: Path) -> None:
     shards = ggmill.split(llama, tmp_path / "s", max_tensors=20).paths
     report = ggmill.check(shards[1])
     assert len(report.document["files"]) == len(shards) and report.ok
+    Path(shards[0]).unlink()
+    for shard in shards[1:]:
+        codes = [f.code for f in ggmill.check(shard, select=["GG1907"]).findings]
+        assert codes == ["GG1907"], shard
     values = np.zeros((1, 64), np.float32)
     values[0, 3] = np.nan
     ggmill.write(tmp_path / "nan.gguf", {"general.architecture": "llama"}, {"w": values})
@@ -267,6 +278,61 @@ def test_tokenizer(llama: Path, vocabulary: Path) -> None:
     assert of_model.encode("Hello world", add_special=False) == [15043, 3186]
     with pytest.raises(ggmill.MissingError, match='key "tokenizer.ggml.model"'):
         ggmill.Tokenizer(vocabulary.with_name("mobilenetv3_3class_v3_fp16.gguf"))
+
+
+def test_a_tokenizer_of_its_own_files(llama: Path, real: Path, tmp_path: Path) -> None:
+    texts = ["Once upon a time, there was a ünï.", "", "  two  spaces", "<s> is text"]
+    of_model = ggmill.Tokenizer(llama)
+    directory = real / "tinystories260K"
+    for path in (directory, directory / "tokenizer.model"):
+        tokenizer = ggmill.Tokenizer(path)
+        assert len(tokenizer) == len(of_model) and tokenizer.kind == of_model.kind
+        assert tokenizer.special_ids["bos"] == of_model.special_ids["bos"]
+        for text in texts:
+            assert tokenizer.encode(text, add_special=False) == of_model.encode(
+                text, add_special=False
+            )
+    assert of_model.remarks == []
+    with pytest.raises(ggmill.Error) as none:
+        ggmill.Tokenizer(tmp_path)
+    assert str(tmp_path) in str(none.value)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ggmill.FormatError):
+        ggmill.Tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_many_texts_at_once(llama: Path, vocabulary: Path) -> None:
+    texts = ["Once upon a time", "", "naïve 日本語 🙂", b"\xff bytes", "x" * 300_000, "a b " * 90_000]
+    for path in (llama, vocabulary):
+        tokenizer = ggmill.Tokenizer(path)
+        for special in (True, False):
+            one_by_one = [tokenizer.encode(text, add_special=special) for text in texts]
+            for threads in (None, 1, 3):
+                found = tokenizer.encode_batch(texts, add_special=special, threads=threads)
+                assert found == one_by_one
+            assert tokenizer.count_batch(iter(texts), add_special=special) == [
+                len(ids) for ids in one_by_one
+            ]
+    assert tokenizer.encode_batch([]) == []
+    with pytest.raises(ggmill.ArgumentError, match="str or bytes"):
+        tokenizer.encode_batch(["fine", 3])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("text", ["Hello, naïve 日本語 🙂 text", "é", "🙂🙂", "plain", ""])
+def test_offsets_in_characters(llama: Path, vocabulary: Path, text: str) -> None:
+    for path in (llama, vocabulary, vocabulary.with_name("ggml-vocab-bert-bge.gguf")):
+        tokenizer = ggmill.Tokenizer(path)
+        data = text.encode()
+        in_bytes = tokenizer.encode_with_offsets(text)
+        in_characters = tokenizer.encode_with_offsets(text, characters=True)
+        assert len(in_bytes) == len(in_characters)
+        for (id, start, end), (same, first, last) in zip(in_bytes, in_characters):
+            assert id == same
+            # The characters that the bytes belong to, by decoding what comes before.
+            assert first == len(data[:start].decode("utf-8", "ignore"))
+            whole = len(data[:end].decode("utf-8", "ignore"))
+            cut = len(data[:end]) > len(text[:whole].encode())
+            assert last == whole + cut, (text, id)
 
 
 class Bar:

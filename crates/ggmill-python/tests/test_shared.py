@@ -81,6 +81,21 @@ def test_what_cannot_be_meant(llama: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == b"precious"
 
 
+def test_a_file_system_without_links_will_do(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Naming the file is what `ggmill_io::rename_no_replace` does, which has another way there."""
+
+    def refuses(*_: object) -> None:
+        raise PermissionError(1, "no links here")
+
+    monkeypatch.setattr("os.link", refuses)
+    plan = ggmill.quantize.plan(llama, tmp_path / "out.gguf", "Q8_0")
+    plan.begin()
+    plan.finish([plan.run_range(number) for number in range(len(plan))])
+    assert [path.name for path in tmp_path.iterdir()] == ["out.gguf"]
+
+
 DIES = """
 import os, sys
 import ggmill

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
 import ggmill
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 VALUES: dict[str, Any] = {
@@ -115,6 +117,50 @@ def test_a_model_is_written_as_it_was(llama: Path, tmp_path: Path) -> None:
     assert ggmill.diff(llama, big).same
     ggmill.write(tmp_path / "little.gguf", ggmill.open(big).metadata, ggmill.open(big).tensors)
     assert (tmp_path / "little.gguf").read_bytes() == llama.read_bytes()
+
+
+def test_data_that_are_made_when_they_are_written(llama: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    values = rng.standard_normal((4, 64)).astype(np.float32)
+    blocks = ggmill.quants.quantize(values, "Q8_0")
+    alive: list[str] = []
+
+    def make(name: str, data: object) -> object:
+        # The one before is gone when the next is made.
+        assert alive == []
+        array = np.array(getattr(data, "data", data))
+        alive.append(name)
+        weakref.finalize(array, alive.remove, name)
+        return ggmill.Blocks(array, "Q8_0") if isinstance(data, ggmill.Blocks) else array
+
+    held = {"a": values, "b": ggmill.Blocks(blocks, "Q8_0"), "c": values.astype(">f4")}
+    later = {
+        "a": ggmill.Deferred("F32", (4, 64), lambda: make("a", held["a"])),  # type: ignore[arg-type,return-value]
+        "b": ggmill.Deferred("q8_0", [4, 64], lambda: make("b", held["b"])),  # type: ignore[arg-type,return-value]
+        "c": ggmill.Deferred("F32", (4, 64), lambda: make("c", held["c"])),  # type: ignore[arg-type,return-value]
+    }
+    ggmill.write(tmp_path / "held.gguf", {"k": 1}, held)
+    ggmill.write(tmp_path / "later.gguf", {"k": 1}, later)
+    assert (tmp_path / "later.gguf").read_bytes() == (tmp_path / "held.gguf").read_bytes()
+    # A model that is read and not mapped gives its tensors one by one too.
+    model = ggmill.open(llama, mmap=False)
+    ggmill.write(tmp_path / "again.gguf", model.metadata, model.tensors)
+    assert (tmp_path / "again.gguf").read_bytes() == llama.read_bytes()
+
+    def fails() -> npt.NDArray[np.float32]:
+        raise ZeroDivisionError("on the way")
+
+    path = tmp_path / "made.gguf"
+    for wrong, error in (
+        (fails, ZeroDivisionError),
+        (lambda: values[:2], ggmill.ArgumentError),
+        (lambda: values.astype(np.float16), ggmill.ArgumentError),
+        (lambda: values.astype(np.complex64), ggmill.ArgumentError),
+    ):
+        with pytest.raises(error):
+            ggmill.write(path, {}, {"a": ggmill.Deferred("F32", (4, 64), wrong)})
+        assert not path.exists()
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_the_example_of_the_specification(tmp_path: Path, expected: Path) -> None:

@@ -40,6 +40,22 @@ pub enum ErrorKind {
     },
 }
 
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change:
+    /// `needs_weights`. Of a tensor that could not be read it is the name that `ggmill-core` gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unsupported => "unsupported",
+            Self::Read(kind) => kind.name(),
+            Self::Misuse => "misuse",
+            Self::NonFinite { .. } => "non_finite",
+            Self::OutOfRange { .. } => "out_of_range",
+            Self::NeedsWeights => "needs_weights",
+            Self::NonFiniteWeight { .. } => "non_finite_weight",
+        }
+    }
+}
+
 /// An error with its kind. The size of a pointer.
 ///
 /// ```

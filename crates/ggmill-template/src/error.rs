@@ -26,6 +26,23 @@ pub enum ErrorKind {
     Missing,
 }
 
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `undefined`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Syntax => "syntax",
+            Self::Refused => "refused",
+            Self::Undefined => "undefined",
+            Self::Value => "value",
+            Self::Security => "security",
+            Self::Limit => "limit",
+            Self::Unsupported => "unsupported",
+            Self::Conversation => "conversation",
+            Self::Missing => "missing",
+        }
+    }
+}
+
 /// A template that was not rendered, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {

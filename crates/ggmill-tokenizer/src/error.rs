@@ -28,6 +28,24 @@ pub enum ErrorKind {
     NoSuchToken,
 }
 
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `no_such_token`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::WrongType => "wrong_type",
+            Self::UnknownModel => "unknown_model",
+            Self::UnknownPreTokenizer => "unknown_pre_tokenizer",
+            Self::WrongLength => "wrong_length",
+            Self::DuplicateToken => "duplicate_token",
+            Self::Malformed => "malformed",
+            Self::Limit => "limit",
+            Self::NoTokenizer => "no_tokenizer",
+            Self::NoSuchToken => "no_such_token",
+        }
+    }
+}
+
 /// An error with its kind and the metadata key it is about.
 #[derive(Clone, Debug)]
 pub struct Error {

@@ -28,6 +28,22 @@ pub enum Kind {
     None,
 }
 
+impl Kind {
+    /// The name of the algorithm, in lower case, which does not change: `bpe`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spm => "spm",
+            Self::Bpe => "bpe",
+            Self::Wpm => "wpm",
+            Self::Ugm => "ugm",
+            Self::Rwkv => "rwkv",
+            Self::Plamo2 => "plamo2",
+            Self::Test => "test",
+            Self::None => "none",
+        }
+    }
+}
+
 /// What a vocabulary of byte pairs does besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {

@@ -12,6 +12,7 @@ mod hash;
 mod legacy;
 mod older;
 mod open;
+mod python;
 mod quant;
 mod quantize;
 mod source;
@@ -118,6 +119,9 @@ pub(crate) enum Peers {
     /// Import the names of architectures and of their tensors from gguf, or hold the descriptions
     /// against llama.cpp's loader
     Architectures(architectures::Args),
+    /// Compare speed and memory of the Python package, optimized, with gguf's: opening, dequantizing,
+    /// writing, one metadata value
+    PythonSpeed(python::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,
 }
@@ -153,6 +157,7 @@ impl Peers {
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),
             Self::Architectures(args) => architectures::execute(args),
+            Self::PythonSpeed(args) => python::speed(args),
             Self::Environment => {
                 environment::python().map(|python| println!("{}", python.display()))
             }

@@ -36,10 +36,14 @@ pub(super) enum Function {
     IsString,
     IsBool,
     Split,
+    /// The texts and whole numbers of a list as one text.
+    Join,
     Chars,
     /// The place of an element in a list, or of a part in a text; -1 without one.
     Find,
     Count,
+    /// The places of an element in a list.
+    Places,
     Sum,
     /// A run of a list.
     Slice,
@@ -97,6 +101,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 46] = [
     ("div_floor", Function::DivFloor, 2, 2),
     ("div_ceil", Function::DivCeil, 2, 2),
     ("len", Function::Len, 1, 1),
+    ("join", Function::Join, 2, 2),
     ("lower", Function::Lower, 1, 1),
     ("int", Function::Int, 1, 1),
     ("float", Function::Float, 1, 1),
@@ -107,6 +112,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 46] = [
     ("chars", Function::Chars, 1, 1),
     ("find", Function::Find, 2, 2),
     ("count", Function::Count, 2, 2),
+    ("places", Function::Places, 2, 2),
     ("sum", Function::Sum, 1, 1),
     ("slice", Function::Slice, 3, 3),
     ("last", Function::Last, 1, 1),
@@ -187,15 +193,26 @@ impl Function {
             (Self::DivFloor | Self::DivCeil, [left, right]) => self.divided(left, right),
             (Self::Len, [Value::List(elements)]) => whole(elements.len()),
             (Self::Len, [Value::Str(text)]) => whole(text.chars().count()),
-            (Self::Len | Self::Sum | Self::Last | Self::Count | Self::Slice, [other, ..])
-                if other.as_list().is_none() =>
-            {
+            (
+                Self::Len | Self::Sum | Self::Last | Self::Count | Self::Places | Self::Slice,
+                [other, ..],
+            ) if other.as_list().is_none() => {
                 Err(format!("needs a list, found {}", other.type_name()))
             }
             (Self::Lower, [Value::Str(text)]) => Ok(Value::Str(text.to_lowercase().into())),
             (Self::Lower, [Value::None]) => Ok(Value::None),
             (Self::Split, [Value::Str(text), Value::Str(separator)]) if !separator.is_empty() => {
                 Ok(Value::List(text.split(&**separator).map(of_text).collect()))
+            }
+            (Self::Join, [Value::List(elements), Value::Str(separator)]) => {
+                let text = |element: &Value| match element {
+                    Value::Str(text) => Ok(text.to_string()),
+                    Value::Int(number) => Ok(number.to_string()),
+                    other => Err(format!("needs a text, found {}", other.type_name())),
+                };
+                scope.spend(elements.len().saturating_mul(separator.len().saturating_add(20)))?;
+                let texts = elements.iter().map(text).collect::<Outcome<Vec<_>>>()?;
+                Ok(Value::Str(texts.join(separator).into()))
             }
             (Self::Chars, [Value::Str(text)]) => Ok(Value::List(
                 text.chars().map(|letter| of_text(letter.encode_utf8(&mut [0; 4]))).collect(),
@@ -215,6 +232,10 @@ impl Function {
                 .map_or(Ok(Value::Int(-1)), whole),
             (Self::Count, [Value::List(elements), wanted]) => {
                 whole(elements.iter().filter(|element| equal(element, wanted)).count())
+            }
+            (Self::Places, [Value::List(elements), wanted]) => {
+                let places = elements.iter().enumerate().filter(|it| equal(it.1, wanted));
+                Ok(Value::List(places.map(|it| whole(it.0)).collect::<Outcome<_>>()?))
             }
             (Self::Sum, [Value::List(elements)]) => sum(elements),
             (Self::Last, [Value::List(elements)]) => {

@@ -32,8 +32,8 @@ pub(super) fn sinusoids(
     let half = width / 2;
     let last = half.checked_sub(1).filter(|last| *last > 0 && width % 2 == 0);
     let last = last.ok_or_else(|| format!("needs an even width of 4 or more, found {width}"))?;
-    let count =
-        usize::try_from(u64::from(positions).saturating_mul(width.into())).unwrap_or(usize::MAX);
+    let count = u64::from(positions).saturating_mul(u64::from(width));
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
     if count > MAX_NUMBERS {
         return Err(format!("asks for {count} numbers, the limit is {MAX_NUMBERS}"));
     }

@@ -51,6 +51,10 @@ fn arithmetic_is_exact_and_ordered() {
         ("lower(kind) in ['linear', \"llama3\"]", Bool(true)),
         ("nothing == none", Bool(true)),
         ("lower(nothing) == 'llama3'", Bool(false)),
+        ("places(layers + [3], 3)", List(vec![Int(0), Int(2)].into())),
+        ("places(layers, 4)", List(vec![].into())),
+        ("join(layers + ['x'], ', ')", Str("3, 5, x".into())),
+        ("join([], ',')", Str("".into())),
     ] {
         assert_eq!(evaluate(text).map_err(|error| error.to_string()), Ok(expected), "{text}");
     }

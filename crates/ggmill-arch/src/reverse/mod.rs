@@ -14,10 +14,12 @@ use ggmill_core::{Metadata, RawStr, Shape};
 use serde_json::{Value as Json, json};
 
 use crate::architecture::{Architecture, CheckpointKind};
+use crate::config::text_part;
 use crate::entries::Entries;
 use crate::expression::Expression;
 use crate::facts::CheckpointFacts;
-use crate::transformers::model_types;
+use crate::transformers::{class_defaults, every_class_has, model_types};
+use crate::value::ParameterValue as Value;
 use solver::{Read, Solver, ValueReader};
 
 /// A configuration that a finished file may have come from.
@@ -30,6 +32,11 @@ pub struct ReversedConfig {
     /// number of the file that has a place in it. What its configuration class has by default is
     /// left out only where the file does not say it.
     pub config: Json,
+    /// The model type of the language model: that of a part, where the configuration keeps it in
+    /// one.
+    pub model_type: Option<String>,
+    /// The name of that part.
+    pub part: Option<&'static str>,
     /// The contents of JSON files beside it, by name.
     pub documents: BTreeMap<String, Json>,
     /// How many of the numbers have a place that the configuration class in `transformers` does
@@ -42,7 +49,12 @@ impl ReversedConfig {
     /// Says that the configuration does not have what a key of the description follows from, where
     /// only its class has that by default. Says whether something changed.
     pub fn leave_out(&mut self, architecture: &Architecture, key: &str) -> bool {
-        let model_type = self.config.get("model_type").and_then(Json::as_str).map(str::to_owned);
+        let model_type = self.model_type.as_deref();
+        let language = match self.part {
+            Some(name) => self.config.get_mut(name),
+            None => Some(&mut self.config),
+        };
+        let Some(language) = language else { return false };
         let values = architecture.keys.iter().filter(|template| *template.name == *key);
         let names =
             values.filter_map(|template| template.value.as_ref()).flat_map(|value| value.names());
@@ -51,8 +63,8 @@ impl ReversedConfig {
             let parameter = architecture.parameters.iter().find(|known| *known.name == *name);
             let places = parameter.iter().flat_map(|parameter| &parameter.from);
             for place in places.filter(|place| !place.contains(['.', '*', '(', '#'])) {
-                if places::is_of_class(place, model_type.as_deref())
-                    && let Some(members) = self.config.as_object_mut()
+                if places::is_of_class(place, model_type)
+                    && let Some(members) = language.as_object_mut()
                     && !members.contains_key(&**place)
                 {
                     members.insert(place.to_string(), Json::Null);
@@ -111,14 +123,15 @@ impl Architecture {
                 if kind.classes.is_empty() { vec![""] } else { classes.collect() };
             for name in classes.into_iter().filter(|name| class.is_none_or(|class| class == *name))
             {
-                let model_type = self.model_type_of(kind, name);
-                found.push(self.reversed_as(
-                    kind,
-                    name,
-                    model_type,
-                    (&values, &tensors, read),
-                    facts,
-                ));
+                for types in self.model_types_of(kind, name) {
+                    found.push(self.reversed_as(
+                        kind,
+                        name,
+                        types,
+                        (&values, &tensors, read),
+                        facts,
+                    ));
+                }
             }
         }
         found
@@ -128,7 +141,7 @@ impl Architecture {
         &self,
         kind: &CheckpointKind,
         class: &str,
-        model_type: Option<&str>,
+        types: ModelTypes<'_>,
         (values, tensors, read): (&ValueReader<'_>, &[(&str, Shape)], &Read<'_>),
         facts: Option<&dyn CheckpointFacts>,
     ) -> ReversedConfig {
@@ -137,42 +150,77 @@ impl Architecture {
             if !class.is_empty() {
                 members.insert("architectures".to_owned(), json!([class]));
             }
-            if let Some(model_type) = model_type {
+            if let Some(model_type) = types.whole {
                 members.insert("model_type".to_owned(), model_type.into());
             }
+            if let Some((name, model_type)) = types.part {
+                members.insert(name.to_owned(), json!({ "model_type": model_type }));
+            }
         }
+        let model_type = types.language();
         let named = config.clone();
         let mut solver = Solver::new(self, kind, class, model_type, &named, facts);
         solver.solve(values, tensors, read);
-        let is_guess = !kind.is_of(class, model_type);
+        let is_guess = !kind.is_of(class, types.whole);
         let mut documents = BTreeMap::new();
         let mut foreign = 0usize;
-        for (parameter, value) in solver.found() {
+        // A hyper-parameter that has one place only goes before those that have others.
+        let mut found: Vec<_> = solver.found().collect();
+        found.sort_by_key(|(parameter, _)| places::places_of(parameter, model_type).len() > 1);
+        for (parameter, value) in found {
             // What stands for "none" in a file is none to the class, which may give it another
             // meaning: a sliding window of no tokens.
             let is_default =
                 parameter.default.as_ref().and_then(Expression::literal) == Some(&value);
             // A place that has another number already is not the one.
             for place in places::places_of(parameter, model_type) {
-                let is_of_class =
-                    place.contains('#') || !is_guess && places::is_of_class(place, model_type);
+                // A place that goes before it in the description must not say something else.
+                let before = parameter.from.iter().map(|before| &**before);
+                let mut before = before.take_while(|before| *before != place);
+                if before.any(|before| says_otherwise(types, &config, before, &value)) {
+                    continue;
+                }
+                let is_of_class = place.contains('#')
+                    || !is_guess
+                        && (places::is_of_class(place, model_type)
+                            || places::is_of_class(place, types.whole));
                 let is_none = is_default && places::is_none_of_class(place, model_type);
                 let written = if is_none { Json::Null } else { places::json(&value) };
-                if places::write(&mut config, &mut documents, place, written) {
+                if self::write(types, &mut config, &mut documents, place, written) {
                     foreign = foreign.saturating_add(usize::from(!is_of_class));
                     break;
                 }
             }
         }
-        ReversedConfig { class: class.to_owned(), config, documents, foreign }
+        let (class, part) = (class.to_owned(), types.part.map(|(name, _)| name));
+        let model_type = model_type.map(str::to_owned);
+        ReversedConfig { class, config, model_type, part, documents, foreign }
+    }
+
+    /// The model types that a class may have: one, or one for each type that the part of its
+    /// language model may have.
+    fn model_types_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Vec<ModelTypes<'a>> {
+        let whole = self.model_type_of(kind, class);
+        // A type that the library does not know, and that of its part.
+        let newer = || {
+            let whole = whole.filter(|whole| class_defaults(whole).is_none())?;
+            Some(("text_config", text_type(kind, whole)?))
+        };
+        let Some((name, usual)) = whole.and_then(text_part).or_else(newer) else {
+            return vec![ModelTypes { whole, part: None }];
+        };
+        let others = kind.model_types.iter().map(|known| &**known);
+        let others = others
+            .filter(|known| Some(*known) != whole && *known != usual && text_part(known).is_none());
+        let types = core::iter::once(usual).chain(others);
+        types.map(|of_part| ModelTypes { whole, part: Some((name, of_part)) }).collect()
     }
 
     /// The model type of a class. A class for text alone has the type of the text part, where the
     /// library has one.
     fn model_type_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
         let found = self.model_type_by_name(kind, class)?;
-        let of_text = format!("{found}_text");
-        let of_text = model_types().find(|known| *known == of_text);
+        let of_text = text_type(kind, found);
         Some(of_text.filter(|_| class.ends_with("ForCausalLM")).unwrap_or(found))
     }
 
@@ -194,6 +242,62 @@ impl Architecture {
             .or_else(|| best(model_types().collect()))
             .or_else(|| others.first().copied())
     }
+}
+
+/// The model type of the part for text of a model, where there is one.
+fn text_type<'a>(kind: &'a CheckpointKind, whole: &str) -> Option<&'a str> {
+    let of_text = format!("{whole}_text");
+    let own = kind.model_types.iter().map(|known| &**known);
+    model_types()
+        .find(|known| *known == of_text)
+        .or_else(|| own.into_iter().find(|it| *it == of_text))
+}
+
+/// The model types of a configuration.
+#[derive(Clone, Copy)]
+struct ModelTypes<'a> {
+    whole: Option<&'a str>,
+    /// The part that it keeps the language model in, with the type of that.
+    part: Option<(&'static str, &'a str)>,
+}
+
+impl<'a> ModelTypes<'a> {
+    fn language(self) -> Option<&'a str> {
+        self.part.map_or(self.whole, |(_, of_part)| Some(of_part))
+    }
+}
+
+/// Whether a place of the configuration has another value.
+fn says_otherwise(types: ModelTypes<'_>, config: &Json, place: &str, value: &Value) -> bool {
+    let at = |json: &'_ Json| {
+        let found = place.split('.').try_fold(json.clone(), |json, name| json.get(name).cloned());
+        found.filter(|found| !found.is_null())
+    };
+    let part = types.part.and_then(|(name, _)| at(config.get(name)?));
+    part.or_else(|| at(config)).is_some_and(|found| found != places::json(value))
+}
+
+/// Writes a value to a place, in the part of the language model where there is one; what every class
+/// has, in the whole too.
+fn write(
+    types: ModelTypes<'_>,
+    config: &mut Json,
+    documents: &mut BTreeMap<String, Json>,
+    place: &str,
+    value: Json,
+) -> bool {
+    let first = place.split_once('.').map_or(place, |(first, _)| first);
+    let is_of = |model_type| places::is_of_class(place, model_type);
+    let Some((part, _)) = types.part.filter(|_| !place.contains('#')) else {
+        return places::write(config, documents, place, value);
+    };
+    if every_class_has(first) && !places::write(config, documents, place, value.clone()) {
+        return false;
+    }
+    if !every_class_has(first) && is_of(types.whole) && !is_of(types.language()) {
+        return places::write(config, documents, place, value);
+    }
+    places::write(config, documents, &format!("{part}.{place}"), value)
 }
 
 impl CheckpointKind {
@@ -274,6 +378,10 @@ mod tests {
                     \"each(i, k, if(i < 1, 'x', 'y'))\" }";
         let keys = "'k' = { type = 'u32', value = 'k' }";
         assert_eq!(reversed(keys, said, &[("k", 3)])["kinds"], json!(["x", "y", "y"]));
+        // One element that is asked for is one number for all blocks.
+        let either = "n = { type = 'int | [int]', from = ['n'] }";
+        let keys = "'k' = { type = 'u32', value = 'n[0]' }";
+        assert_eq!(reversed(keys, either, &[("k", 5)])["n"], json!(5));
         // What is known of one unknown makes the other known.
         let keys = "'p' = { type = 'u32', value = 'derived' }\n'b' = { type = 'u32', value = 'b' }";
         let config = reversed(keys, &parameters, &[("p", 12), ("b", 3)]);

@@ -64,6 +64,28 @@ impl CheckpointFacts for NoFacts {
     }
 }
 
+/// The file, asked as if it were the checkpoint.
+struct FileFacts<'a> {
+    shapes: BTreeMap<&'a str, Shape>,
+    read: &'a Read<'a>,
+}
+
+impl CheckpointFacts for FileFacts<'_> {
+    fn shape(&self, name: &str) -> Option<Shape> {
+        self.shapes.get(name).copied()
+    }
+
+    fn values(&self, name: &str) -> Result<Vec<Value>, String> {
+        let elements = (self.read)(name).ok_or("cannot be read")?;
+        Ok(elements.into_iter().map(|element| Value::Float(element.into())).collect())
+    }
+
+    /// Of a name that a description looks into.
+    fn name(&self) -> Option<&str> {
+        Some("")
+    }
+}
+
 /// What is known of the hyper-parameters while keys and tensors are looked at.
 pub(super) struct Solver<'a> {
     architecture: &'a Architecture,
@@ -115,7 +137,7 @@ impl<'a> Solver<'a> {
         tensors: &[(&str, Shape)],
         read: &Read<'_>,
     ) {
-        self.restored(values);
+        self.restored(values, tensors, read);
         if let Some(when) = &self.kind.when {
             when.require(&Value::Bool(true), &[], self);
         }
@@ -130,14 +152,16 @@ impl<'a> Solver<'a> {
     }
 
     /// What the description itself says of the way back.
-    fn restored(&mut self, values: &ValueReader<'_>) {
+    fn restored(&mut self, values: &ValueReader<'_>, tensors: &[(&str, Shape)], read: &Read<'_>) {
         let architecture = self.architecture;
         if architecture.parameters.iter().all(|parameter| parameter.restored.is_none()) {
             return;
         }
         let parameters = architecture.parameters_of(values.entries, &[], self.names);
         let steps = Cell::new(self.steps.get());
-        let scope = Scope::new(&parameters, &steps);
+        let file = FileFacts { shapes: tensors.iter().copied().collect(), read };
+        let purpose = Purpose::Checkpoint(Some(&file));
+        let scope = Scope::new(&parameters, &steps).for_purpose(purpose);
         for parameter in &architecture.parameters {
             let restored = parameter.restored.as_ref();
             if let Some(value) = restored.and_then(|restored| restored.evaluate(&scope).ok()) {
@@ -253,8 +277,17 @@ impl<'a> Solver<'a> {
     fn complete_lists(&mut self) {
         for (name, elements) in core::mem::take(&mut self.elements) {
             let is_whole = (0u64..).zip(elements.keys()).all(|(place, known)| place == *known);
+            let parameter = self.architecture.parameters.iter().find(|known| *known.name == *name);
             if is_whole && !self.known.contains_key(name) {
-                self.known.insert(name, Value::List(elements.into_values().collect()));
+                let elements: Vec<Value> = elements.into_values().collect();
+                let value = match &*elements {
+                    // Where nothing asks for a second one, it is one number for all.
+                    [one] if parameter.is_some_and(|it| it.kind.accept(one).is_some()) => {
+                        one.clone()
+                    }
+                    _ => Value::List(elements.into()),
+                };
+                self.known.insert(name, value);
                 self.forget();
             }
         }

@@ -80,6 +80,22 @@ pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
     findings.into_reports()
 }
 
+/// Holds the files of a model to the rules: as one model where they are all shards of a set and each
+/// has its whole header, each by itself otherwise. A report for each file.
+///
+/// `set_fault`, in one line without control characters, says what is wrong with the set that they
+/// are, or are a part of; it is told of the first of the files.
+pub fn check_files(files: &[Input<'_>], set_fault: Option<&str>, options: &Options) -> Vec<Report> {
+    if files.len() > 1 && set_fault.is_none() && files.iter().all(Input::is_whole) {
+        return check_set(files, options);
+    }
+    let one = |(place, input): (usize, &Input<'_>)| match set_fault.filter(|_| place == 0) {
+        Some(fault) => check(&input.with_set_fault(fault), options),
+        None => check(input, options),
+    };
+    files.iter().enumerate().map(one).collect()
+}
+
 fn walk(input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
     for part in PARTS {
         if part.rules.iter().any(|rule| options.applies(rule)) {

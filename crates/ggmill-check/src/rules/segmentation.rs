@@ -84,11 +84,8 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         pre_tokenizer(&tokenizer, place, out);
     }
     if out.wants(&LOST_BYTES) {
-        // DEL, and bytes that begin only characters of planes that have none, are not.
-        let is_text = |byte: &u8| {
-            !matches!(byte, 0x7F | 0xF1 | 0xF2)
-                && matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0xFF)
-        };
+        let is_text =
+            |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7E | 0x80..=0xF0 | 0xF3..);
         let lost: Vec<u8> = tokenizer.lost_bytes().into_iter().filter(is_text).collect();
         if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
             let more = match lost.len() {

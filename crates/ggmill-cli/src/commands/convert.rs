@@ -66,8 +66,9 @@ pub(crate) struct Args {
     /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json beside it,
     /// or a legacy file
     src: PathBuf,
-    /// The directory of the base model of an adapter; by default the one that the adapter names
-    #[arg(long, value_name = "DIR")]
+    /// The directory of the base model of an adapter, or a GGUF file of it; by default the
+    /// directory that the adapter names
+    #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]

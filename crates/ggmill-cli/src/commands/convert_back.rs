@@ -109,7 +109,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
 }
 
 /// The description of a model's architecture. Fails for a file that is not a model.
-fn architecture<'c>(
+pub(crate) fn architecture<'c>(
     src: &Path,
     checkpoint: &GgufCheckpoint,
     catalogue: &'c Catalogue,
@@ -139,7 +139,7 @@ fn tell(notes: Vec<String>, console: Console) -> Status {
 }
 
 /// An error that names the file.
-fn about(src: &Path, error: &ggmill_pipeline::Error) -> Failure {
+pub(crate) fn about(src: &Path, error: &ggmill_pipeline::Error) -> Failure {
     match error.path() {
         Some(_) => Failure::new(error),
         None => Failure::new(format_args!("{}: {error}", shown(src))),

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_core::keys;
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, SplitOptions};
 
 use crate::checked::Checked;
@@ -84,9 +83,6 @@ impl Destination<'_> {
         checkpoint: &dyn Checkpoint,
         console: Console,
     ) -> Result<Status, Failure> {
-        let vocabulary = recipe.metadata().get(keys::TOKENIZER_MODEL);
-        let has_vocabulary = vocabulary.is_some_and(|model| model.as_str() != Some("none"));
-        let is_part = recipe.tensors.is_empty() || !has_vocabulary;
         // The name is that of the model as a whole.
         let has_own_name = matches!(self.place, Place::Directory(_));
         let of_set = self.cut.filter(|_| has_own_name).map(|_| recipe.clone());
@@ -108,8 +104,7 @@ impl Destination<'_> {
             None => vec![output],
         };
         // A plan that is refused is printed first.
-        let early =
-            if self.dry_run { None } else { Some(self.check(&plans, &outputs, is_part, console)?) };
+        let early = if self.dry_run { None } else { Some(self.check(&plans, &outputs, console)?) };
         let status = match (self.cut, &*plans, &*outputs) {
             (None, [plan], [output]) => {
                 let output = Output::new(output, self.inputs, self.force, self.dry_run)?;
@@ -118,7 +113,7 @@ impl Destination<'_> {
             }
             _ => self.shards(&prefix).run_plans(&plans, checkpoint, console)?,
         };
-        early.map_or_else(|| self.check(&plans, &outputs, is_part, console), Ok)?.tell(console);
+        early.map_or_else(|| self.check(&plans, &outputs, console), Ok)?.tell(console);
         Ok(status)
     }
 
@@ -137,10 +132,9 @@ impl Destination<'_> {
         &self,
         plans: &[Plan],
         outputs: &[PathBuf],
-        is_part: bool,
         console: Console,
     ) -> Result<Checked, Failure> {
         let Some(catalogue) = self.rules else { return Ok(Checked::default()) };
-        Checked::of(plans, outputs, catalogue, is_part, console)
+        Checked::of(plans, outputs, catalogue, console)
     }
 }

@@ -49,8 +49,9 @@ encoded once, in its own type. Tensors that no adapter changes are copied byte f
 struct Convert {
     /// The adapter: a directory with adapter_config.json and its weights
     src: PathBuf,
-    /// The directory of its base model; by default the one that the adapter names
-    #[arg(long, value_name = "DIR")]
+    /// The directory of its base model, or a GGUF file of it; by default the directory that the
+    /// adapter names
+    #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
     /// The file to write; by default SRC's name and the type, in the current directory
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]

@@ -150,6 +150,25 @@ fn an_adapter_is_converted_shown_and_merged() {
     }
 }
 
+/// A file of the base says what its directory does.
+#[test]
+fn the_base_may_be_a_file() {
+    let directory = usual();
+    let run = |arguments: &[&str]| {
+        let outcome = ggmill(directory.path(), arguments);
+        assert_eq!(outcome.code, 0, "{arguments:?}: {}", outcome.stderr);
+    };
+    let base = real("tinystories260K");
+    run(&["convert", base.to_str().unwrap(), "-o", "base.gguf"]);
+    run(&["convert", base.to_str().unwrap(), "--type", "Q8_0", "-o", "small.gguf"]);
+    run(&["convert", "style", "-o", "expected.gguf"]);
+    let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+    for (file, out) in [("base.gguf", "of-file.gguf"), ("small.gguf", "of-small.gguf")] {
+        run(&["convert", "style", "--base", file, "-o", out]);
+        assert!(read(out) == read("expected.gguf"), "{file}");
+    }
+}
+
 /// Whatever is refused is refused with a name, and nothing is left behind.
 #[test]
 fn refusals_leave_nothing_behind() {
@@ -167,7 +186,7 @@ fn refusals_leave_nothing_behind() {
         (&["convert", "style", "--vocab-only", "-o", "x.gguf"], "--vocab-only: not for adapters"),
         (
             &["convert", "style", "--base", "empty", "-o", "x.gguf"],
-            "empty: is a file, expected a directory",
+            "empty: offset 0x0: magic needs",
         ),
         (&["convert", "style", "--base", "style", "-o", "x.gguf"], "config.json"),
         (&["convert", base, "--base", base, "-o", "x.gguf"], "--base is for adapters"),

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use ggmill_arch::{Operation, Origin, Resolved, Source};
 use ggmill_pipeline::{Checkpoint as _, Error, ErrorKind, Expression, GgufCheckpoint, Result};
 
+use super::file_tensors::FileTensors;
 use super::tensors::{Tensors, chosen};
 use crate::operations::apply;
 
@@ -19,12 +20,13 @@ pub(super) fn refuse_loss(
     tensors: &Tensors,
 ) -> Result<()> {
     let mut seen = BTreeSet::new();
+    let file = FileTensors::of(checkpoint);
     for (number, tensor) in checkpoint.tensors().iter().enumerate() {
         let Some(spec) = model.tensor(&String::from_utf8_lossy(&tensor.name)) else { continue };
         let Origin::Checkpoint(sources) = &spec.origin else { continue };
         let fault = |error: Error| error.tensor(&tensor.name);
-        let value = Expression::tensor(checkpoint, number)?;
-        let (source, pieces) = chosen(sources, model.is_bare(), spec, &value).map_err(fault)?;
+        let value = file.value(number)?;
+        let (source, pieces) = chosen(sources, model, spec, &value).map_err(fault)?;
         // A run of a tensor that another one had already.
         let mut is_again = false;
         for (name, piece) in source.names.iter().zip(&pieces) {

@@ -1,19 +1,45 @@
 //! What descriptions ask about a checkpoint, answered by the tensors that a file gives.
 
-use ggmill_arch::{CheckpointFacts, ParameterValue};
+use std::collections::BTreeMap;
+
+use ggmill_arch::{Architecture, CheckpointFacts, NameRules, ParameterValue};
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Encoding, GgufCheckpoint};
+use serde_json::Value;
 
-use super::tensors::Tensors;
+use super::tensors::{Restored, Tensors};
 use crate::vocabulary::builtin_template;
 
 /// Elements of a tensor whose values a description may ask for.
 const MAX_VALUES: u64 = 1 << 16;
 
-/// The checkpoint that comes of a file.
+/// What is known of the checkpoint that comes of a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) tensors: Tensors,
+    /// How its names become those of `tensors`.
+    pub(super) rules: NameRules,
+}
+
+/// The checkpoint that comes of a file, as its architecture's description sees it.
 pub(super) struct Facts<'a> {
-    pub(super) checkpoint: &'a GgufCheckpoint,
-    pub(super) tensors: &'a Tensors,
+    checkpoint: &'a GgufCheckpoint,
+    /// By the names that replacements give which do not depend on tensors.
+    tensors: BTreeMap<String, &'a Restored>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(
+        checkpoint: &'a GgufCheckpoint,
+        known: &'a Known,
+        architecture: &Architecture,
+        config: &Value,
+    ) -> Self {
+        let rules = architecture.name_rules(config);
+        let name = |name: &str| rules.renamed(&known.rules.original(name));
+        let tensors = known.tensors.iter().map(|(known, tensor)| (name(known), tensor)).collect();
+        Self { checkpoint, tensors }
+    }
 }
 
 impl CheckpointFacts for Facts<'_> {

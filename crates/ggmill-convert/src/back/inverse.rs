@@ -1,54 +1,27 @@
 //! The operations of a description, undone.
 //!
 //! A tensor of the file says something about each tensor of the checkpoint that it was made of:
-//! everything, or a slice. [`undo`] finds these [`Piece`]s, [`whole`] makes a tensor of all pieces
-//! of it.
+//! everything, or a slice. [`undo`] finds these pieces, and [`whole`](super::pieces::whole) makes a
+//! tensor of all pieces of it.
 
 use ggmill_arch::{Operation, Source};
 use ggmill_core::Shape;
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
 
-/// What a tensor of the file says about one tensor of the checkpoint.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
-    /// The operations on the tensor before it was cut; none where it was not.
-    prefix: Vec<Operation>,
-    /// Where it was cut.
-    cut: Option<Cut>,
-    /// What was cut out, or all of it.
-    value: Expression,
-    /// The shape of the tensor in the checkpoint, where the description says it.
-    shape: Option<Shape>,
-}
-
-impl Piece {
-    /// The run of the tensor that it is; `None` for all of it.
-    pub(super) fn run(&self) -> Option<Cut> {
-        self.cut
-    }
-}
-
-/// A run of the indices of a dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cut {
-    dimension: usize,
-    start: u64,
-    count: u64,
-    step: u64,
-}
-
-fn refused(operation: &Operation, why: &str) -> Error {
-    let message = format!("the step {} has no way back: {why}", operation.name());
-    Error::new(ErrorKind::Unsupported, message)
-}
-
-fn shape_error(error: ggmill_core::Error) -> Error {
-    Error::caused(ErrorKind::Unsupported, error)
-}
+use super::pieces::{Cut, Piece};
+use super::steps::{between, fitted, refused, shape_error, undo_one};
 
 /// The pieces of the tensors of an alternative, in the order of its names, from the tensor of the
 /// file.
 pub(super) fn undo(source: &Source, value: &Expression) -> Result<Vec<Piece>> {
+    let mut pieces = undone(source, value)?;
+    for piece in &mut pieces {
+        piece.zero_rest = source.zero_rest;
+    }
+    Ok(pieces)
+}
+
+fn undone(source: &Source, value: &Expression) -> Result<Vec<Piece>> {
     let file = *value.shape();
     if source.parts.is_empty() {
         return undo_all(&source.operations, source.names.len(), source.shape, value, file);
@@ -115,19 +88,6 @@ fn undo_until_join(
     }
 }
 
-/// The shapes before each operation and after the last, as far as they are known.
-fn between(first: Option<Shape>, operations: &[Operation]) -> Vec<Option<Shape>> {
-    let mut shapes = vec![first];
-    for operation in operations {
-        let before = shapes.last().copied().flatten();
-        shapes.push(match operation {
-            Operation::Reshape(shape) => Some(*shape),
-            _ => before.and_then(|before| operation.shape(&[before]).ok()),
-        });
-    }
-    shapes
-}
-
 /// The shape in a checkpoint of a tensor that is given another one to begin with, where the
 /// description says nothing: that of the tensor of the file, as far as it has as many dimensions
 /// as that, with another extent of the slowest; else the other one.
@@ -159,7 +119,8 @@ fn undo_all(
     value: &Expression,
     file: Shape,
 ) -> Result<Vec<Piece>> {
-    let whole = |value: Expression| Piece { prefix: Vec::new(), cut: None, value, shape };
+    let whole =
+        |value: Expression| Piece { prefix: Vec::new(), cut: None, value, shape, zero_rest: false };
     if operations.first().is_some_and(Operation::joins) {
         let values = match undo_until_join(operations, &vec![shape; names], value)? {
             Joined::Stack(value) => unstack(&value, names)?,
@@ -180,7 +141,8 @@ fn undo_all(
         return values.into_iter().map(|value| fitted(value, shape).map(whole)).collect();
     }
     let shape = shape.or_else(|| guessed(operations, file));
-    let whole = |value: Expression| Piece { prefix: Vec::new(), cut: None, value, shape };
+    let whole =
+        |value: Expression| Piece { prefix: Vec::new(), cut: None, value, shape, zero_rest: false };
     // The shapes between the steps, as far as the description says them.
     let shapes = between(shape, operations);
     let mut value = value.clone();
@@ -189,112 +151,11 @@ fn undo_all(
             let slowest = value.shape().dimensions().len().saturating_sub(1);
             let cut = Cut { dimension: dimension.unwrap_or(slowest), start, count, step };
             let prefix = operations[..place].to_vec();
-            return Ok(vec![Piece { prefix, cut: Some(cut), value, shape }]);
+            return Ok(vec![Piece { prefix, cut: Some(cut), value, shape, zero_rest: false }]);
         }
         value = undo_one(operation, &value, shapes[place])?;
     }
     Ok(vec![whole(fitted(value, shape)?)])
-}
-
-/// In the shape of the checkpoint, where it is said.
-fn fitted(value: Expression, shape: Option<Shape>) -> Result<Expression> {
-    match shape {
-        Some(shape) if shape != *value.shape() => value.reshape(shape),
-        _ => Ok(value),
-    }
-}
-
-/// The tensor of the checkpoint from its pieces, each with the name of the tensor of the file that
-/// it comes from.
-pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
-    let [first, rest @ ..] = &*pieces else {
-        return Err(Error::new(ErrorKind::Misuse, "a tensor without pieces"));
-    };
-    let Some(cut) = first.cut else {
-        return match rest {
-            [] => Ok(first.value.clone()),
-            _ => Err(Error::new(
-                ErrorKind::Unsupported,
-                "several tensors of the file are made of it, and each of all of it",
-            )),
-        };
-    };
-    let (prefix, shape) = (first.prefix.clone(), first.shape);
-    let step = Operation::Slice {
-        dimension: Some(cut.dimension),
-        start: cut.start,
-        count: cut.count,
-        step: cut.step,
-    };
-    let is_like = |other: &Piece| {
-        other.prefix == prefix && other.cut.is_some_and(|other| other.dimension == cut.dimension)
-    };
-    if !rest.iter().all(is_like) {
-        return Err(refused(&step, "the tensors of the file are cut in different ways"));
-    }
-    pieces.retain(|piece| piece.cut.is_some_and(|cut| cut.count > 0));
-    pieces.sort_by_key(|piece| piece.cut.map_or(0, |cut| cut.start));
-    pieces.dedup_by(|a, b| a.cut == b.cut);
-    let mut joined: Vec<Expression> = Vec::new();
-    let mut end = 0;
-    let mut pieces = pieces.as_slice();
-    while let [piece, ..] = pieces {
-        let Some(cut) = piece.cut.filter(|cut| cut.start == end) else {
-            return Err(refused(&step, "the file does not have the rest"));
-        };
-        // As many as the step is long, side by side, are one run.
-        let count = usize::try_from(cut.step).unwrap_or(usize::MAX);
-        let (these, others) = pieces
-            .split_at_checked(count)
-            .ok_or_else(|| refused(&step, "the file does not have what is between"))?;
-        let mut values = Vec::new();
-        for (place, other) in (0u64..).zip(these) {
-            let expected = Cut { start: cut.start.saturating_add(place), ..cut };
-            if other.cut != Some(expected) {
-                return Err(refused(&step, "the file does not have what is between"));
-            }
-            values.push(other.value.clone());
-        }
-        joined.push(interleaved(cut.dimension, values)?);
-        end = cut
-            .count
-            .checked_mul(cut.step)
-            .and_then(|len| end.checked_add(len))
-            .ok_or_else(|| refused(&step, "too many elements"))?;
-        pieces = others;
-    }
-    let mut value = Expression::concat(cut.dimension, &joined)?;
-    let shapes = between(shape, &prefix);
-    // Rows after the last that the file has are not in it.
-    let expected = shapes.last().copied().flatten();
-    if expected.is_some_and(|expected| expected != *value.shape()) {
-        return Err(refused(&step, "the file does not have the rest"));
-    }
-    for (place, operation) in prefix.iter().enumerate().rev() {
-        value = undo_one(operation, &value, shapes[place])?;
-    }
-    fitted(value, shape)
-}
-
-/// Index `i` of part `j` becomes index `i · n + j`, with `n` parts.
-fn interleaved(dimension: usize, values: Vec<Expression>) -> Result<Expression> {
-    let (Some(first), true) = (values.first(), values.len() > 1) else {
-        return values
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::new(ErrorKind::Misuse, "nothing to join"));
-    };
-    let mut dimensions = first.shape().dimensions().to_vec();
-    let mut raised = dimensions.clone();
-    raised.insert(dimension.min(raised.len()), 1);
-    let raised = Shape::new(&raised).map_err(shape_error)?;
-    let values: Vec<Expression> =
-        values.iter().map(|value| value.reshape(raised)).collect::<Result<_>>()?;
-    let count = values.len() as u64;
-    if let Some(extent) = dimensions.get_mut(dimension) {
-        *extent = extent.saturating_mul(count);
-    }
-    Expression::concat(dimension, &values)?.reshape(Shape::new(&dimensions).map_err(shape_error)?)
 }
 
 /// How long each part is along a dimension: one at most may be left open.
@@ -375,73 +236,12 @@ fn unstack(value: &Expression, count: usize) -> Result<Vec<Expression>> {
     (0..count as u64).map(|place| value.slice(slowest, place, 1, 1)?.reshape(shape)).collect()
 }
 
-/// What went into one step, of this shape where it is known.
-fn undo_one(operation: &Operation, value: &Expression, shape: Option<Shape>) -> Result<Expression> {
-    let refused = |why: &str| Err(refused(operation, why));
-    match operation {
-        Operation::Permute { heads } => {
-            let dimensions = value.shape().dimensions();
-            let Some((&rows, faster)) = dimensions.split_last() else {
-                return refused("a scalar has no rows");
-            };
-            let pairs = heads.checked_mul(2).filter(|pairs| *pairs > 0 && rows % pairs == 0);
-            let Some(pairs) = pairs else {
-                return refused("the rows do not split into heads of an even number of rows");
-            };
-            let run: u64 = faster.iter().product();
-            let halves = Shape::new(&[run, 2, rows / pairs, *heads]).map_err(shape_error)?;
-            value.reshape(halves)?.axes(&[0, 2, 1, 3])?.reshape(*value.shape())
-        }
-        Operation::Axes(order) => {
-            let mut back = vec![0; order.len()];
-            for (to, &from) in order.iter().enumerate() {
-                match back.get_mut(from) {
-                    Some(place) => *place = to,
-                    None => return refused("a dimension that there is not"),
-                }
-            }
-            value.axes(&back)
-        }
-        Operation::Transpose => value.transpose(),
-        Operation::Reshape(_) => match shape {
-            Some(shape) => value.reshape(shape),
-            None => refused("the description does not say the shape in the checkpoint"),
-        },
-        Operation::Resize { dimension, before, after } if *before >= 0 && *after >= 0 => {
-            value.resize(*dimension, before.saturating_neg(), after.saturating_neg())
-        }
-        Operation::Resize { .. } => refused("it cuts off what the file does not have"),
-        Operation::Repeat { dimension, times } => {
-            let extent = value.shape().dimensions().get(*dimension).copied().unwrap_or(0);
-            match extent.checked_div(*times) {
-                Some(count) => value.slice(*dimension, 0, count, 1),
-                None => refused("there is nothing to take it from"),
-            }
-        }
-        Operation::Add(number) => value.to_f32()?.add(-number),
-        Operation::Multiply(number) if *number != 0.0 && number.is_finite() => {
-            value.to_f32()?.mul(1.0 / number)
-        }
-        Operation::Within { dimension, start, count, change } => {
-            value.to_f32()?.within(*dimension, *start, *count, |part| undo_one(change, part, None))
-        }
-        Operation::Float => value.to_f32(),
-        Operation::Exp => value.to_f32()?.log(),
-        Operation::NegExp => value.to_f32()?.mul(-1.0)?.log(),
-        Operation::Center => refused("the mean that it subtracts is not in the file"),
-        Operation::NormalizeColumns => {
-            refused("the lengths that it divides by are not in the file")
-        }
-        Operation::Ternarize => refused("the numbers that it rounds are not in the file"),
-        _ => refused("what went in cannot be told apart"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ggmill_pipeline::MemorySource;
 
     use super::*;
+    use crate::back::pieces::whole;
     use crate::operations::apply;
 
     fn shape(dimensions: &[u64]) -> Shape {
@@ -536,6 +336,15 @@ mod tests {
             let back = whole(pieces.collect()).unwrap();
             assert!(bytes(&back) == bytes(&original), "{cuts:?}");
         }
+        // What the file does not have is zero, where the description says that it is not used.
+        let mut part = source(1, &[slice(None, 2, 5, 1)]);
+        (part.shape, part.zero_rest) = (Some(shape(&[3, 10])), true);
+        let made = apply(&part, vec![original.clone()]).unwrap();
+        let back = whole(undo(&part, &made).unwrap()).unwrap();
+        let mut expected = bytes(&original);
+        expected[..2 * 3 * 4].fill(0);
+        expected[7 * 3 * 4..].fill(0);
+        assert!(bytes(&back) == expected);
         // What the file does not have is missed.
         for cuts in [&[(1, 9, 1)][..], &[(0, 2, 1), (3, 7, 1)], &[(0, 5, 2)]] {
             let pieces = cuts.iter().flat_map(|&(start, count, step)| {

@@ -9,8 +9,10 @@
 
 mod dropped;
 mod facts;
+mod file_tensors;
 mod inverse;
-mod model;
+mod pieces;
+mod steps;
 mod tensors;
 mod types;
 mod vocabulary;
@@ -21,14 +23,14 @@ use std::collections::BTreeMap;
 use ggmill_arch::{Architecture, CheckpointFacts, Resolved, ReversedConfig, kind_of_architecture};
 use ggmill_core::{FileType, GgmlType, Metadata, MetadataBuf, RawStr, Shape, Value, keys};
 use ggmill_pipeline::{
-    Checkpoint as _, Encoding, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor, Result,
+    Checkpoint, Derived, Encoding, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor,
+    Result, WithConfig,
 };
 use serde_json::{Map, Value as Json};
 
 use self::dropped::{computed_otherwise, refuse_loss};
-use self::facts::Facts;
-pub use self::model::RestoredModel;
-use self::tensors::{Tensors, prove, restore};
+use self::facts::{Facts, Known};
+use self::tensors::{prove, restore, restore_some};
 use self::types::{main_type, typed};
 use crate::general::sampling;
 use crate::vocabulary::fault_of;
@@ -55,6 +57,8 @@ pub struct RestoredCheckpoint {
     pub class: String,
     /// Its tensors, computed from those of the file, sorted by name.
     pub tensors: Vec<RecipeTensor>,
+    /// The tensors of modules behind the model, by the directory that each module has.
+    pub modules: BTreeMap<String, Vec<RecipeTensor>>,
     /// The content of `config.json`; `null` of a vocabulary alone.
     pub config: Json,
     /// Other files, by name.
@@ -66,8 +70,8 @@ pub struct RestoredCheckpoint {
 /// A class of checkpoints with what it makes of the file.
 struct Attempt {
     reversed: ReversedConfig,
-    tensors: Tensors,
-    /// The names of the tensors in the checkpoint, in the order of `tensors`.
+    known: Known,
+    /// The names of the tensors in the checkpoint, in the order of those that are known.
     names: Vec<String>,
     /// Keys and computed tensors that the configuration gives otherwise than the file has them.
     differing: Vec<String>,
@@ -77,8 +81,10 @@ struct Attempt {
 
 impl Attempt {
     /// What tells against it, the worst first.
-    fn cost(&self) -> (usize, bool, usize) {
-        (self.differing.len(), !self.typical, self.reversed.foreign)
+    fn cost(&self) -> (usize, bool, bool, usize) {
+        // A class for text alone lacks nothing.
+        let has_parts = self.reversed.part.is_some();
+        (self.differing.len(), !self.typical, has_parts, self.reversed.foreign)
     }
 }
 
@@ -119,16 +125,16 @@ pub fn restore_checkpoint(
             }
             Err(error) => refusal = refusal.or(Some(error)),
         }
-        if best.as_ref().is_some_and(|best| best.cost() == (0, false, 0)) {
+        if best.as_ref().is_some_and(|best| best.cost() == (0, false, false, 0)) {
             break;
         }
     }
     let Some(mut best) = best else {
         return Err(refusal.unwrap_or_else(|| no_class(architecture, class)));
     };
-    let facts = Facts { checkpoint, tensors: &best.tensors };
+    let facts = Facts::of(checkpoint, &best.known, architecture, &best.reversed.config);
     let model = resolved(architecture, &best.reversed, &facts)?;
-    refuse_loss(checkpoint, &model, &best.tensors)?;
+    refuse_loss(checkpoint, &model, &best.known.tensors)?;
     best.differing.extend(computed_otherwise(checkpoint, &model)?);
     finished(checkpoint, best, options)
 }
@@ -159,6 +165,20 @@ pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
 }
 
 impl RestoredCheckpoint {
+    /// The checkpoint over the file that it came from, as one that can be converted: its tensors
+    /// are computed as they are read, and its name is that of its class. Fails for another file.
+    pub fn over(self, file: &dyn Checkpoint) -> Result<WithConfig<Derived<'_>>> {
+        let mut tensors = self.tensors;
+        for (directory, module) in self.modules {
+            tensors.extend(module.into_iter().map(|tensor| {
+                let name = [directory.as_bytes(), b"/", &tensor.name].concat();
+                RecipeTensor::new(name, tensor.expression)
+            }));
+        }
+        let tensors = Derived::new(file, tensors)?;
+        Ok(WithConfig::new(tensors, self.config).with_name(self.class).with_files(self.files))
+    }
+
     /// The files of the tokenizer alone. Fails where the file has no vocabulary, or one of a kind
     /// that is not turned back.
     pub fn of_vocabulary(metadata: Metadata<'_>) -> Result<Self> {
@@ -167,7 +187,8 @@ impl RestoredCheckpoint {
             return Err(Error::new(ErrorKind::Vocabulary, "the file has no vocabulary"));
         }
         let (class, tensors, notes) = (String::new(), Vec::new(), Vec::new());
-        Ok(Self { class, tensors, config: Json::Null, files, notes })
+        let modules = BTreeMap::new();
+        Ok(Self { class, tensors, modules, config: Json::Null, files, notes })
     }
 }
 
@@ -219,53 +240,88 @@ fn attempt(
 ) -> Result<Attempt> {
     /// What the tensors of a checkpoint say about its numbers may give it other tensors.
     const ROUNDS: usize = 4;
-    let metadata = checkpoint.metadata();
-    let mut tensors = Tensors::new();
-    if resolved(architecture, &reversed, &Facts { checkpoint, tensors: &tensors }).is_err() {
+    let mut known = Known::default();
+    let again = |reversed: &mut ReversedConfig, known: &Known| {
+        let facts = Facts::of(checkpoint, known, architecture, &reversed.config);
+        let class = Some(&*reversed.class);
+        let read = |name: &str| elements(checkpoint, name);
+        let metadata = checkpoint.metadata();
+        let found = architecture.reversed(metadata, file, class, &read, Some(&facts));
+        let mut found = found.into_iter();
+        if let Some(again) = found.find(|again| again.model_type == reversed.model_type) {
+            *reversed = again;
+        }
+    };
+    let facts = Facts::of(checkpoint, &known, architecture, &reversed.config);
+    let first = resolved(architecture, &reversed, &facts);
+    if first.and_then(|model| restore(checkpoint, &model)).is_err() {
         // What asks for tensors of the checkpoint gets those that the keys of the file mean.
-        tensors = by_keys(checkpoint, architecture);
+        known = by_keys(checkpoint, architecture);
+        again(&mut reversed, &known);
     }
     for _ in 0..ROUNDS {
-        let facts = Facts { checkpoint, tensors: &tensors };
-        let mut model = resolved(architecture, &reversed, &facts);
-        if let Ok(found) = &model {
-            let extra = extra_keys(checkpoint, found);
-            if extra.iter().any(|key| reversed.leave_out(architecture, key)) {
-                model = resolved(architecture, &reversed, &facts);
-            }
-        }
-        let next = restore(checkpoint, &model?)?;
-        let is_stable = next.keys().eq(tensors.keys());
-        tensors = next;
+        let model = fitting(checkpoint, architecture, &mut reversed, &known)?;
+        let next = restore(checkpoint, &model)?;
+        let is_stable = next.keys().eq(known.tensors.keys());
+        known = Known { tensors: next, rules: model.name_rules().clone() };
         if is_stable {
             break;
         }
-        let facts = Facts { checkpoint, tensors: &tensors };
-        let class = reversed.class.clone();
-        let read = |name: &str| elements(checkpoint, name);
-        let again = architecture.reversed(metadata, file, Some(&class), &read, Some(&facts));
-        if let Some(again) = again.into_iter().next() {
-            reversed = again;
-        }
+        again(&mut reversed, &known);
     }
-    let facts = Facts { checkpoint, tensors: &tensors };
-    let mut model = resolved(architecture, &reversed, &facts)?;
-    if extra_keys(checkpoint, &model).iter().any(|key| reversed.leave_out(architecture, key)) {
-        model = resolved(architecture, &reversed, &facts)?;
-    }
+    let model = fitting(checkpoint, architecture, &mut reversed, &known)?;
     let rules = model.name_rules();
-    let names: Vec<String> = tensors.keys().map(|name| rules.original(name)).collect();
+    let names: Vec<String> = known.tensors.keys().map(|name| rules.original(name)).collect();
     let renamed: Vec<String> = names.iter().map(|name| rules.renamed(name)).collect();
     prove(checkpoint, &model, &renamed)?;
     let differing = differing_keys(checkpoint, &model)?;
     let typical = model.is_typical();
-    Ok(Attempt { reversed, tensors, names, differing, typical })
+    Ok(Attempt { reversed, known, names, differing, typical })
+}
+
+/// The model of a configuration, of which is left out what gives keys that the file does not have.
+fn fitting<'a>(
+    checkpoint: &GgufCheckpoint,
+    architecture: &'a Architecture,
+    reversed: &mut ReversedConfig,
+    known: &Known,
+) -> Result<Resolved<'a>> {
+    let facts = Facts::of(checkpoint, known, architecture, &reversed.config);
+    let model = resolved(architecture, reversed, &facts)?;
+    if extra_keys(checkpoint, &model).iter().any(|key| reversed.leave_out(architecture, key)) {
+        return resolved(architecture, reversed, &facts);
+    }
+    Ok(model)
 }
 
 /// The tensors of a checkpoint as far as the keys of the file alone say what they are.
-fn by_keys(checkpoint: &GgufCheckpoint, architecture: &Architecture) -> Tensors {
-    let model = architecture.resolve_file(checkpoint.metadata()).ok();
-    model.map(|model| tensors::restore_some(checkpoint, &model)).unwrap_or_default()
+fn by_keys(checkpoint: &GgufCheckpoint, architecture: &Architecture) -> Known {
+    let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).ok();
+    let metadata = metadata.map(|metadata| with_vocabulary(metadata, checkpoint, architecture));
+    let model = metadata.and_then(|metadata| architecture.resolve_metadata(&metadata).ok());
+    let known = model.map(|model| Known {
+        tensors: restore_some(checkpoint, &model),
+        rules: model.name_rules().clone(),
+    });
+    known.unwrap_or_default()
+}
+
+/// The metadata with the size of the vocabulary, which a file without one does not always have.
+fn with_vocabulary(
+    mut metadata: MetadataBuf,
+    checkpoint: &GgufCheckpoint,
+    architecture: &Architecture,
+) -> MetadataBuf {
+    const EMBEDDINGS: &[u8] = b"token_embd.weight";
+    let key = format!("{}.vocab_size", architecture.name());
+    let embeddings = checkpoint.tensors().iter().find(|tensor| tensor.name == EMBEDDINGS);
+    let rows = embeddings.and_then(|tensor| tensor.shape.dimensions().get(1).copied());
+    if let Some(rows) = rows.and_then(|rows| u32::try_from(rows).ok())
+        && metadata.get(key.as_bytes()).is_none()
+    {
+        metadata.set(&key, rows);
+    }
+    metadata
 }
 
 /// The keys that a configuration gives.
@@ -317,13 +373,20 @@ fn finished(
     attempt: Attempt,
     options: &RestoreOptions,
 ) -> Result<RestoredCheckpoint> {
-    let Attempt { reversed, tensors, names, differing, .. } = attempt;
+    let Attempt { reversed, known: Known { tensors, .. }, names, differing, .. } = attempt;
     let main = options.ggml_type.unwrap_or_else(|| main_type(checkpoint));
     let mut made = Vec::with_capacity(tensors.len());
+    let mut modules: BTreeMap<String, Vec<RecipeTensor>> = BTreeMap::new();
     for (name, tensor) in names.into_iter().zip(tensors.values()) {
         let expression = typed(checkpoint, tensor, main, options.ggml_type)
             .map_err(|error| error.tensor(&name))?;
-        made.push(RecipeTensor::new(name, expression));
+        match name.split_once('/') {
+            Some((directory, name)) => {
+                let module = modules.entry(directory.to_owned()).or_default();
+                module.push(RecipeTensor::new(name, expression));
+            }
+            None => made.push(RecipeTensor::new(name, expression)),
+        }
     }
     made.sort_by(|a, b| a.name.cmp(&b.name));
     let mut config = reversed.config;
@@ -352,7 +415,7 @@ fn finished(
     if !options.no_vocab {
         files.extend(vocabulary::files(checkpoint.metadata()).map_err(fault_of)?);
     }
-    Ok(RestoredCheckpoint { class: reversed.class, tensors: made, config, files, notes })
+    Ok(RestoredCheckpoint { class: reversed.class, tensors: made, modules, config, files, notes })
 }
 
 /// What the file says and no key of the description does: the type of the weights, and the special

@@ -6,7 +6,9 @@ use ggmill_arch::{Operation, Origin, Resolved, Source, TensorSpec};
 use ggmill_core::RawStr;
 use ggmill_pipeline::{Checkpoint as _, Error, ErrorKind, Expression, GgufCheckpoint, Result};
 
-use super::inverse::{Piece, undo, whole};
+use super::file_tensors::FileTensors;
+use super::inverse::undo;
+use super::pieces::{Piece, whole};
 
 /// A tensor of the checkpoint.
 #[derive(Clone, Debug)]
@@ -24,17 +26,21 @@ pub(super) type Tensors = BTreeMap<String, Restored>;
 /// something, for a tensor that the description does not have, and for one of another shape.
 pub(super) fn restore(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Result<Tensors> {
     let mut pieces: BTreeMap<String, (String, Vec<Piece>, Vec<Operation>)> = BTreeMap::new();
+    let file = FileTensors::of(checkpoint);
     for (number, tensor) in checkpoint.tensors().iter().enumerate() {
         let name = String::from_utf8_lossy(&tensor.name);
         let Some(spec) = model.tensor(&name) else {
+            if file.is_factor(&tensor.name) {
+                continue;
+            }
             let message =
                 format!("the description of {} has no such tensor", model.architecture().name());
             return Err(Error::new(ErrorKind::Architecture, message).tensor(&tensor.name));
         };
         let Origin::Checkpoint(sources) = &spec.origin else { continue };
-        let value = Expression::tensor(checkpoint, number)?;
-        let (source, found) = chosen(sources, model.is_bare(), spec, &value)
-            .map_err(|error| error.tensor(&tensor.name))?;
+        let value = file.value(number)?;
+        let (source, found) =
+            chosen(sources, model, spec, &value).map_err(|error| error.tensor(&tensor.name))?;
         for (name, piece) in source.names.iter().zip(found) {
             let entry = pieces.entry(name.clone());
             let (_, pieces, _) =
@@ -54,11 +60,12 @@ pub(super) fn restore(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Resu
 /// the others.
 pub(super) fn restore_some(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Tensors {
     let mut tensors = Tensors::new();
+    let file = FileTensors::of(checkpoint);
     for (number, tensor) in checkpoint.tensors().iter().enumerate() {
         let Some(spec) = model.tensor(&String::from_utf8_lossy(&tensor.name)) else { continue };
         let Origin::Checkpoint(sources) = &spec.origin else { continue };
-        let Ok(value) = Expression::tensor(checkpoint, number) else { continue };
-        let Ok((source, found)) = chosen(sources, model.is_bare(), spec, &value) else { continue };
+        let Ok(value) = file.value(number) else { continue };
+        let Ok((source, found)) = chosen(sources, model, spec, &value) else { continue };
         for (name, piece) in source.names.iter().zip(found) {
             if let Ok(values) = whole(vec![piece]) {
                 let restored = Restored { values, arithmetic: Vec::new() };
@@ -69,10 +76,10 @@ pub(super) fn restore_some(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) ->
     tensors
 }
 
-/// The first alternative that has a way back, with what it says about its names.
+/// The alternative that has a way back and goes before the others, with what it says about its names.
 pub(super) fn chosen<'s>(
     sources: &'s [Source],
-    bare: bool,
+    model: &Resolved<'_>,
     spec: &TensorSpec,
     value: &Expression,
 ) -> Result<(&'s Source, Vec<Piece>)> {
@@ -83,8 +90,14 @@ pub(super) fn chosen<'s>(
     }
     let value = value.reshape(expected)?;
     let mut refusal = None;
-    let wanted = sources.iter().filter(|source| bare && source.bare);
-    for source in wanted.chain(sources) {
+    let rules = model.name_rules();
+    // A name that replacements change is never looked for.
+    let can_be = |source: &&Source| {
+        source.names.first().is_none_or(|name| rules.renamed(&rules.original(name)) == *name)
+    };
+    let bare = sources.iter().filter(|source| model.is_bare() && source.bare);
+    let wanted = sources.iter().filter(|source| source.preferred).chain(bare);
+    for source in wanted.chain(sources.iter().filter(can_be)).chain(sources) {
         match undo(source, &value) {
             Ok(pieces) => return Ok((source, pieces)),
             Err(error) => refusal = refusal.or(Some(error)),
@@ -125,16 +138,15 @@ pub(super) fn prove(
     }
     let mut made: Vec<&str> = assignment.tensors.iter().map(|tensor| &*tensor.spec.name).collect();
     made.sort_unstable();
-    for tensor in checkpoint.tensors() {
+    let file = FileTensors::of(checkpoint);
+    for tensor in checkpoint.tensors().iter().filter(|tensor| !file.is_factor(&tensor.name)) {
         let name = RawStr::new(&tensor.name);
         if name.to_str().is_ok_and(|name| made.binary_search(&name).is_err()) {
             let message = "would not come out of the checkpoint again";
             return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
         }
     }
-    let known: std::collections::BTreeSet<&[u8]> =
-        checkpoint.tensors().iter().map(|tensor| &*tensor.name).collect();
-    match made.iter().find(|name| !known.contains(name.as_bytes())) {
+    match made.iter().find(|name| !file.has(name.as_bytes())) {
         Some(missing) => {
             let message = "the file does not have it, and the checkpoint would give it";
             Err(Error::new(ErrorKind::Checkpoint, message).tensor(missing))

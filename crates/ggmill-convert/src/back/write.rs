@@ -77,6 +77,12 @@ impl RestoredCheckpoint {
             extract_safetensors(&derived, &numbers, false, sink, options, progress)?.commit()?;
         }
         derived.verify()?;
+        for (name, tensors) in self.modules {
+            let numbers: Vec<usize> = (0..tensors.len()).collect();
+            let derived = Derived::new(checkpoint, tensors)?;
+            let sink = directory.file(&format!("{name}/model.safetensors"))?;
+            extract_safetensors(&derived, &numbers, false, sink, options, progress)?.commit()?;
+        }
         Ok(directory.commit()?)
     }
 }

@@ -24,13 +24,8 @@ const SHOWN_NUL: &str = r"<b'\x00'>";
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
 /// another kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
-    let Some(mut tokens) = read(request)? else { return Ok(false) };
-    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
-    metadata.set(keys::TOKENIZER_PRE, "default");
-    tokens.write_to(true, request.spec, metadata);
-    let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
-    special::write(request, &tokens, options, metadata)?;
-    Ok(true)
+    let Some(tokens) = read(request)? else { return Ok(false) };
+    write_pieces(request, tokens, true, metadata)
 }
 
 /// The same with merges, for readers that apply them.
@@ -79,9 +74,19 @@ pub(crate) fn write_unscored(
         let text = if *text == NUL { SHOWN_NUL } else { text };
         tokens.push(text.to_owned(), SCORE, token_type);
     }
+    write_pieces(request, tokens, false, metadata)
+}
+
+/// Sets the keys of pieces without merges; their scores are equal, and may be left out.
+fn write_pieces(
+    request: &mut Request<'_>,
+    mut tokens: Tokens,
+    scores: bool,
+    metadata: &mut MetadataBuf,
+) -> Result<bool> {
     metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
     metadata.set(keys::TOKENIZER_PRE, "default");
-    tokens.write_to(false, request.spec, metadata);
+    tokens.write_to(scores, request.spec, metadata);
     let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
     special::write(request, &tokens, options, metadata)?;
     Ok(true)

@@ -4,7 +4,6 @@
 //! weights, and the keys and the SHA-256 of what the reference converter makes of them
 //! (`--vocab-only`). `xtask/peers/vocabularies.py` makes them.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,7 +12,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
 use ggmill_pipeline::{
-    Checkpoint, Error, ErrorKind, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run,
+    Error, ErrorKind, MemorySource, Pretrained as _, Result, RunOptions, WithConfig, run,
 };
 use ggmill_testdata::{real, sha256};
 use serde_json::{Value, json};
@@ -21,32 +20,9 @@ use serde_json::{Value, json};
 /// A checkpoint without weights, in memory.
 #[derive(Debug)]
 struct Bare {
-    name: String,
-    config: Value,
-    files: BTreeMap<String, Vec<u8>>,
+    checkpoint: WithConfig<MemorySource>,
     /// The name of a pre-tokenizer that is asked for.
     pre: Option<String>,
-}
-
-impl Checkpoint for Bare {
-    fn tensors(&self) -> &[SourceTensor] {
-        &[]
-    }
-    fn read(&self, _: usize, _: u64, _: &mut [u8]) -> Result<()> {
-        unreachable!("there are no tensors")
-    }
-}
-
-impl Pretrained for Bare {
-    fn config(&self) -> &Value {
-        &self.config
-    }
-    fn name(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-    fn side_files(&self) -> &dyn SideFiles {
-        &self.files
-    }
 }
 
 impl Bare {
@@ -60,24 +36,19 @@ impl Bare {
             None => content.to_string().into_bytes(),
         };
         let files = case.as_object().unwrap();
-        Self {
-            name: name.to_owned(),
-            pre: None,
-            config: files["config.json"].clone(),
-            files: files
-                .iter()
-                .map(|(name, it)| match name.split_once(" (") {
-                    Some((name, "hex)")) => (name.to_owned(), bytes_of(it.as_str().unwrap())),
-                    Some((name, _)) => (name.to_owned(), lines(it)),
-                    None => (name.clone(), content(it)),
-                })
-                .collect(),
-        }
+        let contents = files.iter().map(|(name, it)| match name.split_once(" (") {
+            Some((name, "hex)")) => (name.to_owned(), bytes_of(it.as_str().unwrap())),
+            Some((name, _)) => (name.to_owned(), lines(it)),
+            None => (name.clone(), content(it)),
+        });
+        let checkpoint = WithConfig::new(MemorySource::new(), files["config.json"].clone());
+        let checkpoint = checkpoint.with_name(name).with_files(contents.collect());
+        Self { checkpoint, pre: None }
     }
 
     fn converted(&self) -> Result<Vec<u8>, Error> {
         let catalogue = Catalogue::new();
-        self.converted_by(catalogue.for_checkpoint(&self.config).expect("a known architecture"))
+        self.converted_by(catalogue.for_checkpoint(self.checkpoint.config()).expect("a known one"))
     }
 
     /// Converts it with a description that has this `[vocabulary]` alone.
@@ -96,8 +67,11 @@ impl Bare {
         let mut options = ConvertOptions::new(FileType::F16);
         options.vocab_only = true;
         options.pre.clone_from(&self.pre);
-        let plan = convert(self, architecture, &options)?.plan(self)?;
-        run(&plan, self, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+        let checkpoint = &self.checkpoint;
+        let plan = convert(checkpoint, architecture, &options)?.plan(checkpoint)?;
+        run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
     }
 }
 
@@ -254,7 +228,7 @@ fn an_unknown_pre_tokenizer_is_named_and_can_be_given() {
     options.vocab_only = true;
     options.pre = Some("llama-bpe".to_owned());
     let architecture = ggmill_arch::Architecture::builtin("llama").unwrap();
-    let recipe = convert(&checkpoint, architecture, &options).unwrap();
+    let recipe = convert(&checkpoint.checkpoint, architecture, &options).unwrap();
     let pre = recipe.metadata.get("tokenizer.ggml.pre").unwrap();
     assert_eq!(pre.as_str(), Some("llama-bpe"));
 }

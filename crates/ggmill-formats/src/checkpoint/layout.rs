@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use ggmill_core::RawStr;
-use ggmill_io::Directory;
+use ggmill_io::{Directory, RandomAccess};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::index::Index;
+use super::{MAX_CONFIG, read_json};
+use crate::json::Unambiguous;
 
 /// The beginning and the end of the names of files of weights in Hugging Face's layout, best first.
 const FORMATS: [(&str, &str); 2] = [("model", ".safetensors"), ("pytorch_model", ".bin")];
@@ -52,6 +54,36 @@ fn is_part(name: &str) -> bool {
 /// The name of the configuration of a directory without weights.
 pub(super) fn configuration(directory: &Directory) -> &'static str {
     if directory.has(PARAMS) && !directory.has(CONFIG) { PARAMS } else { CONFIG }
+}
+
+/// The weights of the dense layers that sentence-transformers has behind a model, each in a
+/// directory of its own, with the names of these directories. A list that cannot be read is left to
+/// those who ask for more of it.
+pub(super) fn dense_modules(directory: &Directory) -> Result<Vec<(String, RandomAccess)>> {
+    const LIST: &str = "modules.json";
+    const WEIGHTS: &str = "model.safetensors";
+    /// Such a list has a few modules.
+    const MAX_MODULES: usize = 16;
+    if !directory.has(LIST) {
+        return Ok(Vec::new());
+    }
+    let Ok(Unambiguous(list)) = read_json(&directory.file(LIST)?, MAX_CONFIG) else {
+        return Ok(Vec::new());
+    };
+    let mut modules = Vec::new();
+    for module in list.as_array().into_iter().flatten().take(MAX_MODULES) {
+        let text = |name: &str| module.get(name).and_then(Value::as_str);
+        let (Some(path), Some(kind)) = (text("path"), text("type")) else { continue };
+        if !kind.ends_with("Dense") || modules.iter().any(|(known, _)| known == path) {
+            continue;
+        }
+        if let Ok(Some(inner)) = directory.subdirectory(path)
+            && inner.has(WEIGHTS)
+        {
+            modules.push((path.to_owned(), inner.file(WEIGHTS)?));
+        }
+    }
+    Ok(modules)
 }
 
 impl Layout {

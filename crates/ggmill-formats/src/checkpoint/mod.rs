@@ -37,6 +37,9 @@ pub(crate) const MAX_CONFIG: u64 = 4 << 20;
 /// Or one file of llama2.c (`model.bin`, version 0), which has its configuration itself, with
 /// `tokenizer.bin` beside it.
 ///
+/// The weights of dense layers behind the model that `modules.json` of sentence-transformers lists
+/// belong to it too: `1_Dense/linear.weight` is a tensor of `1_Dense/model.safetensors`.
+///
 /// Tensors are in the order of the reference converter: file by file in the order of their names,
 /// and within each by name (safetensors) or in the order of the dictionary (PyTorch).
 #[derive(Debug)]
@@ -82,6 +85,10 @@ impl CheckpointDirectory {
         if let Some(index) = &layout.index {
             this.hold_against(index)?;
         }
+        for (name, file) in layout::dense_modules(&this.directory)? {
+            this.add_part(Part::open(file)?, &format!("{name}/"));
+        }
+        this.refuse_duplicates()?;
         Ok(this)
     }
 

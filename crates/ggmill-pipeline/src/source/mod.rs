@@ -9,6 +9,7 @@ mod gguf;
 mod joined;
 mod memory;
 mod side_files;
+mod with_config;
 
 use std::fmt::Debug;
 
@@ -22,6 +23,7 @@ pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
 pub use self::memory::MemorySource;
 pub use self::side_files::SideFiles;
+pub use self::with_config::WithConfig;
 
 /// A set of tensors with their bytes.
 pub trait Checkpoint: Debug + Sync {

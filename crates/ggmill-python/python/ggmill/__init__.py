@@ -32,9 +32,10 @@ from ._operations import check, convert, diff, edit, extract, hash, merge, quant
 from ._progress import Progress
 from ._reports import CheckReport, DiffReport, EditReport, Finding, Hashes, Plan
 from ._shared import SharedPlan
+from ._template import Refused, Rendered, RenderedTokens, Segment, Template
 from ._tokenizer import Tokenizer
 from ._types import TENSOR_TYPES, VALUE_TYPES, TensorType, Typed
-from ._write import Blocks, write
+from ._write import Blocks, Deferred, write
 
 __all__ = [
     "TENSOR_TYPES",
@@ -44,6 +45,7 @@ __all__ = [
     "Blocks",
     "CheckReport",
     "ClosedError",
+    "Deferred",
     "DiffReport",
     "EditReport",
     "Entry",
@@ -61,8 +63,13 @@ __all__ = [
     "PathLike",
     "Plan",
     "Progress",
+    "Refused",
+    "Rendered",
+    "RenderedTokens",
+    "Segment",
     "SharedPlan",
     "StoppedError",
+    "Template",
     "Tensor",
     "TensorType",
     "Tensors",

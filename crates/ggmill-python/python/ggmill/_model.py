@@ -532,6 +532,26 @@ class Model:
 
         return Tokenizer(self, pre=pre)
 
+    @property
+    def templates(self) -> dict[str | None, str]:
+        """The texts of the chat templates by their names, ``None`` for the default one."""
+        return dict(_native.templates(self._native))
+
+    def template(self, name: str | None = None) -> Any:
+        """A chat template of the model: :class:`ggmill.Template`."""
+        from ._template import Template
+
+        return Template(self, name=name)
+
+    def render(self, messages: Any, **options: Any) -> Any:
+        """A conversation as the default chat template of the model renders it:
+        :meth:`ggmill.Template.render`, whose arguments it takes. It reads the vocabulary; for many
+        conversations make one :meth:`template`.
+
+        >>> model.render([{"role": "user", "content": "Hello"}]).ids           # doctest: +SKIP
+        """
+        return self.template().render(messages, **options)
+
     def verify(self) -> None:
         """Raises :class:`FileError` when a file is no longer the one that was opened."""
         self._native.verify()

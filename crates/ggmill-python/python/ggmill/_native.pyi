@@ -1,5 +1,6 @@
 """The extension module. The package makes an interface of it; use that."""
 
+from collections.abc import Sequence
 from typing import Any, Callable, Optional, TypedDict
 
 import numpy as np
@@ -118,6 +119,10 @@ class Model:
 
 class Tokenizer:
     def __init__(self, model: Model, *, pre: str | None = None) -> None: ...
+    @staticmethod
+    def of_files(
+        path: str, *, pre: str | None = None
+    ) -> tuple[Tokenizer, list[str]] | None: ...
     def __len__(self) -> int: ...
     @property
     def kind(self) -> str: ...
@@ -129,8 +134,29 @@ class Tokenizer:
         self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
     ) -> list[int]: ...
     def encode_with_offsets(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        characters: bool = False,
     ) -> list[tuple[int, int, int]]: ...
+    def encode_batch(
+        self,
+        texts: list[str | bytes],
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        threads: int | None = None,
+    ) -> list[list[int]]: ...
+    def count_batch(
+        self,
+        texts: list[str | bytes],
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        threads: int | None = None,
+    ) -> list[int]: ...
     def count(
         self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
     ) -> int: ...
@@ -140,6 +166,34 @@ class Tokenizer:
     def piece(self, id: int) -> bytes | None: ...
     def id(self, text: str | bytes) -> int | None: ...
 
+class Template:
+    def __init__(self, text: str) -> None: ...
+    def render(
+        self,
+        messages: str,
+        *,
+        tools: str | None = None,
+        documents: str | None = None,
+        add_generation_prompt: bool = False,
+        variables: list[tuple[str, str]] = ...,
+        tokens: list[tuple[str, str]] = ...,
+        now: int | None = None,
+    ) -> Rendered: ...
+
+class Rendered:
+    def text(self) -> str: ...
+    def segments(self) -> list[tuple[int, int, str | None, bool]]: ...
+    def missing_variables(self) -> list[str]: ...
+    def encode(
+        self, tokenizer: Tokenizer
+    ) -> tuple[list[tuple[int, int, int]], list[bool], list[tuple[int, int, int, str]]]: ...
+
+def templates(model: Model) -> list[tuple[str | None, str]]: ...
+def templates_of_text(
+    text: str,
+) -> tuple[list[tuple[str | None, str]], list[tuple[str, str]]]: ...
+def template_tokens(tokenizer: Tokenizer) -> list[tuple[str, str]]: ...
+def rename_no_replace(source: str, target: str) -> None: ...
 def types() -> list[TypeFacts]: ...
 def quantize(
     type_number: int,
@@ -167,7 +221,7 @@ def write_file(
     path: str,
     metadata: list[_Entry],
     tensors: list[_TensorInfo],
-    data: list[_Bytes],
+    data: Sequence[_Bytes | Callable[[], _Bytes]],
     *,
     big_endian: bool = False,
     version_2: bool = False,

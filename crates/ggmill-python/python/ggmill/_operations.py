@@ -34,7 +34,7 @@ def check(
     model: Source,
     *,
     data: bool = False,
-    profile: Literal["all", "spec", "ggml"] = "all",
+    profile: Literal["all", "spec", "ggml", "run"] = "all",
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     most: int = 20,
@@ -46,7 +46,8 @@ def check(
     Args:
         model: what to check.
         data: read all tensor data too, for NaN, infinities and bad scales.
-        profile: ``"spec"`` what the specification requires, ``"ggml"`` what llama.cpp requires.
+        profile: ``"spec"`` what the specification requires, ``"ggml"`` what llama.cpp requires,
+            ``"run"`` all, and chat templates are rendered over conversations.
         select: only these rules: codes, beginnings of codes, groups.
         ignore: not these.
         most: findings of one rule that are listed.

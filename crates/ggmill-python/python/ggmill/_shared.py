@@ -162,19 +162,13 @@ class SharedPlan:
         if missing:
             shown = ", ".join(str(number) for number in missing[:5])
             raise ArgumentError(f"{self.path}: {len(missing)} ranges are missing: {shown}")
-        try:
-            if self._arguments["overwrite"]:
+        if self._arguments["overwrite"]:
+            try:
                 os.replace(self.partial_path, self.path)
-            else:
-                # A link never replaces; a rename would.
-                os.link(self.partial_path, self.path)
-                os.unlink(self.partial_path)
-        except FileExistsError:
-            raise OutputExistsError(
-                f"{self.path}: exists", kind="exists", path=self.path
-            ) from None
-        except OSError as error:
-            raise _failed(error, self.path) from error
+            except OSError as error:
+                raise _failed(error, self.path) from error
+        else:
+            _native.rename_no_replace(self.partial_path, self.path)
         return self._plan
 
     def to_json(self) -> str:

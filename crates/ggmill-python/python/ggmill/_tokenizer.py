@@ -5,35 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from . import _native
-from ._model import Model, PathLike, open
+from ._model import Model, PathLike, open, path_text
 
 
 class Tokenizer:
-    """The tokenizer of a model. Its tokens are those of llama.cpp.
+    """The tokenizer of a model, or of a tokenizer's own files. Its tokens are those of llama.cpp.
 
     Several threads may use one at once, and the model may be closed.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "remarks")
+
+    remarks: list[str]
+    """What a person should know of how the files were read; nothing of a model."""
 
     def __init__(self, model: PathLike | Model, *, pre: str | None = None) -> None:
-        """Reads the vocabulary of a model.
+        """Reads the vocabulary of a model, or of a tokenizer.
 
         Args:
-            model: a path, or an open model.
+            model: a path, or an open model. The path leads to a model, to a directory with a
+                tokenizer, or to one of its files: ``tokenizer.json``, ``tokenizer.model``,
+                ``tekken.json``, ``vocab.txt`` and others.
             pre: the name of a pre-tokenizer instead of that in the file.
 
         Raises:
             UnsupportedError: the file has no tokenizer, or one that is not known.
             FormatError: the vocabulary is damaged.
         """
+        self.remarks = []
         if isinstance(model, Model):
-            native = model._native
-            self._native = _native.Tokenizer(native, pre=pre)
+            self._native = _native.Tokenizer(model._native, pre=pre)
+            return
+        found = _native.Tokenizer.of_files(path_text(model), pre=pre)
+        if found is not None:
+            self._native, self.remarks = found
             return
         with open(model) as opened:
-            native = opened._native
-            self._native = _native.Tokenizer(native, pre=pre)
+            self._native = _native.Tokenizer(opened._native, pre=pre)
 
     @property
     def kind(self) -> str:
@@ -72,11 +80,58 @@ class Tokenizer:
         return self._native.encode(text, add_special=add_special, parse_special=parse_special)
 
     def encode_with_offsets(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        characters: bool = False,
     ) -> list[tuple[int, int, int]]:
-        """The same as ``(id, start, end)``, where ``start`` and ``end`` are bytes of the text."""
+        """The tokens of a text with the parts that they stand for, as ``(id, start, end)``.
+
+        Args:
+            text: the text.
+            add_special: add begin and end tokens where the vocabulary asks for them.
+            parse_special: take the text of control tokens for these tokens.
+            characters: ``start`` and ``end`` count characters, so that ``text[start:end]`` of a
+                ``str`` is the part; of a token that has a part of a character, that character.
+                Otherwise they count bytes of the text in UTF-8.
+        """
         return self._native.encode_with_offsets(
-            text, add_special=add_special, parse_special=parse_special
+            text, add_special=add_special, parse_special=parse_special, characters=characters
+        )
+
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        threads: int | None = None,
+    ) -> list[list[int]]:
+        """The tokens of several texts, on several threads; long texts are divided as well.
+
+        Args:
+            texts: the texts.
+            add_special: add begin and end tokens where the vocabulary asks for them.
+            parse_special: take the text of control tokens for these tokens.
+            threads: how many threads; as many as the machine has without it.
+        """
+        return self._native.encode_batch(
+            list(texts), add_special=add_special, parse_special=parse_special, threads=threads
+        )
+
+    def count_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        threads: int | None = None,
+    ) -> list[int]:
+        """The numbers of tokens of several texts; as :meth:`encode_batch`."""
+        return self._native.count_batch(
+            list(texts), add_special=add_special, parse_special=parse_special, threads=threads
         )
 
     def count(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Callable, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,30 @@ class Blocks:
     type: str | int | TensorType
 
 
-TensorData = Union["npt.NDArray[Any]", Blocks, Tensor]
-"""A tensor to write: an array, blocks of a type, or a tensor of a model."""
+@dataclass(frozen=True)
+class Deferred:
+    """A tensor whose data are made when it is its turn to be written, and let go after: a file is
+    written with the memory of one tensor.
+
+    >>> ggmill.Deferred("F16", (4096, 4096), lambda: load("w"))            # doctest: +SKIP
+
+    Attributes:
+        type: the type of the tensor.
+        shape: its shape in the order of NumPy, in elements.
+        make: called once, without arguments; returns an array or :class:`Blocks` of that type and
+            shape.
+    """
+
+    type: str | int | TensorType
+    shape: Sequence[int]
+    make: Callable[[], npt.NDArray[Any] | Blocks]
+
+
+TensorData = Union["npt.NDArray[Any]", Blocks, Deferred, Tensor]
+"""A tensor to write: an array, blocks of a type, either of them later, or a tensor of a model."""
+
+_Data = Union["npt.NDArray[np.uint8]", Callable[[], "npt.NDArray[np.uint8]"]]
+"""Blocks as they are written, or what makes them."""
 
 
 def write(
@@ -50,8 +72,9 @@ def write(
         metadata: values by key, in order. An ``int`` becomes the first of u32, i32, u64 and i64
             that holds it, a ``float`` f32; numbers and arrays of NumPy keep their types; another
             type is said with :class:`Typed`. The values of an open model keep theirs.
-        tensors: by name: arrays of NumPy of a type that GGUF has, :class:`Blocks`, or tensors of a
-            model.
+        tensors: by name: arrays of NumPy of a type that GGUF has, :class:`Blocks`,
+            :class:`Deferred`, or tensors of a model. Arrays are not copied, and other threads must
+            not write to them meanwhile.
         big_endian: write a big-endian file.
         version: of the format, 2 or 3.
         overwrite: replace the file if it exists.
@@ -65,10 +88,10 @@ def write(
     if version not in (2, 3):
         raise ArgumentError(f"version {version}, expected 2 or 3")
     infos: list[tuple[str | bytes, int, list[int]]] = []
-    data: list[npt.NDArray[np.uint8]] = []
+    data: list[_Data] = []
     for name, given in (tensors or {}).items():
         try:
-            found, shape, flat = _tensor(given)
+            found, shape, flat = _tensor(given, name)
         except ArgumentError as error:
             raise ArgumentError(f"tensor {name!r}: {error}", subject=f"tensor {name!r}") from None
         infos.append((name, found.number, list(reversed(shape))))
@@ -117,10 +140,35 @@ def typed(value: Any) -> tuple[list[int], Any]:
     return types_of(value), value
 
 
-def _tensor(given: TensorData) -> tuple[TensorType, tuple[int, ...], npt.NDArray[np.uint8]]:
+def _tensor(given: TensorData, name: str) -> tuple[TensorType, tuple[int, ...], _Data]:
     if isinstance(given, Tensor):
-        native = given._native
-        return given.type_info, given.shape, native.canonical()
+        # One that is not mapped is read when it is its turn.
+        return given.type_info, given.shape, given._native.canonical
+    if isinstance(given, Deferred):
+        return tensor_type(given.type), tuple(given.shape), _made(given, name)
+    return _held(given)
+
+
+def _made(given: Deferred, name: str) -> Callable[[], npt.NDArray[np.uint8]]:
+    expected = tensor_type(given.type), tuple(given.shape)
+
+    def make() -> npt.NDArray[np.uint8]:
+        try:
+            found, shape, flat = _held(given.make())
+            if (found, shape) != expected:
+                raise ArgumentError(
+                    f"{found.name} of shape {shape}, expected {expected[0].name} of {expected[1]}"
+                )
+        except ArgumentError as error:
+            raise ArgumentError(f"tensor {name!r}: {error}", subject=f"tensor {name!r}") from None
+        return flat
+
+    return make
+
+
+def _held(
+    given: npt.NDArray[Any] | Blocks,
+) -> tuple[TensorType, tuple[int, ...], npt.NDArray[np.uint8]]:
     if isinstance(given, Blocks):
         found = tensor_type(given.type)
         blocks = np.asarray(given.data)

@@ -1,11 +1,10 @@
 //! Models held to the rules.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ggmill::arch::Catalogue;
 use ggmill::check::{
-    DataFacts, Input, Options, Profile, Report, Selector, check as check_file, check_set, examine,
-    render, unreadable,
+    DataFacts, Input, Options, Profile, Report, Selector, check_files, examine, render, unreadable,
 };
 use ggmill::{Model, Part, io};
 use pyo3::prelude::*;
@@ -47,21 +46,15 @@ pub(crate) fn check(
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> Result<(String, String)> {
-    let profile = match profile {
-        "all" => Profile::All,
-        "spec" => Profile::Spec,
-        "ggml" => Profile::Ggml,
-        other => {
-            let message = format!("profile {other:?}, expected all, spec or ggml");
-            return Err(Failure::misuse(message));
-        }
-    };
+    let profile: Profile = profile
+        .parse()
+        .map_err(|error| Failure::misuse(format!("profile {profile:?}, {error}")))?;
     let options = Options::default()
         .with_profile(profile)
         .with_select(selectors(&select)?)
         .with_ignore(selectors(&ignore)?)
         .with_findings_per_rule(most);
-    let paths = with_siblings(&path);
+    let paths = io::shards_beside(&path);
     let mut opened = Vec::with_capacity(paths.len());
     let mut refused = Vec::new();
     for path in paths {
@@ -116,20 +109,9 @@ fn reports(opened: &[Opened], options: &Options) -> Vec<Report> {
             Some(input.with_catalogue(&catalogue))
         })
         .collect();
-    if inputs.len() > 1 && inputs.iter().all(Input::is_whole) {
-        return check_set(&inputs, options);
-    }
-    inputs.iter().map(|input| check_file(input, options)).collect()
-}
-
-/// A file with those beside it whose names say that they are shards of the same set.
-fn with_siblings(path: &Path) -> Vec<PathBuf> {
-    let Some(name) = io::shard_name(path) else { return vec![path.to_owned()] };
-    let sibling = |number| path.with_file_name(name.sibling(number));
-    (1..=name.count())
-        .filter(|&number| number == name.number() || sibling(number).is_file())
-        .map(sibling)
-        .collect()
+    let models: Vec<&Model> = opened.iter().map(|file| &file.model).collect();
+    let whole = || io::not_whole(&opened.first()?.path);
+    check_files(&inputs, io::set_fault(&models, whole).as_deref(), options)
 }
 
 fn selectors(codes: &[String]) -> Result<Vec<Selector>> {

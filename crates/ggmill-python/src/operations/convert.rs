@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill::arch::{Architecture, Catalogue};
-use ggmill::check::{Options, Severity, check_plans};
+use ggmill::arch::Catalogue;
+use ggmill::check::CheckedPlans;
 use ggmill::convert::{
     AutoType, ConvertOptions, LegacyOptions, MetadataOverride, convert_legacy, convert_lora,
-    own_type,
+    own_type, read_descriptions,
 };
 use ggmill::formats::{CheckpointDirectory, Legacy, PeftAdapter};
-use ggmill::inspect::{FileKind, sniff};
+use ggmill::inspect::{FileKind, SNIFFED, sniff};
 use ggmill::pipeline::{Checkpoint, Pretrained, Recipe};
 use ggmill::quantize::Target;
-use ggmill::{FileType, io, keys};
+use ggmill::{FileType, io};
 use pyo3::prelude::*;
 
 use super::output::{Output, cut};
@@ -100,7 +100,8 @@ fn prepare(
 ) -> Result<Prepared> {
     let metadata = conversion.metadata.as_ref();
     let metadata = metadata.map(|text| MetadataOverride::from_json(text.as_bytes())).transpose()?;
-    let catalogue = catalogue(&conversion.arch_files)?;
+    let described = read_descriptions(&conversion.arch_files)?;
+    let catalogue = described.into_iter().fold(Catalogue::new(), Catalogue::with);
     let rules = conversion.check.then_some(&catalogue);
     let plain = plain(type_name);
     let is_auto = type_name.eq_ignore_ascii_case("auto");
@@ -172,29 +173,20 @@ fn prepare(
     Ok((recipe, Box::new(checkpoint), inputs))
 }
 
-/// Refuses a model that the rules find an error in. A part of a model, such as one without its
-/// vocabulary, is not refused: what is missing was left out.
+/// Refuses a model that the rules find an error in.
 fn refuse_errors(
     recipe: &Recipe,
     checkpoint: &dyn Checkpoint,
     rules: Option<&Catalogue>,
     output: &Output,
 ) -> Result<()> {
-    let vocabulary = recipe.metadata().get(keys::TOKENIZER_MODEL);
-    let has_vocabulary = vocabulary.is_some_and(|model| model.as_str() != Some("none"));
-    let is_part = recipe.tensors.is_empty() || !has_vocabulary;
-    let Some(catalogue) = rules.filter(|_| !is_part) else { return Ok(()) };
+    let Some(catalogue) = rules else { return Ok(()) };
     let plan = recipe.clone().plan(checkpoint)?;
-    let reports = check_plans(&[&plan], catalogue, &Options::default())?;
-    let mut found = reports.iter().flat_map(ggmill::check::Report::diagnostics);
-    match found.find(|found| found.severity == Severity::Error) {
-        None => Ok(()),
-        Some(error) => {
-            let (code, subject) = (error.rule.code, &error.subject);
-            let message = format!("{subject}: {} ({code}); it is not written", error.message);
-            Err(Failure::new("check", message).at(&output.path))
-        }
-    }
+    let checked = CheckedPlans::of(&[&plan], catalogue)?;
+    let Some(error) = checked.refusal() else { return Ok(()) };
+    let (code, subject) = (error.rule.code, &error.subject);
+    let message = format!("{subject}: {} ({code}); it is not written", error.message);
+    Err(Failure::new("check", message).at(&output.path))
 }
 
 fn plain(name: &str) -> Option<FileType> {
@@ -202,28 +194,6 @@ fn plain(name: &str) -> Option<FileType> {
 }
 
 fn is_legacy(path: &Path) -> bool {
-    let Ok(file) = io::RandomAccess::open(path) else { return false };
-    let mut beginning = [0; 4096];
-    let len = usize::try_from(file.len()).map_or(beginning.len(), |len| len.min(beginning.len()));
-    let Some(beginning) = beginning.get_mut(..len) else { return false };
-    file.read_at(0, beginning).is_ok()
-        && matches!(sniff(beginning, None), Some(FileKind::LegacyGgml { .. }))
-}
-
-fn catalogue(files: &[PathBuf]) -> Result<Catalogue> {
-    files.iter().try_fold(Catalogue::new(), |catalogue, path| {
-        let file = io::RandomAccess::open(path)?;
-        let too_long = || Failure::new("limit", "too long for a description").at(path);
-        let len = usize::try_from(file.len()).map_err(|_| too_long())?;
-        if len > Architecture::MAX_LEN {
-            return Err(too_long());
-        }
-        let mut text = vec![0; len];
-        file.read_at(0, &mut text)?;
-        let text = String::from_utf8(text)
-            .map_err(|_| Failure::new("architecture", "is not UTF-8").at(path))?;
-        let described =
-            Architecture::parse(&text).map_err(|error| Failure::from(error).at(path))?;
-        Ok(catalogue.with(described))
-    })
+    let beginning = io::RandomAccess::open(path).and_then(|file| file.beginning(SNIFFED));
+    beginning.is_ok_and(|found| matches!(sniff(&found, None), Some(FileKind::LegacyGgml { .. })))
 }

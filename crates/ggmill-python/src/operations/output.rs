@@ -63,7 +63,7 @@ impl Output {
     /// What no amount of work would change is refused before the work begins.
     pub(super) fn look_ahead(&self, inputs: &[PathBuf]) -> Result<()> {
         if self.dry_run {
-            return refuse_inputs(&self.path, inputs);
+            return Ok(io::refuse_inputs(&self.path, inputs)?);
         }
         let first = if self.cut.is_some() {
             let first = io::shard_paths(&self.path, 1).unwrap_or_default();
@@ -131,11 +131,7 @@ impl Output {
             .collect::<pipeline::Result<Vec<_>>>()?;
         let paths = io::shard_paths(&self.path, plans.len());
         let paths = paths.ok_or_else(|| not_a_prefix(&self.path))?;
-        let mut sinks = ShardFiles::new();
-        for (plan, path) in plans.iter().zip(&paths) {
-            let sink = start(path, inputs, self.overwrite, plan.layout().total_len())?;
-            sinks.push(sink)?;
-        }
+        let sinks = ShardFiles::start(&plans, &paths, inputs, overwriting(self.overwrite))?;
         if !self.dry_run {
             reporting(py, self.progress, |report| sinks.run(&plans, checkpoint, options, report))?;
         }
@@ -159,20 +155,11 @@ pub(super) fn start(
     overwrite: bool,
     len: u64,
 ) -> Result<FileSink> {
-    refuse_inputs(path, inputs)?;
-    let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    let mut sink = FileSink::create(path, overwrite)?;
-    sink.reserve(len)?;
-    Ok(sink)
+    Ok(FileSink::start(path, inputs, overwriting(overwrite), len)?)
 }
 
-fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<()> {
-    for input in inputs {
-        if io::same_file(input, path)? {
-            return Err(Failure::misuse("is read from, and cannot be the output").at(path));
-        }
-    }
-    Ok(())
+fn overwriting(overwrite: bool) -> Overwrite {
+    if overwrite { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
 /// A document as JSON.

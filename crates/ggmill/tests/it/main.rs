@@ -11,6 +11,7 @@
 
 mod examples;
 mod guard;
+mod names;
 mod one_pass;
 mod packed;
 mod tokenizers;

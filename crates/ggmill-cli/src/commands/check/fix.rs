@@ -9,7 +9,7 @@ use ggmill_check::{Fix, ProposedFix, Report};
 use ggmill_core::{Entry, RawStr, Value};
 use ggmill_edit::apply_fixes;
 
-use super::read::{CheckOutcome, Criteria, check_files};
+use super::read::{CheckOutcome, Criteria, check_model};
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::outputs::refuse_interrupted;
@@ -93,7 +93,7 @@ pub(super) fn proposed(
         options: criteria.options.clone().with_findings_per_rule(usize::MAX),
         ..*criteria
     };
-    let outcomes = check_files(files, &every, false, Console::silent());
+    let outcomes = check_model(files, &every, false, Console::silent());
     let propose = |(path, outcome): (&PathBuf, Result<CheckOutcome, Failure>)| {
         refuse_interrupted(&[path])?;
         match outcome? {

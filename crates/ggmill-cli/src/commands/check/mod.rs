@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
@@ -15,7 +16,7 @@ use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use fix::FixOutcome;
-use read::{CheckOutcome, Criteria, check_files};
+use read::{CheckOutcome, Criteria, check_model};
 
 /// Report problems in GGUF files, why they matter and how to fix them
 #[derive(Debug, clap::Args)]
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     /// Which requirements are checked: those of the specification, of llama.cpp, or all; run is all,
     /// and renders chat templates (GG22) and examines vocabularies with their tokenizer (GG23). Rules
     /// about the file name (GG18) are checked with --profile spec, --select naming or --select all
-    #[arg(long, value_enum, default_value_t)]
-    profile: Demands,
+    #[arg(long, value_parser = profiles(), default_value = Profile::All.name())]
+    profile: Profile,
     /// Only these rules: codes, prefixes of codes, or groups
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     select: Vec<Selector>,
@@ -84,25 +85,15 @@ enum Format {
     Github,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Demands {
-    Spec,
-    Ggml,
-    #[default]
-    All,
-    /// All, and chat templates are rendered, and vocabularies examined with their tokenizer
-    Run,
-}
-
-impl From<Demands> for Profile {
-    fn from(demands: Demands) -> Self {
-        match demands {
-            Demands::Spec => Self::Spec,
-            Demands::Ggml => Self::Ggml,
-            Demands::All => Self::All,
-            Demands::Run => Self::Run,
-        }
-    }
+/// The profiles by their names.
+fn profiles() -> impl TypedValueParser<Value = Profile> {
+    let named = Profile::ALL.map(|profile| match profile {
+        Profile::Run => PossibleValue::new(profile.name()).help(
+            "All, and chat templates are rendered, and vocabularies examined with their tokenizer",
+        ),
+        _ => PossibleValue::new(profile.name()),
+    });
+    PossibleValuesParser::new(named).try_map(|name| name.parse::<Profile>())
 }
 
 /// A file that was checked.
@@ -114,7 +105,7 @@ struct CheckedFile {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let options = Options::default()
-        .with_profile(args.profile.into())
+        .with_profile(args.profile)
         .with_select(args.select.clone())
         .with_ignore(args.ignore.clone())
         .with_findings_per_rule(args.most);
@@ -178,7 +169,7 @@ fn report(
         if args.fix && !apply_fixes(files, criteria, failures, console) {
             continue;
         }
-        for (path, outcome) in files.iter().zip(check_files(files, criteria, args.data, console)) {
+        for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
             let one = match outcome {
                 Ok(CheckOutcome::Report(report)) => CheckedFile {
                     path: path.to_string_lossy().into_owned(),

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{DataFacts, Input, Options, Report, check, check_set, examine, unreadable};
-use ggmill_core::{Error, Model, Part, Split};
+use ggmill_check::{DataFacts, Input, Options, Report, check, check_files, examine, unreadable};
+use ggmill_core::{Error, Model, Part};
 use ggmill_pipeline::RunOptions;
 
 use crate::console::Console;
-use crate::content::{NotWhole, hint_for_content};
+use crate::content::hint_for_content;
 use crate::journal::warn_of_journal;
 use crate::outcome::Failure;
 use crate::progress::Bar;
@@ -60,7 +60,7 @@ impl Opened {
 }
 
 /// Checks the files of a model, in order; `-` is standard input.
-pub(super) fn check_files(
+pub(super) fn check_model(
     files: &[PathBuf],
     criteria: &Criteria<'_>,
     data: bool,
@@ -119,18 +119,10 @@ fn open(
 /// Holds files to the rules: as one model where they are all shards of a set, each by itself
 /// otherwise.
 fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
-    let mut inputs: Vec<Input<'_>> =
-        files.iter().filter_map(|opened| opened.input(criteria)).collect();
-    let fault = set_fault(files);
-    let is_set = files.len() > 1 && fault.is_none() && inputs.iter().all(Input::is_whole);
-    if is_set {
-        return check_set(&inputs, &criteria.options);
-    }
-    // What is wrong with a set is told of the first of its shards that is there.
-    if let (Some(fault), Some(first)) = (&fault, inputs.first_mut()) {
-        *first = first.with_set_fault(fault);
-    }
-    inputs.iter().map(|input| check(input, &criteria.options)).collect()
+    let inputs: Vec<Input<'_>> = files.iter().filter_map(|opened| opened.input(criteria)).collect();
+    let models: Vec<&Model> = files.iter().map(|opened| &opened.model).collect();
+    let whole = || not_whole(&files.first()?.path);
+    check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &criteria.options)
 }
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> CheckOutcome {
@@ -141,27 +133,6 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
         report: unreadable(error, options),
         failure: failure.with_hint(hint_for_content(error, beginning, name)),
     }
-}
-
-/// The fault of the set that these files are, or are a part of: missing or contradictory shards.
-fn set_fault(files: &[Opened]) -> Option<String> {
-    let first = files.first()?;
-    let splits: Vec<_> = files
-        .iter()
-        .map(|opened| Split::of(&opened.model.metadata()).ok().flatten().filter(Split::is_part))
-        .collect();
-    // A file without the keys of a shard has a rule of its own.
-    if splits.iter().all(Option::is_none)
-        || first.part().is_none_or(|part| part.header_fault().is_some())
-    {
-        return None;
-    }
-    let NotWhole { text, is_of_content } = not_whole(&first.path)?;
-    let in_order = splits.iter().enumerate().all(|(place, split)| {
-        split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64))
-    });
-    // What is wrong within one of the files is told of that file, and does not hide the whole.
-    (!in_order || !is_of_content).then_some(text)
 }
 
 /// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the
