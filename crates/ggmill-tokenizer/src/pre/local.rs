@@ -16,7 +16,7 @@ const WINDOW: usize = 4;
 const BEFORE: usize = 2;
 const CLASSES: usize = 1 << BITS;
 const TABLE: usize = 1 << (BITS * WINDOW);
-/// The class of bytes that are no ASCII characters. No place near one is decided.
+/// The class of bytes that are not ASCII characters. No place near one is decided.
 const FOREIGN: u8 = 0;
 
 /// In a block with more of them, the automaton says everything.
