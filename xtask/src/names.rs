@@ -26,6 +26,11 @@ const EXCEPTIONS: &[Exception] = &[
         because: "they are names of vocabularies in tokenizer.ggml.model, too",
     },
     Exception {
+        file: "crates/ggmill-tokenizer/src/vocabulary.rs",
+        names: &["plamo2", "rwkv"],
+        because: "they are names of algorithms of tokenizers, too",
+    },
+    Exception {
         file: "crates/ggmill-convert/src/weights/mod.rs",
         names: &["bitnet"],
         because: "it is a name in quantization_config.quant_method, too",
