@@ -64,7 +64,7 @@ pub use facts::CheckpointFacts;
 pub use file::{Demand, KeySpec};
 pub use key::{Key, KeyValue};
 pub use kinds::kind_of_architecture;
-pub use memory::{CacheSpec, CachedBlock, MemorySpec, StateBlock, StateSpec};
+pub use memory::{CacheSpec, CachedBlock, MemorySpec, StateBlock, StateSpec, TensorPlace};
 pub use name_rules::NameRules;
 pub use names::TensorNames;
 pub use near::near_part;

@@ -52,6 +52,23 @@ pub struct MemorySpec {
     skipped: Vec<Glob>,
     /// Patterns of tensors that are loaded although their block is not.
     loaded_beyond: Vec<Glob>,
+    /// Whether a device with the output has a copy of the embedding, in a model without an output
+    /// of its own.
+    pub copies_output: bool,
+    with_first: Vec<Glob>,
+    with_blocks: Vec<Glob>,
+}
+
+/// Where a tensor is that is in no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorPlace {
+    /// Where its role says.
+    ByRole,
+    /// Beside the first block.
+    FirstBlock,
+    /// On every device that has blocks.
+    EveryBlock,
 }
 
 /// A cache: keys and values of each token, in some blocks.
@@ -106,6 +123,18 @@ pub struct StateBlock {
 }
 
 impl MemorySpec {
+    /// Where a tensor is that is in no block, by its name.
+    pub fn place(&self, tensor: &str) -> TensorPlace {
+        let is_one_of = |patterns: &[Glob]| patterns.iter().any(|pattern| pattern.matches(tensor));
+        if is_one_of(&self.with_first) {
+            TensorPlace::FirstBlock
+        } else if is_one_of(&self.with_blocks) {
+            TensorPlace::EveryBlock
+        } else {
+            TensorPlace::ByRole
+        }
+    }
+
     /// Whether the weights of a tensor are loaded, by its name.
     pub fn loads(&self, tensor: &str) -> bool {
         let block = tensor.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
@@ -125,6 +154,9 @@ pub(crate) struct MemoryTemplate {
     skipped: Vec<Glob>,
     loaded_beyond: Vec<Glob>,
     copies_embedding: bool,
+    copies_output: bool,
+    with_first: Vec<Glob>,
+    with_blocks: Vec<Glob>,
     flash_attention: bool,
     one_type: Option<Expression>,
     /// Whether the steps are all that count.
@@ -202,6 +234,9 @@ impl MemoryTemplate {
             skipped: skipped.iter().map(|pattern| Glob::new(pattern)).collect(),
             loaded_beyond: loaded_beyond.iter().map(|pattern| Glob::new(pattern)).collect(),
             copies_embedding: raw.copies_embedding.unwrap_or(false),
+            copies_output: raw.copies_output.unwrap_or(true),
+            with_first: globs(raw.with_first.as_deref())?,
+            with_blocks: globs(raw.with_blocks.as_deref())?,
             flash_attention: raw.flash_attention.unwrap_or(true),
             caches: caches
                 .map(|(name, raw)| CacheTemplate::understand(name, raw, &known))
@@ -242,6 +277,9 @@ impl MemoryTemplate {
             flash_attention: self.flash_attention,
             one_type: one_type.unwrap_or(false),
             copies_embedding: self.copies_embedding,
+            copies_output: self.copies_output,
+            with_first: self.with_first.clone(),
+            with_blocks: self.with_blocks.clone(),
             skipped: self.skipped.clone(),
             loaded_beyond: self.loaded_beyond.clone(),
         })
@@ -282,6 +320,16 @@ impl Held {
         }
         Ok(())
     }
+}
+
+/// Patterns of tensors.
+fn globs(raw: Option<&[String]>) -> Result<Vec<Glob>> {
+    let raw = raw.unwrap_or_default();
+    if raw.len() > MAX_ENTRIES {
+        let message = format!("{} patterns of tensors, the limit is {MAX_ENTRIES}", raw.len());
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    Ok(raw.iter().map(|pattern| Glob::new(pattern)).collect())
 }
 
 #[cold]

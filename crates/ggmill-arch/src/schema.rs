@@ -240,6 +240,9 @@ pub(crate) struct RawMemory {
     pub(crate) skipped: Option<Vec<String>>,
     pub(crate) loaded_beyond: Option<Vec<String>>,
     pub(crate) copies_embedding: Option<bool>,
+    pub(crate) copies_output: Option<bool>,
+    pub(crate) with_first: Option<Vec<String>>,
+    pub(crate) with_blocks: Option<Vec<String>>,
     pub(crate) flash_attention: Option<bool>,
     pub(crate) one_type: Option<RawExpression>,
     pub(crate) computed: Option<RawExpression>,
@@ -256,6 +259,9 @@ impl RawMemory {
         self.skipped = later.skipped.or(self.skipped.take());
         self.loaded_beyond = later.loaded_beyond.or(self.loaded_beyond.take());
         self.copies_embedding = later.copies_embedding.or(self.copies_embedding);
+        self.copies_output = later.copies_output.or(self.copies_output);
+        self.with_first = later.with_first.or(self.with_first.take());
+        self.with_blocks = later.with_blocks.or(self.with_blocks.take());
         self.flash_attention = later.flash_attention.or(self.flash_attention);
         self.one_type = later.one_type.or(self.one_type.take());
         self.computed = later.computed.or(self.computed.take());

@@ -19,6 +19,9 @@ pub struct Placement {
     pub context_on_host: bool,
 }
 
+/// The most blocks of a model.
+const MAX_BLOCKS: u64 = 1 << 16;
+
 /// Where the layers of one model are.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
@@ -67,6 +70,15 @@ impl Layers {
         let part = place as f32 / self.count as f32;
         let device = self.ends.iter().take_while(|&&end| end <= part).count();
         device.saturating_add(1).min(self.ends.len())
+    }
+
+    /// The devices that have blocks, each once, in their order.
+    pub(crate) fn with_blocks(&self) -> Vec<usize> {
+        let mut devices: Vec<usize> =
+            (0..self.blocks.min(MAX_BLOCKS)).map(|block| self.of(block)).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
     }
 
     /// Blocks and the output.

@@ -1,6 +1,6 @@
 //! The weights that are loaded, and where.
 
-use ggmill_arch::{MemorySpec, Role};
+use ggmill_arch::{MemorySpec, Role, TensorPlace};
 use ggmill_core::Model;
 
 use crate::error::Result;
@@ -39,16 +39,25 @@ pub(crate) fn by_device(
         if role == Role::TOKEN_EMBEDDING {
             embedding = Some(size);
         }
-        let usual = match block(&name) {
-            Some(block) => layers.of(block),
-            None if is_input(role) => 0,
-            None => layers.of_output(),
+        let place = memory.map_or(TensorPlace::ByRole, |memory| memory.place(&name));
+        let usual = match (block(&name), place) {
+            (Some(block), _) => layers.of(block),
+            (None, TensorPlace::FirstBlock) => layers.of(0),
+            (None, TensorPlace::EveryBlock) if !placement.overrides.contains_key(&name) => {
+                for device in layers.with_blocks() {
+                    add(device, size)?;
+                }
+                continue;
+            }
+            (None, _) if is_input(role) => 0,
+            (None, _) => layers.of_output(),
         };
         add(placement.overrides.get(&name).copied().unwrap_or(usual), size)?;
     }
     // Without an output of its own, the model takes its embedding for it, and a device has a copy.
     let output = layers.of_output();
-    let is_copied = output > 0 || memory.is_some_and(|memory| memory.copies_embedding);
+    let is_copied = output > 0 && memory.is_none_or(|memory| memory.copies_output)
+        || memory.is_some_and(|memory| memory.copies_embedding);
     if let (Some(size), false, true) = (embedding, has_output, is_copied) {
         add(output, size)?;
     }
