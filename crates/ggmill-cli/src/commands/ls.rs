@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, RawStr, ShardName};
 use indicatif::HumanBytes;
@@ -120,7 +120,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 /// The GGUF files among these, the shards of a set as one.
 fn gathered(files: Vec<(String, u64)>) -> Vec<Listed> {
     let mut found: BTreeMap<String, Listed> = BTreeMap::new();
-    for (path, bytes) in files.into_iter().filter(|(path, _)| path.ends_with(".gguf")) {
+    let is_gguf = |path: &str| {
+        Path::new(path).extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
+    };
+    for (path, bytes) in files.into_iter().filter(|(path, _)| is_gguf(path)) {
         let (directory, name) = path.rsplit_once('/').map_or(("", &*path), |(a, b)| (a, b));
         let (first, count) = match ShardName::parse(name) {
             Some(shard) if directory.is_empty() => (shard.sibling(1), shard.count()),
