@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_io::NotWhole;
 
+use crate::content::NotWhole;
 use crate::outcome::Failure;
 use crate::paths::shown;
 
@@ -45,8 +45,7 @@ pub(crate) fn list(path: &Path) -> Option<Result<(Vec<(String, u64)>, Option<u64
     refused(path)
 }
 
-#[expect(clippy::option_option, reason = "no address, or one with nothing amiss")]
-pub(crate) fn not_whole(_: &Path) -> Option<Option<NotWhole>> {
+pub(crate) fn not_whole(_: &Path) -> Option<Result<(), NotWhole>> {
     None
 }
 

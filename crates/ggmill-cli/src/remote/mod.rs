@@ -8,11 +8,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::NotWhole;
+use ggmill_inspect::{FileKind, sniff};
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
-use crate::content::hint_for_content;
+use crate::content::{NotWhole, SNIFFED, hint_for_content};
 use crate::outcome::Failure;
 
 /// Whether headers are kept for the next time.
@@ -110,10 +109,8 @@ pub(crate) fn salvage<T>(
     })
 }
 
-/// What keeps a file and those of its set from being opened as one model: `None` for a path,
-/// `Some(None)` for nothing.
-#[expect(clippy::option_option, reason = "no address, or one with nothing amiss")]
-pub(crate) fn not_whole(path: &Path) -> Option<Option<NotWhole>> {
+/// What keeps a file and those of its set from being opened as one model; `None` for a path.
+pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
     let opened = with(path, |client, location| Ok(client.open(location).err()))?;
     let found = |error: Error| {
         let text = error.to_string();
@@ -121,9 +118,9 @@ pub(crate) fn not_whole(path: &Path) -> Option<Option<NotWhole>> {
         let text = text
             .strip_prefix(error.name())
             .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
-        NotWhole::new(text, matches!(error.kind(), ErrorKind::Format(_)))
+        NotWhole { text, is_of_content: matches!(error.kind(), ErrorKind::Format(_)) }
     };
-    Some(opened.ok().flatten().map(found))
+    Some(opened.ok().flatten().map(found).map_or(Ok(()), Err))
 }
 
 /// Opens any file.
