@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ggmill_core::{Model, ReadAt};
+use ggmill_io::NotWhole;
 
-use crate::content::NotWhole;
 use crate::outcome::Failure;
 use crate::paths::shown;
 

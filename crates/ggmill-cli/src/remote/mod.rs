@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_inspect::{FileKind, sniff};
+use ggmill_inspect::{FileKind, SNIFFED, sniff};
+use ggmill_io::NotWhole;
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
-use crate::content::{NotWhole, SNIFFED, hint_for_content};
+use crate::content::hint_for_content;
 use crate::outcome::Failure;
 
 /// Whether headers are kept for the next time.
@@ -118,7 +119,7 @@ pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
         let text = text
             .strip_prefix(error.name())
             .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
-        NotWhole { text, is_of_content: matches!(error.kind(), ErrorKind::Format(_)) }
+        NotWhole::new(text, matches!(error.kind(), ErrorKind::Format(_)))
     };
     Some(opened.ok().flatten().map(found).map_or(Ok(()), Err))
 }
