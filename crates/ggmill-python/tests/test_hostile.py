@@ -222,8 +222,21 @@ values = np.random.default_rng(5).standard_normal((2000, 4096)).astype(np.float3
 ggmill.write(path, {"general.architecture": "llama"}, {f"w{n}": values for n in range(4)})
 
 
+def is_begun():
+    if len(os.listdir(directory)) > 1:
+        return True
+    # On Linux the output has no name until it is whole.
+    for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        try:
+            if os.readlink("/proc/self/fd/" + number).startswith(directory + "/#"):
+                return True
+        except OSError:
+            pass
+    return False
+
+
 def interrupt_once_the_output_is_begun():
-    while len(os.listdir(directory)) == 1:
+    while not is_begun():
         time.sleep(0.001)
     os.kill(os.getpid(), signal.SIGINT)
 

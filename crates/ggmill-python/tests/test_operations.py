@@ -296,9 +296,12 @@ def test_a_tokenizer_of_its_own_files(llama: Path, real: Path, tmp_path: Path) -
     with pytest.raises(ggmill.Error) as none:
         ggmill.Tokenizer(tmp_path)
     assert str(tmp_path) in str(none.value)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ggmill.FormatError):
-        ggmill.Tokenizer(tmp_path / "tokenizer.json")
+    path = tmp_path / "tokenizer.json"
+    for text, error in (("{}", ggmill.UnsupportedError), ("{", ggmill.FormatError)):
+        path.write_text(text)
+        with pytest.raises(error) as refused:
+            ggmill.Tokenizer(path)
+        assert "tokenizer.json" in str(refused.value)
 
 
 def test_many_texts_at_once(llama: Path, vocabulary: Path) -> None:
