@@ -68,7 +68,7 @@ pub fn byte_pairs(data: &[u8]) {
     .expect("nothing has to be read");
     let file = Gguf::parse(bytes).expect("what is written is read");
     let metadata = file.metadata();
-    if metadata.str("tokenizer.ggml.model").ok().as_deref() == Some("none") {
+    if metadata.str("tokenizer.ggml.model").ok() == Some("none") {
         return;
     }
     let tokens = metadata.array("tokenizer.ggml.tokens").expect("a vocabulary has tokens");

@@ -61,7 +61,7 @@ impl ReadAt for Faulty<'_> {
         assert!(offset + out.len() as u64 <= ReadAt::len(self), "reads beyond the end");
         let number = self.reads.fetch_add(1, Ordering::Relaxed);
         let fault = self.faults.get(number / 2 % self.faults.len().max(1)).copied().unwrap_or(0);
-        if number % 2 == 0 && fault % 2 == 1 {
+        if number.is_multiple_of(2) && fault % 2 == 1 {
             return Err(Error::caused(ErrorKind::Io, std::io::Error::other("broke off")));
         }
         self.file.read_at(offset, out)

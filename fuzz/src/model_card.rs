@@ -45,5 +45,5 @@ pub fn model_card(data: &[u8]) {
     })
     .expect("nothing has to be read");
     let file = Gguf::parse(bytes).expect("what is written is read");
-    assert_eq!(file.metadata().str("general.architecture").ok().as_deref(), Some("llama"));
+    assert_eq!(file.metadata().str("general.architecture").ok(), Some("llama"));
 }
