@@ -66,11 +66,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-<<<<<<< HEAD
-pub const TARGETS: [(&str, Target); 25] = [
-=======
-pub const TARGETS: [(&str, Target); 24] = [
->>>>>>> h/rem
+pub const TARGETS: [(&str, Target); 26] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),

@@ -32,6 +32,7 @@ use crate::value::ParameterValue;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the description")]
 pub struct MemorySpec {
     /// What is kept of each token, in the order of the description.
     pub caches: Vec<CacheSpec>,

@@ -45,8 +45,7 @@ pub(crate) fn list(path: &Path) -> Option<Result<(Vec<(String, u64)>, Option<u64
     refused(path)
 }
 
-#[expect(clippy::option_option, reason = "no address, or one with nothing amiss")]
-pub(crate) fn not_whole(_: &Path) -> Option<Option<NotWhole>> {
+pub(crate) fn not_whole(_: &Path) -> Option<Result<(), NotWhole>> {
     None
 }
 

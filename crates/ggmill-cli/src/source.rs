@@ -124,7 +124,7 @@ pub(crate) fn salvage<T>(
 /// What keeps a file and those of its set from being opened as one model.
 pub(crate) fn not_whole(path: &Path) -> Option<NotWhole> {
     if let Some(found) = remote::not_whole(path) {
-        return found;
+        return found.err();
     }
     ggmill_io::not_whole(path)
 }

@@ -177,7 +177,7 @@ impl Examination<'_> {
                 {
                     continue;
                 }
-                _ if conversation.tools.is_none() && self.needs_more() => Aspect::NeedsMore,
+                _ if self.needs_more(name, &conversation, &error) => Aspect::NeedsMore,
                 _ => Aspect::Fails,
             };
             if self.is_limited {
@@ -195,15 +195,17 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether a question is refused for its lack of tools or documents.
-    fn needs_more(&mut self) -> bool {
-        let Some(Err(alone)) = self.attempt("question", &question()) else { return false };
-        let with = [
-            ("tools", question().with_tools(tools())),
-            ("documents", question().with_documents(documents())),
-        ];
+    /// Whether a conversation is refused for its lack of tools or documents.
+    fn needs_more(&mut self, name: &str, conversation: &Conversation, alone: &Error) -> bool {
+        let mut with = Vec::new();
+        if conversation.tools.is_none() {
+            with.push(conversation.clone().with_tools(tools()));
+        }
+        if conversation.documents.is_none() {
+            with.push(conversation.clone().with_documents(documents()));
+        }
         // With them it can fail for another reason, which is then reported for them.
-        with.into_iter().any(|(name, conversation)| match self.attempt(name, &conversation) {
+        with.into_iter().any(|conversation| match self.attempt(name, &conversation) {
             Some(Ok(_)) => true,
             Some(Err(error)) => error.to_string() != alone.to_string(),
             None => false,

@@ -120,6 +120,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 /// The GGUF files among these, the shards of a set as one.
 fn gathered(files: Vec<(String, u64)>) -> Vec<Listed> {
     let mut found: BTreeMap<String, Listed> = BTreeMap::new();
+    let is_gguf = |path: &str| {
+        Path::new(path).extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
+    };
     for (path, bytes) in files.into_iter().filter(|(path, _)| is_gguf(path)) {
         let (directory, name) = path.rsplit_once('/').map_or(("", &*path), |(a, b)| (a, b));
         let (first, count) = match ShardName::parse(name) {
@@ -136,8 +139,4 @@ fn gathered(files: Vec<(String, u64)>) -> Vec<Listed> {
         set.bytes = set.bytes.saturating_add(bytes);
     }
     found.into_values().collect()
-}
-
-fn is_gguf(path: &str) -> bool {
-    Path::new(path).extension().is_some_and(|extension| extension == "gguf")
 }

@@ -110,10 +110,8 @@ pub(crate) fn salvage<T>(
     })
 }
 
-/// What keeps a file and those of its set from being opened as one model: `None` for a path,
-/// `Some(None)` for nothing.
-#[expect(clippy::option_option, reason = "no address, or one with nothing amiss")]
-pub(crate) fn not_whole(path: &Path) -> Option<Option<NotWhole>> {
+/// What keeps a file and those of its set from being opened as one model; `None` for a path.
+pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
     let opened = with(path, |client, location| Ok(client.open(location).err()))?;
     let found = |error: Error| {
         let text = error.to_string();
@@ -123,7 +121,7 @@ pub(crate) fn not_whole(path: &Path) -> Option<Option<NotWhole>> {
             .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
         NotWhole::new(text, matches!(error.kind(), ErrorKind::Format(_)))
     };
-    Some(opened.ok().flatten().map(found))
+    Some(opened.ok().flatten().map(found).map_or(Ok(()), Err))
 }
 
 /// Opens any file.

@@ -212,7 +212,7 @@ fn refusals_leave_nothing_behind() {
     let directory = with_adapter(&lora);
     let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
     assert!(code == 2 && stderr.contains("does not name its base"), "{stderr}");
-    assert!(stderr.contains("hint: --base DIR"), "{stderr}");
+    assert!(stderr.contains("hint: --base names the base model: its directory"), "{stderr}");
     let elsewhere =
         json!({ "lora_alpha": 8, "base_model_name_or_path": "meta-llama/Llama-3.2-1B" });
     let directory = with_adapter(&elsewhere);

@@ -48,6 +48,10 @@ fn templates_for_tools_or_documents_only_are_told_apart() {
         assert!(found.contains(&Aspect::NeedsMore), "{text}: {found:?}");
         assert_eq!(found.contains(&Aspect::Fails), text.contains("tool.name"), "{text}: {found:?}");
     }
+    // Documents are needed with tools too.
+    let both = "{% if tools %}{{ 'tools' }}{% endif %}{% for it in documents %}{% endfor %}";
+    let found = aspects(&format!("{both}{each}"), &options);
+    assert!(found.contains(&Aspect::NeedsMore) && !found.contains(&Aspect::Fails), "{found:?}");
     let found = aspects(&format!("{{{{ 1 + none }}}}{each}"), &options);
     assert!(found.contains(&Aspect::Fails) && !found.contains(&Aspect::NeedsMore), "{found:?}");
 }
