@@ -58,7 +58,9 @@ def model(found: Model) -> str:
     """The summary of a model, with its tensors."""
     if found.closed:
         return f"<p>{_text(repr(found))}</p>"
-    summary = f"<pre>{_text_block(found.text(width=100))}</pre>"
+    # Notebooks give `pre` the font of their text, in which columns do not line up.
+    text = _text_block(found.text(width=100))
+    summary = f'<pre style="font-family: monospace; line-height: 1.3">{text}</pre>'
     if not len(found.tensors):
         return summary
     listed = tensors(found.tensors)
@@ -77,5 +79,10 @@ def report(found: CheckReport) -> str:
         [finding.severity, finding.code, _text(finding.subject or "file"), _text(finding.message)]
         for finding in found.findings
     ]
-    heading = f"<p>{_text(found.path)}: {found.errors} errors, {found.warnings} warnings</p>"
+    errors, warnings = _counted(found.errors, "error"), _counted(found.warnings, "warning")
+    heading = f"<p>{_text(found.path)}: {errors}, {warnings}</p>"
     return heading + _table(["severity", "rule", "subject", "finding"], rows)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
