@@ -23,7 +23,7 @@ struct Case {
 const SENTENCEPIECE: &str = "tokenizer/kitoken/sentencepiece";
 const TOKENIZERS: &str = "tokenizer/kitoken/tokenizers";
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 9] = [
     Case {
         vocabulary: "tokenizer/kitoken/models/sentencepiece/llama2.model",
         pre: None,
