@@ -50,20 +50,8 @@ impl Window {
 impl Windows {
     /// These ranges of a file of so many bytes will be read.
     pub(crate) fn expect(&self, ranges: &[Range<u64>], len: u64) {
-        let mut state = self.lock();
         let within = ranges.iter().map(|range| range.start..range.end.min(len));
-        state.expected.extend(within.filter(|range| range.start < range.end));
-        state.expected.sort_unstable_by_key(|range| range.start);
-        let mut merged: Vec<Range<u64>> = Vec::with_capacity(state.expected.len());
-        for range in state.expected.drain(..) {
-            match merged.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(GAP) => {
-                    last.end = last.end.max(range.end);
-                }
-                _ => merged.push(range),
-            }
-        }
-        state.expected = merged;
+        self.lock().expect(within.filter(|range| range.start < range.end));
     }
 
     /// Fills `out` with the bytes from `offset` on.
@@ -79,6 +67,8 @@ impl Windows {
             }
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
+        // What one request brings is not asked for by another.
+        state.forget(window.as_ref().unwrap_or(&(offset..end)));
         let Some(window) = window else {
             drop(state);
             return fetch(offset, out);
@@ -86,7 +76,7 @@ impl Windows {
         state.asked.push(window.clone());
         drop(state);
         // However the attempt ends, the others must not wait for it.
-        let arrival = Arrival { windows: self, window: window.clone() };
+        let mut arrival = Arrival { windows: self, window: window.clone(), came: false };
         let mut bytes =
             vec![0; usize::try_from(window.end.saturating_sub(offset)).unwrap_or_default()];
         fetch(offset, &mut bytes)?;
@@ -95,7 +85,7 @@ impl Windows {
         }
         let taken = out.len();
         self.lock().keep(Window { start: offset, bytes, taken });
-        drop(arrival);
+        arrival.came = true;
         Ok(())
     }
 
@@ -108,12 +98,16 @@ impl Windows {
 struct Arrival<'a> {
     windows: &'a Windows,
     window: Range<u64>,
+    came: bool,
 }
 
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         let mut state = self.windows.lock();
         state.asked.retain(|asked| *asked != self.window);
+        if !self.came {
+            state.expect(std::iter::once(self.window.clone()));
+        }
         drop(state);
         self.windows.arrived.notify_all();
     }
@@ -133,16 +127,48 @@ impl State {
         found.is_some()
     }
 
+    /// Adds ranges that will be read.
+    fn expect(&mut self, ranges: impl Iterator<Item = Range<u64>>) {
+        self.expected.extend(ranges);
+        self.expected.sort_unstable_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::with_capacity(self.expected.len());
+        for range in self.expected.drain(..) {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end.saturating_add(GAP) => {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push(range),
+            }
+        }
+        self.expected = merged;
+    }
+
+    /// Takes a range out of what will be read.
+    fn forget(&mut self, gone: &Range<u64>) {
+        let first = self.expected.partition_point(|range| range.end <= gone.start);
+        let last = self.expected.partition_point(|range| range.start < gone.end);
+        let rest: Vec<_> = self
+            .expected
+            .get(first..last)
+            .unwrap_or_default()
+            .iter()
+            .flat_map(|range| {
+                [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end]
+            })
+            .filter(|range| range.start < range.end)
+            .collect();
+        self.expected.splice(first..last.max(first), rest);
+    }
+
     /// The range to ask for so that the reads after this one have their bytes too; `None` where
     /// there are none such.
     fn window(&self, offset: u64, end: u64) -> Option<Range<u64>> {
         let place = self.expected.partition_point(|range| range.end <= offset);
-        let run = self.expected.get(place).filter(|run| run.start <= offset)?;
-        let there = self.there.iter().map(|window| window.start);
-        // Up to what another request brings.
-        let next = self.asked.iter().map(|range| range.start).chain(there);
-        let next = next.filter(|&start| start > offset).min().unwrap_or(u64::MAX);
-        let last = run.end.min(offset.saturating_add(WINDOW)).min(next);
+        let run = self.expected.get(place).filter(|run| run.start < end)?;
+        // A whole number of reads of this size, so that none crosses the end.
+        let len = end.saturating_sub(offset).max(1);
+        let size = WINDOW.saturating_sub(WINDOW.checked_rem(len).unwrap_or_default()).max(len);
+        let last = run.end.min(offset.saturating_add(size));
         (last > end).then_some(offset..last)
     }
 
@@ -150,7 +176,10 @@ impl State {
         self.there.push(window);
         let mut kept: usize = self.there.iter().map(|window| window.bytes.len()).sum();
         while kept > KEPT && self.there.len() > 1 {
-            kept = kept.saturating_sub(self.there.remove(0).bytes.len());
+            let dropped = self.there.remove(0);
+            kept = kept.saturating_sub(dropped.bytes.len());
+            let end = dropped.start.saturating_add(dropped.bytes.len() as u64);
+            self.expect(std::iter::once(dropped.start..end));
         }
     }
 }
@@ -226,6 +255,33 @@ mod tests {
         assert_eq!(total as u64, len, "{asked:?}");
         // Threads that come in the wrong order ask for single pieces, of which there are 20.
         assert!(asked.len() <= 13, "{asked:?}");
+    }
+
+    #[test]
+    fn what_a_single_read_brought_is_not_asked_for_again() {
+        let (windows, asked) = (Windows::default(), Mutex::new(Vec::new()));
+        windows.expect(std::slice::from_ref(&(0..100)), 100);
+        for offset in [20, 10, 0] {
+            read(&windows, &asked, offset, 10);
+        }
+        read(&windows, &asked, 40, 10);
+        assert_eq!(*asked.lock().unwrap(), [(20, 80), (10, 10), (0, 10)]);
+    }
+
+    #[test]
+    fn a_window_ends_where_a_read_ends() {
+        let (windows, asked) = (Windows::default(), Mutex::new(Vec::new()));
+        windows.expect(std::slice::from_ref(&(0..2 * WINDOW)), 2 * WINDOW);
+        let piece = usize::try_from(WINDOW).unwrap() / 3 + 1;
+        for place in 0..3 {
+            read(&windows, &asked, place * piece as u64, piece);
+        }
+        // A read of another size crosses it, and begins the next.
+        read(&windows, &asked, 3 * piece as u64, piece / 2 + 1);
+        read(&windows, &asked, 4 * piece as u64 - 5, 10);
+        let lens: Vec<_> = asked.lock().unwrap().iter().map(|&(_, len)| len).collect();
+        assert_eq!(lens[..2], [2 * piece, 2 * piece]);
+        assert_eq!(asked.lock().unwrap().len(), 3);
     }
 
     #[test]
