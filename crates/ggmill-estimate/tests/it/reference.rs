@@ -8,7 +8,19 @@ use std::path::Path;
 use ggmill_core::{Endian, GgmlType};
 use ggmill_estimate::{FlashAttention, Options, estimate};
 
-use crate::models::listed;
+use crate::models::{Listed, listed};
+
+/// The lines of a record.
+fn lines(name: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(name);
+    let table = fs::read_to_string(path).unwrap();
+    table.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+/// The models of the records, by their names.
+fn models() -> BTreeMap<String, Listed> {
+    listed().into_iter().map(|model| (model.name.clone(), model)).collect()
+}
 
 /// The options of a name, as `xtask/peers/estimate.py` has them.
 fn options(name: &str) -> Options {
@@ -57,12 +69,9 @@ fn options(name: &str) -> Options {
 /// real sizes whose description has it.
 #[test]
 fn compute_buffers_are_near_those_of_the_reference() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/bytes.tsv");
-    let table = fs::read_to_string(path).unwrap();
-    let models: BTreeMap<_, _> =
-        listed().into_iter().map(|model| (model.name.clone(), model)).collect();
+    let models = models();
     let (mut cases, mut wrong) = (0, Vec::new());
-    for line in table.lines().filter(|line| !line.starts_with('#')) {
+    for line in &lines("bytes.tsv") {
         let words: Vec<_> = line.split('\t').collect();
         let [name, option, weights, context, compute] = words[..] else { continue };
         let [weights, context, compute]: [f64; 3] =
@@ -90,12 +99,9 @@ fn compute_buffers_are_near_those_of_the_reference() {
 
 #[test]
 fn weights_caches_and_states_are_those_of_the_reference_to_the_byte() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/bytes.tsv");
-    let table = fs::read_to_string(path).unwrap();
-    let models: BTreeMap<_, _> =
-        listed().into_iter().map(|model| (model.name.clone(), model)).collect();
+    let models = models();
     let (mut cases, mut architectures, mut wrong) = (0, BTreeMap::new(), Vec::new());
-    for line in table.lines().filter(|line| !line.starts_with('#')) {
+    for line in &lines("bytes.tsv") {
         let words: Vec<_> = line.split('\t').collect();
         let [name, option, weights, context, _] = words[..] else {
             assert_eq!(words[2], "refused", "{line}");
@@ -122,12 +128,9 @@ fn weights_caches_and_states_are_those_of_the_reference_to_the_byte() {
 /// Where layers are on two devices: weights and context of the host and of each.
 #[test]
 fn devices_have_what_they_have_in_the_reference() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/devices.tsv");
-    let table = fs::read_to_string(path).unwrap();
-    let models: BTreeMap<_, _> =
-        listed().into_iter().map(|model| (model.name.clone(), model)).collect();
+    let models = models();
     let (mut cases, mut wrong) = (0, Vec::new());
-    for line in table.lines().filter(|line| !line.starts_with('#')) {
+    for line in &lines("devices.tsv") {
         let words: Vec<_> = line.split('\t').collect();
         let [name, placement, ref numbers @ ..] = words[..] else { panic!("{line}") };
         // Its rotary factors are only where blocks without a window are, which no description says.

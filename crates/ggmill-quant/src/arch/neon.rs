@@ -16,7 +16,7 @@ use core::arch::aarch64::{
 };
 use core::arch::asm;
 
-use super::quad::Quad;
+use super::quad::{Quad, instructions};
 use crate::lanes::MAGIC;
 
 /// Four numbers, or truths.
@@ -65,23 +65,15 @@ fn entries(table: [Neon; 2], places: uint8x16_t) -> Neon {
     }
 }
 
-/// Operations that are one instruction each.
-macro_rules! instructions {
-    ($($name:ident($($other:ident)?) => $instruction:ident;)*) => {$(
-        #[inline(always)]
-        fn $name(self $(, $other: Self)?) -> Self {
-            // SAFETY: this is compiled only for processors with NEON.
-            Self(unsafe { $instruction(self.0 $(, $other.0)?) })
-        }
-    )*};
-}
-
 impl Quad for Neon {
     const PICKS: bool = true;
 
     type Words = uint16x8_t;
 
     instructions! {
+        splat => vdupq_n_f32;
+        load => vld1q_f32;
+        store => vst1q_f32;
         add(other) => vaddq_f32;
         sub(other) => vsubq_f32;
         mul(other) => vmulq_f32;
@@ -90,24 +82,6 @@ impl Quad for Neon {
         sqrt() => vsqrtq_f32;
         abs() => vabsq_f32;
         trunc() => vrndq_f32;
-    }
-
-    #[inline(always)]
-    fn splat(value: f32) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
-        unsafe { Self(vdupq_n_f32(value)) }
-    }
-
-    #[inline(always)]
-    fn load(values: &[f32; 4]) -> Self {
-        // SAFETY: this is compiled only for processors with NEON; four values are there.
-        unsafe { Self(vld1q_f32(values.as_ptr())) }
-    }
-
-    #[inline(always)]
-    fn store(self, out: &mut [f32; 4]) {
-        // SAFETY: this is compiled only for processors with NEON; there is room for four.
-        unsafe { vst1q_f32(out.as_mut_ptr(), self.0) }
     }
 
     // The machine's own minimum answers otherwise for NaN and for zeros of two signs.

@@ -8,6 +8,46 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::lanes::{Floats, Lanes, Mask, eight_rows};
 
+/// Operations that are one instruction each, for instruction sets that a program is compiled for
+/// and whose functions are not safe all the same: constants, loads and stores, then the rest.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+macro_rules! instructions {
+    (
+        splat => $splat:ident;
+        load => $load:ident;
+        store => $store:ident;
+        $($name:ident($($other:ident)?) => $instruction:ident;)*
+    ) => {
+        #[inline(always)]
+        fn splat(value: f32) -> Self {
+            // SAFETY: this is compiled only for processors with the instruction.
+            unsafe { Self($splat(value)) }
+        }
+
+        #[inline(always)]
+        fn load(values: &[f32; 4]) -> Self {
+            // SAFETY: this is compiled only for processors with the instruction; four are there.
+            unsafe { Self($load(values.as_ptr())) }
+        }
+
+        #[inline(always)]
+        fn store(self, out: &mut [f32; 4]) {
+            // SAFETY: this is compiled only for processors with the instruction; four have room.
+            unsafe { $store(out.as_mut_ptr(), self.0) }
+        }
+
+        $(
+            #[inline(always)]
+            fn $name(self $(, $other: Self)?) -> Self {
+                // SAFETY: this is compiled only for processors with the instruction.
+                Self(unsafe { $instruction(self.0 $(, $other.0)?) })
+            }
+        )*
+    };
+}
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+pub(super) use instructions;
+
 /// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes.
 /// The operations on numbers are those of [`Floats`], the conversions those of [`Lanes`], for a
 /// pair of vectors where they concern eight lanes.

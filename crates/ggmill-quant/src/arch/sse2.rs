@@ -13,7 +13,7 @@ use core::arch::x86_64::{
     _mm_unpacklo_epi8, _mm_unpacklo_epi16, _mm_unpacklo_ps, _mm_xor_ps, _mm_xor_si128,
 };
 
-use super::quad::Quad;
+use super::quad::{Quad, instructions};
 use crate::lanes::MAGIC;
 
 /// Four numbers, or truths.
@@ -61,17 +61,6 @@ fn entries(table: [Sse2; 2], place: impl Fn(usize) -> usize) -> [Sse2; 2] {
     ]
 }
 
-/// Operations that are one instruction each.
-macro_rules! instructions {
-    ($($name:ident($($other:ident)?) => $instruction:ident;)*) => {$(
-        #[inline(always)]
-        fn $name(self $(, $other: Self)?) -> Self {
-            // SAFETY: this is compiled only for processors with SSE2.
-            Self(unsafe { $instruction(self.0 $(, $other.0)?) })
-        }
-    )*};
-}
-
 impl Quad for Sse2 {
     const PICKS: bool = false;
 
@@ -79,6 +68,9 @@ impl Quad for Sse2 {
 
     // `minps a, b` is `if a < b { a } else { b }`, and `maxps` the same the other way round.
     instructions! {
+        splat => _mm_set1_ps;
+        load => _mm_loadu_ps;
+        store => _mm_storeu_ps;
         add(other) => _mm_add_ps;
         sub(other) => _mm_sub_ps;
         mul(other) => _mm_mul_ps;
@@ -90,24 +82,6 @@ impl Quad for Sse2 {
         eq(other) => _mm_cmpeq_ps;
         and(other) => _mm_and_ps;
         or(other) => _mm_or_ps;
-    }
-
-    #[inline(always)]
-    fn splat(value: f32) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
-        unsafe { Self(_mm_set1_ps(value)) }
-    }
-
-    #[inline(always)]
-    fn load(values: &[f32; 4]) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2; four are there.
-        unsafe { Self(_mm_loadu_ps(values.as_ptr())) }
-    }
-
-    #[inline(always)]
-    fn store(self, out: &mut [f32; 4]) {
-        // SAFETY: this is compiled only for processors with SSE2; there is room for four.
-        unsafe { _mm_storeu_ps(out.as_mut_ptr(), self.0) }
     }
 
     #[inline(always)]
