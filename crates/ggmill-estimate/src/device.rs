@@ -51,8 +51,8 @@ pub struct TensorOverride {
 impl FromStr for TensorOverride {
     type Err = Error;
 
-    /// Fails when there is no `=`, and when what stands before it is no regular expression or what
-    /// comes after it is no device.
+    /// Fails when there is no `=`, and when what precedes it is not a regular expression or what
+    /// follows it is not a device.
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong =
             |why: String| Error::from(ErrorKind::Override { found: text.into(), why: why.into() });

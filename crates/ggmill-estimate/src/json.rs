@@ -1,5 +1,6 @@
 //! Estimates as JSON.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::device::device_name;
@@ -14,7 +15,7 @@ pub const SCHEMA: &str = "ggmill.estimate/1";
 pub fn document<'a>(
     architecture: Option<&str>,
     cases: impl IntoIterator<Item = (&'a Options, &'a Estimate)>,
-) -> Value {
+) -> impl Serialize {
     let estimates: Vec<Value> =
         cases.into_iter().map(|(options, estimate)| one(options, estimate)).collect();
     json!({ "schema": SCHEMA, "architecture": architecture, "estimates": estimates })
