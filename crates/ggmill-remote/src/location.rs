@@ -5,7 +5,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Detail, Error, Result};
-use crate::url::{Url, encode_path};
+use crate::url::{Url, encode_path, redacted};
 
 /// The hosts whose addresses are those of files on the Hub.
 const HUB_HOSTS: [&str; 4] = ["huggingface.co", "www.huggingface.co", "hf.co", "www.hf.co"];
@@ -14,7 +14,7 @@ const HUB_HOSTS: [&str; 4] = ["huggingface.co", "www.huggingface.co", "hf.co", "
 /// `hf://[models/|datasets/]OWNER/NAME[@REVISION][/PATH]`, `s3://BUCKET/KEY`.
 ///
 /// Pages of the Hub are understood as the files that they show. Shows as what was named, without
-/// the query of an address, which can be a signature.
+/// the query of an address, which can be a signature; so does the debug form.
 ///
 /// ```
 /// use ggmill_remote::Location;
@@ -57,7 +57,7 @@ impl Location {
     /// Understands an address; `None` is text that is none, such as a path. Fails for an address
     /// of another scheme, and for one that lacks something.
     pub fn parse(text: &str) -> Result<Option<Self>> {
-        let refused = |expected| Err(Error::new(shown(text), Detail::Address { expected }));
+        let refused = |expected| Err(Error::new(redacted(text), Detail::Address { expected }));
         let Some((scheme, rest)) = text.split_once(':') else { return Ok(None) };
         // One letter is a drive.
         let is_scheme = scheme.len() > 1
@@ -165,14 +165,6 @@ impl fmt::Display for HubPlace {
             }
         }
         self.path.as_ref().map_or(Ok(()), |path| write!(f, "/{path}"))
-    }
-}
-
-/// Text of an address that was refused, without its query.
-fn shown(text: &str) -> String {
-    match text.split_once('?') {
-        Some((before, _)) => format!("{before}?…"),
-        None => text.to_owned(),
     }
 }
 
