@@ -197,6 +197,8 @@ fn serve(
     log: &Mutex<Vec<Request>>,
     sent: &AtomicU64,
 ) {
+    // Or the body of a short answer waits for the client to acknowledge its head.
+    let _ = stream.set_nodelay(true);
     let mut input = BufReader::new(stream);
     while let Some(mut request) = read(&mut input) {
         {
