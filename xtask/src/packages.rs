@@ -139,7 +139,9 @@ fn published() -> Done<Vec<(String, String)>> {
 /// into the repository.
 fn unpack(name: &str, version: &str, directory: &Path) -> Done {
     let archive: PathBuf = target()?.join("package").join(format!("{name}-{version}.crate"));
-    run_command(command("tar").arg("-xzf").arg(&archive).arg("-C").arg(directory))?;
+    // Files are as new as they are here (`m`): in the archive all have one old date, by which Cargo
+    // would take what it built of an earlier package for up to date.
+    run_command(command("tar").arg("-xzmf").arg(&archive).arg("-C").arg(directory))?;
     let unpacked = directory.join(format!("{name}-{version}"));
     for file in FILES {
         if fs::metadata(unpacked.join(file)).map_or(0, |metadata| metadata.len()) == 0 {
