@@ -6,7 +6,7 @@ use ggmill_convert::{AutoType, ConvertOptions, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
 use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _};
+use ggmill_pipeline::{ErrorKind, Pretrained as _, Recipe};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -295,19 +295,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
         recipe.notes.insert(0, format!("type {auto}{exact}"));
     }
-    let without_vocabulary =
-        recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")));
-    if without_vocabulary && !args.no_vocab {
-        console.warn(
-            "the checkpoint has no tokenizer files, so the model cannot be run on text; add them \
-             (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",
-        );
-    }
-    if let Some(name) = convert_source::name_in_cache(&args.src).filter(|_| !is_named) {
-        console.note(format_args!(
-            "the directory is that of {name:?} in a cache; --name gives the model this name"
-        ));
-    }
+    tell_of_missing(&recipe, &args.src, is_named, args.no_vocab, console);
     let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
     if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
         let note = "the checkpoint has image or audio encoders; --mmproj converts them";
@@ -334,6 +322,23 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     }
     let status = destination.write(recipe, &checkpoint, console)?;
     refusal.map_or(Ok(status), Err)
+}
+
+/// Says what the checkpoint lacks that a model needs when it is published.
+fn tell_of_missing(recipe: &Recipe, src: &Path, is_named: bool, no_vocab: bool, console: Console) {
+    let without_vocabulary =
+        recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")));
+    if without_vocabulary && !no_vocab {
+        console.warn(
+            "the checkpoint has no tokenizer files, so the model cannot be run on text; add them \
+             (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",
+        );
+    }
+    if let Some(name) = convert_source::name_in_cache(src).filter(|_| !is_named) {
+        console.note(format_args!(
+            "the directory is that of {name:?} in a cache; --name gives the model this name"
+        ));
+    }
 }
 
 /// The path of an output, in which `{ftype}` is replaced by the type, as convert_hf_to_gguf.py does.
