@@ -18,6 +18,34 @@ use crate::source::what_it_is;
 const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or PyTorch \
                      file with config.json beside it, or a legacy file of LLaMA";
 
+/// Refuses a path that does not exist before anything is said of what it is not.
+pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
+    let text = src.to_string_lossy();
+    let id = text.strip_prefix("hf://");
+    if id.is_none() && src.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let why = match id {
+        Some(_) => "a checkpoint is converted from a directory on this machine",
+        None => "no such file or directory",
+    };
+    let id = id.unwrap_or(&text).trim_end_matches('/');
+    let is_id = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    let hint = match id.split('/').collect::<Vec<_>>()[..] {
+        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
+            Some(format!(
+                "a repository of the Hugging Face Hub is downloaded first: `hf download {id} \
+             --local-dir {name}`"
+            ))
+        }
+        _ => None,
+    };
+    Err(Failure::new(format_args!("{}: {why}", shown(src))).with_hint(hint))
+}
+
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
 pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, Failure> {
     let opened = if vocab_only && src.is_dir() {
@@ -73,14 +101,24 @@ fn advice(found: &FileKind, path: &Path) -> String {
     format!("this is {found}{advice}")
 }
 
-/// A checkpoint of a class that no description is for. What is printed for one of a language model
-/// begins a description.
+/// The name of the repository whose snapshot in a cache of the Hugging Face Hub this directory is:
+/// the directory itself is named after a commit.
+pub(super) fn name_in_cache(src: &Path) -> Option<String> {
+    let path = std::path::absolute(src).ok()?;
+    let snapshots = path.parent()?;
+    let repository = snapshots.parent()?.file_name()?.to_str()?;
+    let name = repository.strip_prefix("models--")?.rsplit("--").next()?;
+    (snapshots.file_name()? == "snapshots").then(|| name.to_owned())
+}
+
+/// A checkpoint of a class that no description is for. For one of a language model the beginning of
+/// a description is printed to the console, where one is given.
 pub(super) fn unknown_class(
     error: ggmill_arch::Error,
     is_projector: bool,
     catalogue: &Catalogue,
     checkpoint: &CheckpointDirectory,
-    console: Console,
+    console: Option<Console>,
 ) -> Result<Failure, Failure> {
     if error.kind() != ggmill_arch::ErrorKind::Unknown {
         return Ok(Failure::new(error));
@@ -91,10 +129,10 @@ pub(super) fn unknown_class(
         .then(|| catalogue.starting_description(checkpoint.config(), &names))
         .flatten();
     let hint = if let Some(start) = &start {
-        if console.width().is_some() {
+        let Some(console) = console else {
             let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
             return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
-        }
+        };
         let mut out = console.text();
         out.write_all(start.text.as_bytes())?;
         out.flush()?;
