@@ -24,7 +24,7 @@ pub(crate) struct StepTemplate {
     elements: Expression,
 }
 
-/// What the expressions of a step know beside hyper-parameters: the block, and what [`StepNumbers`]
+/// What the expressions of a step know beside hyperparameters: the block, and what [`StepNumbers`]
 /// has.
 const VARIABLES: [&str; 5] = ["bid", "cells", "masks", "converted", "flash"];
 

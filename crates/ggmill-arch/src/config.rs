@@ -1,4 +1,4 @@
-//! A checkpoint's `config.json` as a source of hyper-parameters.
+//! A checkpoint's `config.json` as a source of hyperparameters.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::value::ParameterValue;
 const SECTIONS: [&str; 5] =
     ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
 
-/// The longest list and the longest string a hyper-parameter can be.
+/// The longest list and the longest string a hyperparameter can be.
 const MAX_LEN: usize = 1 << 16;
 
 /// JSON files beside the weights of a checkpoint, by name.
@@ -217,7 +217,7 @@ fn first_class(part: &Json) -> Option<&str> {
     part.get("architectures")?.get(0)?.as_str()
 }
 
-/// The value at a path of names between dots in a `config.json`, looked up as hyper-parameters are:
+/// The value at a path of names between dots in a `config.json`, looked up as hyperparameters are:
 /// the part of the language model goes before the whole, and `null` is nothing.
 ///
 /// ```

@@ -201,7 +201,7 @@ impl MemoryTemplate {
         let skipped = raw.skipped.as_deref().unwrap_or_default();
         let loaded_beyond = raw.loaded_beyond.as_deref().unwrap_or_default();
         for (what, count, limit) in [
-            ("hyper-parameters of the memory", raw.parameters.0.len(), MAX_PARAMETERS),
+            ("hyperparameters of the memory", raw.parameters.0.len(), MAX_PARAMETERS),
             ("parts of the memory", held, MAX_ENTRIES),
             ("patterns of tensors that are not loaded", skipped.len(), MAX_ENTRIES),
             ("patterns of tensors that are loaded", loaded_beyond.len(), MAX_ENTRIES),

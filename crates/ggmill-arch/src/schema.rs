@@ -23,7 +23,7 @@ macro_rules! description_and_part {
             pub(crate) loader: Option<String>,
             #[serde(default)]
             pub(crate) include: Vec<String>,
-            /// Names of hyper-parameters, keys and tensors of the parts that it has not.
+            /// Names of hyperparameters, keys and tensors of the parts that it has not.
             #[serde(default)]
             pub(crate) drop: Vec<String>,
             #[serde(default)]
@@ -162,7 +162,7 @@ macro_rules! definition {
 }
 
 definition! {
-    /// A hyper-parameter.
+    /// A hyperparameter.
     RawParameter {
         r#type: String,
         from: Vec<String>,
@@ -278,7 +278,7 @@ impl RawMemory {
 pub(crate) enum RawStage {
     /// Before `general.type`.
     Early,
-    /// With the hyper-parameters.
+    /// With the hyperparameters.
     Model,
     /// By other writers alone.
     Never,

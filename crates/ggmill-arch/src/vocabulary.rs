@@ -121,7 +121,7 @@ pub struct VocabularySpec {
     pub space_prefix: SpacePrefix,
     /// The number of tokens, where it is not `vocab_size` of the configuration.
     pub size: Option<u64>,
-    /// The name of the pre-tokenizer, where it is not recognised.
+    /// The name of the pre-tokenizer, where it is not recognized.
     pub pre: Option<String>,
     /// The name of the vocabulary for a checkpoint that has none.
     pub builtin: Option<String>,

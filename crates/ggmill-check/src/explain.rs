@@ -85,8 +85,8 @@ pub fn rule_page(rule: &Rule) -> String {
     )
 }
 
-/// The findings of a rule in its example, a line each, as they are printed. A test writes the list
-/// from the files that violate the rules, and compares it with them.
+/// The findings of a rule in its example, one per line, as printed. A test writes the list from the
+/// files that violate the rules, and compares it with them.
 fn example(code: &str) -> String {
     const EXAMPLES: &str = include_str!("../data/examples.txt");
     let findings = EXAMPLES.lines().filter_map(|line| line.strip_prefix(code)?.strip_prefix(' '));

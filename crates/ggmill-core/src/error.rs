@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Unsupported,
     /// A key or tensor that was asked for is not there.
     Missing,
-    /// A value is there and has another type than was asked for.
+    /// A value exists, but has a different type from the requested one.
     WrongType,
     /// The caller broke a rule of the interface; never caused by what a file says.
     Misuse,
@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Io,
     /// The bytes are not those that were opened, or an edit of them was interrupted halfway.
     Changed,
-    /// The files do not make up a whole model: a shard is missing, is there more than once, or
+    /// The files do not make up a whole model: a shard is missing, exists more than once, or
     /// belongs to another set.
     Shards,
 }

@@ -172,7 +172,7 @@ impl<'a> Tensor<'a> {
         self.entry.info
     }
 
-    /// Where the data begin, counted from the start of the file.
+    /// Where the data begins, counted from the start of the file.
     pub fn offset(&self) -> u64 {
         self.entry.start
     }
@@ -188,7 +188,7 @@ impl<'a> Tensor<'a> {
         self.part
     }
 
-    /// The byte order of the data where they lie.
+    /// The byte order of the stored data.
     pub fn endian(&self) -> Endian {
         self.endian
     }

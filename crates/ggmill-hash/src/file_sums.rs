@@ -14,7 +14,7 @@ const DIGITS: usize = 64;
 
 /// The SHA-256 of a whole file, header and padding included.
 ///
-/// `progress` is told of bytes read and can end it with
+/// `progress` receives the number of bytes read and can stop the operation with
 /// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Fails as reading does, and when the file
 /// changes meanwhile.
 ///

@@ -35,10 +35,9 @@ pub struct Hashes {
 ///
 /// Every byte is read once, however many hashes there are. The hashes of different tensors and of
 /// different kinds are computed in parallel, on as many threads as `options` say, and memory is
-/// bounded whatever the size of the model.
-/// `progress` is told of bytes read and can end it with
-/// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in the order of
-/// [`HashKind::ALL`].
+/// bounded whatever the size of the model. `progress` receives the number of bytes read and can
+/// stop the operation with [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in
+/// the order of [`HashKind::ALL`].
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

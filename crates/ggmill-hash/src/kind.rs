@@ -17,9 +17,10 @@ pub enum HashKind {
     Xxh64,
     /// SHA-1.
     Sha1,
-    /// SHA-256: against intent.
+    /// SHA-256: detects deliberate tampering.
     Sha256,
-    /// BLAKE3, 256 bits: against intent, and fast. Not known to llama-gguf-hash.
+    /// BLAKE3, 256 bits: detects deliberate tampering; faster than SHA-256. Not known to
+    /// llama-gguf-hash.
     Blake3,
     /// A UUID of version 5 over all tensor data in the namespace of llama.cpp: an identifier of a
     /// whole model, never of a tensor.

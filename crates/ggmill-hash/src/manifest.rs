@@ -8,8 +8,8 @@ const HELD: &str = "  -  Ok";
 /// The end of a line of one that did not. Such a line has the computed hash, which is not a claim.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
-/// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the
-/// kind, the digest, the file and, for a tensor, a colon and its name.
+/// A list of hashes against which a model is verified, as `ggmill hash` and `llama-gguf-hash` write
+/// it: the kind, the digest, the file and, for a tensor, a colon and its name.
 ///
 /// ```
 /// use ggmill_hash::{HashKind, Manifest};

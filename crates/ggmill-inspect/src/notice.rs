@@ -68,8 +68,8 @@ pub enum Notice<'a> {
         /// The alignment in bytes.
         alignment: u32,
     },
-    /// The length of the file is not known, so it is not certain that the data of its tensors are
-    /// there.
+    /// The length of the file is not known, so it is not certain that the data of its tensors is
+    /// complete.
     LengthUnknown,
 }
 

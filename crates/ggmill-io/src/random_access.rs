@@ -181,8 +181,8 @@ impl RandomAccess {
         self.read_vec(0, self.len.min(most as u64))
     }
 
-    /// The bytes from `offset` on, as many as `size`, which is held against the length of the file
-    /// before memory is taken.
+    /// The bytes from `offset` on, as many as `size`, which is checked against the length of the
+    /// file before memory is allocated.
     pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(size);
         if end > self.len {

@@ -22,7 +22,7 @@ use crate::source::Checkpoint;
 #[non_exhaustive]
 pub struct RunOptions {
     /// How many threads make chunks. When not given, as many as the caller's pool has, which by
-    /// default is as many as the machine runs at once. Each takes memory for a few chunks.
+    /// default is as many as the machine runs at once. Each uses memory for a few chunks.
     pub threads: Option<usize>,
 }
 

@@ -37,10 +37,10 @@ impl SplitOptions {
 
 /// A model becomes a set of shards: one recipe for each, in order.
 ///
-/// All metadata are in the first, as `llama-gguf-split` has it; the others say which shard they
-/// are, and the alignment where it is not the usual one (the reference loses it and then writes
-/// files that cannot be read). Fails when a limit is 0, and when there are more shards or tensors
-/// than the keys can count.
+/// All metadata is in the first, as `llama-gguf-split` has it; the others say which shard they are,
+/// and the alignment where it is not the usual one (the reference loses it and then writes files
+/// that cannot be read). Fails when a limit is 0, and when there are more shards or tensors than
+/// the keys can count.
 pub fn split(checkpoint: &GgufCheckpoint, options: &SplitOptions) -> Result<Vec<Recipe>> {
     Recipe::copy_of(checkpoint)?.split(options)
 }

@@ -72,7 +72,7 @@ impl Tensor {
         Ok(self.tensor()?.shape().dimensions().to_vec())
     }
 
-    /// Where the data begin in their file.
+    /// Where the data begins in their file.
     #[getter]
     fn offset(&self) -> Result<u64> {
         Ok(self.tensor()?.offset())
@@ -104,7 +104,7 @@ impl Tensor {
         Ok(file.map(|file| file.path().as_os_str().to_owned()))
     }
 
-    /// Whether the data are big-endian where they lie.
+    /// Whether the data is big-endian where they lie.
     #[getter]
     fn big_endian(&self) -> Result<bool> {
         Ok(self.tensor()?.endian() == Endian::Big)

@@ -17,7 +17,7 @@ use crate::types;
 use crate::without_effect::without_effect;
 
 /// A model becomes one whose tensors have smaller types: which ones is decided by the target's
-/// mixture, from names, places and hyper-parameters.
+/// mixture, from names, places and hyperparameters.
 ///
 /// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are
 /// those of `llama-quantize`; `docs/exactness.md` lists what differs. A model whose architecture
@@ -154,7 +154,7 @@ fn recipe(
     Ok((recipe, tensors))
 }
 
-/// Sets a entry after all others, as the reference does also for keys that are there.
+/// Sets a entry after all others, as the reference also does for existing keys.
 fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
     metadata.remove(key);
     metadata.set(key, value);

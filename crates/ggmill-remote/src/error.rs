@@ -139,7 +139,7 @@ pub(crate) enum Detail {
     Shards(ggmill_core::Error),
 }
 
-/// Of a file that ends too early: how much is there, and how much there should be at least.
+/// Of a file that ends too early: its actual length, and the minimum length expected.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) len: u64,

@@ -114,7 +114,7 @@ impl Drop for Arrival<'_> {
 }
 
 impl State {
-    /// Copies bytes that are there, and forgets a window of which all have been read.
+    /// Copies available bytes, and drops a window when all its bytes have been read.
     fn take(&mut self, offset: u64, out: &mut [u8]) -> bool {
         let found = self.there.iter_mut().enumerate().find_map(|(place, window)| {
             out.copy_from_slice(window.get(offset, out.len())?);

@@ -29,7 +29,7 @@ pub enum Aspect {
     NoEnd,
     /// The template begins with the token that the tokenizer adds too.
     DoubleBegin,
-    /// `add_generation_prompt` begins another turn than that of the model, or none.
+    /// `add_generation_prompt` begins a turn other than that of the model, or none.
     Prompt,
     /// A part of the conversation is left out.
     Drops,
@@ -58,7 +58,7 @@ pub struct Observation {
 /// Runs a template over conversations, with the vocabulary where there is one.
 ///
 /// What a template does by design in some model, such as leaving out earlier reasoning, is not
-/// observed. Nothing is found about a feature that the template does not mention.
+/// observed. A feature that the template does not mention is not checked.
 ///
 /// A template that exceeds a limit is rendered no more, nor is one whose conversations take
 /// four times the [steps](crate::Limits::steps) of one together: [`Aspect::Limit`] is then the last

@@ -1,4 +1,4 @@
-//! What is told of how a text becomes tokens.
+//! An explanation of how a text is tokenized.
 
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub struct ExplainedWord {
     pub pieces: Vec<Piece>,
 }
 
-/// Two neighbours of a word that become one.
+/// Two neighbors of a word that become one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExplainedMerge {
@@ -69,7 +69,7 @@ pub struct ExplainedMerge {
     pub order: MergeOrder,
 }
 
-/// What decides which neighbours are merged first.
+/// What decides which neighbors are merged first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MergeOrder {

@@ -97,7 +97,7 @@ impl Difference {
 
     /// The words that are cut in this part of the text, with what is around it.
     fn words(&self, tokenizer: &Tokenizer, text: &[u8]) -> Vec<(usize, usize)> {
-        /// How much of the text around the part is looked at.
+        /// How much of the text around the part is examined.
         const AROUND: usize = 256;
         let line = |byte: &u8| *byte == b'\n';
         let before = &text[..self.start.min(text.len())];

@@ -384,7 +384,9 @@ impl Function {
             }
             _ => {
                 let wrong = arguments.first().map_or("nothing", Value::type_name);
-                Err(format!("has arguments of another type than the function takes: {wrong}"))
+                Err(format!(
+                    "has arguments of a different type from those the function takes: {wrong}"
+                ))
             }
         }
     }

@@ -490,7 +490,7 @@ fn elements(entry: &Entry<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
 
 /// Whether every string of an array is UTF-8.
 ///
-/// Many short strings are looked at in one go, their lengths with them: the bytes of a length below
+/// Many short strings are examined at once, their lengths with them: the bytes of a length below
 /// 128 are ASCII, so a character that one string breaks off cannot go on in the next.
 fn are_utf8(array: &Array<'_>) -> bool {
     const LONG: usize = 128;

@@ -1,4 +1,4 @@
-//! Who made the model, from what, under which licence.
+//! Who made the model, from what, under which license.
 
 use ggmill_core::{Entry, RawStr, ValueType, keys};
 

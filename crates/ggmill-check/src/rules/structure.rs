@@ -181,7 +181,7 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
         })
 }
 
-/// Bytes of gaps that are looked at.
+/// Bytes of gaps that are examined.
 const MAX_GAP_BYTES: u64 = 64 << 20;
 
 /// The bytes between tensors beyond their padding.

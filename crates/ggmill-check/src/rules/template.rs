@@ -39,7 +39,7 @@ rules! { Template;
     TOO_LONG = "GG1705" Warning Practice {
         summary: "Chat template is too long to analyse",
         clause: "Reported when a chat template is longer than 1 MiB, or has an expression of more than 1,000 tokens, the limits of the analysis. The longest known template is shorter than 100 KiB; the longest known expression has fewer than 200 tokens.",
-        why: "The behaviour of the template is unknown.",
+        why: "The behavior of the template is unknown.",
         remedy: "Read the template before using the file.",
         fixed: "a template of at most 1 MiB",
     }

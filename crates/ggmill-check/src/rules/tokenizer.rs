@@ -338,8 +338,8 @@ fn embedding(input: &Input<'_>, entry: &Entry<'_>, count: u64, out: &mut Finding
     }
 }
 
-/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers take
-/// a token of the byte itself for one.
+/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers also
+/// use a token of the byte itself.
 fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
     let mut known = [false; 256];
     let mut left = known.len();

@@ -1,4 +1,4 @@
-//! The `general.*` keys that say whose model this is, under which licence, made from which others,
+//! The `general.*` keys that say whose model this is, under which license, made from which others,
 //! and how to sample from it.
 //!
 //! The sources and their precedence are those of the reference (`Metadata.load` of `gguf-py`), so

@@ -12,7 +12,7 @@ use super::ranks::last_merge;
 use super::request::Request;
 use super::tokens::bounded;
 
-/// The tokens, a line each; one of LLaMA is a carriage return.
+/// The tokens, one per line; one LLaMA token is a carriage return.
 const LISTS: [(&str, &str); 2] = [
     ("gpt-neox", include_str!("../../data/vocabularies/gpt-neox.txt")),
     ("llama-spm", include_str!("../../data/vocabularies/llama-spm.txt")),

@@ -17,9 +17,9 @@ pub use part::Part;
 
 /// A GGUF model over any source of bytes: one file, or the files of a set of shards seen as one.
 ///
-/// Headers are in memory, tensor data are read by position when asked for; several threads may
-/// share a model. Data come out in canonical form, blocks in little-endian order, whatever the byte
-/// order of the file; only methods with `raw` in their name give the bytes as they lie there.
+/// Headers are in memory, tensor data is read by position when asked for; several threads may share
+/// a model. Data come out in canonical form, blocks in little-endian order, whatever the byte order
+/// of the file; only methods with `raw` in their name give the bytes as they lie there.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -84,9 +84,9 @@ impl Model {
         Self::of_part(Part::of_header(header, faults))
     }
 
-    /// A model whose header has been read already, with the file that its tensor data are read
-    /// from: for those who feed a [`Decoder`](crate::Decoder) themselves because they know better
-    /// how to read the beginning of their files.
+    /// A model whose header has been read already, with the file that its tensor data is read from:
+    /// for those who feed a [`Decoder`](crate::Decoder) themselves because they know better how to
+    /// read the beginning of their files.
     ///
     /// ```
     /// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Model, Shape};

@@ -32,7 +32,7 @@ impl Plan {
         &self.tensors
     }
 
-    /// Where tensor data begin.
+    /// Where tensor data begins.
     pub fn data_offset(&self) -> u64 {
         self.header.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Edits applied to metadata, and the result held against what a file must be.
+//! Edits applied to metadata, and a check of the result.
 
 use ggmill_core::{
     Alignment, FileType, Limits, MetadataBuf, RawStr, ToValue as _, Value, ValueType, keys,

@@ -45,7 +45,7 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditMethod {
-    /// The metadata are what they were.
+    /// The metadata is what they were.
     Unchanged,
     /// The header fits where it is.
     InPlace,

@@ -39,7 +39,7 @@ pub struct LoraTarget<'a> {
 }
 
 impl<'a> LoraAdapter<'a> {
-    /// Takes a GGUF file for an adapter. Fails when it says that it is not one, when a factor lacks
+    /// Reads a GGUF file as an adapter. Fails when it says that it is not one, when a factor lacks
     /// the other, when the two do not fit each other, and when there is a tensor that llama.cpp
     /// would refuse.
     pub fn new(file: &'a GgufCheckpoint) -> Result<Self> {

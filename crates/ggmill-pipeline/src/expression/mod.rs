@@ -162,7 +162,7 @@ enum Kind {
         inputs: Vec<Expression>,
         decoder: Arc<dyn Decode>,
     },
-    /// In the type of the node; only looked at where the child has it already.
+    /// In the type of the node; only examined if the child already has it.
     Encoded {
         child: Expression,
         encoding: Encoding,

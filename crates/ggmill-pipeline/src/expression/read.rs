@@ -71,7 +71,7 @@ impl Reading<'_, '_> {
         Ok(())
     }
 
-    /// Reads neighbours that stay neighbours.
+    /// Reads neighbors that stay neighbors.
     fn read_run(&mut self, source: &dyn Checkpoint, start: u64, count: u64, to: u64) -> Result<()> {
         let (count, to, atom) = (size(count), size(to), self.atom);
         match &mut *self.out {

@@ -135,7 +135,7 @@ impl Value {
         Missing::value(message.into(), ErrorKind::Undefined, meter)
     }
 
-    /// What the sandbox hides: it can be looked at as what does not exist, and not be used.
+    /// What the sandbox hides: it is treated as undefined, and cannot be used.
     pub(crate) fn unsafe_undefined(message: impl Into<String>, meter: &Rc<Meter>) -> Result<Self> {
         Missing::value(message.into(), ErrorKind::Security, meter)
     }
