@@ -51,6 +51,7 @@ pub fn file_sha256(file: &dyn ReadAt, progress: &mut Report<'_>) -> Result<Diges
 /// let sums = FileSums::parse(&format!("{digest}  models/abc.gguf\nnot a sum\n"));
 /// let (_, conclusion) = sums.verify("abc.gguf", digest);
 /// assert_eq!(conclusion, Conclusion::Success);
+/// assert_eq!(sums.only_file(), Some("models/abc.gguf"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileSums {
@@ -72,6 +73,12 @@ impl FileSums {
     /// Whether it has no line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// The name of the file that all lines are about, where they are about one.
+    pub fn only_file(&self) -> Option<&str> {
+        let (first, rest) = self.lines.split_first()?;
+        rest.iter().all(|line| line.name == first.name).then_some(&*first.name)
     }
 
     /// Compares the SHA-256 of the file with this name with the lines about it: those with this

@@ -331,7 +331,7 @@ impl FileKind {
                                                        file; look into it, then fetch the file \
                                                        again"
                 .to_owned(),
-            Self::LfsPointer { .. } => "run: git lfs pull".to_owned(),
+            Self::LfsPointer { .. } => "run `git lfs pull`".to_owned(),
         })
     }
 }

@@ -14,7 +14,7 @@
 //! | change the header of a file in place, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all, never over an input | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
 //! | write a directory whole or not at all | [`NewDirectory`] | files in it |
-//! | give a file another name, never that of another | [`rename_no_replace`] | |
+//! | give a file another name, never that of another | [`rename_no_replace`], [`rename_all`] | |
 //! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
 //! Every [`Error`] names the file. A path that leads to a directory, a pipe or a device is refused,
@@ -58,7 +58,7 @@ pub use open::{
 };
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
-pub use rename::rename_no_replace;
+pub use rename::{rename_all, rename_no_replace};
 pub use set_fault::{NotWhole, not_whole, set_fault};
 pub use shard_names::{shard_paths, shards_beside, stale_shard};
 pub use stream::{Streamed, open_stream, salvage_stream};

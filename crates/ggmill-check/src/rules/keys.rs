@@ -127,9 +127,11 @@ fn one_of(same: &[Entry<'_>]) -> Option<Fix> {
 /// let meant = ggmill_check::meant_key("llama.context_lenght", Some("llama"));
 /// assert_eq!(meant.as_deref(), Some("llama.context_length"));
 /// assert_eq!(ggmill_check::meant_key("llama.context_length", Some("llama")), None);
+/// let meant = ggmill_check::meant_key("eos_token_id", None);
+/// assert_eq!(meant.as_deref(), Some("tokenizer.ggml.eos_token_id"));
 /// ```
 pub fn meant_key(key: &str, architecture: Option<&str>) -> Option<String> {
-    standard::meant(key, architecture)
+    standard::meant(key, architecture).or_else(|| standard::meant_in_namespace(key, architecture))
 }
 
 fn spelling(input: &Input<'_>, entry: &Entry<'_>, out: &mut Findings<'_>) {

@@ -18,6 +18,34 @@ use crate::source::what_it_is;
 const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or PyTorch \
                      file with config.json beside it, or a legacy file of LLaMA";
 
+/// Refuses a path that does not exist before anything is said of what it is not.
+pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
+    let text = src.to_string_lossy();
+    let id = text.strip_prefix("hf://");
+    if id.is_none() && src.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let why = match id {
+        Some(_) => "a checkpoint is converted from a directory on this machine",
+        None => "no such file or directory",
+    };
+    let id = id.unwrap_or(&text).trim_end_matches('/');
+    let is_id = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    let hint = match id.split('/').collect::<Vec<_>>()[..] {
+        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
+            Some(format!(
+                "a repository of the Hugging Face Hub is downloaded first: `hf download {id} \
+             --local-dir {name}`"
+            ))
+        }
+        _ => None,
+    };
+    Err(Failure::new(format_args!("{}: {why}", shown(src))).with_hint(hint))
+}
+
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
 pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, Failure> {
     let opened = if vocab_only && src.is_dir() {

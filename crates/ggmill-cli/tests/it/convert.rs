@@ -124,8 +124,7 @@ fn what_is_no_checkpoint_is_named() {
         ("page.safetensors", "this is a web page; "),
         (
             "pointers",
-            "this is a Git LFS pointer to a file of 1000 B, not that file; fetch the file itself: \
-             git lfs pull",
+            "this is a Git LFS pointer, not the file itself (1000 B); run `git lfs pull`",
         ),
     ] {
         let Outcome { code, stderr, .. } =

@@ -364,3 +364,34 @@ fn a_snapshot_of_links_is_a_checkpoint() {
     assert!(stderr.starts_with(&expected), "{stderr}");
     assert!(!place.join("out.gguf").exists());
 }
+
+/// A name that leads nowhere is told as that, and one of the Hugging Face Hub as what it is.
+#[test]
+fn what_does_not_exist() {
+    let copied = Copied::new();
+    let refused = |args: &[&str]| {
+        let found = ggmill(copied.directory.path(), &[&["convert"], args].concat());
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
+        found.stderr
+    };
+    for args in [&["nodir"][..], &["nodir", "--base", "model", "-o", "x.gguf"]] {
+        assert_eq!(refused(args), "error: nodir: no such file or directory\n");
+    }
+    let hint = "hint: a repository of the Hugging Face Hub is downloaded first: `hf download \
+                karpathy/tinyllamas --local-dir tinyllamas`\n";
+    assert_eq!(
+        refused(&["karpathy/tinyllamas"]),
+        format!("error: karpathy/tinyllamas: no such file or directory\n{hint}")
+    );
+    assert_eq!(
+        refused(&["hf://karpathy/tinyllamas"]),
+        format!(
+            "error: hf://karpathy/tinyllamas: a checkpoint is converted from a directory on this \
+             machine\n{hint}"
+        )
+    );
+    // A file that is missing in a directory that is there.
+    assert_eq!(refused(&["model/nodir"]), "error: model/nodir: no such file or directory\n");
+    let base = refused(&["model", "--base", "model", "-o", "x.gguf"]);
+    assert!(base.contains("model: is not an adapter (it has no adapter_config.json)"), "{base}");
+}

@@ -29,6 +29,7 @@ mod full_disk;
 mod get;
 mod graft;
 mod hash;
+mod help;
 mod inspect;
 mod json_safety;
 mod killed;

@@ -78,6 +78,13 @@ pub(crate) fn edit<'py>(
     }
     let findings =
         if check { edit_findings(&editor, &edited, &plan)? } else { EditFindings::default() };
+    if let Some(error) = findings.new_errors.first() {
+        let message = format!(
+            "the edit would lead to an error: {}: {} ({}: {})",
+            error.subject, error.message, error.rule.code, error.rule.summary
+        );
+        return Err(Failure::misuse(message).at(&path));
+    }
     let new_len = editor.planned_len(&plan)?;
     let method = match output.as_ref().filter(|_| !dry_run) {
         _ if dry_run => plan.method().clone(),

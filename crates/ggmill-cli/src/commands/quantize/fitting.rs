@@ -41,8 +41,8 @@ pub(crate) fn choose(
         return Ok(fit.types);
     }
     console.note(format_args!(
-        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses \
-         less than {least:.3} %",
+        "chose types with {:.3} bits per weight and a relative quantization error (RMSE) of \
+         {loss:.3} %; no choice of this size has less than {least:.3} %",
         fit.bits_per_weight
     ));
     Ok(fit.types)
