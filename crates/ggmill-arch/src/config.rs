@@ -134,7 +134,7 @@ impl<'a> Config<'a> {
     }
 
     /// The values at a path with one `*`, for the elements of a list or the members of an object
-    /// whose names are numbers, in their order: a list, with nothing where an element has none.
+    /// whose names are numbers, in order: a list, with nothing where an element has none.
     fn find_each(&self, path: &str) -> Option<ParameterValue> {
         let (before, after) = path.split_once('*')?;
         let container = match before.strip_suffix('.') {

@@ -78,7 +78,7 @@ pub enum TensorPlace {
 pub struct CacheSpec {
     /// What it is called in the description.
     pub name: String,
-    /// The blocks that hold something, in their order.
+    /// The blocks that hold something, in order.
     pub blocks: Vec<CachedBlock>,
     /// Without flash attention, the values of every block that has some are stored with the length
     /// of the longest in the model.
@@ -109,7 +109,7 @@ pub struct CachedBlock {
 pub struct StateSpec {
     /// What it is called in the description.
     pub name: String,
-    /// The blocks that hold some, in their order.
+    /// The blocks that hold some, in order.
     pub blocks: Vec<StateBlock>,
 }
 

@@ -84,7 +84,7 @@ pub(crate) trait ParameterSource {
     /// The value with the place it was found at, or nothing.
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>>;
 
-    /// The places that were looked at, for the message that there is nothing; `None` when such a
+    /// The places that were searched, for the message that there is nothing; `None` when such a
     /// source has no place for it, so that nothing is missing.
     fn places(&self, parameter: &Parameter) -> Option<String>;
 

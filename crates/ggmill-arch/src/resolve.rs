@@ -198,7 +198,7 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Appends the metadata keys, in their order.
+    /// Appends the metadata keys, in order.
     ///
     /// ```
     /// use ggmill_arch::Architecture;

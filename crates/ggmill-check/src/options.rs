@@ -73,7 +73,7 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
-/// Some rules: by code, by the beginning of a code, or by the name of a group.
+/// Some rules: by code, by the beginning of a code, or by group name.
 ///
 /// ```
 /// use ggmill_check::{Selector, rules};

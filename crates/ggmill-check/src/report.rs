@@ -161,12 +161,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A key that is not there.
+    /// A key that does not exist.
     pub(crate) fn missing(key: &'a str) -> Self {
         Self { subject: Some(Subject::Key(RawStr::from(key))), ..Self::FILE }
     }
 
-    /// A tensor that is not there.
+    /// A tensor that does not exist.
     pub(crate) fn absent(name: &'a str) -> Self {
         Self { subject: Some(Subject::Tensor(RawStr::from(name))), ..Self::FILE }
     }

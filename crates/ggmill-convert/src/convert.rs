@@ -238,8 +238,8 @@ fn write_vocabulary(
     Ok(vec![note])
 }
 
-/// The tensors of the recipe, in their order, and the names of those that must not be multiplied
-/// with activations of four bits.
+/// The tensors of the recipe, in order, and the names of those that must not be multiplied with
+/// activations of four bits.
 fn tensors(
     weights: &Weights<'_>,
     resolved: &Resolved<'_>,
@@ -325,7 +325,7 @@ pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
         other => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("conversion to {other} is not there yet, expected F32, F16, BF16 or Q8_0"),
+                format!("conversion to {other} is not supported; expected F32, F16, BF16 or Q8_0"),
             ));
         }
     })

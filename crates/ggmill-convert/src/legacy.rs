@@ -70,7 +70,7 @@ const WHOLE: [(&str, &str); 3] =
     [("tok_embeddings", "token_embd"), ("norm", "output_norm"), ("output", "output")];
 
 /// A legacy LLaMA model is converted to GGUF: its hyperparameters, its vocabulary, its tensors in
-/// their order, under today's names and types.
+/// order, under current names and types.
 ///
 /// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails
 /// for files of other models, for tensors that LLaMA does not have, for one of several parts of a

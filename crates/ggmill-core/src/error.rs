@@ -25,7 +25,7 @@ pub enum ErrorKind {
     Limit,
     /// Well formed, but this library does not interpret it (such as an unpublished tensor type).
     Unsupported,
-    /// A key or tensor that was asked for is not there.
+    /// A requested key or tensor does not exist.
     Missing,
     /// A value exists, but has a different type from the requested one.
     WrongType,

@@ -56,14 +56,14 @@ impl Limits {
         self
     }
 
-    /// With at most so many tensors.
+    /// With at most this many tensors.
     #[must_use]
     pub const fn with_tensors(mut self, limit: u64) -> Self {
         self.tensors = limit;
         self
     }
 
-    /// With at most so many bytes of a string.
+    /// With at most this many bytes of a string.
     #[must_use]
     pub const fn with_string_bytes(mut self, limit: u64) -> Self {
         self.string_bytes = limit;
@@ -98,7 +98,7 @@ impl Limits {
         self
     }
 
-    /// With at most so many bytes of a header.
+    /// With at most this many bytes of a header.
     #[must_use]
     pub const fn with_header_bytes(mut self, limit: u64) -> Self {
         self.header_bytes = limit;

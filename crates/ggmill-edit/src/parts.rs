@@ -279,7 +279,7 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// These pieces in their order.
+/// These pieces in order.
 fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
     let mut named = Vec::with_capacity(paths.len());
     for path in paths.iter().map(AsRef::as_ref) {

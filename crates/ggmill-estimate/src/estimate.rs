@@ -22,7 +22,7 @@ pub struct Estimate {
     pub cells: Option<Cells>,
     /// Whether attention is computed in tiles; `None` where the architecture is not known.
     pub flash_attention: Option<bool>,
-    /// The host, and the devices in their order.
+    /// The host, and the devices in order.
     pub devices: Vec<Device>,
     /// What is not in the numbers.
     pub unknown: Vec<Unknown>,

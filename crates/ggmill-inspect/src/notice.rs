@@ -131,8 +131,7 @@ impl fmt::Display for Notice<'_> {
                 write!(f, "alignment {alignment} is not a power of two: llama.cpp refuses the file")
             }
             Self::LengthUnknown => f.write_str(
-                "the length of the file is not known: whether all tensor data are there was not \
-                 checked",
+                "the length of the file is not known: tensor data was not checked for completeness",
             ),
         }
     }

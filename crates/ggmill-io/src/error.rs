@@ -217,7 +217,7 @@ impl From<Error> for ggmill_core::Error {
     }
 }
 
-/// A path as text that cannot act on a terminal.
+/// A path as text that cannot affect a terminal.
 pub(crate) fn shown(path: &Path) -> RawStr<'_> {
     RawStr::new(path.as_os_str().as_encoded_bytes())
 }

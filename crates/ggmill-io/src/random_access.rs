@@ -200,7 +200,7 @@ impl RandomAccess {
         Ok(bytes)
     }
 
-    /// The error for bytes that are wanted and are not there: the file ends at `len`.
+    /// The error for requested bytes outside the file, which ends at `len`.
     #[cold]
     pub(crate) fn outside(&self, start: u64, end: u64, len: u64) -> Error {
         Error::new(&self.path, Detail::Outside { start, end, len })

@@ -22,8 +22,8 @@ use crate::without_effect::without_effect;
 /// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are
 /// those of `llama-quantize`; `docs/exactness.md` lists what differs. A model whose architecture
 /// that does not know keeps the order and the shapes of its tensors. Fails when a type needs
-/// importance weights that are not there, when weights do not fit their tensor, and when a tensor
-/// is quantized already.
+/// importance weights that do not exist, when weights do not fit their tensor, and when a tensor is
+/// quantized already.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
     quantize_recipe(&Recipe::copy_of(checkpoint)?, options)
 }

@@ -48,7 +48,7 @@ impl Window {
 }
 
 impl Windows {
-    /// These ranges of a file of so many bytes will be read.
+    /// These ranges of a file of this many bytes will be read.
     pub(crate) fn expect(&self, ranges: &[Range<u64>], len: u64) {
         let within = ranges.iter().map(|range| range.start..range.end.min(len));
         self.lock().expect(within.filter(|range| range.start < range.end));

@@ -439,7 +439,7 @@ fn whole(number: usize) -> Outcome<Value> {
 fn integer(value: f64) -> Outcome<Value> {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the range is held against that of an integer first"
+        reason = "the range is compared with that of an integer first"
     )]
     if value.abs() < 9.0e18 { Ok(Value::Int(value as i64)) } else { Err(overflow()) }
 }

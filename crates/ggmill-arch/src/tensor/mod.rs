@@ -63,7 +63,7 @@ pub enum Origin {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Source {
-    /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
+    /// Names in the checkpoint: one, or as many as the first operation joins, in order.
     pub names: Vec<String>,
     /// The operations, in order. The first takes all tensors; when it does not
     /// join, there is one.

@@ -56,7 +56,7 @@ const ROLES: [&str; 7] = [
     "tokenizer.ggml.fim_mid_token_id",
 ];
 
-/// Where so many bytes have no token, the vocabulary is not one of bytes.
+/// Where this many bytes have no token, the vocabulary is not one of bytes.
 const MOST_LOST: usize = 128;
 /// What the texts of reserved tokens have in them.
 const RESERVED: [&[u8]; 4] = [b"unused", b"reserved", b"[PAD", b"extra_id"];

@@ -104,7 +104,7 @@ fn scores(tokens: &[String], first: usize) -> Vec<f32> {
     tokens.iter().enumerate().map(score).collect()
 }
 
-/// The merges that make the tokens, in their order.
+/// The merges that make the tokens, in order.
 fn merges(tokens: &[&str]) -> Vec<String> {
     let ranks: HashMap<&str, u32> = (0u32..).zip(tokens).map(|(id, token)| (*token, id)).collect();
     let mut merges = Vec::with_capacity(tokens.len());

@@ -112,7 +112,7 @@ impl Class {
     }
 
     /// The flags with which the class makes a special token again that is named by its text; `None`
-    /// where it leaves a token that is there as it is. `from_pairs` is whether it made the tokenizer
+    /// where it leaves a token that exists as it is. `from_pairs` is whether it made the tokenizer
     /// of [pairs](Self::of_pairs).
     pub(crate) fn made_flags(
         &self,

@@ -42,7 +42,7 @@ pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
     let nearest = patterns::nearest(tokenizer.pre_tokenizer())
         .unwrap_or_else(|| "it has nothing in common with those that are known".to_owned());
     let message = format!(
-        "the pre-tokenizer is not recognised: {nearest} (the hash of the check text's IDs is \
+        "the pre-tokenizer is not recognized: {nearest} (the hash of the check text's IDs is \
          {hash})"
     );
     Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))

@@ -109,7 +109,7 @@ impl Model {
         Self::of_parts(vec![part])
     }
 
-    /// Parts in their order, of which there is at least one.
+    /// Parts in order, of which there is at least one.
     fn of_parts(parts: Vec<Part>) -> Self {
         let parts: Vec<Part> =
             parts.into_iter().enumerate().map(|(number, part)| part.numbered(number)).collect();

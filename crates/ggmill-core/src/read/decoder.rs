@@ -53,8 +53,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Progress {
-    /// The header goes on: the first so many bytes of the file are needed before anything more can
-    /// be said. Feeding more than that is welcome.
+    /// The header goes on: the first this many bytes of the file are needed before anything more
+    /// can be said. Feeding more than that is welcome.
     Needs(u64),
     /// The header is complete; [`Decoder::finish`] has it.
     Complete,
@@ -63,8 +63,8 @@ pub enum Progress {
 impl Decoder {
     /// A decoder for a file of `file_len` bytes, or of a length not yet known.
     ///
-    /// With a length, counts and tensor data is held against it. Without one they cannot be;
-    /// [`Gguf::index`] then has no `file_len`.
+    /// With a length, counts and tensor ranges are checked against it; without one they are not, and
+    /// [`Gguf::index`] has no `file_len`.
     pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
         Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }

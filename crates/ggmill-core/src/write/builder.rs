@@ -61,7 +61,7 @@ impl Builder {
         self
     }
 
-    /// The metadata, in their order.
+    /// The metadata, in order.
     #[must_use]
     pub fn metadata(mut self, metadata: MetadataBuf) -> Self {
         self.metadata = metadata;

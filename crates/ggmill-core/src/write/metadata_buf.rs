@@ -7,8 +7,8 @@ use crate::{Metadata, RawStr, Value, ValueType};
 
 /// Metadata being made: ordered entries that own their values.
 ///
-/// [`set`](Self::set) keeps the place of a key that is there already. A value read from any file
-/// can be set as it is; [`MetadataBuf::copy_of`] takes them all.
+/// [`set`](Self::set) keeps the place of a key that already exists. A value read from any file can
+/// be set as it is; [`MetadataBuf::copy_of`] takes them all.
 ///
 /// ```
 /// use ggmill_core::{MetadataBuf, Value};

@@ -49,7 +49,7 @@ pub enum EditMethod {
     Unchanged,
     /// The header fits where it is.
     InPlace,
-    /// So many bytes are inserted before the data, and the header written.
+    /// This many bytes are inserted before the data, and the header written.
     Insert(u64),
     /// A new header, and a copy of the data. Says why.
     Copy(&'static str),

@@ -154,8 +154,8 @@ impl Legacy {
             // Many programs used this magic number, and nothing in the file says which.
             LegacyContainer::Ggml if error.kind() != ErrorKind::Unsupported => {
                 let message = format!(
-                    "is a GGML file of another model than LLaMA or Whisper, or a damaged one: \
-                     read as one of theirs, {error}"
+                    "is a GGML file of a model other than LLaMA or Whisper, or damaged: read as \
+                     one of these, {error}"
                 );
                 Error::new(ErrorKind::Checkpoint, message).file(file.path())
             }

@@ -95,7 +95,7 @@ impl<'a> Stream<'a> {
         Err(self.fault(offset, format_args!("a name of more than {MAX_LINE} bytes")))
     }
 
-    /// Reads so many bytes of the pickle.
+    /// Reads this many bytes of the pickle.
     fn fill(&mut self, until: u64) -> Result<()> {
         let read = self.bytes.len() as u64;
         if until <= read {

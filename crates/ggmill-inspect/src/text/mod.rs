@@ -62,7 +62,7 @@ impl Options {
         self
     }
 
-    /// With at most so many tensors; `None` for all.
+    /// With at most this many tensors; `None` for all.
     #[must_use]
     pub fn with_tensor_rows(mut self, rows: impl Into<Option<usize>>) -> Self {
         self.tensor_rows = rows.into();

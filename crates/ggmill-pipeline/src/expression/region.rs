@@ -175,8 +175,8 @@ impl Region {
     }
 }
 
-/// Has the loops lead one after the other, in their order, over atoms of so many; says how many
-/// they lead over in all.
+/// Has the loops lead one after the other, in order, over atoms of so many; says how many they lead
+/// over in all.
 pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     loops.iter_mut().fold(atoms, |to, this| {
         this.to = to;
