@@ -109,8 +109,8 @@ impl<'a> ModelView<'a> {
         self.description.map(|description| description.resolve_entries(&self.entries))
     }
 
-    /// What the model keeps between tokens, by the description; `None` where there is none, or where
-    /// it does not say it. Fails for metadata without a key that this takes.
+    /// The state that the model keeps between tokens according to the description; `None` without a
+    /// description or if it does not define this. Fails for metadata without a key that this takes.
     pub fn memory(&self) -> Option<Result<MemorySpec>> {
         let description = self.description?;
         let memory = description.memory.as_ref()?.resolve(&self.entries);

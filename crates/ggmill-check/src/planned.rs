@@ -33,7 +33,7 @@ pub fn check_plans(
     Ok(reports(&models(plans)?, catalogue, options))
 }
 
-/// What was found in a model before it is written, and whether it is not to be.
+/// Findings for a model before it is written, and whether they prevent writing it.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;

@@ -34,7 +34,7 @@ pub enum ErrorKind {
     Format(ggmill_core::ErrorKind),
 }
 
-/// What to do about an error, where that is known.
+/// Advice on how to resolve an error, if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -212,7 +212,7 @@ impl Error {
         &self.0.name
     }
 
-    /// What to do about it, where that is known.
+    /// Advice on how to resolve it, if known.
     pub fn advice(&self) -> Option<&Advice> {
         self.0.advice.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a template, found by running it.
+//! Problems in a template that are found by running it.
 
 use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
@@ -9,7 +9,7 @@ use crate::options::RenderOptions;
 use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
 use crate::template::{Rendered, Template};
 
-/// What an observation is about.
+/// The subject of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Aspect {
@@ -47,9 +47,9 @@ pub enum Aspect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Observation {
-    /// What it is about.
+    /// Its subject.
     pub aspect: Aspect,
-    /// What was found, in one line.
+    /// A one-line description.
     pub message: String,
     /// The conversation that shows it, in a few words.
     pub conversation: String,

@@ -1,4 +1,4 @@
-//! What can be wrong with a vocabulary or a text.
+//! Errors in a vocabulary or a text.
 
 use std::fmt;
 

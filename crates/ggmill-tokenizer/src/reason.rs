@@ -9,7 +9,7 @@ use crate::sink::Piece;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Kind;
 
-/// What of two vocabularies explains a difference between their tokens.
+/// The property of two vocabularies that explains a difference between their tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

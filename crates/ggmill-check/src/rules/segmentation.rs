@@ -1,4 +1,4 @@
-//! What a tokenizer makes of its own vocabulary: only on request.
+//! Tests of a vocabulary with its own tokenizer, only on request.
 
 use ggmill_core::{Entry, RawStr, keys};
 use ggmill_tokenizer::{Attributes, EncodeOptions, TokenFit, Tokenizer};

@@ -1,4 +1,4 @@
-//! What descriptions ask about a checkpoint, answered by the tensors that a file gives.
+//! Facts about a checkpoint that descriptions use, derived from the tensors of a file.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the tokenizer classes of the `transformers` library take for granted.
+//! Defaults of the tokenizer classes of the `transformers` library.
 //!
 //! `tokenizer_config.json` names a class and leaves out what the class has anyway; the reference
 //! converter loads the class. `data/tokenizer-classes.json` has these values as facts.

@@ -158,7 +158,7 @@ impl<'a> LoraAdapter<'a> {
         self.alpha
     }
 
-    /// What it changes, in the order of the names.
+    /// The tensors that it changes, sorted by name.
     pub fn targets(&self) -> impl ExactSizeIterator<Item = LoraTarget<'_>> {
         self.pairs.iter().map(|(name, factors)| LoraTarget {
             name: RawStr::new(name),

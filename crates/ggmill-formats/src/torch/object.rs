@@ -1,4 +1,4 @@
-//! What a pickle describes: values, and the tensors and storages among them.
+//! The objects in a pickle: values, including tensors and storages.
 
 use ggmill_core::{RawStr, Shape};
 
