@@ -13,14 +13,18 @@ pub fn device_name(device: usize) -> String {
     device.checked_sub(1).map_or_else(|| "CPU".to_owned(), |number| format!("GPU{number}"))
 }
 
+/// The most devices beside the host: as many as llama.cpp takes.
+pub const MAX_DEVICES: usize = 16;
+
 /// The device of a name in any case: `CPU`, or letters and a number from 0, as `GPU0` and `CUDA0`
-/// have it. `None` where the text is no such name.
+/// have it. `None` where the text is not such a name, and for more than [`MAX_DEVICES`].
 ///
 /// ```
 /// use ggmill_estimate::device_number;
 /// assert_eq!(device_number("cpu"), Some(0));
 /// assert_eq!(device_number("CUDA1"), Some(2));
 /// assert_eq!(device_number("1"), None);
+/// assert_eq!(device_number("GPU16"), None);
 /// ```
 pub fn device_number(name: &str) -> Option<usize> {
     if name.eq_ignore_ascii_case("cpu") {
@@ -30,7 +34,7 @@ pub fn device_number(name: &str) -> Option<usize> {
     if digits.len() == name.len() {
         return None;
     }
-    digits.parse::<usize>().ok()?.checked_add(1)
+    digits.parse::<usize>().ok()?.checked_add(1).filter(|&device| device <= MAX_DEVICES)
 }
 
 /// Tensors that are placed on a device by their names: `PATTERN=DEVICE` as text, where PATTERN is a
@@ -59,8 +63,9 @@ impl FromStr for TensorOverride {
         let (pattern, device) =
             text.rsplit_once('=').ok_or_else(|| wrong("expected PATTERN=DEVICE".to_owned()))?;
         let pattern = Regex::new(pattern).map_err(|error| wrong(error.to_string()))?;
-        let device = device_number(device)
-            .ok_or_else(|| wrong("expected CPU, or GPU and a number from 0, after =".to_owned()))?;
+        let device = device_number(device).ok_or_else(|| {
+            wrong("expected CPU, or GPU and a number from 0 to 15, after =".to_owned())
+        })?;
         Ok(Self { pattern, device })
     }
 }

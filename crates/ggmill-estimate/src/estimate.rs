@@ -91,8 +91,11 @@ impl Estimate {
         Ok(())
     }
 
-    /// Adds a model that runs beside it on the same devices.
+    /// Adds a model that runs beside it on the same devices, or on more.
     pub fn add(&mut self, other: &Self) -> Result<()> {
+        if self.devices.len() < other.devices.len() {
+            self.devices.resize(other.devices.len(), Device::default());
+        }
         for (device, other) in self.devices.iter_mut().zip(&other.devices) {
             device.weights = sum(device.weights, other.weights)?;
             device.keys = sum(device.keys, other.keys)?;
@@ -111,9 +114,9 @@ impl Estimate {
         self.cells.map(|cells| cells.context.saturating_mul(cells.streams))
     }
 
-    /// How many layers these options, which it was made with, place on devices beside the host.
-    pub fn layers_on_devices(&self, options: &Options) -> u64 {
-        if self.devices.len() > 1 { options.placement.layers.min(self.layer_count()) } else { 0 }
+    /// How many layers are on devices beside the host.
+    pub fn layers_on_devices(&self) -> u64 {
+        self.layers.on_devices()
     }
 
     /// Blocks and the output: what devices can have.

@@ -19,7 +19,7 @@ mod weights;
 
 pub use beside::Beside;
 pub use cells::Cells;
-pub use device::{TensorOverride, device_name, device_number};
+pub use device::{MAX_DEVICES, TensorOverride, device_name, device_number};
 pub use error::{Error, ErrorKind};
 pub use estimate::{Device, Estimate, estimate};
 pub use fit::{Fit, fit};

@@ -7,8 +7,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, CACHE_TYPES, Device, Estimate, Fit, Options, Placement, TensorOverride, device_name,
-    fit,
+    Beside, Device, Estimate, Fit, Options, Placement, TensorOverride, device_name, fit,
 };
 use ggmill_inspect::size_text;
 
@@ -52,13 +51,13 @@ pub(crate) struct Args {
     #[arg(long)]
     kv_unified: bool,
     /// KV cache type; several types, separated by commas, give a table
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16", value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16")]
     cache_type: Vec<GgmlType>,
     /// KV cache type for K, if different
-    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE")]
     cache_type_k: Option<GgmlType>,
     /// KV cache type for V, if different
-    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE")]
     cache_type_v: Option<GgmlType>,
     /// Whether flash attention is used; auto uses it if the architecture supports it
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "on", "off"])]
@@ -102,16 +101,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn cache_type(text: &str) -> Result<GgmlType, String> {
-    let found = text.parse().ok().filter(|found| CACHE_TYPES.contains(found));
-    found.ok_or_else(|| {
-        let names: Vec<_> =
-            CACHE_TYPES.iter().map(|known| known.to_string().to_lowercase()).collect();
-        format!("expected a type of caches: {}", names.join(", "))
-    })
-}
-
-/// A file with what is said of it when only its beginning is there.
+/// A file whose header has been read.
 struct Opened {
     path: PathBuf,
     model: Model,
@@ -119,9 +109,13 @@ struct Opened {
 
 impl Opened {
     fn new(path: &Path) -> Result<Self, Failure> {
-        // The header is all that is needed.
-        let (model, _) = open_what_is_there(path, false)?;
-        Ok(Self { path: path.to_owned(), model })
+        // The header is all that is needed, and all of it.
+        let (model, failure) = open_what_is_there(path, false)?;
+        let is_cut = model.parts().iter().any(|part| part.header_fault().is_some());
+        match failure {
+            Some(failure) if is_cut => Err(failure),
+            _ => Ok(Self { path: path.to_owned(), model }),
+        }
     }
 }
 
@@ -259,7 +253,7 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
     }
     if estimate.devices.len() > 1 {
         let all = estimate.layer_count();
-        let layers = estimate.layers_on_devices(options);
+        let layers = estimate.layers_on_devices();
         writeln!(out, "layers on devices: {layers} of {all}")?;
     }
     write!(out, "{:8}", "")?;
