@@ -484,7 +484,9 @@ fn blocks(
         .filter(|&gap| needed(gap));
     if let Some(gap) = gap {
         out.add(&BLOCKS, Place::value(&entry), || {
-            format!("block_count is {count}, but there is no tensor of block {gap}")
+            format!(
+                "block_count is {count}, but the file has no tensors for block {gap} (blk.{gap}.*)"
+            )
         });
     }
     gap.is_none()

@@ -170,7 +170,7 @@ fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     };
     if says != is && (is != "vocab" || input.is_complete()) {
         out.add(&KIND, Place::FILE, || {
-            format!("the file name is that of type {says}, the file has type {is}")
+            format!("the file name indicates type {says}, but the file has type {is}")
         });
     }
 }

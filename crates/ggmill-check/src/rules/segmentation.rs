@@ -90,10 +90,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
             let more = match lost.len() {
                 1 => String::new(),
-                count => format!(", and for {} more", count.saturating_sub(1)),
+                count => format!(" and {} more", count.saturating_sub(1)),
             };
             out.add(&LOST_BYTES, Place::value(&tokens), || {
-                format!("there is no token for the byte 0x{first:02X}{more}")
+                format!("no token for byte 0x{first:02X}{more}")
             });
         }
     }
@@ -156,7 +156,7 @@ fn special(input: &Input<'_>, tokenizer: &Tokenizer, out: &mut Findings<'_>) {
             && count > 1
         {
             out.add(&SPLIT_SPECIAL, Place::value(&entry), || {
-                format!("token {id}, {}, becomes {count} tokens", shown(RawStr::new(text)))
+                format!("token {id}, {}, is tokenized to {count} tokens", shown(RawStr::new(text)))
             });
         }
     }
@@ -172,7 +172,7 @@ fn pre_tokenizer(tokenizer: &Tokenizer, place: Place, out: &mut Findings<'_>) {
     };
     out.add(&PRE_TOKENIZER, place, || {
         format!(
-            "{name:?} cuts {} of {} tokens{}; the rules of {:?} cut {}",
+            "{name:?} splits {} of {} tokens{}; the rules of {:?} split {}",
             fit.own.cut,
             fit.tokens,
             example(&fit.own),

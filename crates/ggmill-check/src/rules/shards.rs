@@ -68,7 +68,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         if let Some(name) = name.filter(|name| name.count() > 1 && input.is_whole()) {
             out.add(&NAME_ALONE, Place::FILE, || {
                 format!(
-                    "the file name has shard {} of {}, the file has no split.count",
+                    "the file name indicates shard {} of {}, but the file has no split.count",
                     name.number(),
                     name.count()
                 )
@@ -115,7 +115,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let (number, count) = (split.number + 1, split.count);
         out.add(&NAME, place, || {
             format!(
-                "the keys have shard {number} of {count}, the file name {} of {}",
+                "the keys say shard {number} of {count}, the file name says {} of {}",
                 name.number(),
                 name.count()
             )

@@ -371,7 +371,7 @@ fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findi
         let more = missing.count();
         let others = if more > 0 { format!(", and {more} more") } else { String::new() };
         out.add(&BYTE_TOKENS, Place::value(entry), || {
-            format!("there is no <0x{first:02X}>{others}")
+            format!("missing: <0x{first:02X}>{others}")
         });
     }
 }
