@@ -11,7 +11,7 @@ rules! { Architecture;
     ADAPTER_TYPE = "GG1520" Error Reference {
         summary: "Adapter has no type",
         clause: "Reported when the value of `adapter.type` is not `lora`, the only type that llama.cpp accepts.",
-        why: "llama.cpp rejects the adapter.",
+        why: "The adapter does not load.",
         remedy: "Set adapter.type to lora if the adapter is a LoRA.",
         fixed: "adapter.type = \"lora\"",
     }
@@ -25,21 +25,21 @@ rules! { Architecture;
     ADAPTER_PAIR = "GG1522" Error Reference {
         summary: "Incomplete LoRA tensor pair",
         clause: "Reported when an adapter has only one of the factors `<name>.lora_a` and `<name>.lora_b` of a tensor. llama.cpp rejects it: \"is missing one component\".",
-        why: "llama.cpp rejects the adapter.",
+        why: "The adapter does not load.",
         remedy: "Convert the adapter again.",
         fixed: "tensors \"blk.0.attn_q.weight.lora_a\" and \"blk.0.attn_q.weight.lora_b\"",
     }
     ADAPTER_RANK = "GG1526" Error Reference {
         summary: "LoRA ranks differ",
         clause: "Reported when the two factors of an adapted tensor have different ranks. llama.cpp multiplies lora_a (input width × rank) by lora_b (rank × output width); for token_embd.weight both are transposed. The ranks must be equal.",
-        why: "llama.cpp rejects the adapter.",
+        why: "The adapter does not load.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }
     ADAPTER_TENSOR = "GG1527" Error Reference {
         summary: "LoRA adapter has an unexpected tensor",
         clause: "Reported when the name of a tensor in an adapter does not end in .lora_a, .lora_b or _norm.weight. llama.cpp rejects it: \"has unexpected suffix\".",
-        why: "llama.cpp rejects the adapter.",
+        why: "The adapter does not load.",
         remedy: "Convert the adapter again without the fully trained weights.",
         fixed: "no tensor \"output.weight\"",
     }
@@ -53,14 +53,14 @@ rules! { Architecture;
     DIRECTION = "GG1524" Error Reference {
         summary: "Invalid control vector tensor",
         clause: "Reported when a tensor of a control vector is not named `direction.N` with N from 1, is not F32, or has more than one dimension. llama.cpp reads only tensors of this form.",
-        why: "llama.cpp rejects the control vector.",
+        why: "The control vector does not load.",
         remedy: "Create the control vector again.",
         fixed: "tensor \"direction.1\": F32, dimensions [1]",
     }
     ENCODER = "GG1525" Error Reference {
         summary: "Projector declares no encoder",
         clause: "Reported when neither `clip.has_vision_encoder` nor `clip.has_audio_encoder` of a projector is true. llama.cpp requires one of them.",
-        why: "llama.cpp rejects the projector.",
+        why: "The projector does not load.",
         remedy: "Set the key of the encoder that the file contains to true.",
         fixed: "clip.has_vision_encoder = true",
     }

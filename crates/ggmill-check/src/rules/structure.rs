@@ -68,7 +68,7 @@ rules! { Structure;
     ALIGNMENT_POWER = "GG1009" Error Reference {
         summary: "Alignment is not a power of two",
         clause: "Reported when `general.alignment` is a multiple of 8 but not a power of two. llama.cpp requires a power of two; the specification allows every multiple of 8.",
-        why: "llama.cpp rejects the file.",
+        why: "The file does not load.",
         remedy: "Rewrite the file with an alignment of 32: `ggmill edit FILE --set general.alignment=32`.",
         fixed: "general.alignment = 32",
     }
