@@ -165,7 +165,7 @@ impl<'a> Config<'a> {
     }
 
     /// Fails where a path leads through something that is not an object: what it says there would
-    /// be passed over.
+    /// be ignored.
     fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
         let own = if path.contains(['#', '*', '(']) { "" } else { path };
         for (end, _) in own.match_indices('.') {

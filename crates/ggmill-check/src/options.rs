@@ -188,7 +188,7 @@ impl Options {
         self
     }
 
-    /// With at most so many findings of each rule.
+    /// With at most this many findings of each rule.
     #[must_use]
     pub fn with_findings_per_rule(mut self, count: usize) -> Self {
         self.findings_per_rule = count;

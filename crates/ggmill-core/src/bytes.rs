@@ -63,7 +63,7 @@ pub(crate) enum Stop {
     /// The file goes on, the bytes at hand do not: this many are needed, counted from the start of
     /// the file.
     Need(u64),
-    /// The file is bad.
+    /// The file is invalid.
     Fail(Error),
 }
 

@@ -1,4 +1,4 @@
-//! Errors: what went wrong, where, and whose fault it is.
+//! Errors: the cause, the location, and who is responsible.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -9,7 +9,7 @@ use crate::{GgmlType, RawStr, ValueType};
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why an error arose, sorted by blame.
+/// The kind of an error, sorted by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -194,7 +194,7 @@ impl Error {
         self
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

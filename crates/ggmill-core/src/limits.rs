@@ -49,7 +49,7 @@ impl Limits {
         header_bytes: 256 << 20,
     };
 
-    /// With at most so many metadata entries.
+    /// With at most this many metadata entries.
     #[must_use]
     pub const fn with_entries(mut self, limit: u64) -> Self {
         self.entries = limit;
@@ -70,21 +70,21 @@ impl Limits {
         self
     }
 
-    /// With at most so many elements of an array.
+    /// With at most this many elements of an array.
     #[must_use]
     pub const fn with_array_elements(mut self, limit: u64) -> Self {
         self.array_elements = limit;
         self
     }
 
-    /// With at most so many levels of arrays within arrays.
+    /// With at most this many levels of arrays within arrays.
     #[must_use]
     pub const fn with_array_depth(mut self, limit: u32) -> Self {
         self.array_depth = limit;
         self
     }
 
-    /// With at most so many dimensions of a tensor.
+    /// With at most this many dimensions of a tensor.
     #[must_use]
     pub const fn with_dimensions(mut self, limit: u32) -> Self {
         self.dimensions = limit;

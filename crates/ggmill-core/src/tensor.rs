@@ -207,8 +207,8 @@ impl<'a> Tensor<'a> {
         })
     }
 
-    /// The data in canonical form: blocks in little-endian order, whatever the byte order of the
-    /// file.
+    /// The data in canonical form: blocks in little-endian order, regardless of the byte order of
+    /// the file.
     ///
     /// They are borrowed where the file is little-endian. Fails for an unknown type, for a retired
     /// one whose blocks cannot be byte-swapped, and when the bytes that were opened hold the header

@@ -65,7 +65,7 @@ struct Line {
 }
 
 impl FileSums {
-    /// Takes the lines that are such hashes from a text, and passes over others.
+    /// Takes the lines that are such hashes from a text, and ignores others.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }

@@ -76,7 +76,7 @@ pub struct HashLine<'a> {
     /// The hash function.
     pub kind: HashKind,
     /// The digest of the model or the tensor; for what only the manifest has, the digest claimed,
-    /// fit to be shown.
+    /// escaped for display.
     pub digest: String,
     /// The subject of the digest.
     pub subject: HashSubject<'a>,

@@ -135,7 +135,7 @@ impl Error {
         }
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Io { .. } | Detail::NotRegular { .. } => ErrorKind::Io,

@@ -190,7 +190,7 @@ impl Error {
         }
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Address { .. } | Detail::Repository => ErrorKind::Address,

@@ -65,7 +65,7 @@ impl Error {
         Self { kind, key: Some(key), message: message.into() }
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

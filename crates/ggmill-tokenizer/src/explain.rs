@@ -1,4 +1,4 @@
-//! How a text becomes tokens, step by step.
+//! How a text is tokenized, step by step.
 
 use crate::error::Error;
 use crate::explained::{Explained, ExplainedText, ExplainedWord};

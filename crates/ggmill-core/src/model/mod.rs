@@ -18,8 +18,8 @@ pub use part::Part;
 /// A GGUF model over any source of bytes: one file, or the files of a set of shards seen as one.
 ///
 /// Headers are in memory, tensor data is read by position when asked for; several threads may share
-/// a model. Data come out in canonical form, blocks in little-endian order, whatever the byte order
-/// of the file; only methods with `raw` in their name give the bytes as they lie there.
+/// a model. Data come out in canonical form, blocks in little-endian order, regardless of the byte
+/// order of the file; only methods with `raw` in their name give the bytes as they lie there.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -53,7 +53,7 @@ impl Model {
         Self::open_with(source, &Limits::default())
     }
 
-    /// [`Model::open`] with limits of one's own.
+    /// [`Model::open`] with custom limits.
     pub fn open_with(source: impl ReadAt + 'static, limits: &Limits) -> Result<Self> {
         Part::open(Arc::new(source), limits).map(Self::of_part)
     }

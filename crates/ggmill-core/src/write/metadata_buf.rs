@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::write::encode::{ToValue, put_string, put_value};
 use crate::{Metadata, RawStr, Value, ValueType};
 
-/// Metadata being made: ordered entries that own their values.
+/// A builder of metadata: ordered entries that own their values.
 ///
 /// [`set`](Self::set) keeps the place of a key that already exists. A value read from any file can
 /// be set as it is; [`MetadataBuf::copy_of`] takes them all.

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use crate::{Alignment, GgmlType, RawStr, Shape};
 
-/// A file laid out to the byte, before any tensor data exist: the header as it will be written,
+/// The exact layout of a file before any tensor data exists: the header as it will be written,
 /// every offset, the final size.
 ///
 /// ```

@@ -427,7 +427,7 @@ impl Tensor {
     }
 }
 
-/// The name of a module's member, fit to be shown.
+/// The name of a module's member, escaped for display.
 pub(super) fn member(module: &[u8], name: &[u8]) -> String {
     format!("{}.{}", RawStr::new(module), RawStr::new(name))
 }

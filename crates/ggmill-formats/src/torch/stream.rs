@@ -81,7 +81,7 @@ impl<'a> Stream<'a> {
         Ok(text.of(&self.bytes).first_chunk().copied().unwrap_or([0; LEN]))
     }
 
-    /// The bytes up to the end of the line, which is passed over.
+    /// The bytes up to the end of the line, which is ignored.
     pub(super) fn line(&mut self) -> Result<Text> {
         /// Names of modules and functions are shorter.
         const MAX_LINE: u32 = 1024;

@@ -7,8 +7,8 @@ use crate::buffers::resize;
 use crate::error::Result;
 use crate::source::Checkpoint;
 
-/// Bytes between two pieces that are read along rather than passed over: passing over takes a call
-/// of the system.
+/// Bytes between two pieces that are read along rather than ignored: passing over takes a call of
+/// the system.
 const GAP: u64 = 2048;
 
 /// Bytes that become numbers at once, while they are in a near cache.

@@ -128,7 +128,7 @@ impl SourceTensor {
         self.stored_type.map_or_else(|| self.ggml_type.to_string(), str::to_owned)
     }
 
-    /// The name, fit to be shown.
+    /// The name, escaped for display.
     pub fn name(&self) -> RawStr<'_> {
         RawStr::new(&self.name)
     }
