@@ -10,6 +10,7 @@ use crate::commands::{
     split, template, tokenize,
 };
 use crate::console::Console;
+use crate::other_tools::advise;
 use crate::outcome::{Failure, Status};
 
 /// The toolkit for GGUF model files.
@@ -60,7 +61,11 @@ impl Cli {
             }
             _ => args.iter().map(OsString::as_os_str).collect(),
         };
-        let matches = Self::command().color(color).try_get_matches_from(args)?;
+        let command = args.iter().skip(1).find_map(|arg| arg.to_str());
+        let matches = Self::command()
+            .color(color)
+            .try_get_matches_from(&args)
+            .map_err(|error| advise(error, command))?;
         Self::from_arg_matches(&matches)
     }
 }

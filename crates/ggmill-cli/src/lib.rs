@@ -24,6 +24,7 @@ mod gather;
 mod journal;
 mod making;
 mod metadata_file;
+mod other_tools;
 mod outcome;
 mod outputs;
 mod paths;

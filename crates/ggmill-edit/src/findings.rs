@@ -37,6 +37,30 @@ pub struct Misspelt {
     pub meant: String,
 }
 
+/// Errors that are named when an edit is refused for them.
+const MAX_NAMED: usize = 3;
+
+impl EditFindings {
+    /// Why the edit should not be made unless that was asked for: a new key that is nearly a known
+    /// one, or errors that the file does not have before.
+    pub fn refusal(&self) -> Option<String> {
+        if let Some(Misspelt { key, meant }) = self.misspelt.first() {
+            let (key, meant) = (RawStr::from(&**key), RawStr::from(&**meant));
+            return Some(format!("key {key:?} is not a known key; did you mean {meant}?"));
+        }
+        let named = self.new_errors.iter().take(MAX_NAMED).map(|error| {
+            let Diagnostic { rule, subject, message, .. } = error;
+            format!("{subject}: {message} ({}: {})", rule.code, rule.summary)
+        });
+        let more = match self.new_errors.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let named = named.collect::<Vec<_>>().join("; ");
+        (!named.is_empty()).then(|| format!("the edit would lead to errors: {named}{more}"))
+    }
+}
+
 /// Applies the rules about metadata to a file as an edit leaves it; how tensors lie is the writer's
 /// concern. Reads no tensor data.
 ///

@@ -3,9 +3,10 @@
 use ggmill_arch::{CacheSpec, CachedBlock, MemorySpec};
 use ggmill_core::GgmlType;
 
+use crate::cache_types::CACHE_TYPES;
 use crate::cells::Cells;
 use crate::error::{ErrorKind, Result};
-use crate::options::{CACHE_TYPES, FlashAttention, Options};
+use crate::options::{FlashAttention, Options};
 use crate::size::{in_buffer, product, row, sum};
 
 /// Bytes of what one device keeps.

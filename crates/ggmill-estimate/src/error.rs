@@ -4,8 +4,8 @@ use core::fmt;
 
 use ggmill_core::{GgmlType, RawStr};
 
+use crate::cache_types::CACHE_TYPES;
 use crate::device::device_name;
-use crate::options::CACHE_TYPES;
 
 /// Why there is no estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{AutoType, ConvertOptions, own_type};
-use ggmill_core::{FileType, GgmlType, RawStr};
+use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
 use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _};
+use ggmill_pipeline::{ErrorKind, Pretrained as _, Recipe};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -227,6 +227,9 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     let architecture = match found {
         Ok(architecture) => architecture,
         Err(error) => {
+            // A description on standard output is for those who redirect it.
+            let prints = args.output.is_none() && console.width().is_none();
+            let console = prints.then_some(console);
             return Err(unknown_class(error, args.mmproj, &catalogue, &checkpoint, console)?);
         }
     };
@@ -247,6 +250,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
     let prefix = if args.mmproj { "mmproj-" } else { "" };
     let other_name = format!("{prefix}{}-{type_name}", checkpoint.name().unwrap_or("model"));
+    let output = args.output.as_deref().map(|output| templated(output, &type_name));
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
@@ -256,7 +260,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .collect();
     let cut = args.shard_limit.options();
     let destination = Destination {
-        place: Place::of(args.output.as_deref()),
+        place: Place::of(output.as_deref()),
         other_name: &other_name,
         inputs: &inputs,
         cut: cut.as_ref(),
@@ -267,6 +271,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     };
     destination.look_ahead()?;
     let mut options = ConvertOptions::new(float_type);
+    let is_named = args.name.is_some() || args.metadata.is_some();
     options.name = args.name;
     options.no_vocab = args.no_vocab;
     options.pre = args.pre;
@@ -290,6 +295,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
         recipe.notes.insert(0, format!("type {auto}{exact}"));
     }
+    tell_of_missing(&recipe, &args.src, is_named, args.no_vocab, console);
     let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
     if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
         let note = "the checkpoint has image or audio encoders; --mmproj converts them";
@@ -316,6 +322,36 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     }
     let status = destination.write(recipe, &checkpoint, console)?;
     refusal.map_or(Ok(status), Err)
+}
+
+/// Says what the checkpoint lacks that a model needs when it is published.
+fn tell_of_missing(recipe: &Recipe, src: &Path, is_named: bool, no_vocab: bool, console: Console) {
+    let without_vocabulary =
+        recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")));
+    if without_vocabulary && !no_vocab {
+        console.warn(
+            "the checkpoint has no tokenizer files, so the model cannot be run on text; add them \
+             (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",
+        );
+    }
+    if let Some(name) = convert_source::name_in_cache(src).filter(|_| !is_named) {
+        console.note(format_args!(
+            "the directory is that of {name:?} in a cache; --name gives the model this name"
+        ));
+    }
+}
+
+/// The path of an output, in which `{ftype}` is replaced by the type, as convert_hf_to_gguf.py does.
+fn templated(output: &Path, type_name: &str) -> PathBuf {
+    let Some(name) = output.file_name().and_then(|name| name.to_str()) else {
+        return output.to_owned();
+    };
+    let (small, large) = (type_name.to_ascii_lowercase(), type_name.to_ascii_uppercase());
+    let filled = [("{}", &small), ("{ftype}", &small), ("{outtype}", &small)]
+        .into_iter()
+        .chain([("{FTYPE}", &large), ("{OUTTYPE}", &large)])
+        .fold(name.to_owned(), |name, (pattern, text)| name.replace(pattern, text));
+    if filled == name { output.to_owned() } else { output.with_file_name(filled) }
 }
 
 /// What is asked for with a GGUF file.

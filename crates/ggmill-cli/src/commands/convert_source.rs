@@ -101,14 +101,24 @@ fn advice(found: &FileKind, path: &Path) -> String {
     format!("this is {found}{advice}")
 }
 
-/// A checkpoint of a class that no description is for. What is printed for one of a language model
-/// begins a description.
+/// The name of the repository whose snapshot in a cache of the Hugging Face Hub this directory is:
+/// the directory itself is named after a commit.
+pub(super) fn name_in_cache(src: &Path) -> Option<String> {
+    let path = std::path::absolute(src).ok()?;
+    let snapshots = path.parent()?;
+    let repository = snapshots.parent()?.file_name()?.to_str()?;
+    let name = repository.strip_prefix("models--")?.rsplit("--").next()?;
+    (snapshots.file_name()? == "snapshots").then(|| name.to_owned())
+}
+
+/// A checkpoint of a class that no description is for. For one of a language model the beginning of
+/// a description is printed to the console, where one is given.
 pub(super) fn unknown_class(
     error: ggmill_arch::Error,
     is_projector: bool,
     catalogue: &Catalogue,
     checkpoint: &CheckpointDirectory,
-    console: Console,
+    console: Option<Console>,
 ) -> Result<Failure, Failure> {
     if error.kind() != ggmill_arch::ErrorKind::Unknown {
         return Ok(Failure::new(error));
@@ -119,10 +129,10 @@ pub(super) fn unknown_class(
         .then(|| catalogue.starting_description(checkpoint.config(), &names))
         .flatten();
     let hint = if let Some(start) = &start {
-        if console.width().is_some() {
+        let Some(console) = console else {
             let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
             return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
-        }
+        };
         let mut out = console.text();
         out.write_all(start.text.as_bytes())?;
         out.flush()?;

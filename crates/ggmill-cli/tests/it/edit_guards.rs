@@ -122,7 +122,7 @@ fn a_key_without_its_namespace_is_refused_unless_forced() {
         ("lama.context_length=2", "llama.context_length"),
     ] {
         let found = edit(&directory, &["tiny.gguf", "--set", set]);
-        let words = format!("did you mean {meant}?\nhint: --force sets it anyway\n");
+        let words = format!("did you mean {meant}?\nhint: --force makes the edit anyway\n");
         assert!(found.code == 2 && found.stderr.contains(&words), "{set}: {}", found.stderr);
     }
     for set in ["my.eos_token_id=2", "qwen2.context_length=2", "mine=1"] {
@@ -151,7 +151,7 @@ fn a_misspelt_key_is_refused_unless_forced() {
     let directory = Directory::new().with("tiny.gguf", tiny()).with("other.gguf", tiny());
     let before = bytes(&directory, "tiny.gguf");
     let refused = "key \"llama.context_lenght\" is not a known key; did you mean \
-                   llama.context_length?\nhint: --force sets it anyway\n";
+                   llama.context_length?\nhint: --force makes the edit anyway\n";
     for args in [
         &["tiny.gguf", "--set", "llama.context_lenght=4096"][..],
         &["tiny.gguf", "--set", "llama.context_lenght=4096", "--dry-run"],

@@ -78,12 +78,8 @@ pub(crate) fn edit<'py>(
     }
     let findings =
         if check { edit_findings(&editor, &edited, &plan)? } else { EditFindings::default() };
-    if let Some(error) = findings.new_errors.first() {
-        let message = format!(
-            "the edit would lead to an error: {}: {} ({}: {})",
-            error.subject, error.message, error.rule.code, error.rule.summary
-        );
-        return Err(Failure::misuse(message).at(&path));
+    if let Some(why) = findings.refusal() {
+        return Err(Failure::misuse(why).at(&path));
     }
     let new_len = editor.planned_len(&plan)?;
     let method = match output.as_ref().filter(|_| !dry_run) {

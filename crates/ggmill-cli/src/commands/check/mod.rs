@@ -12,6 +12,7 @@ use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
+use crate::counted::counted;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
@@ -162,18 +163,21 @@ fn report(
     let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
-    let mut told = 0usize;
+    let (mut told, mut templates) = (0usize, 0usize);
     for files in models {
         if args.fix && !apply_fixes(files, criteria, failures, console) {
             continue;
         }
         for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
             let one = match outcome {
-                Ok(CheckOutcome::Report(report)) => CheckedFile {
-                    path: path.to_string_lossy().into_owned(),
-                    report,
-                    readable: true,
-                },
+                Ok(CheckOutcome::Report { report, has_template }) => {
+                    templates += usize::from(has_template);
+                    CheckedFile {
+                        path: path.to_string_lossy().into_owned(),
+                        report,
+                        readable: true,
+                    }
+                }
                 Ok(CheckOutcome::NotGguf { report, failure }) => {
                     failures.push(failure);
                     CheckedFile {
@@ -206,6 +210,12 @@ fn report(
     }
     let unreadable = failures.len();
     finish(args.format, &looked, unreadable, &text, &mut out)?;
+    if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
+        let (templates, was) =
+            (counted(templates, "chat template"), if templates == 1 { "was" } else { "were" });
+        console
+            .note(format_args!("{templates} {was} not rendered; --profile run renders templates"));
+    }
     Ok(if looked.iter().any(|one| one.report.has_errors()) {
         Status::Findings
     } else {

@@ -7,7 +7,6 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_check::Diagnostic;
 use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split};
 use ggmill_edit::{
     Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY,
@@ -23,9 +22,6 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_inputs, refuse_interrupted, start};
 use crate::paths::shown;
 use crate::progress::Bar;
-
-/// Errors that are named when an edit is refused for them.
-const MAX_ERRORS: usize = 3;
 
 /// Change the metadata of a GGUF file, in place where that is safe
 #[derive(Debug, clap::Args)]
@@ -269,40 +265,18 @@ fn prepare(
         || !misspelt.is_empty()
         || !findings.new_errors.is_empty()
         || edits.iter().any(is_of_template)
-        || args.is_of_other_tool;
+        || args.is_of_other_tool
+        || args.no_check;
     if args.force && !has_effect {
         let what = "--force is for --output, for keys that look misspelt, for chat templates and \
                     for edits that lead to errors";
         return Err(Failure::new(what));
     }
-    if let Some(found) = misspelt.first().filter(|_| !(args.force || args.no_check)) {
-        return Err(Failure::new(format_args!(
-            "{}: key {:?} is not a known key; did you mean {}?",
-            shown(editor.path()),
-            RawStr::from(&*found.key),
-            RawStr::from(&*found.meant)
-        ))
-        .with_hint(Some("--force sets it anyway".to_owned())));
-    }
-    if !(args.force || findings.new_errors.is_empty()) {
-        return Err(refused_by_rules(editor.path(), &findings.new_errors));
+    if let Some(why) = findings.refusal().filter(|_| !args.force) {
+        return Err(Failure::new(format_args!("{}: {why}", shown(editor.path())))
+            .with_hint(Some("--force makes the edit anyway".to_owned())));
     }
     Ok(Prepared { edited, plan, new_len, before, findings })
-}
-
-/// Why an edit that leads to errors is not made.
-fn refused_by_rules(path: &Path, errors: &[Diagnostic]) -> Failure {
-    let named = errors.iter().take(MAX_ERRORS).map(|error| {
-        let Diagnostic { rule, subject, message, .. } = error;
-        format!("{subject}: {message} ({}: {})", rule.code, rule.summary)
-    });
-    let more = match errors.len().saturating_sub(MAX_ERRORS) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    let named = named.collect::<Vec<_>>().join("; ");
-    Failure::new(format_args!("{}: the edit would lead to errors: {named}{more}", shown(path)))
-        .with_hint(Some("--force makes the edit anyway".to_owned()))
 }
 
 /// The pattern that was meant by one that no key matches.

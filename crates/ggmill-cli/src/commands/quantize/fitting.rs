@@ -53,11 +53,13 @@ pub(crate) fn smaller(tensors: &[SourceTensor], options: &QuantizeOptions) -> Op
     let keeps =
         !options.allow_requantize && tensors.iter().any(|tensor| tensor.ggml_type.is_quantized());
     let keeps = keeps.then_some(
-        "--allow-requantize lets tensors that are quantized already become smaller, at a loss",
+        "--allow-requantize requantizes tensors that are quantized already, which loses quality",
     );
-    let lacks = options
-        .importance
-        .is_none()
+    // Their blocks have 256 elements.
+    let has_long_rows = tensors.iter().any(|tensor| {
+        tensor.shape.dimensions().len() > 1 && tensor.shape.row_len().is_multiple_of(256)
+    });
+    let lacks = (options.importance.is_none() && has_long_rows)
         .then_some("with importance weights (--imatrix FILE) there are smaller types");
     let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
     (!hints.is_empty()).then(|| hints.join("; "))

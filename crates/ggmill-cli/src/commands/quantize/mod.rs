@@ -231,8 +231,9 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
 pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::Importance => {
-            Some("--imatrix FILE gives importance weights; llama-imatrix measures them")
+            Some("--imatrix FILE takes the importance matrix of this model, made by llama-imatrix")
         }
+        ErrorKind::NonFinite => Some("`ggmill check FILE --data` finds all such values"),
         ErrorKind::Quantized => {
             Some("--allow-requantize does it anyway; from a file of 16 or 32 bits less is lost")
         }

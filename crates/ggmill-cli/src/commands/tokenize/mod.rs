@@ -179,7 +179,15 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return counts::print(&tokenizer, options, &args.files, console);
     }
     let text = args.text()?;
-    let failed = Failure::new;
+    // Spelt as for llama-tokenize, which replaces escapes.
+    if args.prompt.is_some() && !args.escape && unescaped(&text) != text {
+        console.note(
+            "the text has escapes such as \\n, which are not replaced; --escape replaces them, as \
+             llama-tokenize does by default",
+        );
+    }
+    let failed =
+        |error: ggmill_tokenizer::Error| Failure::new(format_args!("{}: {error}", shown(model)));
     if args.count {
         if let Some(name) = typed.filter(|name| Path::new(name).exists()) {
             console.note(format_args!(
