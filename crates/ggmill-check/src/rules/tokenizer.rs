@@ -370,9 +370,7 @@ fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findi
     if let Some(first) = missing.next() {
         let more = missing.count();
         let others = if more > 0 { format!(", and {more} more") } else { String::new() };
-        out.add(&BYTE_TOKENS, Place::value(entry), || {
-            format!("missing: <0x{first:02X}>{others}")
-        });
+        out.add(&BYTE_TOKENS, Place::value(entry), || format!("missing: <0x{first:02X}>{others}"));
     }
 }
 

@@ -92,10 +92,7 @@ fn a_missing_byte_is_named() {
     };
     assert_eq!(told("llama", &[]), None);
     assert_eq!(told("llama", &[0x0a]).as_deref(), Some("missing: <0x0A>"));
-    assert_eq!(
-        told("llama", &[0x0a, 0xe9, 0xff]).as_deref(),
-        Some("missing: <0x0A>, and 2 more")
-    );
+    assert_eq!(told("llama", &[0x0a, 0xe9, 0xff]).as_deref(), Some("missing: <0x0A>, and 2 more"));
     // The token of the byte itself does as well, but not for PLaMo-2.
     assert_eq!(told("llama", b"A"), None);
     assert_eq!(told("plamo2", b"A").as_deref(), Some("missing: <0x41>"));

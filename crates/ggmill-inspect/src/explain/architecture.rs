@@ -16,7 +16,9 @@ pub(super) fn described(architecture: &Architecture) -> String {
     );
     // Writing to a String cannot fail.
     let _ = match architecture.loader() {
-        Some(loader) => write!(page, " {loader} checks files against this description when it loads them."),
+        Some(loader) => {
+            write!(page, " {loader} checks files against this description when it loads them.")
+        }
         None => write!(page, " It is not supported by llama.cpp."),
     };
     let classes: Vec<_> =
@@ -61,10 +63,10 @@ pub(super) fn described(architecture: &Architecture) -> String {
     let mut repeat = None;
     for tensor in architecture.outline() {
         if repeat.as_ref() != Some(&tensor.repeat) {
-            let heading = tensor.repeat.as_ref().map_or_else(
-                || "Global tensors".to_owned(),
-                |repeat| format!("Per {repeat}"),
-            );
+            let heading = tensor
+                .repeat
+                .as_ref()
+                .map_or_else(|| "Global tensors".to_owned(), |repeat| format!("Per {repeat}"));
             let _ =
                 write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
         }

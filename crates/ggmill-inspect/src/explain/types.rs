@@ -101,9 +101,12 @@ fn value_type_page(value_type: ValueType) -> String {
         Some(1) => "one byte".to_owned(),
         Some(size) => format!("{size} bytes"),
         None if value_type == ValueType::STRING => {
-            "its length in bytes as u64, then the bytes: UTF-8, without a terminating NUL".to_owned()
+            "its length in bytes as u64, then the bytes: UTF-8, without a terminating NUL"
+                .to_owned()
         }
-        None => "the element type as u32, the number of elements as u64, then the elements".to_owned(),
+        None => {
+            "the element type as u32, the number of elements as u64, then the elements".to_owned()
+        }
     };
     let picture = match value_type {
         ValueType::STRING => draw(&[
