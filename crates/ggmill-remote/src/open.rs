@@ -32,7 +32,7 @@ impl Client {
     /// those of one commit. Where 16 are missing, the rest is not asked for.
     ///
     /// Fails when a file cannot be read, and when its content is refused; of one that ends too
-    /// early the error says how much of it is there.
+    /// early the error states its actual length.
     pub fn open(&self, location: &Location) -> Result<Model> {
         let name = location.shard_name();
         // The header of a later shard is small.
