@@ -476,6 +476,9 @@ pub(crate) struct RawSourceTable {
     /// The tensor is written before all others.
     #[serde(default)]
     pub(crate) first: bool,
+    /// The tensor is written after all others.
+    #[serde(default)]
+    pub(crate) last: bool,
     /// The shape of each tensor in the checkpoint.
     #[serde(default)]
     pub(crate) shape: Vec<RawExpression>,

@@ -73,6 +73,8 @@ pub struct Source {
     pub parts: Vec<Part>,
     /// Whether the tensor is written before those that no alternative of this sort makes.
     pub first: bool,
+    /// Whether the tensor is written after all others.
+    pub last: bool,
     /// Whether the names have none of their optional pieces, of which there are some.
     pub bare: bool,
     /// The shape of each tensor in the checkpoint, where the description says it, because the

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{AutoType, ConvertOptions, own_type};
+use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _};
+use ggmill_pipeline::{ErrorKind, Pretrained};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -56,6 +56,10 @@ SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter
 merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
   ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
 
+SRC may also be a draft for speculative decoding (EAGLE-3). --target is the directory of the
+model that it drafts for, whose tokenizer the file gets.
+  ggmill convert my-draft/ --target Llama-3.2-1B/ -o my-draft.gguf
+
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.
 
@@ -70,6 +74,9 @@ pub(crate) struct Args {
     /// directory that the adapter names
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
+    /// The directory of the model that SRC drafts for (EAGLE-3): the tokenizer is that model's
+    #[arg(long, visible_alias = "target-model-dir", value_name = "DIR")]
+    target: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
@@ -224,6 +231,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
             return Err(unknown_class(error, args.mmproj, &catalogue, &checkpoint, console)?);
         }
     };
+    let drafted_for = convert_source::target(architecture, args.target.as_deref(), &args.src)?;
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
     let mut auto = None;
     let (float_type, target) = match args.to {
@@ -247,6 +255,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .chain(args.types.files().cloned())
         .chain(args.arch_file)
         .chain(args.metadata.clone())
+        .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
         .collect();
     let cut = args.shard_limit.options();
     let destination = Destination {
@@ -278,8 +287,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         };
         Failure::new(error).with_hint(hint)
     };
+    let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
+    let source: &dyn Pretrained = match &with_target {
+        Some(both) => both,
+        None => &checkpoint,
+    };
     let mut recipe =
-        ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+        ggmill_convert::convert(source, architecture, &options).map_err(refused_here)?;
     if let Some(auto) = auto.filter(|_| !recipe.tensors.is_empty()) {
         let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
         recipe.notes.insert(0, format!("type {auto}{exact}"));
@@ -331,6 +345,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.json, "--json"),
         (args.mmproj, "--mmproj"),
         (args.base.is_some(), "--base"),
+        (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),
         (args.target_bpw.is_some(), "--target-bpw"),
         (args.types.is_given(), "an option for quantization"),
@@ -362,6 +377,7 @@ impl Args {
         let of_checkpoints = [
             ("--to", self.back.is_given()),
             ("--base", self.base.is_some()),
+            ("--target", self.target.is_some()),
             ("--mmproj", self.mmproj),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
@@ -396,6 +412,7 @@ impl Args {
             }
         };
         let of_models = [
+            ("--target", self.target.is_some()),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),
