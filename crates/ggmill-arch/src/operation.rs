@@ -230,17 +230,7 @@ impl Operation {
                 Some(other) => Err(format!("shapes differ: {first} and {other}")),
                 None => new(&[dimensions, &[inputs.len() as u64]].concat()),
             },
-            Self::StackPadded => {
-                let (&longest, faster) = dimensions.split_last().ok_or("scalars have no rows")?;
-                let mut longest = longest;
-                for shape in rest {
-                    match shape.dimensions().split_last() {
-                        Some((rows, others)) if others == faster => longest = longest.max(*rows),
-                        _ => return Err(format!("shapes differ: {first} and {shape}")),
-                    }
-                }
-                new(&[faster, &[longest, inputs.len() as u64]].concat())
-            }
+            Self::StackPadded => stack_of_padded(first, rest),
             Self::Concat { dimension } => {
                 let dimension = dimension.map_or(slowest_number, Ok)?;
                 extent(dimension)?;
@@ -271,16 +261,7 @@ impl Operation {
                     None => Ok(*first),
                 }
             }
-            Self::Mxfp4 => match (dimensions, rest) {
-                ([16, blocks, others @ ..], [scales])
-                    if scales.dimensions().split_first() == Some((blocks, others)) =>
-                {
-                    let row_len = blocks.checked_mul(32).ok_or("too many elements")?;
-                    new(&[&[row_len], others].concat())
-                }
-                (_, [scales]) => Err(format!("blocks of shape {first}, scales of {scales}")),
-                _ => Err(format!("takes two tensors, found {}", inputs.len())),
-            },
+            Self::Mxfp4 => mxfp4(first, rest),
             Self::Bilinear { columns, rows } => grid(first, columns, rows),
             Self::Axes(ref order) => {
                 let mut sorted = order.clone();
@@ -363,6 +344,34 @@ fn grid(shape: &Shape, columns: u64, rows: u64) -> Result<Shape, String> {
     match shape.dimensions() {
         &[length, _, _] => Shape::new(&[length, columns, rows]).map_err(|error| error.to_string()),
         _ => Err(format!("needs a grid of vectors, found {shape}")),
+    }
+}
+
+/// Tensors as long as the longest, along a new dimension.
+fn stack_of_padded(first: &Shape, rest: &[Shape]) -> Result<Shape, String> {
+    let (&longest, faster) = first.dimensions().split_last().ok_or("scalars have no rows")?;
+    let mut longest = longest;
+    for shape in rest {
+        match shape.dimensions().split_last() {
+            Some((rows, others)) if others == faster => longest = longest.max(*rows),
+            _ => return Err(format!("shapes differ: {first} and {shape}")),
+        }
+    }
+    let count = (rest.len() as u64).saturating_add(1);
+    Shape::new(&[faster, &[longest, count]].concat()).map_err(|error| error.to_string())
+}
+
+/// Blocks of 32 elements, with their scales.
+fn mxfp4(blocks: &Shape, rest: &[Shape]) -> Result<Shape, String> {
+    match (blocks.dimensions(), rest) {
+        ([16, count, others @ ..], [scales])
+            if scales.dimensions().split_first() == Some((count, others)) =>
+        {
+            let row_len = count.checked_mul(32).ok_or("too many elements")?;
+            Shape::new(&[&[row_len], others].concat()).map_err(|error| error.to_string())
+        }
+        (_, [scales]) => Err(format!("blocks of shape {blocks}, scales of {scales}")),
+        _ => Err(format!("takes two tensors, found {}", rest.len().saturating_add(1))),
     }
 }
 

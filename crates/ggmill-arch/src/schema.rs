@@ -206,6 +206,8 @@ definition! {
         r#type: String,
         drop_if_equal: String,
         together: String,
+        /// A finished file has it in any shape.
+        free_shape: bool,
     }
 }
 

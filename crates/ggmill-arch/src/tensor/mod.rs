@@ -44,6 +44,8 @@ pub struct TensorSpec {
     /// Tensors of the same group are written one after the other, in the order of the description,
     /// at the position of the last of their sources in the checkpoint.
     pub together: Option<String>,
+    /// Whether a finished file may have it in any shape, because no key says one.
+    pub free_shape: bool,
 }
 
 /// Where the data of a tensor come from.

@@ -86,7 +86,7 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
         _ => json!({ "type": "ByteLevel" }),
     };
     let model = Algorithm {
-        r#type: Some(Some("BPE".to_owned())),
+        r#type: Some("BPE".into()),
         vocab,
         merges: Some(merges),
         ..Algorithm::default()

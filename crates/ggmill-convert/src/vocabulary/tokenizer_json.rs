@@ -82,7 +82,7 @@ impl AddedToken {
 pub(crate) struct Algorithm {
     /// Its name; old files leave it out.
     #[serde(default, deserialize_with = "stated")]
-    pub(crate) r#type: Option<Option<String>>,
+    pub(crate) r#type: Option<Value>,
     #[serde(default)]
     pub(crate) vocab: Vocab,
     #[serde(default)]
@@ -106,8 +106,8 @@ pub(crate) struct Algorithm {
 }
 
 /// A member that is there, whatever it is: `null` is not the same as none.
-fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// The algorithms that the `tokenizers` library has.
@@ -159,9 +159,10 @@ impl Algorithm {
             });
         };
         let expected = AlgorithmKind::expected();
-        let name = stated
-            .as_deref()
-            .ok_or_else(|| format!("the type of the model is null, {expected}"))?;
+        let name = stated.as_str().ok_or_else(|| {
+            let found = if stated.is_null() { "null" } else { "not a string" };
+            format!("the type of the model is {found}, {expected}")
+        })?;
         let kind = AlgorithmKind::ALL.into_iter().find(|kind| kind.name() == name);
         let kind = kind.ok_or_else(|| {
             format!("the type of the model is {:?}, {expected}", RawStr::from(name))
@@ -195,7 +196,7 @@ impl Algorithm {
     /// Whether it is a WordPiece model; one that is made of other files may lack what a file needs.
     pub(crate) fn is_word_piece(&self) -> bool {
         match &self.r#type {
-            Some(name) => name.as_deref() == Some(AlgorithmKind::WordPiece.name()),
+            Some(name) => name.as_str() == Some(AlgorithmKind::WordPiece.name()),
             None => self.kind() == Ok(AlgorithmKind::WordPiece),
         }
     }

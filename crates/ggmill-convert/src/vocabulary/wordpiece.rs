@@ -90,7 +90,7 @@ fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
     tokens.sort_unstable_by_key(|(_, id)| *id);
     Ok(Some(Rc::new(TokenizerJson {
         model: Algorithm {
-            r#type: Some(Some("WordPiece".to_owned())),
+            r#type: Some("WordPiece".into()),
             vocab: Vocab(tokens, Vec::new()),
             unk_token: token("unk_token"),
             continuing_subword_prefix: Some(CONTINUING.to_owned()),

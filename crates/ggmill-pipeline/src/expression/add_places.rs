@@ -79,14 +79,15 @@ mod tests {
         let decoded = |numbers: &[i64], limit| {
             let shape = Shape::new(&[numbers.len() as u64]).unwrap();
             let mut source = MemorySource::new();
-            let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             source.add("ids", GgmlType::I64, shape, bytes).unwrap();
             let list = Expression::tensor(&source, 0).unwrap();
             let made = Expression::decode(AddPlaces::new(limit), &[list]).unwrap();
+            let ids = |bytes: Vec<u8>| -> Vec<i64> {
+                bytes.as_chunks().0.iter().map(|&id| i64::from_le_bytes(id)).collect()
+            };
             let bytes = made.evaluate(&source, 0..numbers.len() as u64);
-            bytes
-                .map(|bytes| bytes.as_chunks().0.iter().map(|&id| i64::from_le_bytes(id)).collect())
-                .map_err(|error| error.to_string())
+            bytes.map(ids).map_err(|error| error.to_string())
         };
         assert_eq!(decoded(&[3, 3, 5, -3], 8), Ok(vec![3, 4, 7, 0]));
         for (numbers, limit, words) in [
