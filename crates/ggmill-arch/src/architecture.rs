@@ -294,6 +294,20 @@ impl Architecture {
         places.filter_map(|place| place.split_once('#').map(|(file, _)| file))
     }
 
+    /// Whether its checkpoints belong to another model, as draft models do: then hyperparameters are
+    /// looked up in the configuration of that model, which is `config.json` in a directory `target`
+    /// within.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let needs = |name| Architecture::builtin(name).map(Architecture::needs_target);
+    /// assert_eq!(needs("eagle3"), Some(true));
+    /// assert_eq!(needs("llama"), Some(false));
+    /// ```
+    pub fn needs_target(&self) -> bool {
+        self.documents().any(|name| name.starts_with("target/"))
+    }
+
     /// The hyperparameters as the description writes them, for finished files, in its order.
     pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
         self.parameters.iter().map(|parameter| ParameterOutline {

@@ -206,6 +206,8 @@ definition! {
         r#type: String,
         drop_if_equal: String,
         together: String,
+        /// A finished file has it in any shape.
+        free_shape: bool,
     }
 }
 
@@ -476,6 +478,9 @@ pub(crate) struct RawSourceTable {
     /// The tensor is written before all others.
     #[serde(default)]
     pub(crate) first: bool,
+    /// The tensor is written after all others.
+    #[serde(default)]
+    pub(crate) last: bool,
     /// The shape of each tensor in the checkpoint.
     #[serde(default)]
     pub(crate) shape: Vec<RawExpression>,
