@@ -100,7 +100,7 @@ const NO_WORDS: Pair = Pair([NO_WORD; 2]);
 
 /// Where words are in the table, as long as none is put there.
 pub(crate) struct Found {
-    pub(crate) places: [usize; AT_ONCE],
+    pub(crate) places: [u32; AT_ONCE],
     /// A bit for each word that is not, the lowest for the first.
     pub(crate) missing: u64,
 }
@@ -151,29 +151,32 @@ impl WordCache {
     /// Where short words are: at most 64, which are all looked up before any is used, so that the
     /// memory's delays overlap.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the table is small")]
     pub(crate) fn find(&self, keys: &[Key]) -> Found {
-        let mut found = Found { places: [0; AT_ONCE], missing: 0 };
+        let mut places = [0; AT_ONCE];
+        let mut missing = 0;
         let keys = keys.get(..AT_ONCE).unwrap_or(keys);
-        for (found_at, key) in found.places.iter_mut().zip(keys) {
+        for (found_at, key) in places.iter_mut().zip(keys) {
             let place = key.place(self.pairs.len());
             let Pair([first, second]) = self.pairs.get(place).unwrap_or(&NO_WORDS);
             let is_second = second.key == key.0;
             // Both are compared, as no branch should depend on it.
             let is_first = first.key == key.0;
             let is_missing = !(is_first | is_second);
-            found.missing = found.missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
-            *found_at = place.wrapping_mul(2) | usize::from(is_second);
+            missing = missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
+            *found_at = (place as u32).wrapping_mul(2) | u32::from(is_second);
         }
-        found.missing = found.missing.checked_shr(unused_bits(keys.len())).unwrap_or(0);
-        found
+        let missing = missing.checked_shr(unused_bits(keys.len())).unwrap_or(0);
+        Found { places, missing }
     }
 
     /// The tokens of words that were found, one after the other.
     #[inline]
-    pub(crate) fn tokens<'r>(&self, places: &[usize], room: &'r mut [u32; ROOM]) -> &'r [u32] {
+    pub(crate) fn tokens<'r>(&self, places: &[u32], room: &'r mut [u32; ROOM]) -> &'r [u32] {
         let mut length = 0;
-        for place in places {
-            let word = self.pairs.get(place / 2).map_or(&NO_WORD, |pair| &pair.0[place % 2]);
+        for &place in places {
+            let Some(Pair(words)) = self.pairs.get(place as usize / 2) else { break };
+            let word = &words[place as usize % 2];
             // All of its room, whatever there is: no branch depends on how many they are.
             if let Some(room) = room.get_mut(length..).and_then(<[u32]>::first_chunk_mut) {
                 *room = word.tokens;

@@ -36,7 +36,7 @@ struct WordScratch {
     work: Work,
     tokens: Vec<u32>,
     /// The words of the batch that were merged, and where their tokens are.
-    merged: Vec<(usize, Range<usize>)>,
+    merged: Vec<(Range<usize>, Range<usize>)>,
     encoded: Vec<u8>,
 }
 
@@ -336,31 +336,60 @@ impl<S: Sink> Run<'_, S> {
         }
         // The places hold until now.
         let WordScratch { cache, tokens, merged, .. } = &mut *self.scratch;
-        for (number, ids) in merged.drain(..) {
-            if let (Some(&key), Some(&(start, end))) = (keys.get(number), self.batch.get(number)) {
-                let word = self.text.get(start..end).unwrap_or_default();
-                cache.put(key, word, tokens.get(ids).unwrap_or_default());
-            }
+        for (Range { start, end }, ids) in merged.drain(..) {
+            let word = self.text.get(start..end).unwrap_or_default();
+            let key = Key::new(self.text, start, end);
+            cache.put(key, word, tokens.get(ids).unwrap_or_default());
         }
         tokens.clear();
     }
 
-    /// The tokens of a word that is long or has many, or that is not known yet.
+    /// The tokens of a word that is long or has many, or that is not known yet. A long one is cut
+    /// before spaces, where no merge joins the parts.
     #[cold]
     fn unusual(&mut self, number: usize) {
-        let WordScratch { cache, work, tokens, encoded, merged } = &mut *self.scratch;
         let Some(&(start, end)) = self.batch.get(number) else { return };
         let word = self.text.get(start..end).unwrap_or_default();
-        if let Some(known) = cache.many(word) {
-            self.out.extend(known);
-            return;
+        if let Some(known) = self.scratch.cache.many(word) {
+            return self.out.extend(known);
         }
+        let Bpe { bytes, ignore_merges, merges, .. } = self.model;
+        let mut done = start;
+        if Key::new(self.text, start, end) == Key::LONG && bytes.is_some() && !ignore_merges {
+            for place in memchr::memchr_iter(b' ', word).map(|hit| start + hit) {
+                let before = self.text.get(place.wrapping_sub(1)).filter(|_| done < place);
+                if before.is_some_and(|&last| !merges.may_join_space(last)) {
+                    self.part(done, place);
+                    done = place;
+                }
+            }
+        }
+        if done == start {
+            self.merge(start, end);
+        } else {
+            self.part(done, end);
+        }
+    }
+
+    /// The tokens of a part of a word.
+    fn part(&mut self, start: usize, end: usize) {
+        let part = self.text.get(start..end).unwrap_or_default();
+        match self.scratch.cache.get(Key::new(self.text, start, end), part) {
+            Some(known) => self.out.extend(known),
+            None => self.merge(start, end),
+        }
+    }
+
+    /// The tokens of a word that is not known yet.
+    fn merge(&mut self, start: usize, end: usize) {
+        let WordScratch { work, tokens, encoded, merged, .. } = &mut *self.scratch;
+        let word = self.text.get(start..end).unwrap_or_default();
         let before = tokens.len();
         let mut ids = Ids(tokens);
         let mut each = |id, _, _| ids.push(id, 0, 0);
         self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
         self.out.extend(tokens.get(before..).unwrap_or_default());
-        merged.push((number, before..tokens.len()));
+        merged.push((start..end, before..tokens.len()));
     }
 }
 
