@@ -73,9 +73,10 @@ impl Local {
         };
         let all = table(search.beginnings(|_| true))?;
         let apostrophe = automaton.class(APOSTROPHE);
-        let without = match automaton.is_apostrophe_apart() {
-            true => Some(table(search.beginnings(|class| class != apostrophe))?),
-            false => None,
+        let without = if automaton.is_apostrophe_apart() {
+            Some(table(search.beginnings(|class| class != apostrophe))?)
+        } else {
+            None
         };
         Some(Self { classes, table: all, without })
     }
@@ -125,9 +126,9 @@ impl Local {
             _ => &self.table,
         };
         let (mut begin, mut unsure) = (0, 0);
-        let mut these = self.classes(first);
+        let mut these = self.classes(*first);
         for next in rest {
-            let next = self.classes(next);
+            let next = self.classes(*next);
             let classes = these | next << (EIGHT * BITS);
             let said = said_of(table, classes) | said_of(table, classes >> (HALF * BITS)) << EIGHT;
             let (low, middle, high) = (said, said >> HALF, said >> EIGHT);
@@ -140,8 +141,8 @@ impl Local {
 
     /// The classes of eight bytes, the first lowest.
     #[inline]
-    fn classes(&self, bytes: &[u8; EIGHT]) -> u64 {
-        bytes.iter().enumerate().fold(0, |classes, (number, &byte)| {
+    fn classes(&self, bytes: [u8; EIGHT]) -> u64 {
+        bytes.into_iter().enumerate().fold(0, |classes, (number, byte)| {
             classes | u64::from(self.classes[usize::from(byte)]) << (number * BITS)
         })
     }
@@ -165,7 +166,7 @@ const HIGH: u64 = 0x80 * EACH;
 #[inline]
 fn has_apostrophe(eights: &[[u8; EIGHT]]) -> bool {
     let others = |eight: &[u8; EIGHT]| {
-        let other = u64::from_le_bytes(*eight) ^ u64::from(APOSTROPHE) * EACH;
+        let other = u64::from_le_bytes(*eight) ^ (u64::from(APOSTROPHE) * EACH);
         other.wrapping_sub(EACH) & !other & HIGH
     };
     eights.iter().map(others).fold(0, |all, found| all | found) != 0
@@ -294,13 +295,12 @@ impl<A: Steps> Search<'_, A> {
         while let Some(way) = open.pop() {
             let begins = match way {
                 Way::Passed(begins) => begins,
-                Way::Unknown => return UNSURE,
                 // It is a match, and ends behind the place.
                 Way::Within { start, found: Some(end), after_gap, .. } if end > PLACE => {
                     after_gap && start == PLACE
                 }
                 Way::Within { start, .. } if start > PLACE => false,
-                Way::Within { start: PLACE, .. } => return UNSURE,
+                Way::Unknown | Way::Within { start: PLACE, .. } => return UNSURE,
                 Way::Within { start, found, after_gap, .. } => {
                     // Either it becomes a match that ends behind the characters, or it comes to
                     // nothing, and what is tried then is seen here.

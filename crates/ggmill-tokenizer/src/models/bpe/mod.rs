@@ -17,7 +17,7 @@ use crate::pre::{Memo, Words};
 use crate::sink::{Ids, Sink};
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
-use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
+use crate::word_cache::{AT_ONCE, Few, Found, Key, ROOM, WordCache};
 pub(crate) use merges::Work;
 use merges::{Merges, NONE, SPACE};
 use normal::Normal;
@@ -33,6 +33,7 @@ pub(crate) struct Scratch {
 #[derive(Debug, Default)]
 struct WordScratch {
     cache: WordCache,
+    phrases: WordCache,
     work: Work,
     tokens: Vec<u32>,
     /// The words of the batch that were merged, and where their tokens are.
@@ -344,8 +345,7 @@ impl<S: Sink> Run<'_, S> {
         tokens.clear();
     }
 
-    /// The tokens of a word that is long or has many, or that is not known yet. A long one is cut
-    /// before spaces, where no merge joins the parts.
+    /// The tokens of a word that is long or has many, or that is not known yet.
     #[cold]
     fn unusual(&mut self, number: usize) {
         let Some(&(start, end)) = self.batch.get(number) else { return };
@@ -353,43 +353,72 @@ impl<S: Sink> Run<'_, S> {
         if let Some(known) = self.scratch.cache.many(word) {
             return self.out.extend(known);
         }
-        let Bpe { bytes, ignore_merges, merges, .. } = self.model;
-        let mut done = start;
-        if Key::new(self.text, start, end) == Key::LONG && bytes.is_some() && !ignore_merges {
-            for place in memchr::memchr_iter(b' ', word).map(|hit| start + hit) {
-                let before = self.text.get(place.wrapping_sub(1)).filter(|_| done < place);
-                if before.is_some_and(|&last| !merges.may_join_space(last)) {
-                    self.part(done, place);
-                    done = place;
-                }
+        let is_long = Key::new(self.text, start, end) == Key::LONG;
+        if is_long && self.model.bytes.is_some() && !self.model.ignore_merges {
+            if let Some(known) = self.scratch.phrases.many(word) {
+                return self.out.extend(known);
+            }
+            let before = self.scratch.tokens.len();
+            if self.phrase(start, end) {
+                let WordScratch { phrases, tokens, .. } = &mut *self.scratch;
+                let ids = tokens.get(before..).unwrap_or_default();
+                self.out.extend(ids);
+                // Among words they would push out what comes more often.
+                phrases.put(Key::LONG, word, ids);
+                return;
             }
         }
-        if done == start {
-            self.merge(start, end);
-        } else {
+        let before = self.scratch.tokens.len();
+        self.merge(start, end);
+        let WordScratch { tokens, merged, .. } = &mut *self.scratch;
+        self.out.extend(tokens.get(before..).unwrap_or_default());
+        merged.push((start..end, before..tokens.len()));
+    }
+
+    /// The tokens of a word that is not known, if it can be cut before spaces where no merge joins
+    /// the parts. Some pre-tokenizers leave whole phrases together.
+    fn phrase(&mut self, start: usize, end: usize) -> bool {
+        let word = self.text.get(start..end).unwrap_or_default();
+        let mut done = start;
+        for place in memchr::memchr_iter(b' ', word).map(|hit| start + hit) {
+            let before = place.checked_sub(1).filter(|_| place > start);
+            let last = before.and_then(|before| self.text.get(before).copied());
+            // Runs of white space are known as a whole.
+            let is_cut = last.is_some_and(|last| {
+                !last.is_ascii_whitespace() && !self.model.merges.may_join_space(last)
+            });
+            if is_cut {
+                self.part(done, place);
+                done = place;
+            }
+        }
+        if done > start {
             self.part(done, end);
         }
+        done > start
     }
 
     /// The tokens of a part of a word.
     fn part(&mut self, start: usize, end: usize) {
+        let WordScratch { cache, tokens, .. } = &mut *self.scratch;
         let part = self.text.get(start..end).unwrap_or_default();
-        match self.scratch.cache.get(Key::new(self.text, start, end), part) {
-            Some(known) => self.out.extend(known),
-            None => self.merge(start, end),
+        let mut room = Few::default();
+        if let Some(known) = cache.get(Key::new(self.text, start, end), part, &mut room) {
+            return tokens.extend_from_slice(known);
         }
+        let before = tokens.len();
+        self.merge(start, end);
+        let WordScratch { tokens, merged, .. } = &mut *self.scratch;
+        merged.push((start..end, before..tokens.len()));
     }
 
-    /// The tokens of a word that is not known yet.
+    /// Puts the tokens of a word that is not known behind the others.
     fn merge(&mut self, start: usize, end: usize) {
-        let WordScratch { work, tokens, encoded, merged, .. } = &mut *self.scratch;
+        let WordScratch { work, tokens, encoded, .. } = &mut *self.scratch;
         let word = self.text.get(start..end).unwrap_or_default();
-        let before = tokens.len();
         let mut ids = Ids(tokens);
         let mut each = |id, _, _| ids.push(id, 0, 0);
         self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
-        self.out.extend(tokens.get(before..).unwrap_or_default());
-        merged.push((start..end, before..tokens.len()));
     }
 }
 
