@@ -91,8 +91,11 @@ impl Estimate {
         Ok(())
     }
 
-    /// Adds a model that runs beside it on the same devices.
+    /// Adds a model that runs beside it on the same devices, or on more.
     pub fn add(&mut self, other: &Self) -> Result<()> {
+        if self.devices.len() < other.devices.len() {
+            self.devices.resize(other.devices.len(), Device::default());
+        }
         for (device, other) in self.devices.iter_mut().zip(&other.devices) {
             device.weights = sum(device.weights, other.weights)?;
             device.keys = sum(device.keys, other.keys)?;
@@ -103,6 +106,17 @@ impl Estimate {
         }
         self.unknown.extend(other.unknown.iter().cloned());
         Ok(())
+    }
+
+    /// Tokens of context, of all sequences together, rounded up as programs do; `None` where
+    /// nothing is known of the caches.
+    pub fn context_length(&self) -> Option<u64> {
+        self.cells.map(|cells| cells.context.saturating_mul(cells.streams))
+    }
+
+    /// How many layers are on devices beside the host.
+    pub fn layers_on_devices(&self) -> u64 {
+        self.layers.on_devices()
     }
 
     /// Blocks and the output: what devices can have.

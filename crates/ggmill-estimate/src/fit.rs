@@ -3,8 +3,9 @@
 use ggmill_arch::Architecture;
 use ggmill_core::Model;
 
-use crate::error::Result;
-use crate::estimate::{Estimate, estimate};
+use crate::beside::Beside;
+use crate::error::{ErrorKind, Result};
+use crate::estimate::Estimate;
 use crate::options::Options;
 
 /// Contexts are multiples of this.
@@ -26,41 +27,47 @@ pub struct Fit {
 /// layers on them, up to what the model was trained with. Where that would be shorter than 4,096
 /// tokens, or where the options have a context, it is the most layers for the context.
 ///
-/// `also` adds what else is to be on the devices to an estimate. `None` where the caches are not
-/// known. Sizes are of the devices beside the host; the options' own number of layers does not
-/// count.
+/// What is loaded beside the model has room too. Fails where a device has no room for what is on it
+/// without any layer, and where there are shares for another number of devices. `None` where the caches are not known. Sizes are of
+/// the devices beside the host; the options' own number of layers does not count.
 pub fn fit(
     model: &Model,
     description: Option<&Architecture>,
     options: &Options,
     sizes: &[u64],
-    also: &dyn Fn(&Options, &mut Estimate) -> Result<()>,
+    beside: &Beside<'_>,
 ) -> Result<Option<Fit>> {
     let mut options = options.clone();
-    if options.placement.shares.len() != sizes.len() {
+    if options.placement.shares.is_empty() {
         #[expect(clippy::cast_precision_loss, reason = "shares of a whole")]
         let shares = sizes.iter().map(|&size| size.max(1) as f32).collect();
         options.placement.shares = shares;
     }
+    let shares = options.placement.shares.len();
+    if shares != sizes.len() {
+        return Err(ErrorKind::SharesOfSizes { shares, sizes: sizes.len() }.into());
+    }
     let of = |options: &Options| -> Result<Fit> {
-        let mut estimate = estimate(model, description, options)?;
-        also(options, &mut estimate)?;
+        let estimate = beside.estimate(model, description, options)?;
         Ok(Fit { options: options.clone(), estimate })
     };
-    let fits = |fit: &Fit| {
-        let mut devices = fit.estimate.devices.iter().skip(1).zip(sizes);
-        devices.all(|(device, &size)| device.total() <= size)
+    // The first device that has not enough room, what it needs and what it has.
+    let too_small = |fit: &Fit| {
+        let devices = fit.estimate.devices.iter().enumerate().skip(1).zip(sizes);
+        let mut needed = devices.map(|((number, device), &size)| (number, device.total(), size));
+        needed.find(|&(_, needed, size)| needed > size)
     };
+    let fits = |fit: &Fit| too_small(fit).is_none();
     let given = options.context;
     options.placement.layers = u64::MAX;
     let all = of(&options)?;
-    let Some(cells) = all.estimate.cells.filter(|_| all.estimate.flash_attention.is_some()) else {
+    let is_known = all.estimate.flash_attention.is_some();
+    let Some(trained) = all.estimate.context_length().filter(|_| is_known) else {
         return Ok(None);
     };
     if fits(&all) {
         return Ok(Some(all));
     }
-    let trained = cells.context.saturating_mul(cells.streams);
     if given.is_none() {
         let mut best = None;
         // Multiples of the step: the first number fits as far as is known, the second does not.
@@ -82,6 +89,9 @@ pub fn fit(
     let (mut low, mut high) = (0, all.estimate.layer_count().saturating_add(1));
     options.placement.layers = low;
     let mut best = of(&options)?;
+    if let Some((device, needed, size)) = too_small(&best) {
+        return Err(ErrorKind::NothingFits { device, needed, size }.into());
+    }
     while let Some(middle) = between(low, high) {
         options.placement.layers = middle;
         let tried = of(&options)?;
