@@ -65,6 +65,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
+    ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
@@ -94,6 +95,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-estimate",
     "ggmill-inspect",
     "ggmill-remote",
+    "ggmill-run",
     "ggmill",
 ];
 
@@ -124,6 +126,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-quantize",
             "ggmill-hash",
             "ggmill-remote",
+            "ggmill-run",
         ],
     },
     Effect {
