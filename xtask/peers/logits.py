@@ -18,7 +18,7 @@ import llama_cpp
 import numpy
 from libllama import alone
 
-GELU = ("gemma", "gpt2", "bert")
+GELU = ("gemma", "gpt2", "bert", "starcoder2", "falcon", "gptneox", "bloom", "mpt", "phi2")
 
 
 def computed(path, tokens):

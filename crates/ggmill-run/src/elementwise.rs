@@ -54,12 +54,12 @@ fn operator(with: Arithmetic) -> fn(f32, f32) -> f32 {
 
 /// Two operands; one with a single number in each part is repeated.
 pub(crate) fn arithmetic(
-    with: Arithmetic,
+    operation: Arithmetic,
     (left, a): (&[f32], Extent),
     (right, b): (&[f32], Extent),
     extent: Extent,
 ) -> Result<Vec<f32>> {
-    let with = operator(with);
+    let combine = operator(operation);
     let width = extent.elements() as usize;
     let tokens = left.len() / (a.elements() as usize).max(1);
     let mut out = room(tokens * width)?;
@@ -70,11 +70,11 @@ pub(crate) fn arithmetic(
         if repeat_a == 1 && repeat_b == 1 {
             let operands = left[start..].iter().zip(&right[start..]);
             for (out, (&a, &b)) in out.iter_mut().zip(operands) {
-                *out = with(a, b);
+                *out = combine(a, b);
             }
         } else {
             for (at, out) in out.iter_mut().enumerate() {
-                *out = with(left[(start + at) / repeat_a], right[(start + at) / repeat_b]);
+                *out = combine(left[(start + at) / repeat_a], right[(start + at) / repeat_b]);
             }
         }
     });
@@ -93,19 +93,19 @@ pub(crate) fn with_number(with: Arithmetic, values: &mut [f32], number: f32, lef
 
 /// An operand and a weight: as long as all parts, as a part, or with a number for each part.
 pub(crate) fn with_weight(
-    with: Arithmetic,
+    operation: Arithmetic,
     values: &mut [f32],
     extent: Extent,
     weight: &[f32],
     left: bool,
 ) {
-    let with = operator(with);
+    let combine = operator(operation);
     let (width, length) = (extent.elements() as usize, extent.length as usize);
     let is_of_parts = weight.len() != width && weight.len() != length;
     values.par_chunks_mut(width.max(1)).for_each(|row| {
         for (at, value) in row.iter_mut().enumerate() {
             let weight = weight[if is_of_parts { at / length } else { at % weight.len() }];
-            *value = if left { with(weight, *value) } else { with(*value, weight) };
+            *value = if left { combine(weight, *value) } else { combine(*value, weight) };
         }
     });
 }
@@ -130,7 +130,9 @@ pub(crate) fn layer_norm(
     each_part(values, extent, |part, number| {
         let sum: f64 = part.iter().map(|&x| f64::from(x)).sum();
         let mean = (sum / part.len() as f64) as f32;
-        part.iter_mut().for_each(|x| *x -= mean);
+        for x in part.iter_mut() {
+            *x -= mean;
+        }
         let squares: f64 = part.iter().map(|&x| f64::from(x * x)).sum();
         let variance = (squares / part.len() as f64) as f32;
         scaled(part, number, 1.0 / (variance + epsilon).sqrt(), weight, bias);
@@ -148,7 +150,9 @@ fn scaled(
     let len = part.len();
     // One for each part, or one for all.
     let of_part = |values: &'_ [f32]| if values.len() > len { number * len } else { 0 };
-    part.iter_mut().for_each(|x| *x *= scale);
+    for x in part.iter_mut() {
+        *x *= scale;
+    }
     if let Some(weight) = weight {
         for (x, weight) in part.iter_mut().zip(&weight[of_part(weight)..]) {
             *x *= weight;
@@ -182,7 +186,9 @@ pub(crate) fn softmax(values: &mut [f32], extent: Extent) {
             sum += f64::from(*x);
         }
         let scale = (1.0 / sum) as f32;
-        part.iter_mut().for_each(|x| *x *= scale);
+        for x in part.iter_mut() {
+            *x *= scale;
+        }
     });
 }
 
@@ -191,7 +197,9 @@ pub(crate) fn normalize(values: &mut [f32], extent: Extent) {
     const LEAST: f32 = 6.103_515_6e-5;
     each_part(values, extent, |part, _| {
         let sum = (part.iter().map(|&x| f64::from(x)).sum::<f64>() as f32).max(LEAST);
-        part.iter_mut().for_each(|x| *x /= sum);
+        for x in part.iter_mut() {
+            *x /= sum;
+        }
     });
 }
 

@@ -118,7 +118,9 @@ impl Program<'_> {
 
 fn finish(row: &mut [f32], factor: Option<f32>, bias: Option<&[f32]>) {
     if let Some(factor) = factor {
-        row.iter_mut().for_each(|value| *value *= factor);
+        for value in row.iter_mut() {
+            *value *= factor;
+        }
     }
     for (value, bias) in row.iter_mut().zip(bias.unwrap_or_default()) {
         *value += bias;

@@ -230,7 +230,6 @@ impl Run<'_> {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "a line or two for each operation")]
     fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
         let program = self.program;
         let nodes = program.graph().nodes();
@@ -290,7 +289,9 @@ impl Run<'_> {
             }
             Operation::Clamp { low, high } => {
                 let mut values = self.taken(node, number)?;
-                values.iter_mut().for_each(|value| *value = value.clamp(low, high));
+                for value in &mut values {
+                    *value = value.clamp(low, high);
+                }
                 values
             }
             Operation::Softmax => {

@@ -193,9 +193,9 @@ impl Builder<'_> {
             }
             "mix" => {
                 let (node, shares) = (given.tensor()?, given.tensor()?);
-                let (extent, shared) = (self.extent(node), self.extent(shares));
-                if shared.parts.is_some() || extent.parts != Some(shared.length) {
-                    return Err(format!("mixes {extent} numbers by {shared}"));
+                let (extent, by) = (self.extent(node), self.extent(shares));
+                if by.parts.is_some() || extent.parts != Some(by.length) {
+                    return Err(format!("mixes {extent} numbers by {by}"));
                 }
                 self.push(Operation::Mix, vec![node, shares], Extent::run(extent.length))
             }

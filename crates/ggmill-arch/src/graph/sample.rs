@@ -28,7 +28,7 @@ const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Result<()> {
     let constants = Constants::of(architecture, template);
     let taken = Taken::default();
-    let (mut models, mut refused) = (0, BTreeMap::<String, u32>::new());
+    let (mut models, mut refused) = (0u32, BTreeMap::<String, u32>::new());
     let mut refuse = |error: &Error| {
         let reason = refused.entry(error.to_string()).or_default();
         *reason = reason.saturating_add(1);
@@ -47,7 +47,7 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         let present = source.tensors(&resolved);
         match build::graph(&resolved, template, &|name| present.contains(name), Some(&taken)) {
             Ok(_) => {
-                models += 1;
+                models = models.saturating_add(1);
                 last = source.values.into_inner();
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {

@@ -63,7 +63,7 @@ fn a_graph_is_made_of_the_numbers_of_a_model() {
         ("feed_forward_length", 10),
         ("vocab_size", 30),
     ] {
-        metadata.set(&format!("tiny.{key}"), value);
+        metadata.set(format!("tiny.{key}"), value);
     }
     metadata.set("tiny.gated", true);
     let model = tiny.resolve_metadata(&metadata).unwrap();
@@ -145,7 +145,7 @@ fn what_a_graph_excludes_is_not_checked_and_is_said() {
         ("feed_forward_length", 10),
         ("vocab_size", 30),
     ] {
-        metadata.set(&format!("tiny.{key}"), value);
+        metadata.set(format!("tiny.{key}"), value);
     }
     let model = tiny.resolve_metadata(&metadata).unwrap();
     let error = model.graph(&|_| true).unwrap_err();

@@ -110,6 +110,14 @@ fn memory_changes_nothing_but_how_many_chunks_are_run_together() {
     assert_eq!(measured(&small, &program, None), measured(&runner(), &program, None));
 }
 
+/// An error of the caller.
+struct Enough;
+impl From<Error> for Enough {
+    fn from(error: Error) -> Self {
+        panic!("{error}")
+    }
+}
+
 #[test]
 fn all_logits_are_passed_and_an_error_of_the_caller_ends_it() {
     let model = CASES[0].model();
@@ -122,12 +130,6 @@ fn all_logits_are_passed_and_an_error_of_the_caller_ends_it() {
     });
     assert!(measured.unwrap().comparison.is_none());
     assert_eq!(seen, [0, 1, 2, 3].map(|chunk| (chunk, CONTEXT * 259)));
-    struct Enough;
-    impl From<Error> for Enough {
-        fn from(error: Error) -> Self {
-            panic!("{error}")
-        }
-    }
     let stopped = measure(&runner(), &program, None, &chunks, false, |_| Err(Enough));
     assert!(stopped.is_err());
 }

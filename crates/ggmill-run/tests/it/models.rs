@@ -164,6 +164,115 @@ pub(crate) const CASES: &[Case] = &[
         &["attn_qkv.weight", "rope_factors_long", "rope_factors_short", "output"],
     ),
     case("gpt2", "gpt2", &[("attention.head_count_kv", U(4))], &["output"]),
+    case("starcoder2", "starcoder2", &[], &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"]),
+    case("falcon", "falcon", &[("attention.head_count_kv", U(1))], &["attn_norm_2", "output"]),
+    case(
+        "gptneox",
+        "gptneox",
+        &[
+            ("attention.head_count_kv", U(4)),
+            ("rope.dimension_count", U(4)),
+            ("use_parallel_residual", B(true)),
+        ],
+        &[],
+    ),
+    case(
+        "gptneox-serial",
+        "gptneox",
+        &[
+            ("block_count", U(1)),
+            ("attention.head_count_kv", U(4)),
+            ("rope.dimension_count", U(4)),
+            ("use_parallel_residual", B(false)),
+        ],
+        &[],
+    ),
+    case("bloom", "bloom", &[("attention.head_count_kv", U(4))], &["output"]),
+    case(
+        "mpt",
+        "mpt",
+        &[
+            ("attention.head_count", U(6)),
+            ("attention.head_count_kv", U(6)),
+            ("embedding_length", U(48)),
+            ("attention.max_alibi_bias", F(8.0)),
+            ("attention.clamp_kqv", F(0.5)),
+        ],
+        &["output"],
+    ),
+    case(
+        "phi2",
+        "phi2",
+        &[("attention.head_count_kv", U(4)), ("rope.dimension_count", U(4))],
+        &["attn_qkv"],
+    ),
+    case(
+        "stablelm",
+        "stablelm",
+        &[("rope.dimension_count", U(4)), ("use_parallel_residual", B(true))],
+        &["ffn_norm"],
+    ),
+    case(
+        "stablelm-parallel",
+        "stablelm",
+        &[("rope.dimension_count", U(4)), ("use_parallel_residual", B(true))],
+        &["attn_q_norm", "attn_k_norm"],
+    ),
+    case(
+        "olmo2",
+        "olmo2",
+        &[("attention.sliding_window", U(5)), ("block_count", U(4))],
+        &["output"],
+    ),
+    case(
+        "qwen2moe",
+        "qwen2moe",
+        &[
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+            ("expert_feed_forward_length", U(20)),
+            ("expert_shared_feed_forward_length", U(28)),
+        ],
+        &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"],
+    ),
+    case("command-r", "command-r", &[("logit_scale", F(0.25))], &[]),
+    case(
+        "gpt-oss",
+        "gpt-oss",
+        &[
+            ("block_count", U(3)),
+            LONG[0],
+            LONG[1],
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+            ("expert_feed_forward_length", U(20)),
+            ("attention.sliding_window", U(5)),
+        ],
+        &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"],
+    ),
+    case(
+        "granite",
+        "granite",
+        &[
+            ("attention.scale", F(0.2)),
+            ("embedding_scale", F(3.0)),
+            ("residual_scale", F(0.5)),
+            ("logit_scale", F(2.0)),
+        ],
+        &["output"],
+    ),
+    case(
+        "granite-experts",
+        "granite",
+        &[
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+            ("expert_shared_feed_forward_length", U(28)),
+            ("logit_scale", F(2.0)),
+            ("rope.scaling.finetuned", B(false)),
+        ],
+        &["ffn_gate_exps"],
+    ),
     case(
         "bert",
         "bert",
@@ -215,7 +324,7 @@ impl Case {
                 B(value) => metadata.set(key, value),
                 S(value) => metadata.set(key, value),
                 Bools(values) => metadata.set(key, values),
-            };
+            }
         }
         metadata
     }
@@ -227,7 +336,7 @@ impl Case {
         let begins = |listed: &&str| {
             name.strip_prefix(*listed).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        self.optional.iter().any(|listed| begins(&listed))
+        self.optional.iter().any(begins)
     }
 
     fn has(&self, spec: &TensorSpec) -> bool {
@@ -261,12 +370,12 @@ impl Case {
         file[..plan.header().len()].copy_from_slice(plan.header());
         let seed = self.name.bytes();
         let seed = seed.fold(7u64, |seed, byte| seed.wrapping_mul(31) ^ u64::from(byte));
-        let mut chance = Chance(seed);
+        let mut numbers = Chance(seed);
         for (planned, spec) in plan.tensors().iter().zip(&specs) {
             let start = usize::try_from(planned.offset()).unwrap();
             let size = usize::try_from(planned.size()).unwrap();
             for (place, bytes) in file[start..start + size].chunks_exact_mut(4).enumerate() {
-                let mut weight = chance.weight(spec);
+                let mut weight = numbers.weight(spec);
                 if change.nan == Some((&*spec.name, place)) {
                     weight = f32::NAN;
                 }
@@ -301,7 +410,7 @@ impl Chance {
         let columns = u16::try_from(spec.shape.dimensions()[0]).unwrap();
         if name.starts_with("rope_") {
             2.0 + x
-        } else if name.ends_with(".bias") {
+        } else if name.split('.').next_back() == Some("bias") {
             0.2 * x
         } else if name.contains("norm") {
             1.0 + 0.3 * x
