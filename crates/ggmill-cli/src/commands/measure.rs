@@ -227,7 +227,8 @@ fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
             failure.with_hint(Some("--tokens IDS.json takes the IDs of tokens instead".to_owned()))
         })?;
         let text = read_text(path, MAX_TEXT)?;
-        let tokens = tokenizer.encode(&text, &EncodeOptions::new()).map_err(Failure::new)?;
+        let mut tokens = Vec::new();
+        tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
         let vocabulary = tokenizer.vocabulary();
         let bos = vocabulary.special_ids().bos.filter(|_| vocabulary.flags().add_bos);
         (tokens, bos)
