@@ -28,4 +28,4 @@ pub(crate) const MAX_TENSORS: u64 = 1 << 16;
 /// in a checkpoint.
 pub(crate) const MAX_TENSOR_BYTES: u64 = 1 << 26;
 /// Nodes of the graph of one model.
-pub(crate) const MAX_NODES: usize = 1 << 16;
+pub(crate) const MAX_NODES: usize = 1 << 15;

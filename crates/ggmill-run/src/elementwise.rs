@@ -110,7 +110,7 @@ pub(crate) fn with_weight(
     });
 }
 
-/// Division by the root of the mean square of each part, then the product with a weight.
+/// Division by the root mean square of each part, then the product with a weight.
 pub(crate) fn rms_norm(values: &mut [f32], extent: Extent, weight: Option<&[f32]>, epsilon: f32) {
     each_part(values, extent, |part, number| {
         let sum: f64 = part.iter().map(|&x| f64::from(x * x)).sum();

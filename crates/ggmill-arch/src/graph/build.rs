@@ -33,12 +33,12 @@ pub(super) fn graph(
     template: &GraphTemplate,
     present: &dyn Fn(&str) -> bool,
     taken: Option<&Taken>,
+    fuel: &Cell<u64>,
 ) -> Result<Graph> {
-    let fuel = Cell::new(Scope::FUEL);
     let parameters: Vec<(Box<str>, ParameterValue)> =
         model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
     let mut builder = Builder {
-        scope: Scope::new(&parameters, &fuel),
+        scope: Scope::new(&parameters, fuel),
         weights: Weights::new(model, present),
         nodes: Vec::new(),
         values: BTreeMap::new(),

@@ -11,8 +11,11 @@ mod sample;
 mod shape;
 mod weights;
 
+use core::cell::Cell;
+
 use crate::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expression::Scope;
 use crate::resolve::Resolved;
 use crate::steps::GraphTemplate;
 
@@ -129,7 +132,7 @@ pub enum Operation {
         /// A number for each row of each expert's matrix.
         bias: Option<usize>,
     },
-    /// Division by the root of the mean square, then the product with a weight.
+    /// Division by the root mean square, then the product with a weight.
     RmsNorm {
         /// The weight, of a part or of all.
         weight: Option<usize>,
@@ -365,7 +368,7 @@ impl Resolved<'_> {
             let message = "the description has no computation graph";
             return Err(Error::new(ErrorKind::Unsupported, message).within(architecture.name()));
         };
-        build::graph(self, template, present, None)
+        build::graph(self, template, present, None, &Cell::new(Scope::FUEL))
             .map_err(|error| error.within(architecture.name()))
     }
 }

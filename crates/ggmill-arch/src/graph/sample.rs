@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::build::{self, Taken};
 use crate::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Expression, Node as Term};
+use crate::expression::{Expression, Node as Term, Scope};
 use crate::file::{Demand, KeySpec};
 use crate::parameter::{FilePlace, Parameter, ParameterSource};
 use crate::resolve::Resolved;
@@ -20,7 +20,11 @@ use crate::value::ParameterValue as Value;
 
 /// Models that are made at most, and those of them that have to give a graph.
 const TRIES: u64 = 6000;
-const MODELS: u32 = 48;
+const MODELS: u32 = 24;
+/// What the key for the number of blocks ends with.
+const BLOCKS: &str = ".block_count";
+/// Steps for all models together: a few seconds. Real descriptions take less than one.
+const FUEL: u64 = Scope::FUEL << 2;
 /// Blocks and vocabularies of made-up models are small.
 const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 
@@ -33,11 +37,16 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         let reason = refused.entry(error.to_string()).or_default();
         *reason = reason.saturating_add(1);
     };
+    let fuel = Cell::new(FUEL);
     // A model is made of the last that has a graph, with some numbers changed.
     let mut last = BTreeMap::new();
     for seed in 0..TRIES {
+        if fuel.get() == 0 {
+            let message = "graph: takes too many steps to check";
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         let source = Source::new(seed, &constants, &last);
-        let resolved = match Resolved::of_file(architecture, &source) {
+        let resolved = match Resolved::of_file_within(architecture, &source, &fuel) {
             Ok(resolved) => resolved,
             Err(error) => {
                 refuse(&error);
@@ -45,12 +54,13 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             }
         };
         let present = source.tensors(&resolved);
-        match build::graph(&resolved, template, &|name| present.contains(name), Some(&taken)) {
+        match build::graph(&resolved, template, &|name| present.contains(name), Some(&taken), &fuel)
+        {
             Ok(_) => {
                 models = models.saturating_add(1);
                 last = source.values.into_inner();
             }
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
+            Err(error) if error.kind() == ErrorKind::Unsupported || fuel.get() == 0 => {
                 refuse(&error);
                 continue;
             }
@@ -163,6 +173,8 @@ impl<'a> Source<'a> {
         let number = match self.one_of(&self.constants.numbers).filter(|_| special) {
             Some(&number) => number,
             None if optional && self.below(12) == 0 => 0,
+            // Time grows with the blocks.
+            None if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 5])?,
             None => *self.one_of(&NUMBERS)?,
         };
         let text = || self.one_of(&self.constants.texts).cloned();
@@ -176,7 +188,7 @@ impl<'a> Source<'a> {
     /// A list with an element for each block.
     fn list(&self, parameter: &Parameter, number: i64) -> Option<Value> {
         let values = self.values.borrow();
-        let blocks = values.iter().find(|(key, _)| key.ends_with(".block_count"))?.1.clone();
+        let blocks = values.iter().find(|(key, _)| key.ends_with(BLOCKS))?.1.clone();
         let blocks = usize::try_from(blocks?.as_u64()?).ok()?.min(64);
         let flags = (0..blocks).map(|_| Value::Bool(self.below(2) == 0));
         let numbers = (0..blocks).map(|_| Value::Int(number));

@@ -32,7 +32,7 @@ Examples:
 
 The text is divided into chunks and the second half of each is counted, as llama-perplexity does it.
 Everything is computed in F32 on the CPU, with the same result on every machine: what is measured is
-the file. It is no way to run a model: there are no caches, and nothing is sampled.")]
+the file. It does not run a model for use: it has no caches and samples nothing.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,

@@ -43,7 +43,7 @@ pub struct Comparison {
     pub divergence: Distribution,
     /// The probability of the token that came: that of the model minus that of the base.
     pub probability_change: Distribution,
-    /// The square root of the mean square of that change.
+    /// The root mean square of that change.
     pub probability_rms: Estimate,
     /// The share of positions at which both have the same most probable token.
     pub same_top: Estimate,
