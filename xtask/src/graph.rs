@@ -64,6 +64,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
+    ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
@@ -93,6 +94,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-estimate",
     "ggmill-inspect",
     "ggmill-remote",
+    "ggmill-run",
     "ggmill",
 ];
 
@@ -123,6 +125,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-quantize",
             "ggmill-hash",
             "ggmill-remote",
+            "ggmill-run",
         ],
     },
     Effect {

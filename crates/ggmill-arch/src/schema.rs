@@ -70,6 +70,8 @@ description_and_part! {
     /// The keys that are written, in this order; all others are of finished files alone.
     order: Option<Vec<String>>,
     tensors: Vec<RawGroup>,
+    /// What it computes, in steps.
+    graph: Vec<RawSteps>,
     vocabulary: Option<RawVocabulary>,
     /// What a model keeps between tokens.
     memory: Option<RawMemory>,
@@ -437,6 +439,21 @@ pub(crate) struct RawGroup {
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
     pub(crate) tensor: Ordered<RawTensor>,
+}
+
+/// Steps of the computation graph that share a loop and a condition, or why there is no graph where
+/// a condition holds.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawSteps {
+    #[serde(default)]
+    pub(crate) r#for: Option<String>,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) steps: Vec<String>,
+    #[serde(default)]
+    pub(crate) because: Option<String>,
 }
 
 /// Who requires a key of a file.
