@@ -14,7 +14,7 @@ use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::paths::{shown, text_of};
 use fix::FixOutcome;
 use read::{CheckOutcome, Criteria, check_model};
 
@@ -171,18 +171,12 @@ fn report(
         }
         for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
             let one = match outcome {
-                Ok(CheckOutcome::Report(report)) => CheckedFile {
-                    path: path.to_string_lossy().into_owned(),
-                    report,
-                    readable: true,
-                },
+                Ok(CheckOutcome::Report(report)) => {
+                    CheckedFile { path: text_of(path), report, readable: true }
+                }
                 Ok(CheckOutcome::NotGguf { report, failure }) => {
                     failures.push(failure);
-                    CheckedFile {
-                        path: path.to_string_lossy().into_owned(),
-                        report,
-                        readable: false,
-                    }
+                    CheckedFile { path: text_of(path), report, readable: false }
                 }
                 Err(failure) => {
                     failures.push(failure);
