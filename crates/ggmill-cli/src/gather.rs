@@ -65,12 +65,7 @@ pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
 /// A file with the shards of its set: of a directory those that exist, of a server all, which are
 /// asked for whether they are there or not.
 fn with_siblings(path: &Path) -> Files {
-    match ggmill_io::shard_name(path).filter(|_| remote::is_remote(path)) {
-        Some(name) => {
-            (1..=name.count()).map(|number| path.with_file_name(name.sibling(number))).collect()
-        }
-        None => ggmill_io::shards_beside(path),
-    }
+    remote::siblings(path).unwrap_or_else(|| ggmill_io::shards_beside(path))
 }
 
 /// The file, or the wanted files of a directory and those in it, in order. A link to a directory is

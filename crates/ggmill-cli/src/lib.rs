@@ -22,6 +22,7 @@ mod each;
 mod edit_file;
 mod gather;
 mod journal;
+mod listing;
 mod making;
 mod metadata_file;
 mod other_tools;

@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_inputs};
-use crate::paths::shown;
+use crate::paths::{raw, shown};
 use crate::progress::{Bar, TensorNumbers};
 
 /// Columns of a type: of most of them.
@@ -165,7 +165,7 @@ fn print_table(
 
 /// The plan as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
-    ggmill_text::json::write_pretty(out, &plan_document(plan, shown(output), written))
+    ggmill_text::json::write_pretty(out, &plan_document(plan, raw(output), written))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! A build without the feature `remote`: it says so where another place than a path is named.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, ReadAt};
 use ggmill_io::NotWhole;
 
+use crate::listing::Listing;
 use crate::outcome::Failure;
-use crate::paths::shown;
 
 pub(crate) fn without_cache() {}
 
@@ -14,9 +14,26 @@ pub(crate) fn is_remote(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://")) && !path.exists()
 }
 
+/// An address without its query, which can be a signature, and without user name and password.
+pub(crate) fn shown(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|_| is_remote(path))?;
+    let (scheme, rest) = text.split(['?', '#']).next()?.split_once("://")?;
+    let (authority, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    Some(format!("{scheme}://{host}{behind}"))
+}
+
+pub(crate) fn file_name(_: &Path) -> Option<String> {
+    None
+}
+
+pub(crate) fn siblings(_: &Path) -> Option<Vec<PathBuf>> {
+    None
+}
+
 fn refused<T>(path: &Path) -> Option<Result<T, Failure>> {
-    is_remote(path).then(|| {
-        let message = format_args!("{}: this program was built without `remote`", shown(path));
+    shown(path).map(|address| {
+        let message = format_args!("{address}: this program was built without `remote`");
         Err(Failure::new(message)
             .with_hint(Some("download the file, and name the copy".to_owned())))
     })
@@ -40,8 +57,7 @@ pub(crate) fn salvage<T>(
     refused(path)
 }
 
-#[expect(clippy::type_complexity, reason = "as in the module that this stands for")]
-pub(crate) fn list(path: &Path) -> Option<Result<(Vec<(String, u64)>, Option<u64>), Failure>> {
+pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     refused(path)
 }
 

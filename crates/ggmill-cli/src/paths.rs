@@ -1,10 +1,42 @@
-//! Paths as they are shown.
+//! Paths, and addresses of files elsewhere, as they are shown.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::path::Path;
 
 use ggmill_core::RawStr;
 
+use crate::remote;
+
 /// A path fit to be shown.
-pub(crate) fn shown(path: &Path) -> RawStr<'_> {
+pub(crate) struct Shown<'a>(Cow<'a, [u8]>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        RawStr::new(&self.0).fmt(f)
+    }
+}
+
+/// A path fit to be shown; an address without its secrets.
+pub(crate) fn shown(path: &Path) -> Shown<'_> {
+    Shown(match remote::shown(path) {
+        Some(text) => Cow::Owned(text.into_bytes()),
+        None => Cow::Borrowed(path.as_os_str().as_encoded_bytes()),
+    })
+}
+
+/// The bytes of a path on this machine, such as that of an output.
+pub(crate) fn raw(path: &Path) -> RawStr<'_> {
     RawStr::new(path.as_os_str().as_encoded_bytes())
+}
+
+/// A path as text of a document, such as a report; an address without its secrets.
+pub(crate) fn text_of(path: &Path) -> String {
+    remote::shown(path).unwrap_or_else(|| path.to_string_lossy().into_owned())
+}
+
+/// The last part of a path or of an address.
+pub(crate) fn file_name(path: &Path) -> String {
+    let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    remote::file_name(path).unwrap_or_else(name)
 }

@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::making::tell;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{not_started, overwrite, refuse_inputs, start};
-use crate::paths::shown;
+use crate::paths::{raw, shown};
 use crate::progress::{Bar, TensorNumbers};
 
 /// Whether the recipes of a set are printed or carried out.
@@ -141,6 +141,6 @@ fn print_json(
     outputs: &[PathBuf],
     written: bool,
 ) -> io::Result<()> {
-    let plans = plans.iter().zip(outputs).map(|(plan, output)| (plan, shown(output)));
+    let plans = plans.iter().zip(outputs).map(|(plan, output)| (plan, raw(output)));
     ggmill_text::json::write_pretty(out, &plans_document(plans, written))
 }

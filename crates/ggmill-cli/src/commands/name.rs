@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::gather::{Files, models};
 use crate::outcome::{Failure, Status};
 use crate::outputs::refuse_interrupted;
-use crate::paths::shown;
+use crate::paths::{file_name, shown};
 use crate::remote;
 use crate::source::open_alone;
 
@@ -77,11 +77,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         }
         Action::Rename { files, dry_run } => rename(files, *dry_run, console),
     }
-}
-
-/// The last part of a path, as text.
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn parts<'a>(name: &FileName<'a>) -> [(&'static str, Option<&'a str>); 8] {

@@ -2,9 +2,11 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ggmill_core::RawStr;
 use ggmill_remote::{CacheOptions, Options, Profile, Proxies, S3Credentials, S3Options, Secret};
 
 use crate::outcome::Failure;
@@ -15,10 +17,12 @@ const CACHE: u64 = 512 << 20;
 /// The settings for requests; `caches` keeps headers. Those for S3 may need a program to be run, so
 /// they are looked for only where `is_s3`.
 pub(super) fn options(caches: bool, is_s3: bool) -> Result<Options, Failure> {
+    let certificates = named_file("SSL_CERT_FILE", |path| fs::read(path))?;
+    let token = if is_s3 { None } else { hub_token()? };
     let mut options = Options::default()
-        .with_hub_token(hub_token())
+        .with_hub_token(token)
         .with_proxies(proxies())
-        .with_certificates(variable("SSL_CERT_FILE").and_then(|path| fs::read(path).ok()))
+        .with_certificates(certificates)
         .with_cache(
             cache_directory().filter(|_| caches).map(|path| CacheOptions::new(path, CACHE)),
         );
@@ -31,12 +35,12 @@ pub(super) fn options(caches: bool, is_s3: bool) -> Result<Options, Failure> {
 /// The settings of Amazon's programs: variables first, then the profile.
 fn s3() -> Result<S3Options, Failure> {
     let file = |name: &str, default: &str| {
-        let path = variable(name).map(PathBuf::from);
-        let path = path.or_else(|| Some(env::home_dir()?.join(".aws").join(default)));
-        path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default()
+        let usual = || fs::read_to_string(env::home_dir()?.join(".aws").join(default)).ok();
+        let named = named_file(name, |path| fs::read_to_string(path))?;
+        Ok::<_, Failure>(named.or_else(usual).unwrap_or_default())
     };
-    let config = file("AWS_CONFIG_FILE", "config");
-    let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+    let config = file("AWS_CONFIG_FILE", "config")?;
+    let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials")?;
     let name = variable("AWS_PROFILE");
     let profile = Profile::find(name.as_deref().unwrap_or("default"), &config, &credentials);
     let profile = match (profile, name) {
@@ -87,6 +91,20 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
+/// The file that a variable names, where it names one. One that cannot be read is a failure: what
+/// would be used instead is not what was meant.
+fn named_file<T>(
+    name: &str,
+    read: impl FnOnce(&Path) -> io::Result<T>,
+) -> Result<Option<T>, Failure> {
+    let Some(path) = variable(name).map(PathBuf::from) else { return Ok(None) };
+    let failed = |error| {
+        let path = RawStr::new(path.as_os_str().as_encoded_bytes());
+        Failure::new(format_args!("{name}: {path}: {error}"))
+    };
+    read(&path).map(Some).map_err(failed)
+}
+
 /// A variable in capitals or in lower case.
 fn either(name: &str) -> Option<String> {
     variable(&name.to_ascii_lowercase()).or_else(|| variable(name))
@@ -103,20 +121,21 @@ fn proxies() -> Proxies {
 
 /// The token that Hugging Face's own programs use: from a variable, or from the file that `hf auth
 /// login` writes.
-fn hub_token() -> Option<Secret> {
-    let named = || variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN"));
-    let path = || {
-        let home = || variable("HF_HOME").map(PathBuf::from);
-        let cache = || variable("XDG_CACHE_HOME").map(PathBuf::from);
-        let user = || Some(env::home_dir()?.join(".cache"));
-        variable("HF_TOKEN_PATH").map(PathBuf::from).or_else(|| {
-            let home = home().or_else(|| Some(cache().or_else(user)?.join("huggingface")));
-            Some(home?.join("token"))
-        })
-    };
-    let kept = || fs::read_to_string(path()?).ok();
-    let token = named().or_else(kept)?;
-    Some(Secret::new(&token)).filter(|_| !token.trim().is_empty())
+fn hub_token() -> Result<Option<Secret>, Failure> {
+    let mut token = variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN"));
+    if token.is_none() {
+        token = named_file("HF_TOKEN_PATH", |path| fs::read_to_string(path))?.or_else(kept_token);
+    }
+    Ok(token.filter(|token| !token.trim().is_empty()).map(|token| Secret::new(&token)))
+}
+
+/// The token in its usual place.
+fn kept_token() -> Option<String> {
+    let cache = || variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let user = || Some(env::home_dir()?.join(".cache"));
+    let home = variable("HF_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(cache().or_else(user)?.join("huggingface")));
+    fs::read_to_string(home?.join("token")).ok()
 }
 
 /// Where this user's programs keep what can be had again.

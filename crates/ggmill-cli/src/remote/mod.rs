@@ -3,7 +3,7 @@
 
 mod environment;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,6 +13,7 @@ use ggmill_io::NotWhole;
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
+use crate::listing::{ListedModel, Listing};
 use crate::outcome::Failure;
 
 /// Whether headers are kept for the next time.
@@ -37,6 +38,30 @@ fn location(path: &Path) -> Result<Option<Location>, Failure> {
 /// Whether an argument names a place that is not a path.
 pub(crate) fn is_remote(path: &Path) -> bool {
     !matches!(location(path), Ok(None))
+}
+
+/// An argument that is not a path, without its secrets.
+pub(crate) fn shown(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| text.contains(":/"))?;
+    match Location::parse(text) {
+        Ok(None) => None,
+        _ if path.exists() => None,
+        Ok(Some(location)) => Some(location.to_string()),
+        Err(error) => Some(error.name().to_owned()),
+    }
+}
+
+/// The name of the file that an argument names, where that is not a path.
+pub(crate) fn file_name(path: &Path) -> Option<String> {
+    location(path).ok()??.file_name().map(str::to_owned)
+}
+
+/// The arguments that name the shards of the set that one is of, whether they are there or not;
+/// `None` for a path, and for a file that is of no set.
+pub(crate) fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
+    let location = location(path).ok()??;
+    let set = location.siblings()?.map(|shard| shard.to_address().into());
+    Some(set.collect())
 }
 
 /// The client for a location: one for S3, one for all else.
@@ -132,14 +157,18 @@ pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>
     })
 }
 
-/// The files of a repository with their lengths, and the number of its parameters where that is
-/// known.
-#[expect(clippy::type_complexity, reason = "files, and a number")]
-pub(crate) fn list(path: &Path) -> Option<Result<(Vec<(String, u64)>, Option<u64>), Failure>> {
+/// The models of a repository.
+pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     with(path, |client, location| {
         let found = client.list(location).map_err(|error| failure(&error))?;
-        let files = found.files.into_iter().map(|file| (file.path, file.bytes));
-        Ok((files.collect(), found.parameters))
+        let models = found.models().into_iter().map(|model| ListedModel {
+            name: model.path,
+            shards: (model.shards, model.shard_count),
+            bytes: model.bytes,
+            file_type: model.file_type.and_then(ggmill_core::FileType::name),
+            bits_per_weight: model.bits_per_weight,
+        });
+        Ok(Listing { models: models.collect(), parameters: found.parameters })
     })
 }
 
@@ -156,7 +185,8 @@ fn explained(client: &Client, location: &Location, error: &Error) -> Failure {
     let of_content = || {
         let format = error.format_error().filter(|_| error.kind() != ErrorKind::Shards)?;
         // The file may be another shard, of which less is known here.
-        let bytes = beginning(client, location).filter(|_| error.name() == location.to_string())?;
+        let is_named = error.name() == location.to_string();
+        let bytes = is_named.then(|| beginning(client, location))??;
         if let Some(FileKind::LfsPointer { .. }) = sniff(&bytes, None) {
             return Some(
                 "this is a Git LFS pointer, not the file; the address of the file itself is often \

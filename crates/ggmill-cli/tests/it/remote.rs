@@ -33,6 +33,10 @@ fn remote(directory: &Directory, settings: &[(&str, &str)], args: &[&str]) -> Ou
         "AWS_PROFILE",
         "AWS_ACCESS_KEY_ID",
         "AWS_REGION",
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "HF_TOKEN_PATH",
+        "SSL_CERT_FILE",
     ] {
         command.env_remove(name).env_remove(name.to_lowercase());
     }
@@ -418,4 +422,93 @@ fn a_repository_is_listed_with_its_shards_together() {
         "{}",
         made.stderr
     );
+}
+
+#[test]
+fn a_set_is_one_model_wherever_its_address_has_a_query() {
+    let directory = Directory::new();
+    let name = |number: u16| format!("m-{number:05}-of-00003.gguf");
+    let server = Server::start(move |request| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        match (1..=3).find(|&number| path == format!("/{}", name(number))) {
+            Some(number) if request.path.ends_with("?sig=secret/x") => {
+                Reply::file(&shard(number - 1, 3), request)
+            }
+            _ => Reply::status(403),
+        }
+    });
+    let url = server.url(&format!("/{}?sig=secret/x", name(2)));
+    for arguments in [
+        &["check", &*url, "--exit-zero"][..],
+        &["check", &url, "--exit-zero", "--format", "json"],
+        &["check", &url, "--exit-zero", "--format", "sarif", "--profile", "spec"],
+        &["check", &url, "--exit-zero", "--format", "github"],
+        &["inspect", &url],
+        &["hash", &url],
+        &["name", "build", &url],
+    ] {
+        let made = remote(&directory, &[], arguments);
+        let all = format!("{}{}", made.stdout, made.stderr);
+        assert!(!all.contains("secret"), "{arguments:?}: {all}");
+        if arguments[0] == "check" && !arguments.contains(&"github") {
+            for number in 1..=3 {
+                assert!(all.contains(&name(number)), "{arguments:?}: {all}");
+            }
+        }
+    }
+    let refused = server.url("/other.gguf?sig=secret");
+    for command in ["check", "inspect", "template", "estimate"] {
+        let words = if command == "template" { vec![command, "lint"] } else { vec![command] };
+        let made = remote(&directory, &[], &[&words[..], &[&refused]].concat());
+        assert_eq!(made.code, 2, "{command}");
+        assert!(made.stderr.contains("/other.gguf?…") && !made.stderr.contains("secret"));
+    }
+    let made = remote(&directory, &[], &["inspect", "https://user:secret@example.com/m.gguf"]);
+    assert!(!made.stderr.contains("secret"), "{}", made.stderr);
+}
+
+#[test]
+fn a_set_of_many_shards_that_are_not_there_costs_few_requests() {
+    let directory = Directory::new();
+    let first = shard(0, 65_535);
+    let server = server(vec![("m-00001-of-65535.gguf", first)]);
+    let url = server.url("/m-00001-of-65535.gguf");
+    let made = remote(&directory, &[], &["check", &url, "--no-cache"]);
+    assert!(made.stderr.contains("/m-00017-of-65535.gguf: the answer is 404"), "{}", made.stderr);
+    assert!(made.stderr.contains("/m-00018-of-65535.gguf: not asked for"), "{}", made.stderr);
+    assert!(!made.stderr.contains("m-00019-of"), "{}", made.stderr);
+    assert!(server.requests().len() < 64, "{}", server.requests().len());
+}
+
+#[test]
+fn a_file_that_a_variable_names_and_that_cannot_be_read_is_a_failure() {
+    let directory = Directory::new().with("token", "hf_file").with("empty", "");
+    let server = server(vec![("m.gguf", tiny())]);
+    let absent = directory.path().join("absent");
+    let absent = absent.to_str().unwrap();
+    let run = |settings: &[(&str, &str)], address: &str| {
+        remote(&directory, settings, &["get", address, "general.name"])
+    };
+    let web = server.url("/m.gguf");
+    for (name, address) in [
+        ("SSL_CERT_FILE", &*web),
+        ("HF_TOKEN_PATH", &web),
+        ("AWS_CONFIG_FILE", "s3://b/m.gguf"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "s3://b/m.gguf"),
+        ("SSL_CERT_FILE", "s3://b/m.gguf"),
+    ] {
+        server.forget();
+        let made = run(&[(name, absent), ("AWS_ENDPOINT_URL", &server.url(""))], address);
+        assert_eq!(made.code, 2, "{name}");
+        assert!(made.stderr.contains(&format!("{name}: {absent}: ")), "{}", made.stderr);
+        assert_eq!(server.requests().len(), 0, "{name}");
+    }
+    // What is not asked for is not read, and usual places need have no files.
+    for settings in [
+        &[("HF_TOKEN", "hf_x"), ("HF_TOKEN_PATH", absent)][..],
+        &[("AWS_CONFIG_FILE", absent)],
+        &[("HF_HOME", absent)],
+    ] {
+        assert_eq!(run(settings, &web).stdout, "Tiny", "{settings:?}");
+    }
 }

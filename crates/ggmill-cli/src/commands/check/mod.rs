@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::counted::counted;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::paths::{shown, text_of};
 use fix::FixOutcome;
 use read::{CheckOutcome, Criteria, check_model};
 
@@ -172,19 +172,11 @@ fn report(
             let one = match outcome {
                 Ok(CheckOutcome::Report { report, has_template }) => {
                     templates += usize::from(has_template);
-                    CheckedFile {
-                        path: path.to_string_lossy().into_owned(),
-                        report,
-                        readable: true,
-                    }
+                    CheckedFile { path: text_of(path), report, readable: true }
                 }
                 Ok(CheckOutcome::NotGguf { report, failure }) => {
                     failures.push(failure);
-                    CheckedFile {
-                        path: path.to_string_lossy().into_owned(),
-                        report,
-                        readable: false,
-                    }
+                    CheckedFile { path: text_of(path), report, readable: false }
                 }
                 Err(failure) => {
                     failures.push(failure);

@@ -13,8 +13,14 @@ use crate::console::Console;
 use crate::content::hint_for_content;
 use crate::journal::warn_of_journal;
 use crate::outcome::Failure;
+use crate::paths::{file_name, shown};
 use crate::progress::Bar;
+use crate::remote::is_remote;
 use crate::source::{not_whole, salvage};
+
+/// Shards on a server that cannot be opened before no more of their set are asked for: how many
+/// there are is what a name says.
+const CLOSED: usize = 16;
 
 /// The requirements that files are checked against.
 pub(super) struct Criteria<'a> {
@@ -63,7 +69,8 @@ impl Opened {
     }
 }
 
-/// Checks the files of a model, in order; `-` is standard input.
+/// Checks the files of a model, in order, and of a set of which many cannot be opened the first of
+/// them; `-` is standard input.
 pub(super) fn check_model(
     files: &[PathBuf],
     criteria: &Criteria<'_>,
@@ -78,7 +85,16 @@ pub(super) fn check_model(
     // A file that cannot be opened does not keep the others from being checked.
     let (mut opened, mut outcomes) =
         (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
+    let mut closed = 0usize;
     for path in files {
+        if closed >= CLOSED && is_remote(path) {
+            let text = format!(
+                "{}: not asked for, nor are later shards: {closed} others cannot be opened",
+                shown(path)
+            );
+            outcomes.push(Some(Err(Failure::new(text))));
+            break;
+        }
         match open(path, &criteria.options, data, console) {
             Ok(Ok(file)) => {
                 if opened.len() >= ggmill_io::MAX_OPEN_FILES {
@@ -88,7 +104,10 @@ pub(super) fn check_model(
                 outcomes.push(None);
             }
             Ok(Err(outcome)) => outcomes.push(Some(Ok(outcome))),
-            Err(failure) => outcomes.push(Some(Err(failure))),
+            Err(failure) => {
+                closed = closed.saturating_add(1);
+                outcomes.push(Some(Err(failure)));
+            }
         }
     }
     let has_template = opened.iter().map(|file| has_template(&file.model)).collect::<Vec<_>>();
@@ -120,8 +139,7 @@ fn open(
         Some(part) => examined_data(part, console)?,
         None => DataFacts::default(),
     };
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Ok(Opened { path: path.to_owned(), name, model, facts }))
+    Ok(Ok(Opened { path: path.to_owned(), name: file_name(path), model, facts }))
 }
 
 /// Applies the rules to files: as one model if they are all shards of a set, else each by itself.
@@ -133,12 +151,11 @@ fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
 }
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> CheckOutcome {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let failure =
-        Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::paths::shown(path)));
+    let name = file_name(path);
+    let failure = Failure::new(format_args!("{}: not readable as GGUF: {error}", shown(path)));
     CheckOutcome::NotGguf {
         report: unreadable(error, options),
-        failure: failure.with_hint(hint_for_content(error, beginning, name)),
+        failure: failure.with_hint(hint_for_content(error, beginning, Some(&name))),
     }
 }
 

@@ -14,7 +14,7 @@ use super::Args;
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::outputs::start;
-use crate::paths::shown;
+use crate::paths::{file_name, shown};
 use crate::progress::Bar;
 
 /// A report to be written when the work is done. Its file is begun before, so that an output that
@@ -44,9 +44,7 @@ impl Report {
         output: &Path,
         inputs: &[PathBuf],
     ) -> Result<Self, Failure> {
-        let name =
-            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (input, imatrix) = (name(input), args.types.imatrix.as_deref().map(name));
+        let (input, imatrix) = (file_name(input), args.types.imatrix.as_deref().map(file_name));
         if path.as_os_str() == "-" {
             if args.json {
                 return Err(Failure::new(

@@ -10,6 +10,7 @@ use ggmill_text::json as safe_json;
 use super::source::{Content, Source, files, refused, variables};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::paths::text_of;
 
 /// Check chat templates by rendering them
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
                 continue;
             }
         };
-        let name = path.to_string_lossy().into_owned();
+        let name = text_of(path);
         if !args.json {
             // Text goes out file by file: each can take a second.
             if !reports.is_empty() {

@@ -12,7 +12,7 @@ use super::source::{Source, files, label};
 use crate::console::Console;
 use crate::each::each;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::paths::{shown, text_of};
 
 /// List the chat templates of files
 #[derive(Debug, clap::Args)]
@@ -102,7 +102,7 @@ struct Entry {
 impl Entry {
     fn document(&self, path: &Path) -> Value {
         json!({
-            "path": path.to_string_lossy(),
+            "path": text_of(path),
             "name": self.name,
             "bytes": self.len,
             "features": self.features,

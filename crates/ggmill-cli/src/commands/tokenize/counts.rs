@@ -10,7 +10,7 @@ use ggmill_tokenizer::{EncodeOptions, Tokenizer};
 use super::MAX_TEXT;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::paths::{shown, text_of};
 use crate::progress::Bar;
 use crate::text_file::read_bytes;
 
@@ -56,11 +56,7 @@ pub(super) fn print(
                 writeln!(out, "{count:>12}  {}", shown(path))?;
             }
         }
-        bar.update(
-            done,
-            total,
-            &some.last().map_or_else(Default::default, |(path, _)| path.to_string_lossy()),
-        );
+        bar.update(done, total, &some.last().map_or_else(String::new, |(path, _)| text_of(path)));
     }
     if !alone {
         writeln!(out, "{sum:>12}  all {} files", files.len())?;
