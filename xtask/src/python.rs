@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Leave out the type checkers
     #[arg(long)]
     no_types: bool,
+    /// Test the same wheel with this interpreter too
+    #[arg(long, value_name = "PYTHON")]
+    also: Vec<PathBuf>,
     /// Arguments for pytest, after --
     #[arg(last = true)]
     pytest: Vec<String>,
@@ -43,21 +46,32 @@ impl Environment {
             return Ok(None);
         };
         let directory = target()?.join("python/venv");
+        let imports = "import maturin, numpy, pytest, mypy, pyright";
+        let made = Self::make(&base, &directory, &TOOLS, imports)?;
+        if made.is_none() {
+            println!("skipped: pip cannot install what builds and tests the package");
+        }
+        Ok(made)
+    }
+
+    /// An environment with these packages, made the first time. `None` where they cannot be had.
+    fn make(base: &Path, directory: &Path, packages: &[&str], imports: &str) -> Done<Option<Self>> {
         let python =
             directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
         let this = Self { python };
-        let imports = "import maturin, numpy, pytest, mypy, pyright";
         if succeeds(this.command().args(["-c", imports])) {
             return Ok(Some(this));
         }
-        println!("making {} with {}", directory.display(), TOOLS.join(", "));
-        run_command(command(&base).args(["-m", "venv"]).arg(&directory))?;
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        if run_command(this.command().args(install).args(TOOLS)).is_err() {
-            println!("skipped: pip cannot install what builds and tests the package");
-            return Ok(None);
-        }
-        Ok(Some(this))
+        println!("making {} with {}", directory.display(), packages.join(", "));
+        run_command(command(base).args(["-m", "venv"]).arg(directory))?;
+        let installs = run_command(this.pip().args(packages)).is_ok();
+        Ok(installs.then_some(this))
+    }
+
+    fn pip(&self) -> std::process::Command {
+        let mut command = self.command();
+        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        command
     }
 
     fn command(&self) -> std::process::Command {
@@ -92,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// The same as a step of the gate, which says what it leaves out.
 pub(crate) fn gate() -> Done {
-    let args = Args { release: false, no_types: false, pytest: Vec::new() };
+    let args = Args { release: false, no_types: false, also: Vec::new(), pytest: Vec::new() };
     match Environment::open()? {
         Some(environment) => environment.build_and_test(&args),
         None => Ok(()),
@@ -108,18 +122,20 @@ pub(crate) fn released() -> Done<PathBuf> {
 
 impl Environment {
     /// Builds the wheel, the native command in it, and installs it.
-    fn install(&self, release: bool) -> Done {
+    fn install(&self, release: bool) -> Done<PathBuf> {
         build_command(release)?;
         let wheel = self.build(release)?;
         println!("built {}", wheel.display());
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        run_command(
-            self.command().args(install).args(["--force-reinstall", "--no-deps"]).arg(&wheel),
-        )
+        self.install_wheel(&wheel)?;
+        Ok(wheel)
+    }
+
+    fn install_wheel(&self, wheel: &Path) -> Done {
+        run_command(self.pip().args(["--force-reinstall", "--no-deps"]).arg(wheel))
     }
 
     fn build_and_test(&self, args: &Args) -> Done {
-        self.install(args.release)?;
+        let wheel = self.install(args.release)?;
         if args.release {
             return Ok(());
         }
@@ -133,10 +149,25 @@ impl Environment {
             run_command(&mut self.module("mypy"))?;
             self.pyright()?;
         }
+        self.test(&corpus, &args.pytest)?;
+        for base in &args.also {
+            let name = base.display().to_string().replace(|c: char| !c.is_alphanumeric(), "-");
+            let directory = target()?.join("python").join(format!("also-{name}"));
+            let packages = ["numpy>=1.24", "pytest>=8"];
+            let other = Self::make(base, &directory, &packages, "import numpy, pytest")?
+                .ok_or_else(|| format!("{}: pip cannot install", base.display()))?;
+            other.install_wheel(&wheel)?;
+            run_command(other.command().arg("--version"))?;
+            other.test(&corpus, &args.pytest)?;
+        }
+        Ok(())
+    }
+
+    fn test(&self, corpus: &Path, pytest: &[String]) -> Done {
         run_command(
             self.module("pytest")
-                .args(&args.pytest)
-                .env("GGMILL_CORPUS", &corpus)
+                .args(pytest)
+                .env("GGMILL_CORPUS", corpus)
                 .env("PYTHONDONTWRITEBYTECODE", "1"),
         )
     }

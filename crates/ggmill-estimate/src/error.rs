@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use ggmill_core::GgmlType;
+use ggmill_core::{GgmlType, RawStr};
 
 /// Why there is no estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,15 @@ pub enum ErrorKind {
         found: usize,
         /// How many there are, the host included.
         devices: usize,
+    },
+    /// A word for how attention is computed that is none.
+    FlashAttention(Box<str>),
+    /// The text of an override is none.
+    Override {
+        /// The text.
+        found: Box<str>,
+        /// What is wrong with it.
+        why: Box<str>,
     },
     /// The shares of the devices are not numbers from 0 that add up to more than 0.
     Shares,
@@ -100,6 +109,12 @@ impl fmt::Display for Error {
             ),
             ErrorKind::NoDevice { found, devices } => {
                 write!(f, "device {found}: there are {devices}, the first is 0")
+            }
+            ErrorKind::FlashAttention(found) => {
+                write!(f, "flash attention {:?}: expected auto, on or off", RawStr::from(&**found))
+            }
+            ErrorKind::Override { found, why } => {
+                write!(f, "override {:?}: {why}", RawStr::from(&**found))
             }
             ErrorKind::Shares => f.write_str(
                 "expected shares of the devices that are at least 0 and add up to more than 0",

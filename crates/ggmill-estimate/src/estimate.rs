@@ -105,6 +105,17 @@ impl Estimate {
         Ok(())
     }
 
+    /// Tokens of context, of all sequences together, rounded up as programs do; `None` where
+    /// nothing is known of the caches.
+    pub fn context_length(&self) -> Option<u64> {
+        self.cells.map(|cells| cells.context.saturating_mul(cells.streams))
+    }
+
+    /// How many layers these options, which it was made with, place on devices beside the host.
+    pub fn layers_on_devices(&self, options: &Options) -> u64 {
+        if self.devices.len() > 1 { options.placement.layers.min(self.layer_count()) } else { 0 }
+    }
+
     /// Blocks and the output: what devices can have.
     pub fn layer_count(&self) -> u64 {
         self.layers.all()

@@ -3,8 +3,9 @@
 use ggmill_arch::Architecture;
 use ggmill_core::Model;
 
+use crate::beside::Beside;
 use crate::error::Result;
-use crate::estimate::{Estimate, estimate};
+use crate::estimate::Estimate;
 use crate::options::Options;
 
 /// Contexts are multiples of this.
@@ -26,15 +27,14 @@ pub struct Fit {
 /// layers on them, up to what the model was trained with. Where that would be shorter than 4,096
 /// tokens, or where the options have a context, it is the most layers for the context.
 ///
-/// `also` adds what else is to be on the devices to an estimate. `None` where the caches are not
-/// known. Sizes are of the devices beside the host; the options' own number of layers does not
-/// count.
+/// What is loaded beside the model has room too. `None` where the caches are not known. Sizes are of
+/// the devices beside the host; the options' own number of layers does not count.
 pub fn fit(
     model: &Model,
     description: Option<&Architecture>,
     options: &Options,
     sizes: &[u64],
-    also: &dyn Fn(&Options, &mut Estimate) -> Result<()>,
+    beside: &Beside<'_>,
 ) -> Result<Option<Fit>> {
     let mut options = options.clone();
     if options.placement.shares.len() != sizes.len() {
@@ -43,8 +43,7 @@ pub fn fit(
         options.placement.shares = shares;
     }
     let of = |options: &Options| -> Result<Fit> {
-        let mut estimate = estimate(model, description, options)?;
-        also(options, &mut estimate)?;
+        let estimate = beside.estimate(model, description, options)?;
         Ok(Fit { options: options.clone(), estimate })
     };
     let fits = |fit: &Fit| {
@@ -54,13 +53,13 @@ pub fn fit(
     let given = options.context;
     options.placement.layers = u64::MAX;
     let all = of(&options)?;
-    let Some(cells) = all.estimate.cells.filter(|_| all.estimate.flash_attention.is_some()) else {
+    let is_known = all.estimate.flash_attention.is_some();
+    let Some(trained) = all.estimate.context_length().filter(|_| is_known) else {
         return Ok(None);
     };
     if fits(&all) {
         return Ok(Some(all));
     }
-    let trained = cells.context.saturating_mul(cells.streams);
     if given.is_none() {
         let mut best = None;
         // Multiples of the step: the first number fits as far as is known, the second does not.

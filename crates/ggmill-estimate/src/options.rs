@@ -1,7 +1,10 @@
 //! How a model is to be run.
 
+use core::str::FromStr;
+
 use ggmill_core::GgmlType;
 
+use crate::error::{Error, ErrorKind};
 use crate::placement::Placement;
 
 /// How attention is computed.
@@ -15,6 +18,33 @@ pub enum FlashAttention {
     On,
     /// With the whole matrix of scores.
     Off,
+}
+
+/// The types that programs offer for caches.
+pub const CACHE_TYPES: &[GgmlType] = &[
+    GgmlType::F32,
+    GgmlType::F16,
+    GgmlType::BF16,
+    GgmlType::Q8_0,
+    GgmlType::Q4_0,
+    GgmlType::Q4_1,
+    GgmlType::IQ4_NL,
+    GgmlType::Q5_0,
+    GgmlType::Q5_1,
+];
+
+impl FromStr for FlashAttention {
+    type Err = Error;
+
+    /// Fails for all but `auto`, `on` and `off`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            _ => Err(ErrorKind::FlashAttention(text.into()).into()),
+        }
+    }
 }
 
 /// How a model is to be run. The default is that of llama.cpp, on the host alone.

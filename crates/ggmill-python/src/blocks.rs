@@ -5,7 +5,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::error::{Failure, Result};
-use crate::tensor::zeros;
+use crate::filled::filled;
 use crate::threads;
 
 /// What is known of a tensor type.
@@ -89,8 +89,7 @@ pub(crate) fn quantize<'py>(
         return Err(Failure::misuse(message));
     }
     let rows = values.len().checked_div(row_len).unwrap_or(0);
-    let blocks = py.detach(|| -> Result<Vec<u8>> {
-        let mut blocks = zeros::<u8>(row_size.saturating_mul(rows))?;
+    filled(py, row_size.saturating_mul(rows), |blocks| {
         let work = |row: usize, values: &[f32], blocks: &mut [u8]| {
             let done = codec.quantize(values, row_len, weights, blocks);
             let done = done.and_then(|()| {
@@ -98,10 +97,8 @@ pub(crate) fn quantize<'py>(
             });
             done.map_err(|error| of_row(error, row))
         };
-        threads::rows(threads, (values, row_len), (&mut blocks, row_size), work)?;
-        Ok(blocks)
-    })?;
-    Ok(PyArray1::from_vec(py, blocks))
+        threads::rows(threads, (values, row_len), (blocks, row_size), work)
+    })
 }
 
 /// An error that counts rows from the first of a piece, which is row `before` of all.
@@ -135,18 +132,15 @@ pub(crate) fn dequantize<'py>(
     let layout = ggml_type.layout();
     let (elements, bytes) =
         layout.map_or((1, 1), |layout| (layout.elements as usize, layout.bytes as usize));
-    let values = py.detach(|| -> Result<Vec<f32>> {
-        let whole = blocks.len() / bytes.max(1);
-        if whole.saturating_mul(bytes) != blocks.len() {
-            // The codec says what is wrong.
-            codec.dequantize(blocks, &mut [])?;
-        }
-        let mut values = zeros::<f32>(whole.saturating_mul(elements))?;
+    let whole = blocks.len() / bytes.max(1);
+    if whole.saturating_mul(bytes) != blocks.len() {
+        // The codec says what is wrong.
+        codec.dequantize(blocks, &mut [])?;
+    }
+    filled(py, whole.saturating_mul(elements), |values| {
         let work = |_, blocks: &[u8], values: &mut [f32]| Ok(codec.dequantize(blocks, values)?);
-        threads::rows(threads, (blocks, bytes), (&mut values, elements), work)?;
-        Ok(values)
-    })?;
-    Ok(PyArray1::from_vec(py, values))
+        threads::rows(threads, (blocks, bytes), (values, elements), work)
+    })
 }
 
 /// A copy of blocks in the other byte order.

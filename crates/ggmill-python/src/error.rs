@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill::{RawStr, Subject, io, pipeline, quant, template, tokenizer};
+use ggmill::{RawStr, Subject, estimate, io, pipeline, quant, template, tokenizer};
 use pyo3::prelude::*;
 
 /// A result with this module's [`Failure`].
@@ -162,6 +162,12 @@ impl From<pipeline::Error> for Failure {
 impl From<quant::Error> for Failure {
     fn from(error: quant::Error) -> Self {
         Self::new(error.kind().name(), error.to_string())
+    }
+}
+
+impl From<estimate::Error> for Failure {
+    fn from(error: estimate::Error) -> Self {
+        Self::misuse(error.to_string())
     }
 }
 

@@ -6,6 +6,7 @@
 mod array;
 mod blocks;
 mod error;
+mod filled;
 #[expect(unsafe_code, reason = "memory that Python and Rust share; the reasons are beside it")]
 mod memory;
 mod model;
@@ -40,6 +41,8 @@ mod _native {
     use crate::operations::diff::diff;
     #[pymodule_export]
     use crate::operations::edit::edit;
+    #[pymodule_export]
+    use crate::operations::estimate::estimate;
     #[pymodule_export]
     use crate::operations::extract::extract;
     #[pymodule_export]

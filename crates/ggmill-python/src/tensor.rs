@@ -1,6 +1,7 @@
 //! One tensor of a model.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ggmill::{Endian, GgmlType, Shape, quant};
@@ -8,6 +9,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::error::{Failure, Result};
+use crate::filled::filled;
 use crate::memory;
 use crate::threads;
 use crate::value::string;
@@ -37,7 +39,7 @@ fn nth(model: &ggmill::Model, number: usize) -> Result<ggmill::Tensor<'_>> {
 }
 
 /// So many zeros, or an error where memory does not hold them.
-pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>> {
+fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values
         .try_reserve_exact(count)
@@ -115,12 +117,9 @@ impl Tensor {
             return memory::view(py, &self.model, |model| Ok(nth(model, number)?.raw_data()?));
         }
         let tensor = self.tensor()?;
-        let data = py.detach(|| -> Result<Vec<u8>> {
-            let mut data = self.room(&tensor)?;
-            self.model.read_raw(&tensor, 0, &mut data)?;
-            Ok(data)
-        })?;
-        Ok(PyArray1::from_vec(py, data))
+        let size = tensor.size().unwrap_or(0);
+        self.last_byte(&tensor, size)?;
+        filled(py, to_usize(size)?, |data| Ok(self.model.read_raw(&tensor, 0, data)?))
     }
 
     /// The data in canonical form, little-endian blocks: a view where that is how they lie in a
@@ -143,60 +142,59 @@ impl Tensor {
         stop: u64,
         threads: Option<usize>,
     ) -> Result<Bound<'py, PyArray1<f32>>> {
-        let values = py.detach(|| self.values(start, stop, threads))?;
-        Ok(PyArray1::from_vec(py, values))
-    }
-}
-
-impl Tensor {
-    /// Memory for the data, once it is known that they are there.
-    fn room(&self, tensor: &ggmill::Tensor<'_>) -> Result<Vec<u8>> {
-        let size = tensor.size().unwrap_or(0);
-        if let Some(last) = size.checked_sub(1) {
-            self.model.read_raw(tensor, last, &mut [0])?;
-        }
-        zeros(to_usize(size)?)
-    }
-
-    fn values(&self, start: u64, stop: u64, threads: Option<usize>) -> Result<Vec<f32>> {
         let tensor = self.tensor()?;
-        let (shape, ggml_type) = (tensor.shape(), tensor.ggml_type());
+        let (shape, row_size) = (tensor.shape(), row_size(tensor.ggml_type(), tensor.shape())?);
         if start > stop || stop > shape.rows() {
             let rows = shape.rows();
             return Err(Failure::misuse(format!("rows {start} to {stop}, the tensor has {rows}")));
         }
-        let codec = quant::codec(ggml_type)?;
-        let row_size = row_size(ggml_type, shape)?;
-        let (first, len) = (start * row_size, (stop - start) * row_size);
-        if let Some(last) = (first + len).checked_sub(1).filter(|_| len > 0) {
-            self.model.read_raw(&tensor, last, &mut [0])?;
+        self.last_byte(&tensor, if start < stop { stop * row_size } else { 0 })?;
+        let (row_len, rows) = (to_usize(shape.row_len())?, to_usize(stop - start)?);
+        filled(py, row_len.saturating_mul(rows), |values| {
+            self.decode(&tensor, start..stop, (to_usize(row_size)?, row_len), values, threads)
+        })
+    }
+}
+
+impl Tensor {
+    /// Reads the last of so many bytes: an error where the file ends before it, and before memory
+    /// is asked for.
+    fn last_byte(&self, tensor: &ggmill::Tensor<'_>, size: u64) -> Result<()> {
+        if let Some(last) = size.checked_sub(1) {
+            self.model.read_raw(tensor, last, &mut [0])?;
         }
-        let row_len = to_usize(shape.row_len())?;
-        let rows = to_usize(stop - start)?;
-        let mut values = zeros::<f32>(row_len.saturating_mul(rows))?;
-        let row_size = to_usize(row_size)?;
+        Ok(())
+    }
+
+    /// Decodes rows of so many bytes and values each.
+    fn decode(
+        &self,
+        tensor: &ggmill::Tensor<'_>,
+        rows: Range<u64>,
+        (row_size, row_len): (usize, usize),
+        values: &mut [f32],
+        threads: Option<usize>,
+    ) -> Result<()> {
+        let codec = quant::codec(tensor.ggml_type())?;
+        let row = row_size as u64;
         let mapped = self.is_mapped && tensor.endian() == Endian::Little;
         let here = if mapped {
-            let range = to_usize(first)?..to_usize(first + len)?;
-            tensor.raw_data()?.get(range)
+            tensor.raw_data()?.get(to_usize(rows.start * row)?..to_usize(rows.end * row)?)
         } else {
             None
         };
         if let Some(blocks) = here {
             let work = |_, blocks: &[u8], values: &mut [f32]| Ok(codec.dequantize(blocks, values)?);
-            threads::rows(threads, (blocks, row_size), (&mut values, row_len), work)?;
-            return Ok(values);
+            return threads::rows(threads, (blocks, row_size), (values, row_len), work);
         }
         // By rows: reading needs the number of the row, and memory for a piece.
-        let numbers: Vec<u64> = (start..stop).collect();
-        let row = row_size as u64;
+        let numbers: Vec<u64> = rows.clone().collect();
         let work = |place: usize, piece: &[u64], values: &mut [f32]| {
             let mut blocks = zeros::<u8>(piece.len().saturating_mul(row_size))?;
-            self.model.read(&tensor, (start + place as u64) * row, &mut blocks)?;
+            self.model.read(tensor, (rows.start + place as u64) * row, &mut blocks)?;
             Ok(codec.dequantize(&blocks, values)?)
         };
-        threads::rows(threads, (&numbers, 1), (&mut values, row_len), work)?;
-        Ok(values)
+        threads::rows(threads, (&numbers, 1), (values, row_len), work)
     }
 }
 

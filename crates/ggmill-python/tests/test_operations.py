@@ -119,6 +119,37 @@ def test_a_file_cut_by_its_bytes(llama: Path, tmp_path: Path) -> None:
     assert Path(plan.path).read_bytes() == data
 
 
+def test_estimate(llama: Path) -> None:
+    model = ggmill.open(llama)
+    found = ggmill.estimate(llama, context=1024)
+    (host,) = found.devices
+    assert host.name == "CPU" and found.total == host.total
+    # Weights are at multiples of 32 bytes.
+    assert host.weights == sum((tensor.nbytes + 31) // 32 * 32 for tensor in model.tensors.values())
+    assert found.document["schema"] == "ggmill.estimate/1"
+    less = ggmill.estimate(model, context=1024, cache_type=("Q8_0", "F16"))
+    assert less.devices[0].keys < host.keys and less.devices[0].values == host.values
+    there = ggmill.estimate(llama, context=1024, layers=99, shares=[1, 1])
+    assert [device.name for device in there.devices] == ["CPU", "GPU0", "GPU1"]
+    assert there.layers == there.layer_count and there.devices[1].keys > 0
+    back = ggmill.estimate(llama, layers=99, overrides={r"ffn_.*\.weight": "CPU"})
+    assert back.devices[0].weights > ggmill.estimate(llama, layers=99).devices[0].weights
+    fitted = ggmill.estimate(llama, fit=1 << 30)
+    assert fitted.devices[1].total <= 1 << 30 and fitted.layers == fitted.layer_count
+    beside = ggmill.estimate(llama, context=1024, draft=llama)
+    assert beside.devices[0].weights == 2 * host.weights
+    for wrong in (
+        {"cache_type": "Q9"},
+        {"flash_attention": "never"},
+        {"overrides": {"(": "CPU"}},
+        {"overrides": {"a": "there"}},
+        {"context": 0},
+        {"shares": [0.0]},
+    ):
+        with pytest.raises(ggmill.ArgumentError):
+            ggmill.estimate(llama, layers=1, **wrong)  # type: ignore[arg-type]
+
+
 def test_hash(mobilenet: Path) -> None:
     hashes = ggmill.hash(mobilenet, ["sha256", "xxh64", "uuid"])
     assert set(hashes.model) == {"sha256", "xxh64", "uuid"}

@@ -30,6 +30,7 @@ const CHOSEN: &[(&str, &[&str])] = &[
             "serde_json::Value",
         ],
     ),
+    ("ggmill-estimate", &["serde::Serialize"]),
     ("ggmill-inspect", &["serde::Serialize"]),
     ("ggmill-pipeline", &["serde::Serialize", "serde_json::Error", "serde_json::Value"]),
     ("ggmill-text", &["serde::Serialize", "serde::ser::Serialize", "serde_json::Result"]),

@@ -1,16 +1,16 @@
 //! `ggmill estimate`: the memory that a model takes to run.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{GgmlType, Model, keys};
-use ggmill_estimate::{Device, Estimate, Fit, FlashAttention, Options, Placement, estimate, fit};
+use ggmill_estimate::json::document;
+use ggmill_estimate::{
+    Beside, CACHE_TYPES, Device, Estimate, Fit, Options, Placement, TensorOverride, device_name,
+    fit,
+};
 use ggmill_inspect::size_text;
-use regex_lite::Regex;
-use serde_json::{Value as Json, json};
 
 use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
@@ -59,8 +59,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE", value_parser = cache_type)]
     cache_type_v: Option<GgmlType>,
     /// Whether attention is computed in tiles: auto is wherever the architecture can
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    flash_attn: Flash,
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "on", "off"])]
+    flash_attn: String,
     /// Blocks with a window have caches for the whole context too
     #[arg(long)]
     swa_full: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     tensor_split: Vec<f32>,
     /// Tensors that are elsewhere: a regular expression, and CPU or GPU and a number
     #[arg(long, value_name = "PATTERN=DEVICE", value_delimiter = ',', help_heading = "Devices")]
-    override_tensor: Vec<String>,
+    override_tensor: Vec<TensorOverride>,
     /// Caches and states stay on the host
     #[arg(long, help_heading = "Devices")]
     no_kv_offload: bool,
@@ -99,37 +99,6 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Flash {
-    #[default]
-    Auto,
-    On,
-    Off,
-}
-
-impl From<Flash> for FlashAttention {
-    fn from(flash: Flash) -> Self {
-        match flash {
-            Flash::Auto => Self::Auto,
-            Flash::On => Self::On,
-            Flash::Off => Self::Off,
-        }
-    }
-}
-
-/// The types that programs offer for caches.
-const CACHE_TYPES: &[GgmlType] = &[
-    GgmlType::F32,
-    GgmlType::F16,
-    GgmlType::BF16,
-    GgmlType::Q8_0,
-    GgmlType::Q4_0,
-    GgmlType::Q4_1,
-    GgmlType::IQ4_NL,
-    GgmlType::Q5_0,
-    GgmlType::Q5_1,
-];
 
 fn cache_type(text: &str) -> Result<GgmlType, String> {
     let found = text.parse().ok().filter(|found| CACHE_TYPES.contains(found));
@@ -179,46 +148,26 @@ impl Files {
         architecture.and_then(|name| self.catalogue.by_name(name))
     }
 
+    /// What is loaded beside the model.
+    fn beside(&self) -> Beside<'_> {
+        let mut beside = Beside::default();
+        beside.projector = self.projector.as_ref().map(|opened| &opened.model);
+        beside.adapters = self.adapters.iter().map(|opened| &opened.model).collect();
+        beside.draft = self.draft.as_ref().map(|draft| (&draft.model, self.description(draft)));
+        beside
+    }
+
     /// The estimate of all files together.
     fn estimate(&self, options: &Options) -> Result<Estimate, Failure> {
-        let description = self.description(&self.model);
-        let mut all = estimate(&self.model.model, description, options)
-            .map_err(|error| self.failure(&error))?;
-        self.add_others(options, &mut all).map_err(|error| self.failure(&error))?;
-        Ok(all)
-    }
-
-    fn failure(&self, error: &ggmill_estimate::Error) -> Failure {
-        Failure::new(format_args!("{}: {error}", shown(&self.model.path)))
-    }
-
-    /// Adds what is beside the model.
-    fn add_others(
-        &self,
-        options: &Options,
-        all: &mut Estimate,
-    ) -> Result<(), ggmill_estimate::Error> {
-        if let Some(projector) = &self.projector {
-            all.add_projector(&projector.model)?;
-        }
-        for adapter in &self.adapters {
-            all.add_adapter(&adapter.model)?;
-        }
-        if let Some(draft) = &self.draft {
-            let mut options = options.clone();
-            let cells = all.cells.map(|cells| cells.context.saturating_mul(cells.streams));
-            options.context = options.context.or(cells);
-            options.placement.overrides = BTreeMap::new();
-            all.add(&estimate(&draft.model, self.description(draft), &options)?)?;
-        }
-        Ok(())
+        self.beside()
+            .estimate(&self.model.model, self.description(&self.model), options)
+            .map_err(|error| self.failure(&error))
     }
 
     /// The most that fits into devices of these sizes.
     fn fit(&self, options: &Options, sizes: &[u64]) -> Result<Fit, Failure> {
         let description = self.description(&self.model);
-        let also = |options: &Options, all: &mut Estimate| self.add_others(options, all);
-        fit(&self.model.model, description, options, sizes, &also)
+        fit(&self.model.model, description, options, sizes, &self.beside())
             .map_err(|error| self.failure(&error))?
             .ok_or_else(|| {
                 Failure::new(format_args!(
@@ -227,6 +176,10 @@ impl Files {
                     shown(&self.model.path)
                 ))
             })
+    }
+
+    fn failure(&self, error: &ggmill_estimate::Error) -> Failure {
+        Failure::new(format_args!("{}: {error}", shown(&self.model.path)))
     }
 }
 
@@ -237,9 +190,15 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     options.micro_batch = args.ubatch;
     options.sequences = args.parallel;
     options.unified = args.kv_unified;
-    options.flash_attention = args.flash_attn.into();
+    options.flash_attention = args.flash_attn.parse().map_err(Failure::new)?;
     options.full_windows = args.swa_full;
-    options.placement = placement(args, &files.model.model)?;
+    options.placement = Placement::of(
+        &files.model.model,
+        args.gpu_layers,
+        &args.tensor_split,
+        &args.override_tensor,
+    );
+    options.placement.context_on_host = args.no_kv_offload;
     let contexts: Vec<Option<u64>> =
         if args.ctx.is_empty() { vec![None] } else { args.ctx.iter().copied().map(Some).collect() };
     let mut cases = Vec::new();
@@ -268,55 +227,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// The devices, and the tensors that the overrides place.
-fn placement(args: &Args, model: &Model) -> Result<Placement, Failure> {
-    let mut placement = Placement::default();
-    placement.layers = args.gpu_layers;
-    placement.shares.clone_from(&args.tensor_split);
-    placement.context_on_host = args.no_kv_offload;
-    let mut rules = Vec::new();
-    for rule in &args.override_tensor {
-        let wrong = |why: &dyn std::fmt::Display| {
-            Failure::new(format_args!("--override-tensor {rule:?}: {why}"))
-        };
-        let (pattern, device) =
-            rule.rsplit_once('=').ok_or_else(|| wrong(&"expected PATTERN=DEVICE"))?;
-        let pattern = Regex::new(pattern).map_err(|error| wrong(&error))?;
-        let device = device_number(device)
-            .ok_or_else(|| wrong(&"expected CPU, or GPU and a number from 0, after ="))?;
-        rules.push((pattern, device));
-    }
-    let named = rules.iter().map(|(_, device)| *device).max().unwrap_or(0);
-    if placement.shares.is_empty() && (args.gpu_layers > 0 || named > 0) {
-        placement.shares = vec![1.0; named.max(1)];
-    }
-    if !rules.is_empty() {
-        for tensor in model.tensors().iter() {
-            let name = tensor.name().to_string();
-            if let Some((_, device)) = rules.iter().find(|(pattern, _)| pattern.is_match(&name)) {
-                placement.overrides.insert(name, *device);
-            }
-        }
-    }
-    Ok(placement)
-}
-
-/// `CPU` is 0; `GPU0`, `CUDA0` and the like are 1.
-fn device_number(name: &str) -> Option<usize> {
-    if name.eq_ignore_ascii_case("cpu") {
-        return Some(0);
-    }
-    let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    if digits.len() == name.len() {
-        return None;
-    }
-    digits.parse::<usize>().ok()?.checked_add(1)
-}
-
-fn device_name(device: usize) -> String {
-    device.checked_sub(1).map_or_else(|| "CPU".to_owned(), |number| format!("GPU{number}"))
-}
-
 /// What takes memory: the word in the table, and the bytes of a device.
 type Purpose = (&'static str, fn(&Device) -> u64);
 
@@ -333,7 +243,7 @@ const PURPOSES: [Purpose; 7] = [
 
 fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result<(), Failure> {
     let mut out = console.text();
-    if let Some(cells) = estimate.cells {
+    if let (Some(cells), Some(context)) = (estimate.cells, estimate.context_length()) {
         let flash = match estimate.flash_attention {
             Some(true) => ", flash attention",
             Some(false) => ", no flash attention",
@@ -341,16 +251,13 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
         };
         writeln!(
             out,
-            "context {}, sequences {}, keys {}, values {}{flash}",
-            cells.context.saturating_mul(cells.streams),
-            cells.sequences,
-            options.key_type,
-            options.value_type,
+            "context {context}, sequences {}, keys {}, values {}{flash}",
+            cells.sequences, options.key_type, options.value_type,
         )?;
     }
     if estimate.devices.len() > 1 {
         let all = estimate.layer_count();
-        let layers = options.placement.layers.min(all);
+        let layers = estimate.layers_on_devices(options);
         writeln!(out, "layers on devices: {layers} of {all}")?;
     }
     write!(out, "{:8}", "")?;
@@ -389,14 +296,13 @@ fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Fa
         "context", "keys", "values", "weights", "context", "total"
     )?;
     for (options, estimate) in cases {
-        let cells = estimate.cells.map(|cells| cells.context.saturating_mul(cells.streams));
         let sum = |of: fn(&Device) -> u64| {
             size_text(estimate.devices.iter().map(of).fold(0, u64::saturating_add).into())
         };
         writeln!(
             out,
             "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>11}",
-            cells.map(|cells| cells.to_string()).unwrap_or_default(),
+            estimate.context_length().map(|tokens| tokens.to_string()).unwrap_or_default(),
             options.key_type,
             options.value_type,
             sum(|device| device.weights),
@@ -416,55 +322,10 @@ fn write_json(
     cases: &[(Options, Estimate)],
     console: Console,
 ) -> Result<(), Failure> {
-    let estimates: Vec<Json> =
-        cases.iter().map(|(options, estimate)| json_of(options, estimate)).collect();
     let architecture = files.model.model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
     let mut out = console.bytes();
-    ggmill_text::json::write_pretty(
-        &mut out,
-        &json!({
-            "schema": "ggmill.estimate/1",
-            "architecture": architecture,
-            "estimates": estimates,
-        }),
-    )?;
+    let cases = cases.iter().map(|(options, estimate)| (options, estimate));
+    ggmill_text::json::write_pretty(&mut out, &document(architecture, cases))?;
     out.flush()?;
     Ok(())
-}
-
-fn json_of(options: &Options, estimate: &Estimate) -> Json {
-    let is_computed = estimate.unknown.iter().all(|unknown| unknown.part() != "compute");
-    let devices = estimate.devices.iter().enumerate().map(|(number, device)| {
-        json!({
-            "name": device_name(number),
-            "weights": device.weights,
-            "context": device.context(),
-            "keys": device.keys,
-            "values": device.values,
-            "states": device.states,
-            "output": device.output,
-            "compute": is_computed.then_some(device.compute),
-            "total": device.total(),
-        })
-    });
-    let unknown = estimate
-        .unknown
-        .iter()
-        .map(|unknown| json!({ "part": unknown.part(), "message": unknown.to_string() }));
-    json!({
-        "context": estimate.cells.map(|cells| cells.context.saturating_mul(cells.streams)),
-        "sequences": options.sequences,
-        "key_type": options.key_type.to_string(),
-        "value_type": options.value_type.to_string(),
-        "flash_attention": estimate.flash_attention,
-        "layers": if estimate.devices.len() > 1 {
-            options.placement.layers.min(estimate.layer_count())
-        } else {
-            0
-        },
-        "layer_count": estimate.layer_count(),
-        "devices": devices.collect::<Vec<_>>(),
-        "total": estimate.total(),
-        "unknown": unknown.collect::<Vec<_>>(),
-    })
 }

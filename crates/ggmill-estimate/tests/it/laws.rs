@@ -1,7 +1,7 @@
 //! What holds for every model.
 
 use ggmill_core::Endian;
-use ggmill_estimate::{Options, estimate, fit};
+use ggmill_estimate::{Beside, Options, estimate, fit};
 use proptest::prelude::*;
 
 use crate::models::listed;
@@ -67,9 +67,8 @@ fn the_most_that_fits_is_found() {
     let listed = listed();
     let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
     let (opened, description) = (model.open(Endian::Little), model.description());
-    let none = |_: &Options, _: &mut ggmill_estimate::Estimate| Ok(());
     let largest = |sizes: &[u64], options: &Options| {
-        fit(&opened, description, options, sizes, &none).unwrap().unwrap()
+        fit(&opened, description, options, sizes, &Beside::default()).unwrap().unwrap()
     };
     let total = |options: &Options, device: usize| {
         estimate(&opened, description, options).unwrap().devices[device].total()

@@ -28,9 +28,9 @@ from ._errors import (
 )
 from ._model import Array, Entry, Metadata, Model, PathLike, Tensor, Tensors, open
 from ._native import VERSION as __version__
-from ._operations import check, convert, diff, edit, extract, hash, merge, quantize, split
+from ._operations import check, convert, diff, edit, estimate, extract, hash, merge, quantize, split
 from ._progress import Progress
-from ._reports import CheckReport, DiffReport, EditReport, Finding, Hashes, Plan
+from ._reports import CheckReport, Device, DiffReport, EditReport, Estimate, Finding, Hashes, Plan
 from ._shared import SharedPlan
 from ._template import Refused, Rendered, RenderedTokens, Segment, Template
 from ._tokenizer import Tokenizer
@@ -46,10 +46,12 @@ __all__ = [
     "CheckReport",
     "ClosedError",
     "Deferred",
+    "Device",
     "DiffReport",
     "EditReport",
     "Entry",
     "Error",
+    "Estimate",
     "FileError",
     "Finding",
     "ForbiddenError",
@@ -81,6 +83,7 @@ __all__ = [
     "convert",
     "diff",
     "edit",
+    "estimate",
     "extract",
     "hash",
     "merge",

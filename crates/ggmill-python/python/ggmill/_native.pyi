@@ -260,6 +260,30 @@ def hash(
     threads: int | None = None,
     progress: _Callback = None,
 ) -> list[tuple[str, str, str | None]]: ...
+class _Run(TypedDict):
+    context: int | None
+    sequences: int
+    batch: int
+    micro_batch: int
+    unified: bool
+    key_type: str
+    value_type: str
+    flash_attention: str
+    full_windows: bool
+    layers: int
+    shares: list[float]
+    overrides: list[str]
+    context_on_host: bool
+
+def estimate(
+    path: str,
+    run: _Run,
+    *,
+    fit: list[int] | None = None,
+    projector: str | None = None,
+    adapters: list[str] = ...,
+    draft: str | None = None,
+) -> str: ...
 def edit(
     path: str,
     *,

@@ -16,10 +16,12 @@ from ._reports import (
     CheckReport,
     DiffReport,
     EditReport,
+    Estimate,
     Hashes,
     Plan,
     check_report,
     edit_report,
+    estimate_of,
     plan_of,
 )
 from ._shared import RANGE, Operation, SharedPlan
@@ -146,6 +148,82 @@ def hash(
         else:
             of_tensors.setdefault(tensor, {})[kind] = digest
     return Hashes(of_model, of_tensors)
+
+
+def estimate(
+    model: Source,
+    *,
+    context: int | None = None,
+    sequences: int = 1,
+    batch: int = 2048,
+    micro_batch: int = 512,
+    unified: bool = False,
+    cache_type: str | tuple[str, str] = "F16",
+    flash_attention: Literal["auto", "on", "off"] = "auto",
+    full_windows: bool = False,
+    layers: int = 0,
+    shares: Sequence[float] = (),
+    overrides: Mapping[str, str] | None = None,
+    context_on_host: bool = False,
+    fit: int | Sequence[int] | None = None,
+    projector: Source | None = None,
+    adapters: Iterable[Source] = (),
+    draft: Source | None = None,
+) -> Estimate:
+    """The memory that a model takes to run, from its header alone: weights, caches and states to
+    the byte what llama.cpp allocates, compute buffers nearly. What is not known is listed.
+
+    Args:
+        model: the model; a set of shards as one.
+        context: tokens of context, of all sequences together; what the model was trained with if
+            ``None``.
+        sequences: how many sequences run side by side.
+        batch: tokens that are submitted together.
+        micro_batch: tokens that are computed together.
+        unified: the sequences share one cache.
+        cache_type: the type of cached keys and values, or of each.
+        flash_attention: whether attention is computed in tiles; ``"auto"`` is wherever the
+            architecture can.
+        full_windows: blocks with a window have caches for the whole context too.
+        layers: how many layers, the last ones, are on devices; the output counts as one more.
+        shares: the shares that the devices have of them; one device if empty.
+        overrides: a regular expression of tensor names to ``"CPU"``, ``"GPU0"`` and so on.
+        context_on_host: caches and states stay on the host.
+        fit: sizes of devices in bytes: the longest context, or else the most layers, that they
+            have room for.
+        projector: a projector for images or sound, loaded beside the model.
+        adapters: adapters, loaded beside the model.
+        draft: a model that drafts for this one, with the same options.
+
+    Raises:
+        ArgumentError: no program runs the model with these options.
+        FileError: a file cannot be read.
+    """
+    keys, values = (cache_type, cache_type) if isinstance(cache_type, str) else cache_type
+    sizes = [fit] if isinstance(fit, int) else fit
+    text = _native.estimate(
+        model_path(model),
+        {
+            "context": context,
+            "sequences": sequences,
+            "batch": batch,
+            "micro_batch": micro_batch,
+            "unified": unified,
+            "key_type": keys,
+            "value_type": values,
+            "flash_attention": flash_attention,
+            "full_windows": full_windows,
+            "layers": layers,
+            "shares": list(shares),
+            "overrides": [f"{name}={device}" for name, device in (overrides or {}).items()],
+            "context_on_host": context_on_host,
+        },
+        fit=None if sizes is None else list(sizes),
+        projector=None if projector is None else model_path(projector),
+        adapters=[model_path(adapter) for adapter in adapters],
+        draft=None if draft is None else model_path(draft),
+    )
+    return estimate_of(text)
 
 
 def edit(

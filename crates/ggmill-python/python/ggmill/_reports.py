@@ -217,3 +217,72 @@ def edit_report(text: str) -> EditReport:
         notes=document["notes"],
         findings=document["findings"],
     )
+
+
+@dataclass(frozen=True)
+class Device:
+    """What one device has, in bytes.
+
+    Attributes:
+        name: ``"CPU"``, the host, or ``"GPU0"`` and so on.
+        weights: weights as they are loaded.
+        keys: cached keys.
+        values: cached values.
+        states: recurrent states.
+        output: scores of all tokens, for one token of each sequence.
+        compute: compute buffers; ``None`` where they are not known.
+        total: the sum of what is known.
+    """
+
+    name: str
+    weights: int
+    keys: int
+    values: int
+    states: int
+    output: int
+    compute: int | None
+    total: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The memory that a model takes to run.
+
+    Attributes:
+        context: tokens of context, of all sequences together; ``None`` where nothing is known of
+            the caches.
+        layers: how many layers are on devices beside the host.
+        layer_count: how many there are: blocks, and one for the output.
+        flash_attention: whether attention is computed in tiles; ``None`` where the architecture is
+            not known.
+        devices: the host, and the devices in their order.
+        total: bytes on all of them.
+        unknown: what is not in the numbers, in words.
+        document: the estimate as ``ggmill estimate --json`` has it (``ggmill.estimate/1``).
+    """
+
+    context: int | None
+    layers: int
+    layer_count: int
+    flash_attention: bool | None
+    devices: list[Device]
+    total: int
+    unknown: list[str]
+    document: dict[str, Any] = field(repr=False)
+
+
+def estimate_of(text: str) -> Estimate:
+    """The estimate of a document with one case."""
+    document: dict[str, Any] = json.loads(text)
+    (case,) = document["estimates"]
+    names = [name for name in Device.__dataclass_fields__]
+    return Estimate(
+        context=case["context"],
+        layers=case["layers"],
+        layer_count=case["layer_count"],
+        flash_attention=case["flash_attention"],
+        devices=[Device(**{name: device[name] for name in names}) for device in case["devices"]],
+        total=case["total"],
+        unknown=[unknown["message"] for unknown in case["unknown"]],
+        document=document,
+    )

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod edit;
+pub(crate) mod estimate;
 pub(crate) mod extract;
 pub(crate) mod hash;
 mod output;

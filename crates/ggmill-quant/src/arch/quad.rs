@@ -9,7 +9,7 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 use crate::lanes::{Floats, Lanes, Mask, eight_rows};
 
 /// Operations that are one instruction each, for instruction sets that a program is compiled for
-/// and whose functions are not safe all the same: constants, loads and stores, then the rest.
+/// and whose functions are unsafe: constants, loads and stores, then the rest.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 macro_rules! instructions {
     (
