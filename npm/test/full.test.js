@@ -25,10 +25,12 @@ describe("checking", { skip: withoutCorpus || withoutCommand }, () => {
       if (model === undefined) continue;
       // Without the name of the file, and without what only its data say.
       const report = await model.check({ names: [basename(path)], ignore: ["GG15"] });
-      const expected = JSON.parse(ggmill("check", "--json", "--ignore", "GG15", path)).files[0];
-      const codes = ({ findings: all }) => all.map(({ code, message }) => `${code} ${message}`);
-      // Bytes between tensors are the command's to see, which has the whole file.
-      const header = (lines) => lines.filter((line) => !/padding|between|after the last/.test(line));
+      const expected = JSON.parse(ggmill("check", "--format", "json", "--ignore", "GG15", path)).files[0];
+      // Whether a header is cut short (GG1002) or absurd (GG1003) is told by bytes that are not kept.
+      const broken = (code) => (code === "GG1003" ? "GG1002" : code);
+      const codes = ({ findings: all }) => all.map(({ code, message }) => `${broken(code)} ${message}`);
+      // Bytes between tensors, and the other shards, are the command's to see.
+      const header = (lines) => lines.filter((line) => !/^GG1907|padding|between|after the last/.test(line));
       assert.deepEqual(header(codes(report.files[0])), header(codes(expected)), path);
       findings += report.files[0].findings.length;
       model.close();
@@ -53,14 +55,19 @@ describe("checking with options", () => {
 
 describe("estimates", () => {
   it("are those of the command", { skip: withoutCommand }, async () => {
-    const paths = [...data(), ...corpus("valid")];
-    for (const path of paths) {
+    let compared = 0;
+    for (const path of [...data(), ...corpus("valid")]) {
       const model = await open(path, { shards: false });
-      const expected = JSON.parse(ggmill("estimate", "--json", "--ctx", "4096", "--cache-type", "q8_0", path));
-      const found = await model.estimate({ context: 4096, keyType: "Q8_0", valueType: "Q8_0" });
-      assert.deepEqual(found, expected, path);
+      // The command takes no shard for a whole model.
+      if (!model.metadata.has("split.count")) {
+        const expected = JSON.parse(ggmill("estimate", "--json", "--ctx", "4096", "--cache-type", "q8_0", path));
+        const found = await model.estimate({ context: 4096, keyType: "Q8_0", valueType: "Q8_0" });
+        assert.deepEqual(found, expected, path);
+        compared += 1;
+      }
       model.close();
     }
+    assert.ok(compared > 10);
   });
 
   it("refuse options that are none", async () => {
@@ -91,6 +98,8 @@ describe("values", () => {
         const npy = join(directory, "tensor.npy");
         ggmill("extract", path, tensor.name, "-o", npy, "--force");
         const bytes = read(npy);
+        // Elements of other types are extracted as they are.
+        if (!Buffer.from(bytes.subarray(0, 80)).includes("'<f4'")) continue;
         const start = 10 + new DataView(bytes.buffer).getUint16(8, true);
         const expected = new Float32Array(bytes.buffer.slice(start));
         const found = await tensor.values();

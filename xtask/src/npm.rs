@@ -133,6 +133,7 @@ fn tests(directory: &Path) -> Done<Vec<PathBuf>> {
 }
 
 /// Clippy over the module, for this machine: what is linted is the same.
+/// Clippy over the module.
 fn lints() -> Done {
     run_command(
         targets::web_cargo("clippy", false)?

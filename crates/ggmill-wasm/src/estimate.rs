@@ -25,7 +25,8 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     } else {
         let reserve = wanted.number("reserve")?.unwrap_or(1 << 30);
         let sizes: Vec<u64> = sizes.iter().map(|size| size.saturating_sub(reserve)).collect();
-        let found = fit(model, description, &options, &sizes, &Beside::default()).map_err(failed)?;
+        let found =
+            fit(model, description, &options, &sizes, &Beside::default()).map_err(failed)?;
         let found = found.ok_or_else(|| {
             Failure::new(
                 "unsupported",
@@ -80,7 +81,7 @@ impl Wanted<'_> {
     }
 
     fn numbers(&self, name: &str) -> Result<Vec<u64>, Failure> {
-        let list = |value: &Value| value.as_array()?.iter().map(whole).collect();
+        let list = |value: &Value| value.as_array()?.iter().map(whole).collect::<Option<Vec<_>>>();
         self.given(name).map_or(Ok(Vec::new()), |value| {
             list(value).ok_or_else(|| wrong(name, "a list of whole numbers from 0"))
         })
@@ -89,7 +90,11 @@ impl Wanted<'_> {
     fn shares(&self) -> Result<Vec<f32>, Failure> {
         #[expect(clippy::cast_possible_truncation, reason = "shares are of single precision")]
         let list = |value: &Value| {
-            value.as_array()?.iter().map(|share| Some(share.as_f64()? as f32)).collect()
+            value
+                .as_array()?
+                .iter()
+                .map(|share| Some(share.as_f64()? as f32))
+                .collect::<Option<Vec<_>>>()
         };
         self.given("tensorSplit").map_or(Ok(Vec::new()), |value| {
             list(value).ok_or_else(|| wrong("tensorSplit", "a list of numbers"))
