@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command, target};
-use crate::{features, fuzz, graph, packages, python, site, targets};
+use crate::{features, fuzz, graph, npm, packages, python, site, targets};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -17,7 +17,7 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 10] = [
+    let steps: [Step; 11] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("packages", packages::run),
         ("other targets", || targets::run(&targets::Args::of_the_gate())),
         ("Python package", python::gate),
+        ("npm package", npm::gate),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let (mut failed, mut report) = (Vec::new(), Vec::new());
@@ -78,6 +79,7 @@ fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     [
         "crates/ggmill-python",
+        "crates/ggmill-wasm",
         "fuzz",
         "xtask/targets/probe",
         "xtask/targets/quant_work",

@@ -70,6 +70,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-python", &["ggmill"]),
+    ("ggmill-wasm", &["ggmill"]),
     ("ggmill-testdata", &["ggmill-core"]),
     ("ggmill-bench", LIBRARIES),
     ("xtask", &["ggmill-testdata"]),
@@ -163,7 +164,11 @@ const EFFECTS: &[Effect] = &[
 
 pub(crate) fn run() -> Done {
     let mut packages = Vec::new();
-    for metadata in [metadata()?, metadata_of("crates/ggmill-python/Cargo.toml")?] {
+    for metadata in [
+        metadata()?,
+        metadata_of("crates/ggmill-python/Cargo.toml")?,
+        metadata_of("crates/ggmill-wasm/Cargo.toml")?,
+    ] {
         let found = metadata.get("packages").and_then(Value::as_array);
         packages.extend(found.ok_or("cargo metadata names no packages")?.iter().cloned());
     }

@@ -8,6 +8,7 @@ mod fuzz;
 mod graph;
 mod kills;
 mod names;
+mod npm;
 mod packages;
 mod peers;
 mod process;
@@ -35,7 +36,7 @@ struct Xtask {
 #[derive(Debug, Subcommand)]
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, features,
-    /// other targets, the Python package, fuzz smoke
+    /// other targets, the Python package, the npm package, fuzz smoke
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
@@ -54,6 +55,8 @@ enum Chore {
     Targets(targets::Args),
     /// Build the Python package in a virtual environment, install it and test it
     Python(python::Args),
+    /// Build the WebAssembly modules of the npm package, and test it with Node.js
+    Npm(npm::Args),
     /// Compare with other implementations, in a Python environment of their own
     #[command(subcommand)]
     Peers(peers::Peers),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
         Chore::Targets(args) => targets::run(&args),
         Chore::Python(args) => python::run(&args),
+        Chore::Npm(args) => npm::run(&args),
         Chore::Peers(peers) => peers.run(),
     };
     match done {

@@ -74,4 +74,7 @@ pub use tensor::{Tensor, Tensors};
 pub use text::RawStr;
 pub use types::{BlockLayout, FileType, GgmlType, UnknownName, ValueType, swap_bytes};
 pub use value::{Array, Elements, Value};
-pub use write::{Builder, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError, Writer};
+pub use write::{
+    Builder, FilledHeader, HeaderEdit, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError,
+    Writer,
+};

@@ -125,6 +125,12 @@ pub(crate) enum Peers {
     /// Compare speed and memory of the Python package, optimized, with gguf's: opening, dequantizing,
     /// writing, one metadata value
     PythonSpeed(python::Args),
+    /// Compare results of the npm package, and the requests and bytes it takes, with those of
+    /// @huggingface/gguf 0.4.6
+    Npm {
+        /// Files, or directories to look for them in [default: the bundled files, and ../shared/data]
+        paths: Vec<PathBuf>,
+    },
     /// Make the Python environment and say where its interpreter is
     Environment,
 }
@@ -162,6 +168,8 @@ impl Peers {
             Self::Templates(args) => templates::execute(args),
             Self::Architectures(args) => architectures::execute(args),
             Self::PythonSpeed(args) => python::speed(args),
+            Self::Npm { paths } if paths.is_empty() => crate::npm::compare(&real_files()),
+            Self::Npm { paths } => crate::npm::compare(paths),
             Self::Environment => {
                 environment::python().map(|python| println!("{}", python.display()))
             }

@@ -14,6 +14,7 @@ const PLACES: &[&str] = &[
     "crates/ggmill-quant/src/arch/",
     "crates/ggmill-io/src/map.rs",
     "crates/ggmill-python/src/memory.rs",
+    "crates/ggmill-wasm/src/exports.rs",
     "crates/ggmill-bench/src/walk.rs",
     "crates/ggmill-bench/src/bin/open_worker.rs",
     "crates/ggmill-core/tests/allocations.rs",

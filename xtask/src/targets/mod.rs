@@ -52,6 +52,26 @@ enum Work {
     Build(&'static str),
 }
 
+/// The target of what runs in browsers and Node.js.
+pub(crate) const WEB: &str = "wasm32-unknown-unknown";
+
+/// Cargo for [`WEB`], or what is missing for it: with a standard library that is `installed`, or one
+/// built from its source as well.
+pub(crate) fn web_cargo(subcommand: &str, installed: bool) -> Result<Command, String> {
+    let toolchains = Toolchain::all();
+    let target = TARGETS
+        .iter()
+        .find(|target| target.triple == WEB)
+        .ok_or_else(|| format!("{WEB} is not among the targets"))?;
+    let builder = target.builder(&toolchains, installed)?;
+    let mut cargo = builder.cargo(subcommand);
+    if !builder.toolchain.has_wasm_linker() {
+        let (name, linker) = wasm_linker()?;
+        cargo.env(name, linker);
+    }
+    Ok(cargo)
+}
+
 /// The outcome for a target.
 enum Outcome {
     Passed,
@@ -113,11 +133,7 @@ const TARGETS: [Target; 5] = [
             &[QUANT],
         ),
     },
-    Target {
-        triple: "wasm32-unknown-unknown",
-        library: "std,panic_abort",
-        work: Work::WebAssembly,
-    },
+    Target { triple: WEB, library: "std,panic_abort", work: Work::WebAssembly },
     // No operating system and no standard library.
     Target {
         triple: "x86_64-unknown-none",
@@ -191,14 +207,26 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 impl Target {
-    fn run(&self, toolchains: &[Toolchain], installed: bool) -> Outcome {
+    /// A toolchain that builds for it, or what is missing.
+    fn builder<'a>(
+        &self,
+        toolchains: &'a [Toolchain],
+        installed: bool,
+    ) -> Result<Builder<'a>, String> {
         let mut builders =
             toolchains.iter().filter_map(|toolchain| toolchain.builder(self.triple, self.library));
-        let Some(builder) = builders.find(|builder| builder.is_installed() || !installed) else {
-            return Outcome::Skipped(format!(
-                "no standard library for it (rustup target add {}, or a toolchain with rust-src)",
+        builders.find(|builder| builder.is_installed() || !installed).ok_or_else(|| {
+            format!(
+                "no standard library for {0} (rustup target add {0}, or a toolchain with rust-src)",
                 self.triple
-            ));
+            )
+        })
+    }
+
+    fn run(&self, toolchains: &[Toolchain], installed: bool) -> Outcome {
+        let builder = match self.builder(toolchains, installed) {
+            Ok(builder) => builder,
+            Err(missing) => return Outcome::Skipped(missing),
         };
         let settings = match self.settings(&builder) {
             Ok(settings) => settings,
@@ -276,17 +304,21 @@ impl Target {
     }
 }
 
+/// LLVM's linker, under whichever name it is installed, as the variable that names it.
+fn wasm_linker() -> Result<(String, String), String> {
+    let versioned: Vec<String> =
+        (15..40).rev().map(|version| format!("wasm-ld-{version}")).collect();
+    let mut names = vec!["wasm-ld"];
+    names.extend(versioned.iter().map(String::as_str));
+    let linker = in_path(&names).ok_or("no wasm-ld (package lld)")?;
+    Ok((variable(WEB, "LINKER"), linker.display().to_string()))
+}
+
 /// How WebAssembly is linked, and run in Node.js.
 fn web_assembly(triple: &str, toolchain: &Toolchain) -> Result<Settings, String> {
     let mut settings = Settings::new();
     if !toolchain.has_wasm_linker() {
-        // LLVM's linker, under whichever name it is installed.
-        let versioned: Vec<String> =
-            (15..40).rev().map(|version| format!("wasm-ld-{version}")).collect();
-        let mut names = vec!["wasm-ld"];
-        names.extend(versioned.iter().map(String::as_str));
-        let linker = in_path(&names).ok_or("no wasm-ld (package lld)")?;
-        settings.push((variable(triple, "LINKER"), linker.display().to_string()));
+        settings.push(wasm_linker()?);
     }
     let node = in_path(&["node"]).ok_or("no node (package nodejs)")?;
     let script = root().join("xtask/targets/wasm/run.mjs");

@@ -6,12 +6,14 @@
 
 mod builder;
 mod encode;
+mod header_edit;
 mod metadata_buf;
 mod plan;
 mod writer;
 
 pub use builder::Builder;
 pub use encode::ToValue;
+pub use header_edit::{FilledHeader, HeaderEdit};
 pub use metadata_buf::MetadataBuf;
 pub use plan::{Plan, PlannedTensor};
 pub use writer::{Sink, WriteError, Writer};

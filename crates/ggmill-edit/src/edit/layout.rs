@@ -1,6 +1,6 @@
 //! Where an edited header goes: in place when that is safe, in a copy when not.
 
-use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Model, Part, Sink as _, keys};
+use ggmill_core::{FilledHeader, HeaderEdit, MetadataBuf, Model, Part, Sink as _};
 use ggmill_io::{FileSink, HeaderChange, RandomAccess, RangeSink as _};
 
 use super::apply::Edited;
@@ -9,12 +9,6 @@ use crate::repack::RepackOptions;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
-/// Bytes of a entry besides its value: the lengths of the key and the type.
-const PAIR: u64 = 8 + FILLER_KEY.len() as u64 + 4;
-/// The filler as an array of bytes, without its elements.
-const FILLER_ARRAY: u64 = PAIR + 4 + 8;
-/// The filler as a single byte, where an array has no room.
-const FILLER_BYTE: u64 = PAIR + 1;
 /// The least room that a copy in the place of the file leaves for the next edit.
 const ROOM: u64 = 1 << 10;
 /// And up to a multiple of this, so that data begin on a page.
@@ -101,7 +95,7 @@ impl EditPlan {
         if unchanged && destination != Destination::NewFile {
             return Ok(plan);
         }
-        if let Some(why) = old.needs_rewrite(&edited.metadata)? {
+        if let Some(why) = old.edit.obstacle(&edited.metadata).map_err(refused)? {
             plan.method = EditMethod::Rewrite(why);
             return Ok(plan);
         }
@@ -223,65 +217,34 @@ fn only_file(model: &Model) -> Result<(&Part, &RandomAccess)> {
         .ok_or_else(|| Error::new(ErrorKind::Misuse, "only a model that is one file can be edited"))
 }
 
-/// The parts of a header that an edit keeps.
+/// The header that an edit replaces.
 struct OldHeader<'a> {
     file: &'a Part,
-    bytes: &'a [u8],
-    /// Where the tensor infos begin, byte for byte kept.
-    infos: usize,
+    edit: HeaderEdit<'a>,
     /// Where the data, or whatever is after the header, begin.
     kept_from: u64,
     /// The header may end this many bytes, less one, before them.
     unit: u64,
 }
 
+/// An edit that makes a header no reader takes.
+fn refused(error: ggmill_core::Error) -> Error {
+    Error::caused(ErrorKind::Edit, error)
+}
+
 impl<'a> OldHeader<'a> {
     fn of(file: &'a Part) -> Self {
-        let index = file.index();
-        let header_len = usize::try_from(index.header_len()).unwrap_or(usize::MAX);
-        let bytes = file.bytes();
-        let wide = if index.version() == 1 { 16 } else { 24 };
-        let infos = file.metadata().iter().next_back().map_or(wide, |entry| {
-            entry.value_offset().saturating_add(entry.value_bytes().len() as u64)
-        });
-        // A file without tensors needs no padding, and often has none.
-        let padded = !file.tensors().is_empty()
-            || file.file_len().is_some_and(|len| len >= index.data_offset());
-        let (kept_from, unit) = if padded {
-            (index.data_offset(), u64::from(index.alignment().get()))
-        } else {
-            (index.header_len(), 1)
-        };
-        Self {
-            file,
-            bytes: bytes.get(..header_len).unwrap_or(bytes),
-            infos: usize::try_from(infos).unwrap_or(usize::MAX),
-            kept_from,
-            unit,
-        }
+        let edit = HeaderEdit::of(file);
+        Self { file, edit, kept_from: edit.replaced_len(), unit: edit.unit() }
     }
 
     /// The header with the padding after it, which the file has and the index does not keep.
     fn whole(&self) -> Result<Vec<u8>> {
-        let mut whole = self.bytes.to_vec();
+        let mut whole = self.edit.bytes().to_vec();
         let header_len = whole.len();
         whole.resize(usize::try_from(self.kept_from).unwrap_or(usize::MAX), 0);
         self.file.read_at(header_len as u64, &mut whole[header_len..])?;
         Ok(whole)
-    }
-
-    /// Why the tensors cannot keep their places, when they cannot.
-    fn needs_rewrite(&self, metadata: &MetadataBuf) -> Result<Option<&'static str>> {
-        if self.file.index().version() == 1 {
-            return Ok(Some("version 1 is written as version 3"));
-        }
-        let alignment = match metadata.get(keys::GENERAL_ALIGNMENT) {
-            None => Alignment::DEFAULT,
-            Some(value) => Alignment::new(value.as_u64().unwrap_or(0))
-                .map_err(|error| Error::caused(ErrorKind::Edit, error))?,
-        };
-        let moved = alignment != self.file.index().alignment() && !self.file.tensors().is_empty();
-        Ok(moved.then_some("the alignment changes"))
     }
 
     fn lay_out(
@@ -290,12 +253,12 @@ impl<'a> OldHeader<'a> {
         compact: bool,
         destination: Destination,
     ) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
-        let len = self.compose(metadata)?.len() as u64;
+        let len = self.edit.compose(metadata).map_err(refused)?.len() as u64;
         let Destination::SameFile { insert_block, names } = destination else {
             return self.copy(metadata, len, 0, "a new file is wanted");
         };
-        let fits = |header: Option<(Vec<u8>, Option<u64>)>| {
-            header.filter(|(_, filler)| !compact || filler.is_none())
+        let fits = |header: Option<FilledHeader>| {
+            header.filter(|header| !compact || header.filler.is_none())
         };
         if names > 1 {
             return self.copy(
@@ -305,21 +268,24 @@ impl<'a> OldHeader<'a> {
                 "the file has other names (hard links) that keep what they show",
             );
         }
-        if let Some((header, filler)) = fits(self.fill(metadata, len, self.kept_from)?) {
-            return Ok((EditMethod::InPlace, header, filler));
+        if let Some(FilledHeader { bytes, filler, .. }) =
+            fits(self.fill(metadata, len, self.kept_from)?)
+        {
+            return Ok((EditMethod::InPlace, bytes, filler));
         }
         let has_tensors = !self.file.tensors().is_empty();
         if let Some(unit) = insert_block
             .and_then(|block| least_common_multiple(block, self.unit))
             .filter(|_| has_tensors && !compact)
-            && let Some(grow) = (len.saturating_add(FILLER_ARRAY + 1))
+            && let Some(grow) = HeaderEdit::len_with_room(len, 1)
+                .unwrap_or(u64::MAX)
                 .saturating_sub(self.kept_from)
                 .checked_next_multiple_of(unit)
             && grow > 0
-            && let Some((header, filler)) =
+            && let Some(FilledHeader { bytes, filler, .. }) =
                 self.fill(metadata, len, self.kept_from.saturating_add(grow))?
         {
-            return Ok((EditMethod::Insert(grow), header, filler));
+            return Ok((EditMethod::Insert(grow), bytes, filler));
         }
         let why = match (compact, has_tensors) {
             (true, _) => "no room is to be left",
@@ -342,95 +308,29 @@ impl<'a> OldHeader<'a> {
             len.checked_next_multiple_of(self.unit)
         } else {
             let unit = least_common_multiple(PAGE, self.unit).unwrap_or(self.unit);
-            len.checked_add(FILLER_ARRAY + room).and_then(|end| end.checked_next_multiple_of(unit))
+            HeaderEdit::len_with_room(len, room).and_then(|end| end.checked_next_multiple_of(unit))
         };
-        let (header, filler) =
-            self.fill(metadata, len, target.ok_or_else(too_large)?)?.ok_or_else(too_large)?;
-        Ok((EditMethod::Copy(why), header, filler))
+        let filled = self.fill(metadata, len, target.ok_or_else(too_large)?)?;
+        let FilledHeader { bytes, filler, .. } = filled.ok_or_else(too_large)?;
+        Ok((EditMethod::Copy(why), bytes, filler))
     }
 
-    /// The header with exactly `target` bytes, by padding or with the filler; `None` when it is
-    /// longer, or shorter by too little for the filler.
-    fn fill(
-        &self,
-        metadata: &MetadataBuf,
-        len: u64,
-        target: u64,
-    ) -> Result<Option<(Vec<u8>, Option<u64>)>> {
-        let Some(slack) = target.checked_sub(len) else { return Ok(None) };
-        let (mut header, filler) = if slack < self.unit {
-            (self.compose(metadata)?, None)
-        } else if slack > FILLER_ARRAY {
-            let zeros = slack - FILLER_ARRAY;
-            (
-                self.compose(&with_filler(
-                    metadata,
-                    vec![0u8; usize::try_from(zeros).unwrap_or(usize::MAX)],
-                ))?,
-                Some(zeros),
-            )
-        } else if (FILLER_BYTE..FILLER_BYTE.saturating_add(self.unit)).contains(&slack) {
-            (self.compose(&with_filler(metadata, 0u8))?, Some(1))
-        } else {
-            return Ok(None);
-        };
-        header.resize(usize::try_from(target).unwrap_or(usize::MAX), 0);
-        Ok(Some((header, filler)))
-    }
-
-    /// The header without its padding: the beginning and the tensor infos as they are, the metadata
-    /// as given.
-    fn compose(&self, metadata: &MetadataBuf) -> Result<Vec<u8>> {
-        let index = self.file.index();
-        let builder =
-            if index.version() == 2 { Builder::new().version_2() } else { Builder::new() };
-        let plan = builder
-            .endian(index.endian())
-            .metadata(metadata.clone())
-            .plan()
-            .map_err(|error| Error::caused(ErrorKind::Edit, error))?;
-        let mut header = plan.header().to_vec();
-        // Magic, version and the number of tensors: what the builder was not told.
-        header[..16].copy_from_slice(&self.bytes[..16]);
-        header.extend_from_slice(self.bytes.get(self.infos..).unwrap_or_default());
-        Ok(header)
+    fn fill(&self, metadata: &MetadataBuf, len: u64, target: u64) -> Result<Option<FilledHeader>> {
+        self.edit.filled(metadata, len, target).map_err(refused)
     }
 
     /// The last look before anything is written: the new header must read, and place every tensor
     /// where it is.
     fn check(&self, plan: &EditPlan) -> Result<()> {
-        let broken = || {
-            Error::new(
-                ErrorKind::Edit,
-                "the edited header does not lead to the tensors as the old one does",
-            )
-        };
-        let mut decoder = Decoder::new(Some(plan.new_len), &Limits::default());
-        decoder.feed(&plan.header).map_err(|error| Error::caused(ErrorKind::Edit, error))?;
-        let new = decoder.finish().map_err(|error| Error::caused(ErrorKind::Edit, error))?;
-        let old_start = self.file.index().data_offset();
-        let same = new.tensors().len() == self.file.tensors().len()
-            && new.tensors().iter().zip(self.file.tensors()).all(|(new_tensor, old)| {
-                new_tensor.name().as_bytes() == old.name().as_bytes()
-                    && new_tensor.ggml_type() == old.ggml_type()
-                    && new_tensor.shape() == old.shape()
-                    && new_tensor.offset().checked_sub(new.index().data_offset())
-                        == old.offset().checked_sub(old_start)
-            });
-        let placed =
-            self.file.tensors().is_empty() || new.index().data_offset() == plan.header.len() as u64;
-        if same && placed && new.index().endian() == self.file.index().endian() {
+        if self.edit.leads_to_the_tensors(&plan.header, plan.new_len).map_err(refused)? {
             Ok(())
         } else {
-            Err(broken())
+            Err(Error::new(
+                ErrorKind::Edit,
+                "the edited header does not lead to the tensors as the old one does",
+            ))
         }
     }
-}
-
-fn with_filler(metadata: &MetadataBuf, value: impl ggmill_core::ToValue) -> MetadataBuf {
-    let mut filled = metadata.clone();
-    filled.set(FILLER_KEY, value);
-    filled
 }
 
 fn least_common_multiple(a: u64, b: u64) -> Option<u64> {

@@ -1,0 +1,32 @@
+//! Values of tensors.
+
+use ggmill::{GgmlType, quant, swap_bytes};
+
+use crate::failure::Failure;
+use crate::record::Record;
+
+/// The blocks of a type as values: the lower half of the argument is the type, and the upper half
+/// is not 0 for blocks in big-endian order.
+pub(crate) fn decode(argument: u64, input: &[u8]) -> Result<Record, Failure> {
+    let ggml_type = GgmlType(u32::try_from(argument & u64::from(u32::MAX)).unwrap_or(u32::MAX));
+    let failed = |error: &dyn std::fmt::Display| Failure::new("unsupported", error);
+    let codec = quant::codec(ggml_type).map_err(|error| failed(&error))?;
+    let layout = ggml_type.layout().ok_or_else(|| failed(&"the type has no known blocks"))?;
+    let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
+    let short = || Failure::new("limit", "memory is short of the values");
+    let len = (input.len() / bytes).checked_mul(elements).ok_or_else(short)?;
+    let mut values: Vec<f32> = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| short())?;
+    values.resize(len, 0.0);
+    if argument >> 32 == 0 {
+        codec.dequantize(input, &mut values).map_err(|error| failed(&error))?;
+    } else {
+        let mut blocks = input.to_vec();
+        swap_bytes(ggml_type, &mut blocks)?;
+        codec.dequantize(&blocks, &mut values).map_err(|error| failed(&error))?;
+    }
+    let mut out = Vec::new();
+    out.try_reserve_exact(len.saturating_mul(4)).map_err(|_| short())?;
+    out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    Ok(out.into())
+}

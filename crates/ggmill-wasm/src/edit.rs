@@ -1,0 +1,79 @@
+//! Other metadata for a file: a new header, and how much of the file it replaces.
+
+use ggmill::{FilledHeader, Gguf, HeaderEdit, MetadataBuf, Part, keys};
+
+use crate::failure::Failure;
+use crate::record::{Fields, Record};
+
+/// The input has the keys to remove, pairs of keys to rename, and the entries to set as the header of
+/// a file of its own. The record has how many bytes of the file are replaced, and the header.
+pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, Failure> {
+    let header = HeaderEdit::of(part);
+    if let Some(fault) = part.faults().first() {
+        return Err(Failure::new("misuse", format_args!("the file has faults: {fault}")));
+    }
+    let metadata = edited(part, input)?;
+    if let Some(why) = header.obstacle(&metadata)? {
+        return Err(Failure::new(
+            "unsupported",
+            format_args!("{why}, which needs a new file with every tensor in another place"),
+        ));
+    }
+    let bytes = if in_place {
+        let len = header.compose(&metadata)?.len() as u64;
+        let filled = header.filled(&metadata, len, header.replaced_len())?;
+        let Some(FilledHeader { bytes, .. }) = filled else {
+            let room = header.replaced_len();
+            return Err(Failure::new(
+                "unsupported",
+                format_args!(
+                    "the edited header has {len} bytes, which do not fit the {room} of the file"
+                ),
+            ));
+        };
+        bytes
+    } else {
+        header.padded(&metadata)?
+    };
+    let rest = part.file_len().map(|len| len.saturating_sub(header.replaced_len()));
+    let new_len = rest.map_or(u64::MAX, |rest| rest.saturating_add(bytes.len() as u64));
+    if !header.leads_to_the_tensors(&bytes, new_len)? {
+        return Err(Failure::new("malformed", "the edited header does not lead to the tensors"));
+    }
+    let mut record = Record::default();
+    record.u64(header.replaced_len());
+    record.rest(&bytes);
+    Ok(record)
+}
+
+fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
+    let broken = || Failure::misuse("the edits break off");
+    let missing = |key: &[u8]| {
+        let key = ggmill::RawStr::new(key);
+        Failure::new("missing", format_args!("key {key:?}: no such key"))
+    };
+    let mut metadata = MetadataBuf::copy_of(&part.metadata())?;
+    metadata.remove(keys::GGMILL_PADDING);
+    let mut fields = Fields(input);
+    for _ in 0..fields.u32().ok_or_else(broken)? {
+        let key = fields.text().ok_or_else(broken)?;
+        if !metadata.remove(key) {
+            return Err(missing(key));
+        }
+    }
+    for _ in 0..fields.u32().ok_or_else(broken)? {
+        let (from, to) = fields.text().zip(fields.text()).ok_or_else(broken)?;
+        if metadata.get(to).is_some() {
+            let key = ggmill::RawStr::new(to);
+            return Err(Failure::new("misuse", format_args!("key {key:?} is there already")));
+        }
+        if !metadata.rename(from, to) {
+            return Err(missing(from));
+        }
+    }
+    let set = Gguf::parse(fields.0)?;
+    for entry in set.metadata().iter() {
+        metadata.set(entry.key().as_bytes(), entry.value()?);
+    }
+    Ok(metadata)
+}

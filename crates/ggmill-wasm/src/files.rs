@@ -1,0 +1,101 @@
+//! Files that are open, by number.
+
+use ggmill::{Decoder, Limits, Model, Part, Progress};
+
+use crate::failure::Failure;
+use crate::record::{Fields, NONE, Record};
+
+/// A file, from the first byte that is fed on.
+enum File {
+    Reading(Decoder),
+    /// With its header read, or several as one.
+    Open(Model),
+}
+
+/// The files, each at its number.
+#[derive(Default)]
+pub(crate) struct Files(Vec<Option<File>>);
+
+impl Files {
+    /// Begins a file of a length, or of one that is not known.
+    pub(crate) fn begin(&mut self, len: u64) -> Record {
+        let len = (len != NONE).then_some(len);
+        self.add(File::Reading(Decoder::new(len, &Limits::default())))
+    }
+
+    fn add(&mut self, file: File) -> Record {
+        let place = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[place] = Some(file);
+        let mut record = Record::default();
+        record.count(place);
+        record
+    }
+
+    fn take(&mut self, number: u32) -> Option<File> {
+        self.0.get_mut(usize::try_from(number).ok()?)?.take()
+    }
+
+    /// Feeds the next bytes. The record has how many bytes of the file are needed from its start on;
+    /// 0 when the header is complete.
+    pub(crate) fn feed(&mut self, number: u32, bytes: &[u8]) -> Result<Record, Failure> {
+        let file = usize::try_from(number).ok().and_then(|place| self.0.get_mut(place));
+        let Some(Some(File::Reading(decoder))) = file else {
+            return Err(Failure::misuse("the file is not being read"));
+        };
+        let mut record = Record::default();
+        record.u64(match decoder.feed(bytes)? {
+            Progress::Needs(end) => end,
+            Progress::Complete => 0,
+        });
+        Ok(record)
+    }
+
+    /// Ends reading: a model without faults, or with all that can be known of a damaged one.
+    pub(crate) fn finish(&mut self, number: u32, salvage: bool) -> Result<Record, Failure> {
+        let Some(File::Reading(decoder)) = self.take(number) else {
+            return Err(Failure::misuse("the file is not being read"));
+        };
+        let model = if salvage {
+            let (header, faults) = decoder.salvage()?;
+            Model::from_header(header, faults)
+        } else {
+            Model::from_header(decoder.finish()?, Vec::new())
+        };
+        Ok(self.add(File::Open(model)))
+    }
+
+    /// Makes one model of the shards of a set, which are gone then.
+    pub(crate) fn join(&mut self, input: &[u8]) -> Result<Record, Failure> {
+        let (mut fields, mut shards) = (Fields(input), Vec::new());
+        while let Some(number) = fields.u32() {
+            match self.take(number) {
+                Some(File::Open(model)) => shards.push(model),
+                _ => return Err(Failure::misuse("a shard is not open")),
+            }
+        }
+        Ok(self.add(File::Open(Model::from_shards(shards)?)))
+    }
+
+    pub(crate) fn close(&mut self, number: u32) -> Record {
+        drop(self.take(number));
+        Record::default()
+    }
+
+    pub(crate) fn model(&self, number: u32) -> Result<&Model, Failure> {
+        let file = usize::try_from(number).ok().and_then(|place| self.0.get(place));
+        match file {
+            Some(Some(File::Open(model))) => Ok(model),
+            _ => Err(Failure::misuse("the file is not open")),
+        }
+    }
+
+    /// One file of a model.
+    pub(crate) fn part(&self, number: u32, part: u64) -> Result<&Part, Failure> {
+        let parts = self.model(number)?.parts();
+        let part = usize::try_from(part).ok().and_then(|part| parts.get(part));
+        part.ok_or_else(|| Failure::misuse("the model has no such file"))
+    }
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+#[cfg(feature = "check")]
+mod check;
+#[cfg(feature = "decode")]
+mod decode;
+#[cfg(feature = "edit")]
+mod edit;
+#[cfg(feature = "estimate")]
+mod estimate;
+mod exports;
+mod failure;
+mod files;
+mod header;
+#[cfg(feature = "inspect")]
+mod inspect;
+#[cfg(feature = "name")]
+mod name;
+mod operation;
+mod record;
+mod state;

@@ -1,0 +1,17 @@
+//! The file name that metadata give a file.
+
+use ggmill::{Model, Part, Split, size_label, suggested_file_name};
+
+use crate::failure::Failure;
+use crate::record::Record;
+
+/// The name of a file of a model, which is that of a shard where it says that it is one.
+pub(crate) fn name(model: &Model, part: &Part) -> Result<Record, Failure> {
+    let label = size_label(model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
+    let split = part.split()?.filter(Split::is_part);
+    let name = suggested_file_name(&model.metadata(), label, split)
+        .map_err(|error| Failure::new("naming", error))?;
+    let mut record = Record::default();
+    record.rest(name.as_bytes());
+    Ok(record)
+}

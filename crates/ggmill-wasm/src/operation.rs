@@ -1,0 +1,57 @@
+//! The operations by number. The same numbers are in `npm/src/module.js`.
+
+use crate::failure::Failure;
+use crate::header;
+use crate::record::Record;
+use crate::state::State;
+
+/// Carries out an operation: 0 when it succeeded, else 1.
+pub(crate) fn run(state: &mut State, operation: u32, file: u32, argument: u64) -> u32 {
+    let input = state.take_input();
+    match perform(state, operation, file, argument, &input) {
+        Ok(output) => {
+            state.set_output(output);
+            0
+        }
+        Err(failure) => {
+            state.set_output(failure.into_record());
+            1
+        }
+    }
+}
+
+fn perform(
+    state: &mut State,
+    operation: u32,
+    file: u32,
+    argument: u64,
+    input: &[u8],
+) -> Result<Record, Failure> {
+    let files = &mut state.files;
+    match operation {
+        0 => Ok(files.begin(argument)),
+        1 => files.feed(file, input),
+        2 => files.finish(file, argument != 0),
+        3 => files.join(input),
+        4 => Ok(files.close(file)),
+        5 => Ok(header::facts(files.part(file, argument)?)),
+        6 => Ok(header::entries(files.part(file, argument)?)),
+        7 => header::value(files.part(file, argument >> 32)?, argument & u64::from(u32::MAX)),
+        8 => Ok(header::tensors(files.model(file)?)),
+        9 => Ok(header::faults(files.part(file, argument)?)),
+        10 => Ok(header::types()),
+        #[cfg(feature = "decode")]
+        20 => crate::decode::decode(argument, input),
+        #[cfg(feature = "check")]
+        21 => crate::check::check(files.model(file)?, input),
+        #[cfg(feature = "estimate")]
+        22 => crate::estimate::estimate(files.model(file)?, input),
+        #[cfg(feature = "inspect")]
+        23 => crate::inspect::inspect(files.model(file)?),
+        #[cfg(feature = "name")]
+        24 => crate::name::name(files.model(file)?, files.part(file, argument)?),
+        #[cfg(feature = "edit")]
+        25 => crate::edit::edit(files.part(file, 0)?, input, argument != 0),
+        _ => Err(Failure::misuse("no such operation")),
+    }
+}

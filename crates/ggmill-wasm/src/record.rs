@@ -1,0 +1,82 @@
+//! Outputs and inputs as records: numbers in little-endian order, and lengths before texts.
+
+use ggmill::ToValue;
+
+/// What stands for a number that there is none of.
+pub(crate) const NONE: u64 = u64::MAX;
+
+/// An output that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct Record(Vec<u8>);
+
+impl Record {
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A number that may be absent.
+    pub(crate) fn maybe(&mut self, value: Option<u64>) {
+        self.u64(value.unwrap_or(NONE));
+    }
+
+    /// How many of something follow. More than 32 bits count do not fit into the memory.
+    pub(crate) fn count(&mut self, count: usize) {
+        self.u32(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    /// Bytes with their number before them.
+    pub(crate) fn text(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// A metadata value as version 3 has it in little-endian order.
+    pub(crate) fn value(&mut self, value: &impl ToValue) {
+        value.encode(&mut self.0);
+    }
+
+    /// Bytes up to the end of the record.
+    #[cfg(any(feature = "edit", feature = "name"))]
+    pub(crate) fn rest(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(any(feature = "decode", feature = "inspect", feature = "check", feature = "estimate"))]
+impl From<Vec<u8>> for Record {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+/// An input that is being read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
+    #[cfg(feature = "edit")]
+    pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.u32()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(text)
+    }
+}

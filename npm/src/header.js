@@ -1,0 +1,122 @@
+// Reading the header of a file: in few reads, each for more than the one before.
+
+import { GgmillError } from "./error.js";
+import { OPERATION } from "./module.js";
+import { readRange } from "./source.js";
+import { NONE, RecordReader } from "./value.js";
+
+/** Bytes of the first read. */
+export const FIRST = 512 * 1024;
+/** The same for a shard that is not the first: its header has its tensors and little else. */
+export const FIRST_OF_SHARD = 64 * 1024;
+/** Each read is so many times as large as the one before … */
+const GROWTH = 4;
+/** … and no larger than this. */
+const LARGEST = 8 * 1024 * 1024;
+
+/** What is known of a file that was read: its pieces, to feed another module with. */
+export class Header {
+  constructor(size, pieces, salvaged) {
+    this.size = size;
+    this.pieces = pieces;
+    this.salvaged = salvaged;
+  }
+
+  /** Feeds a module, and gives its number for the file. */
+  open(module) {
+    const feeder = new Feeder(module, this.size);
+    for (const piece of this.pieces) {
+      if (feeder.feed(piece, this.salvaged) === 0) break;
+    }
+    return feeder.finish(this.salvaged);
+  }
+}
+
+/** A file within a module, up to the end of its header. */
+class Feeder {
+  constructor(module, size) {
+    this.module = module;
+    const length = size === undefined ? NONE : BigInt(size);
+    this.file = number(module.call(OPERATION.begin, 0, length));
+  }
+
+  /** Feeds bytes: how many bytes of the file are needed, and 0 when no more are. */
+  feed(bytes, salvage) {
+    try {
+      return Number(new RecordReader(this.module.call(OPERATION.feed, this.file, 0n, bytes)).u64());
+    } catch (error) {
+      // What was refused is among the faults.
+      if (salvage && error instanceof GgmillError) return 0;
+      this.module.call(OPERATION.close, this.file);
+      throw error;
+    }
+  }
+
+  finish(salvage) {
+    return number(this.module.call(OPERATION.finish, this.file, salvage ? 1n : 0n));
+  }
+}
+
+/** The number of a file, from its record. */
+export function number(record) {
+  return new RecordReader(record).u32();
+}
+
+function holdSize({ size, name }) {
+  if (size === undefined || Number.isSafeInteger(size)) return;
+  throw new GgmillError("limit", `${name ?? "the file"}: it has ${size} bytes, the limit is 2^53 - 1`);
+}
+
+/** Reads the header of a source into a module. */
+export async function readHeader(module, source, first, salvage) {
+  holdSize(source);
+  const beginning = await readRange(source, 0, Math.min(first, source.size ?? first));
+  // Of a URL it is known only now.
+  holdSize(source);
+  const { size } = source;
+  const pieces = [beginning];
+  const named = (error) => explained(error, source, beginning);
+  const feeder = new Feeder(module, size);
+  let position = beginning.length;
+  let step = first;
+  try {
+    let needed = feeder.feed(beginning, salvage);
+    while (needed > 0 && needed <= (size ?? Infinity)) {
+      step = Math.min(step * GROWTH, LARGEST);
+      const wanted = size === undefined ? step : Math.min(step, size - position);
+      const piece = await readRange(source, position, wanted);
+      if (piece.length === 0) break;
+      pieces.push(piece);
+      position += piece.length;
+      needed = feeder.feed(piece, salvage);
+    }
+    const file = feeder.finish(salvage);
+    return { file, header: new Header(size, pieces, salvage) };
+  } catch (error) {
+    throw named(error);
+  } finally {
+    // A file of Node.js is opened again when tensors are read.
+    await source.close?.();
+  }
+}
+
+/** What the beginning of a file that is not GGUF says it is. */
+const OTHERS = [
+  [/^version https:\/\/git-lfs/, "a Git LFS pointer, not the file: download it by its resolve address"],
+  [/^\s*<(!doctype|html|head|\?xml)/i, "a page, not a model: the address may need /resolve/ instead of /blob/"],
+  [/^\s*[{[]/, "JSON, not a model"],
+  [/^PK\x03\x04/, "a ZIP archive, as PyTorch writes"],
+];
+
+function explained(error, source, beginning) {
+  if (!(error instanceof GgmillError)) return error;
+  const name = source.name ?? "the file";
+  let { message } = error;
+  if (error.kind === "not_gguf") {
+    const text = String.fromCharCode(...beginning.subarray(0, 64));
+    const other = OTHERS.find(([pattern]) => pattern.test(text))?.[1];
+    if (other !== undefined) message = `${message}; it is ${other}`;
+  }
+  if (!message.includes(name)) message = `${name}: ${message}`;
+  return new GgmillError(error.kind, message, error);
+}

@@ -1,0 +1,413 @@
+// An open model: metadata, tensors, and what is computed of them.
+
+import { GgmillError } from "./error.js";
+import { number } from "./header.js";
+import { OPERATION, load, readError } from "./module.js";
+import { readRange } from "./source.js";
+import { NONE, RecordReader, RecordWriter, VALUE_TYPES, fitted, typeNumber } from "./value.js";
+
+const ARRAY = 9;
+/** Bytes of blocks that are decoded at once. */
+const PIECE = 4 * 1024 * 1024;
+
+/** Frees what a model has in a module when nothing refers to the model any more. */
+const abandoned = new FinalizationRegistry((held) => held.free());
+
+/** The files of a model within one module. */
+class Held {
+  constructor(module, file) {
+    this.module = module;
+    this.file = file;
+  }
+
+  call(operation, argument = 0n, input = undefined) {
+    if (this.file === undefined) throw new GgmillError("misuse", "the model is closed");
+    return this.module.call(operation, this.file, argument, input);
+  }
+
+  free() {
+    if (this.file === undefined) return;
+    this.module.call(OPERATION.close, this.file);
+    this.file = undefined;
+  }
+}
+
+/** The metadata of a file. Values are decoded when they are asked for. */
+export class Metadata {
+  #held;
+  #part;
+  #entries;
+  #byKey = new Map();
+
+  constructor(held, part) {
+    this.#held = held;
+    this.#part = BigInt(part);
+    const record = new RecordReader(held.call(OPERATION.entries, this.#part));
+    this.#entries = Array.from({ length: record.u32() }, () => ({
+      key: record.text(),
+      type: record.u32(),
+      subType: record.u32(),
+      length: Number(record.u64()),
+    }));
+    this.#entries.forEach(({ key }, at) => {
+      // Of a duplicate key the first counts.
+      if (!this.#byKey.has(key)) this.#byKey.set(key, at);
+    });
+  }
+
+  get size() {
+    return this.#entries.length;
+  }
+
+  has(key) {
+    return this.#byKey.has(key);
+  }
+
+  get(key) {
+    const at = this.#byKey.get(key);
+    return at === undefined ? undefined : this.#value(at);
+  }
+
+  type(key) {
+    const at = this.#byKey.get(key);
+    return at === undefined ? undefined : this.#typed(at);
+  }
+
+  keys() {
+    return this.#entries.map(({ key }) => key);
+  }
+
+  *entries() {
+    for (let at = 0; at < this.#entries.length; at++) yield [this.#entries[at].key, this.#value(at)];
+  }
+
+  [Symbol.iterator]() {
+    return this.entries();
+  }
+
+  toObject() {
+    return Object.fromEntries([...this.#byKey].map(([key, at]) => [key, this.#value(at)]));
+  }
+
+  #typed(at) {
+    const { type, subType, length } = this.#entries[at];
+    if (type !== ARRAY) return { type: VALUE_TYPES[type] };
+    return { type: "array", subType: VALUE_TYPES[subType], length };
+  }
+
+  #value(at) {
+    return this.raw(at).value;
+  }
+
+  /** The entry at a place, with the numbers of its types. */
+  raw(at, text = undefined) {
+    const { key, type, subType } = this.#entries[at];
+    const bytes = this.#held.call(OPERATION.value, (this.#part << 32n) | BigInt(at));
+    return { key, type, subType, value: new RecordReader(bytes, text).value(type) };
+  }
+}
+
+/** A tensor of a model. */
+export class Tensor {
+  #model;
+
+  constructor(model, fields) {
+    this.#model = model;
+    Object.assign(this, fields);
+  }
+
+  /** Elements. */
+  get elements() {
+    return this.shape.reduce((product, dimension) => product * dimension, 1);
+  }
+
+  /** The bytes as they are in the file. */
+  async bytes(range = {}) {
+    if (this.size === undefined) {
+      throw new GgmillError("unsupported", `tensor ${this.name}: type ${this.type} is not known`, {
+        tensor: this.name,
+      });
+    }
+    const { start = 0, end = this.size } = range;
+    this.#hold(start, end, this.size, "bytes");
+    return this.#model.readTensor(this, start, end - start);
+  }
+
+  /** The values of a range of elements, in the order of the file. */
+  async values(range = {}) {
+    const { start = 0, end = this.elements } = range;
+    this.#hold(start, end, this.elements, "elements");
+    const { elements: perBlock, bytes: blockSize } = this.#model.block(this);
+    const module = await load("full");
+    const values = new Float32Array(end - start);
+    const step = Math.max(1, Math.floor(PIECE / blockSize)) * perBlock;
+    const argument = BigInt(this.typeId) | (this.#model.endian === "big" ? 1n << 32n : 0n);
+    for (let from = Math.floor(start / perBlock) * perBlock; from < end; from += step) {
+      const to = Math.min(from + step, Math.ceil(end / perBlock) * perBlock);
+      const [first, last] = [(from / perBlock) * blockSize, (to / perBlock) * blockSize];
+      const blocks = await this.#model.readTensor(this, first, last - first);
+      const record = module.call(OPERATION.decode, 0, argument, blocks);
+      const piece = new Float32Array(record.buffer, record.byteOffset, record.byteLength / 4);
+      const skipped = Math.max(0, start - from);
+      values.set(piece.subarray(skipped, Math.min(piece.length, end - from)), from + skipped - start);
+    }
+    return values;
+  }
+
+  #hold(start, end, limit, what) {
+    if (Number.isSafeInteger(start) && Number.isSafeInteger(end) && start >= 0 && start <= end && end <= limit) return;
+    const message = `tensor ${this.name}: ${what} from ${start} to ${end}, it has ${limit}`;
+    throw new GgmillError("misuse", message, { tensor: this.name });
+  }
+}
+
+/** A model: one file, or the shards of a set. */
+export class Model {
+  #reader;
+  #full;
+  #headers;
+  #sources;
+  #metadata;
+  #tensors;
+  #byName;
+  #types;
+
+  constructor(module, file, headers, sources) {
+    this.#reader = new Held(module, file);
+    this.#headers = headers;
+    this.#sources = sources;
+    abandoned.register(this, this.#reader, this);
+    const facts = sources.map((_, part) => this.#facts(part));
+    this.shards = facts.map(({ size, dataOffset, headerLength, isWhole, tensors }, part) => ({
+      name: sources[part].name,
+      size,
+      headerLength,
+      dataOffset,
+      isWhole,
+      tensors,
+    }));
+    const { version, endian, alignment, headerLength, dataOffset, tensorInfosOffset } = facts[0];
+    Object.assign(this, { version, endian, alignment, headerLength, dataOffset, tensorInfosOffset });
+  }
+
+  #facts(part) {
+    const record = new RecordReader(this.#reader.call(OPERATION.facts, BigInt(part)));
+    const version = record.u32();
+    const endian = record.u8() === 0 ? "little" : "big";
+    const alignment = record.u32();
+    const [headerLength, dataOffset] = [Number(record.u64()), Number(record.u64())];
+    const size = record.u64();
+    return {
+      version,
+      endian,
+      alignment,
+      headerLength,
+      dataOffset,
+      size: size === NONE ? undefined : Number(size),
+      tensorInfosOffset: Number(record.u64()),
+      isWhole: record.u8() !== 0,
+      tensors: record.u32(),
+    };
+  }
+
+  /** Bytes of all files, where they are known. */
+  get size() {
+    return this.shards.reduce((sum, { size }) => (size === undefined ? undefined : sum + size), 0);
+  }
+
+  get metadata() {
+    return (this.#metadata ??= new Metadata(this.#reader, 0));
+  }
+
+  get tensors() {
+    return (this.#tensors ??= this.#readTensors());
+  }
+
+  tensor(name) {
+    this.#byName ??= new Map([...this.tensors].reverse().map((tensor) => [tensor.name, tensor]));
+    return this.#byName.get(name);
+  }
+
+  /** Elements of all tensors. */
+  get parameters() {
+    return this.tensors.reduce((sum, tensor) => sum + tensor.elements, 0);
+  }
+
+  /** What is wrong with a file that was opened with `salvage`. */
+  get faults() {
+    return this.shards.flatMap((_, part) => {
+      const record = new RecordReader(this.#reader.call(OPERATION.faults, BigInt(part)));
+      return Array.from({ length: record.u32() }, () => readError(record));
+    });
+  }
+
+  #readTypes() {
+    const record = new RecordReader(this.#reader.call(OPERATION.types));
+    const types = new Map();
+    for (let left = record.u32(); left > 0; left--) {
+      types.set(record.u32(), { name: record.text(), elements: record.u32(), bytes: record.u32() });
+    }
+    return types;
+  }
+
+  /** The tensors with numbers of 64 bits. */
+  rawTensors(text = undefined) {
+    const record = new RecordReader(this.#reader.call(OPERATION.tensors), text);
+    return Array.from({ length: record.u32() }, () => ({
+      name: record.text(),
+      typeId: record.u32(),
+      shard: record.u32(),
+      offset: record.u64(),
+      size: record.u64(),
+      shape: Array.from({ length: record.u32() }, () => record.u64()),
+    }));
+  }
+
+  #readTensors() {
+    this.#types ??= this.#readTypes();
+    return this.rawTensors().map(({ name, typeId, shard, offset, size, shape }) => {
+      const type = this.#types.get(typeId)?.name || `type ${typeId}`;
+      const fields = {
+        name,
+        type,
+        typeId,
+        shape: shape.map(Number),
+        offset: Number(offset),
+        size: size === NONE ? undefined : Number(size),
+        shard,
+      };
+      return new Tensor(this, fields);
+    });
+  }
+
+  /** The block of a tensor's type. */
+  block(tensor) {
+    const block = this.#types.get(tensor.typeId);
+    if (block !== undefined && block.elements > 0) return block;
+    throw new GgmillError("unsupported", `tensor ${tensor.name}: type ${tensor.type} is not known`, {
+      tensor: tensor.name,
+    });
+  }
+
+  /** Bytes of a tensor from a place in it on. */
+  async readTensor(tensor, offset, length) {
+    const bytes = await readRange(this.#sources[tensor.shard], tensor.offset + offset, length);
+    if (bytes.length === length) return bytes;
+    const message = `tensor ${tensor.name}: the file ends within its data`;
+    throw new GgmillError("truncated", message, { tensor: tensor.name });
+  }
+
+  /** The model in the module that has everything. */
+  async #whole() {
+    this.#reader.call(OPERATION.facts);
+    this.#full ??= load("full").then((module) => {
+      const files = this.#headers.map((header) => header.open(module));
+      const held = new Held(module, files.length === 1 ? files[0] : join(module, files));
+      abandoned.register(this, held, this);
+      return held;
+    });
+    this.#full.catch(() => (this.#full = undefined));
+    return this.#full;
+  }
+
+  async #json(operation, options) {
+    const input = new TextEncoder().encode(JSON.stringify(options ?? {}));
+    return JSON.parse(new TextDecoder().decode((await this.#whole()).call(operation, 0n, input)));
+  }
+
+  check(options = {}) {
+    return this.#json(OPERATION.check, { names: this.#sources.map(({ name }) => name ?? ""), ...options });
+  }
+
+  estimate(options = {}) {
+    return this.#json(OPERATION.estimate, options);
+  }
+
+  async summary() {
+    return (await this.#json(OPERATION.inspect)).summary;
+  }
+
+  async suggestedName(shard = 0) {
+    const held = await this.#whole();
+    return new TextDecoder().decode(held.call(OPERATION.name, BigInt(shard)));
+  }
+
+  async edit(edits, options = {}) {
+    if (this.shards.length > 1) {
+      throw new GgmillError("misuse", "a set of shards is edited file by file: open one with { shards: false }");
+    }
+    const { remove = [], rename = {}, set = {} } = edits;
+    const input = new RecordWriter().u32(remove.length);
+    for (const key of remove) input.text(key);
+    const renamed = Object.entries(rename);
+    input.u32(renamed.length);
+    for (const [from, to] of renamed) input.text(from).text(to);
+    input.raw(this.#entriesToSet(set));
+    const held = await this.#whole();
+    const record = new RecordReader(held.call(OPERATION.edit, options.inPlace ? 1n : 0n, input.finish()));
+    return new HeaderPatch(Number(record.u64()), record.rest().slice());
+  }
+
+  /** The entries as the header of a file without tensors. */
+  #entriesToSet(set) {
+    const entries = Object.entries(set);
+    const header = new RecordWriter().raw(new TextEncoder().encode("GGUF")).u32(3).u64(0).u64(entries.length);
+    for (const [key, given] of entries) {
+      const { value, type, subType } = this.#typedValue(key, given);
+      header.string(key).u32(type).value(fitted(value, type, subType, key), type, subType);
+    }
+    return header.finish();
+  }
+
+  #typedValue(key, given) {
+    const isTyped = typeof given === "object" && given !== null && "type" in given && "value" in given;
+    const value = isTyped ? given.value : given;
+    const named = isTyped ? given : this.metadata.type(key);
+    if (named !== undefined) {
+      const type = typeNumber(named.type, key);
+      const subType = type === ARRAY && named.subType !== undefined ? typeNumber(named.subType, key) : undefined;
+      return { value, type, subType };
+    }
+    if (typeof value === "string") return { value, type: typeNumber("string", key) };
+    if (typeof value === "boolean") return { value, type: typeNumber("bool", key) };
+    throw new GgmillError("misuse", `key ${key} is new: expected { type, value }`, { key });
+  }
+
+  close() {
+    abandoned.unregister(this);
+    this.#reader.free();
+    this.#full?.then((held) => held.free()).catch(() => undefined);
+    this.#full = undefined;
+    for (const source of this.#sources) void source.close?.();
+  }
+}
+
+/** A new header, and how much of the file it replaces. */
+export class HeaderPatch {
+  constructor(replaces, header) {
+    this.replaces = replaces;
+    this.header = header;
+  }
+
+  get isInPlace() {
+    return this.header.length === this.replaces;
+  }
+
+  applyTo(file) {
+    if (typeof Blob !== "undefined" && file instanceof Blob) {
+      return new Blob([this.header, file.slice(this.replaces)], { type: "application/octet-stream" });
+    }
+    const rest = file.subarray(this.replaces);
+    const edited = new Uint8Array(this.header.length + rest.length);
+    edited.set(this.header);
+    edited.set(rest, this.header.length);
+    return edited;
+  }
+}
+
+/** Makes one model of the shards within a module. */
+export function join(module, files) {
+  const input = new RecordWriter();
+  for (const file of files) input.u32(file);
+  return number(module.call(OPERATION.join, 0, 0n, input.finish()));
+}

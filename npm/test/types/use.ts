@@ -1,0 +1,46 @@
+// What programs do with the declarations; compiled, and not run.
+
+import { open, setWasm, GgmillError, type Model, type Value } from "../../src/index.js";
+import {
+  GGMLQuantizationType,
+  GGUFValueType,
+  buildGgufHeader,
+  gguf,
+  ggufAllShards,
+  type GGUFParseOutput,
+} from "../../src/compat.js";
+
+export async function native(file: File): Promise<number> {
+  setWasm({ reader: new URL("https://example.org/reader.wasm") });
+  const model: Model = await open(file, { salvage: true });
+  const value: Value | undefined = model.metadata.get("general.name");
+  if (typeof value === "string") value.length;
+  const values: Float32Array = (await model.tensor("w")?.values({ start: 0, end: 4 })) ?? new Float32Array();
+  const { files } = await model.check({ profile: "spec", select: ["GG13"] });
+  const { estimates } = await model.estimate({ context: 4096, fit: [24e9] });
+  const patch = await model.edit({ set: { "general.name": "x", n: { type: "u32", value: 1 } } }, { inPlace: true });
+  const blob: Blob = patch.applyTo(file);
+  await open([file, blob, { read: async () => new Uint8Array() }]).catch((error: unknown) => {
+    if (error instanceof GgmillError && error.kind === "denied") error.status?.toFixed();
+  });
+  // @ts-expect-error: there is no such option
+  await open(file, { other: true });
+  return values.length + (files[0]?.errors ?? 0) + (estimates[0]?.total ?? 0);
+}
+
+export async function compatible(url: string, file: Blob): Promise<bigint> {
+  const plain: GGUFParseOutput = await gguf(url);
+  const architecture: string | undefined = plain.metadata["general.architecture"];
+  const loose = (await gguf(url, { allowLocalFile: true })) as GGUFParseOutput<{ strict: false }>;
+  loose.metadata["dummy.1"];
+  const { typedMetadata, parameterCount, tensorInfos, littleEndian, tensorInfoByteRange } = await gguf(url, {
+    typedMetadata: true,
+    computeParametersCount: true,
+    fetch,
+  });
+  const isText: boolean = typedMetadata["general.name"]?.type === GGUFValueType.STRING;
+  const types: GGMLQuantizationType[] = tensorInfos.map(({ dtype }) => dtype);
+  const header: Blob = await buildGgufHeader(file, typedMetadata, { littleEndian, tensorInfoByteRange });
+  const { shards, urls } = await ggufAllShards(url, { parallelDownloads: 4 });
+  return BigInt(parameterCount + shards.length + urls.length + types.length + header.size + Number(isText) + (architecture?.length ?? 0));
+}

@@ -1,0 +1,176 @@
+//! The npm package: builds its WebAssembly modules, and tests it with Node.js.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::{Done, cargo, command, output, root, run as run_command, target};
+use crate::targets;
+
+/// The directory of the package in the repository.
+const PACKAGE: &str = "npm";
+/// The modules: the file in the package, and the features it is built with.
+const MODULES: [(&str, &[&str]); 2] = [("reader.wasm", &[]), ("ggmill.wasm", &["--features=full"])];
+/// What checks the types.
+const TYPESCRIPT: [&str; 2] = ["typescript@5", "@types/node@20"];
+/// The package that names and results are compared with.
+const PEER: &str = "@huggingface/gguf@0.4.6";
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Leave the tests out
+    #[arg(long)]
+    build: bool,
+    /// Arguments for `node --test`, after --
+    #[arg(last = true)]
+    node: Vec<String>,
+}
+
+/// Builds and tests, or fails where that cannot be done.
+pub(crate) fn run(args: &Args) -> Done {
+    build(false)?.map_or_else(|| Err("the npm package was not built".to_owned()), Ok)?;
+    if args.build { Ok(()) } else { test(&args.node) }
+}
+
+/// The same as a step of the gate, which says what it leaves out.
+pub(crate) fn gate() -> Done {
+    match build(true)? {
+        Some(()) => test(&[]),
+        None => Ok(()),
+    }
+}
+
+/// Compares results, requests and bytes with those of the package that others use.
+pub(crate) fn compare(paths: &[PathBuf]) -> Done {
+    build(false)?.ok_or("the npm package was not built")?;
+    let tools = install("npm-peer", &[PEER])?;
+    run_command(
+        command("node").arg(root().join("xtask/peers/npm.mjs")).arg(root()).arg(tools).args(paths),
+    )
+}
+
+/// Builds the modules into the package. `None`, with words about it, where something is missing for
+/// it.
+fn build(installed: bool) -> Done<Option<()>> {
+    if let Some(missing) = node_is_missing() {
+        println!("skipped: {missing}");
+        return Ok(None);
+    }
+    let directory = root().join(PACKAGE).join("wasm");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let built = target()?.join("npm");
+    for (name, features) in MODULES {
+        let mut build = match targets::web_cargo("build", installed) {
+            Ok(cargo) => cargo,
+            Err(missing) => {
+                println!("skipped: {missing}");
+                return Ok(None);
+            }
+        };
+        build.args(["--manifest-path=crates/ggmill-wasm/Cargo.toml", "--release"]).args(features);
+        run_command(build.env("CARGO_TARGET_DIR", &built))?;
+        let made = built.join(targets::WEB).join("release/ggmill_wasm.wasm");
+        copy(&made, &directory.join(name))?;
+    }
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        // A package has no links.
+        copy(&root().join(licence), &root().join(PACKAGE).join(licence))?;
+    }
+    Ok(Some(()))
+}
+
+fn copy(from: &Path, to: &Path) -> Done {
+    fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", to.display()))
+}
+
+fn node_is_missing() -> Option<String> {
+    let Ok(version) = output(command("node").arg("--version")) else {
+        return Some("no node (package nodejs)".to_owned());
+    };
+    let major = version.trim().trim_start_matches('v').split('.').next()?.parse::<u32>();
+    (!major.is_ok_and(|major| major >= 20))
+        .then(|| format!("node is of version {}, expected 20 or later", version.trim()))
+}
+
+/// Runs the tests beside the command, whose answers those of the package are held against.
+fn test(arguments: &[String]) -> Done {
+    lints()?;
+    types()?;
+    run_command(&mut cargo(&["build", "--locked", "-p", "ggmill-cli"]))?;
+    let corpus = target()?.join("npm/corpus");
+    run_command(
+        cargo(&["run", "--quiet", "-p", "ggmill-testdata", "--example", "corpus", "--"])
+            .arg(&corpus),
+    )?;
+    let name = format!("ggmill{}", std::env::consts::EXE_SUFFIX);
+    let package = root().join(PACKAGE);
+    let mut node = command("node");
+    node.current_dir(&package).arg("--test").args(arguments);
+    for test in tests(&package.join("test"))? {
+        node.arg(test);
+    }
+    node.env("GGMILL", target()?.join("debug").join(name)).env("GGMILL_CORPUS", corpus);
+    let data = root().join("../shared/data");
+    if data.is_dir() {
+        node.env("GGMILL_DATA", data);
+    } else {
+        println!("{}: not there, and its files are not tested with", data.display());
+    }
+    run_command(&mut node)
+}
+
+fn tests(directory: &Path) -> Done<Vec<PathBuf>> {
+    let failed = |error| format!("{}: {error}", directory.display());
+    let mut tests = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.to_string_lossy().ends_with(".test.js") {
+            tests.push(path);
+        }
+    }
+    tests.sort();
+    Ok(tests)
+}
+
+/// Clippy over the module, for this machine: what is linted is the same.
+/// Clippy over the module.
+fn lints() -> Done {
+    run_command(
+        targets::web_cargo("clippy", false)?
+            .args(["--manifest-path=crates/ggmill-wasm/Cargo.toml", "--release", "--features=full"])
+            .env("CARGO_TARGET_DIR", target()?.join("npm"))
+            .args(["--", "-Dwarnings"]),
+    )
+}
+
+/// Checks the declarations against programs that use them, where npm can install what does that.
+fn types() -> Done {
+    let tools = match install("npm-types", &TYPESCRIPT) {
+        Ok(tools) => tools,
+        Err(message) => {
+            println!("skipped: the types are not checked: {message}");
+            return Ok(());
+        }
+    };
+    run_command(
+        command("node")
+            .current_dir(root().join(PACKAGE))
+            .arg(tools.join("typescript/bin/tsc"))
+            .args(["--project", "test/types", "--typeRoots"])
+            .arg(tools.join("@types")),
+    )
+}
+
+/// Packages of the registry in a directory of their own, installed the first time.
+fn install(name: &str, packages: &[&str]) -> Done<PathBuf> {
+    let directory = target()?.join(name);
+    let modules = directory.join("node_modules");
+    if modules.join(".package-lock.json").is_file() {
+        return Ok(modules);
+    }
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let mut npm: Command = command("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"]).arg(&directory);
+    run_command(npm.args(packages))?;
+    Ok(modules)
+}
