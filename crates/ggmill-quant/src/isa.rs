@@ -60,7 +60,7 @@ pub(crate) enum Direction {
 /// which then does the work: instructions for each weight on x86-64, and on AArch64 for NEON, the
 /// scalar code's beside those of the lanes (`cargo xtask peers quant-count --target`). Compilers
 /// make vectors of the scalar loops of readers, so that lanes add only the copies between them.
-const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 27] = [
+const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 28] = [
     // 87.3 beside 191: moves of single levels, in which everything is done for every lane.
     (Kind::Portable, GgmlType::Q3_K, Direction::Write),
     (Kind::Portable, GgmlType::Q8_K, Direction::Write),
@@ -94,6 +94,8 @@ const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 27] = [
     (Kind::Neon, GgmlType::Q6_K, Direction::Read),
     (Kind::Neon, GgmlType::Q4_K, Direction::Read),
     (Kind::Neon, GgmlType::TQ1_0, Direction::Read),
+    // 175 beside 232, of WebAssembly.
+    (Kind::Simd128, GgmlType::Q3_K, Direction::Write),
 ];
 
 impl Isa {
@@ -239,6 +241,7 @@ mod tests {
         assert_eq!(Kind::Portable.for_work(GgmlType::Q3_K, Direction::Read), Kind::Portable);
         assert_eq!(Kind::Sse2.for_work(GgmlType::Q3_K, Direction::Write), Kind::Sse2);
         assert_eq!(Kind::Neon.for_work(GgmlType::Q3_K, Direction::Write), Kind::Neon);
+        assert_eq!(Kind::Simd128.for_work(GgmlType::Q3_K, Direction::WriteWeighted), Kind::Simd128);
         assert_eq!(Kind::Neon.for_work(GgmlType::MXFP4, Direction::Read), Kind::Neon);
     }
 
