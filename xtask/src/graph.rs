@@ -41,7 +41,6 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-quant",
             "ggmill-io",
             "ggmill-arch",
-            "ggmill-tokenizer",
             "ggmill-pipeline",
             "ggmill-formats",
         ],
@@ -183,7 +182,7 @@ pub(crate) fn run() -> Done {
     }
     findings.extend(names::findings()?);
     findings.extend(flags::findings()?);
-    findings.extend(structure::findings()?);
+    findings.extend(structure::findings(MAY_DEPEND_ON)?);
     findings.extend(words::findings()?);
     if findings.is_empty() {
         println!(

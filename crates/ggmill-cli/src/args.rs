@@ -1,6 +1,6 @@
 //! The arguments as they are typed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
@@ -10,36 +10,39 @@ use crate::commands::{
     set_metadata, split, template, tokenize,
 };
 use crate::console::Console;
+use crate::other_tools::advise;
 use crate::outcome::{Failure, Status};
 
 /// The toolkit for GGUF model files.
 #[derive(Debug, Parser)]
 #[command(name = "ggmill", version, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 fine, 1 findings or differences, 2 refused or failed.")]
+#[command(after_help = "\
+Exit codes: 0 success, 1 errors found or models differ, 2 failure. Warnings and notes do not \
+change the exit code.")]
 pub(crate) struct Cli {
-    /// When to use colours: auto is on a terminal, unless NO_COLOR is set
+    /// When to use colors: auto means on a terminal, unless NO_COLOR is set
     #[arg(
         long,
         value_name = "WHEN",
         value_enum,
         default_value_t,
         global = true,
-        help_heading = "Everywhere",
+        help_heading = "Global options",
         display_order = 100
     )]
     pub(crate) color: Color,
     /// Print only requested results and errors: no notes, warnings or progress
-    #[arg(long, short, global = true, help_heading = "Everywhere", display_order = 101)]
+    #[arg(long, short, global = true, help_heading = "Global options", display_order = 101)]
     pub(crate) quiet: bool,
-    /// Neither keep headers of remote files nor use those that were kept
-    #[arg(long, global = true, help_heading = "Everywhere", display_order = 102)]
+    /// Do not read or write the cache of remote headers
+    #[arg(long, global = true, help_heading = "Global options", display_order = 102)]
     pub(crate) no_cache: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 impl Cli {
-    /// Parses the arguments; help and errors have colours where `--color` says so, too.
+    /// Parses the arguments; help and errors have colors where `--color` says so, too.
     pub(crate) fn parse_with_colors(args: &[OsString]) -> Result<Self, clap::Error> {
         let color = args.windows(2).find_map(|pair| match pair {
             [option, when] if option == "--color" => when.to_str(),
@@ -51,7 +54,18 @@ impl Cli {
             Some("never") => clap::ColorChoice::Never,
             _ => clap::ColorChoice::Auto,
         };
-        let matches = Self::command().color(color).try_get_matches_from(args)?;
+        let args: Vec<&OsStr> = match args {
+            // Else it would be the help of a command of that name.
+            [program, help, option] if help == "help" && (option == "--help" || option == "-h") => {
+                vec![program, option]
+            }
+            _ => args.iter().map(OsString::as_os_str).collect(),
+        };
+        let command = args.iter().skip(1).find_map(|arg| arg.to_str());
+        let matches = Self::command()
+            .color(color)
+            .try_get_matches_from(&args)
+            .map_err(|error| advise(error, command))?;
         Self::from_arg_matches(&matches)
     }
 }

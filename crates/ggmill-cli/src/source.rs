@@ -70,6 +70,9 @@ fn read_input() -> Result<Model, Failure> {
         |error: &dyn std::fmt::Display| Failure::new(format_args!("standard input: {error}"));
     let read =
         ggmill_io::open_stream(io::stdin().lock(), input_len()).map_err(|error| failed(&error))?;
+    if read.beginning.is_empty() {
+        return Err(failed(&"there is no data"));
+    }
     read.model
         .map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
 }

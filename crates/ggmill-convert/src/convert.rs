@@ -34,7 +34,7 @@ pub struct ConvertOptions {
     /// Leaves the vocabulary out where there is one.
     pub no_vocab: bool,
     /// The name of the pre-tokenizer (`tokenizer.ggml.pre`), for a vocabulary that has one; the one
-    /// recognised when not given.
+    /// recognized when not given.
     pub pre: Option<String>,
     /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
     pub vocab_only: bool,
@@ -150,7 +150,7 @@ fn first_weights(
 ///
 /// Tensors keep the order of the checkpoint; one that is made of several is placed where the last
 /// of them was. Fails when a required tensor is missing, one is there that the architecture does
-/// not know, or a shape is not what the hyper-parameters say.
+/// not know, or a shape is not what the hyperparameters say.
 pub fn convert(
     checkpoint: &dyn Pretrained,
     architecture: &Architecture,
@@ -238,8 +238,8 @@ fn write_vocabulary(
     Ok(vec![note])
 }
 
-/// The tensors of the recipe, in their order, and the names of those that must not be multiplied
-/// with activations of four bits.
+/// The tensors of the recipe, in order, and the names of those that must not be multiplied with
+/// activations of four bits.
 fn tensors(
     weights: &Weights<'_>,
     resolved: &Resolved<'_>,
@@ -268,8 +268,8 @@ fn tensors(
         );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
-    let (mut blocks, mut first, mut tensors) =
-        (Blocks::new(weights, resolved), Vec::new(), Vec::new());
+    let mut blocks = Blocks::new(weights, resolved);
+    let (mut first, mut tensors, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for assigned in &assignment.tensors {
         if let Some(other) = &assigned.spec.drop_if_equal
             && let Some(other) = names.iter().position(|name| name == other)
@@ -281,11 +281,16 @@ fn tensors(
         let made = tensor(assigned, weights, target)
             .and_then(|tensor| blocks.take(assigned, tensor))
             .map_err(|error| located(error.tensor(&assigned.spec.name), assigned, weights))?;
-        let is_first = assigned.source.is_some_and(|source| source.first);
-        if is_first { &mut first } else { &mut tensors }.extend(made);
+        let place = match assigned.source {
+            Some(source) if source.first => &mut first,
+            Some(source) if source.last => &mut last,
+            _ => &mut tensors,
+        };
+        place.extend(made);
     }
     let (others, wide) = blocks.before(tensors);
     first.extend(others);
+    first.extend(last);
     Ok((first, wide))
 }
 
@@ -325,13 +330,13 @@ pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
         other => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("conversion to {other} is not there yet, expected F32, F16, BF16 or Q8_0"),
+                format!("conversion to {other} is not supported; expected F32, F16, BF16 or Q8_0"),
             ));
         }
     })
 }
 
-/// One tensor of the recipe: its shape held against its sources, its operations, its type.
+/// One tensor of the recipe: its shape checked against its sources, its operations, its type.
 fn tensor(
     assigned: &Assigned<'_>,
     weights: &Weights<'_>,
@@ -358,7 +363,7 @@ fn tensor(
     // What is copied is copied; numbers that are encoded again must fit, or the file would be
     // quietly another model.
     let is_another = |&number: &usize| weights.ggml_type(number) != Some(ggml_type);
-    let finite = ggml_type != GgmlType::I32
+    let finite = !matches!(ggml_type, GgmlType::I32 | GgmlType::I64)
         && (expression.computes() || assigned.positions.iter().any(is_another));
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }

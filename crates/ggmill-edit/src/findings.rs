@@ -18,8 +18,10 @@ const COMPARED: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EditFindings {
-    /// Findings of rules that are about keys that the edit touched, or that the file did not have
-    /// before, worst first.
+    /// Errors that the file does not have before the edit: a reason not to make it. Worst first.
+    pub new_errors: Vec<Diagnostic>,
+    /// The other findings about changed keys, and the other findings that the file does not have
+    /// before the edit. Worst first.
     pub diagnostics: Vec<Diagnostic>,
     /// New keys that are nearly those that programs look for.
     pub misspelt: Vec<Misspelt>,
@@ -35,8 +37,32 @@ pub struct Misspelt {
     pub meant: String,
 }
 
-/// Holds a file as an edit leaves it to the rules, of which those count that are about metadata:
-/// how tensors lie is the writer's concern. Reads no tensor data.
+/// Errors that are named when an edit is refused for them.
+const MAX_NAMED: usize = 3;
+
+impl EditFindings {
+    /// Why the edit should not be made unless that was asked for: a new key that is nearly a known
+    /// one, or errors that the file does not have before.
+    pub fn refusal(&self) -> Option<String> {
+        if let Some(Misspelt { key, meant }) = self.misspelt.first() {
+            let (key, meant) = (RawStr::from(&**key), RawStr::from(&**meant));
+            return Some(format!("key {key:?} is not a known key; did you mean {meant}?"));
+        }
+        let named = self.new_errors.iter().take(MAX_NAMED).map(|error| {
+            let Diagnostic { rule, subject, message, .. } = error;
+            format!("{subject}: {message} ({}: {})", rule.code, rule.summary)
+        });
+        let more = match self.new_errors.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let named = named.collect::<Vec<_>>().join("; ");
+        (!named.is_empty()).then(|| format!("the edit would lead to errors: {named}{more}"))
+    }
+}
+
+/// Applies the rules about metadata to a file as an edit leaves it; how tensors lie is the writer's
+/// concern. Reads no tensor data.
 ///
 /// Fails when the edited header cannot be made or read.
 pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Result<EditFindings> {
@@ -58,8 +84,16 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
     let told = |diagnostic: &Diagnostic| {
         (diagnostic.rule.code, diagnostic.subject.to_string(), diagnostic.message.clone())
     };
-    let known: HashSet<_> =
-        check(&Input::new(before), &options).diagnostics().iter().map(told).collect();
+    let before = check(&Input::new(before), &options);
+    let known: HashSet<_> = before.diagnostics().iter().map(told).collect();
+    // A value that is wrong in another way than before is no worse.
+    let fault = |diagnostic: &Diagnostic| (diagnostic.rule.code, diagnostic.subject.to_string());
+    let faults: HashSet<_> = before
+        .diagnostics()
+        .iter()
+        .filter(|found| found.severity == Severity::Error)
+        .map(fault)
+        .collect();
     let touched: HashSet<String> = edited
         .changes()
         .iter()
@@ -74,8 +108,12 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
             && !is_misspelt
             && (is_touched || is_new && diagnostic.severity != Severity::Note)
     };
-    findings.diagnostics =
-        check(&Input::new(after), &options).diagnostics().iter().filter(is_told).cloned().collect();
+    let after = check(&Input::new(after), &options);
+    let (new_errors, others) =
+        after.diagnostics().iter().filter(is_told).cloned().partition(|found| {
+            found.severity == Severity::Error && !faults.contains(&fault(found))
+        });
+    (findings.new_errors, findings.diagnostics) = (new_errors, others);
     Ok(findings)
 }
 

@@ -1,8 +1,9 @@
-//! What is kept between tokens: caches and states.
+//! State that is kept between tokens: caches and recurrent states.
 
 use ggmill_arch::{CacheSpec, CachedBlock, MemorySpec};
 use ggmill_core::GgmlType;
 
+use crate::cache_types::CACHE_TYPES;
 use crate::cells::Cells;
 use crate::error::{ErrorKind, Result};
 use crate::options::{FlashAttention, Options};
@@ -23,6 +24,11 @@ const F32: u64 = 4;
 pub(crate) fn flash_attention(memory: &MemorySpec, options: &Options) -> Result<bool> {
     let flash = memory.flash_attention && options.flash_attention != FlashAttention::Off;
     let (keys, values) = (options.key_type, options.value_type);
+    for cache_type in [keys, values] {
+        if !CACHE_TYPES.contains(&cache_type) {
+            return Err(ErrorKind::NoCacheType(cache_type).into());
+        }
+    }
     if memory.one_type && keys != values {
         return Err(ErrorKind::DifferentTypes { keys, values }.into());
     }

@@ -4,6 +4,9 @@ use core::fmt;
 
 use ggmill_core::{GgmlType, RawStr};
 
+use crate::cache_types::CACHE_TYPES;
+use crate::device::device_name;
+
 /// Why there is no estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,7 +31,7 @@ pub enum ErrorKind {
         /// Elements of a block.
         block: u64,
     },
-    /// The cache cannot have this type: it is retired or unknown.
+    /// The cache cannot have this type: programs offer [`CACHE_TYPES`] alone.
     NoCacheType(GgmlType),
     /// Values of a quantized type need flash attention, which is switched off or which the
     /// architecture has not.
@@ -46,6 +49,22 @@ pub enum ErrorKind {
         found: usize,
         /// How many there are, the host included.
         devices: usize,
+    },
+    /// There are shares for another number of devices than there are sizes.
+    SharesOfSizes {
+        /// How many shares there are.
+        shares: usize,
+        /// How many sizes.
+        sizes: usize,
+    },
+    /// A device has no room for what is on it without any layer.
+    NothingFits {
+        /// The number of the device, from 1.
+        device: usize,
+        /// The bytes that are needed.
+        needed: u64,
+        /// The bytes that there are.
+        size: u64,
     },
     /// A word for how attention is computed that is none.
     FlashAttention(Box<str>),
@@ -69,7 +88,7 @@ pub struct Error(ErrorKind);
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 impl Error {
-    /// What is wrong.
+    /// The kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
@@ -96,9 +115,6 @@ impl fmt::Display for Error {
                 "a cache of type {found}: its row length {elements} is not a multiple of the block \
                  size {block}"
             ),
-            ErrorKind::NoCacheType(found) => {
-                write!(f, "a cache of type {found}: the layout of the type is not known")
-            }
             ErrorKind::NeedsFlashAttention(found) => {
                 write!(f, "values of type {found} need flash attention")
             }
@@ -110,6 +126,21 @@ impl fmt::Display for Error {
             ErrorKind::NoDevice { found, devices } => {
                 write!(f, "device {found}: there are {devices}, the first is 0")
             }
+            ErrorKind::NoCacheType(found) => {
+                write!(f, "a cache of type {found}: expected one of ")?;
+                for (number, known) in CACHE_TYPES.iter().enumerate() {
+                    write!(f, "{}{known}", if number == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            ErrorKind::SharesOfSizes { shares, sizes } => {
+                write!(f, "shares for {shares} devices, and sizes of {sizes}")
+            }
+            ErrorKind::NothingFits { device, needed, size } => write!(
+                f,
+                "{} has {size} bytes of room, and needs {needed} without any layer",
+                device_name(*device)
+            ),
             ErrorKind::FlashAttention(found) => {
                 write!(f, "flash attention {:?}: expected auto, on or off", RawStr::from(&**found))
             }

@@ -22,15 +22,15 @@ pub struct Estimate {
     pub cells: Option<Cells>,
     /// Whether attention is computed in tiles; `None` where the architecture is not known.
     pub flash_attention: Option<bool>,
-    /// The host, and the devices in their order.
+    /// The host, and the devices in order.
     pub devices: Vec<Device>,
-    /// What is not in the numbers.
+    /// Parts that are not included in the totals.
     pub unknown: Vec<Unknown>,
     /// Where the layers are.
     layers: Layers,
 }
 
-/// What one device has, in bytes.
+/// Memory use on one device, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Device {
@@ -42,14 +42,14 @@ pub struct Device {
     pub values: u64,
     /// Recurrent states.
     pub states: u64,
-    /// What comes out: scores of all tokens, for one token of each sequence.
+    /// The output buffer: logits for one token of each sequence.
     pub output: u64,
     /// Compute buffers; 0 where they are not known, which [`Estimate::unknown`] says.
     pub compute: u64,
 }
 
 impl Device {
-    /// What is kept between tokens: keys, values and states.
+    /// The state kept between tokens: keys, values and recurrent states.
     pub fn context(&self) -> u64 {
         self.keys.saturating_add(self.values).saturating_add(self.states)
     }
@@ -91,8 +91,11 @@ impl Estimate {
         Ok(())
     }
 
-    /// Adds a model that runs beside it on the same devices.
+    /// Adds a model that runs beside it on the same devices, or on more.
     pub fn add(&mut self, other: &Self) -> Result<()> {
+        if self.devices.len() < other.devices.len() {
+            self.devices.resize(other.devices.len(), Device::default());
+        }
         for (device, other) in self.devices.iter_mut().zip(&other.devices) {
             device.weights = sum(device.weights, other.weights)?;
             device.keys = sum(device.keys, other.keys)?;
@@ -105,15 +108,15 @@ impl Estimate {
         Ok(())
     }
 
-    /// Tokens of context, of all sequences together, rounded up as programs do; `None` where
-    /// nothing is known of the caches.
+    /// Context length in tokens, for all sequences together, rounded up as in llama.cpp; `None`
+    /// where nothing is known of the caches.
     pub fn context_length(&self) -> Option<u64> {
         self.cells.map(|cells| cells.context.saturating_mul(cells.streams))
     }
 
-    /// How many layers these options, which it was made with, place on devices beside the host.
-    pub fn layers_on_devices(&self, options: &Options) -> u64 {
-        if self.devices.len() > 1 { options.placement.layers.min(self.layer_count()) } else { 0 }
+    /// How many layers are on devices beside the host.
+    pub fn layers_on_devices(&self) -> u64 {
+        self.layers.on_devices()
     }
 
     /// Blocks and the output: what devices can have.

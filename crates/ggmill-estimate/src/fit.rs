@@ -4,7 +4,7 @@ use ggmill_arch::Architecture;
 use ggmill_core::Model;
 
 use crate::beside::Beside;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::estimate::Estimate;
 use crate::options::Options;
 
@@ -13,7 +13,7 @@ const STEP: u64 = 256;
 /// The context that layers stay on the host for, where devices have no room for more.
 const LEAST: u64 = 4096;
 
-/// What devices have room for.
+/// The largest configuration that fits on devices.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Fit {
@@ -27,7 +27,8 @@ pub struct Fit {
 /// layers on them, up to what the model was trained with. Where that would be shorter than 4,096
 /// tokens, or where the options have a context, it is the most layers for the context.
 ///
-/// What is loaded beside the model has room too. `None` where the caches are not known. Sizes are of
+/// What is loaded beside the model has room too. Fails where a device has no room for what is on it
+/// without any layer, and where there are shares for another number of devices. `None` where the caches are not known. Sizes are of
 /// the devices beside the host; the options' own number of layers does not count.
 pub fn fit(
     model: &Model,
@@ -37,19 +38,26 @@ pub fn fit(
     beside: &Beside<'_>,
 ) -> Result<Option<Fit>> {
     let mut options = options.clone();
-    if options.placement.shares.len() != sizes.len() {
+    if options.placement.shares.is_empty() {
         #[expect(clippy::cast_precision_loss, reason = "shares of a whole")]
         let shares = sizes.iter().map(|&size| size.max(1) as f32).collect();
         options.placement.shares = shares;
+    }
+    let shares = options.placement.shares.len();
+    if shares != sizes.len() {
+        return Err(ErrorKind::SharesOfSizes { shares, sizes: sizes.len() }.into());
     }
     let of = |options: &Options| -> Result<Fit> {
         let estimate = beside.estimate(model, description, options)?;
         Ok(Fit { options: options.clone(), estimate })
     };
-    let fits = |fit: &Fit| {
-        let mut devices = fit.estimate.devices.iter().skip(1).zip(sizes);
-        devices.all(|(device, &size)| device.total() <= size)
+    // The first device that has not enough room, what it needs and what it has.
+    let too_small = |fit: &Fit| {
+        let devices = fit.estimate.devices.iter().enumerate().skip(1).zip(sizes);
+        let mut needed = devices.map(|((number, device), &size)| (number, device.total(), size));
+        needed.find(|&(_, needed, size)| needed > size)
     };
+    let fits = |fit: &Fit| too_small(fit).is_none();
     let given = options.context;
     options.placement.layers = u64::MAX;
     let all = of(&options)?;
@@ -81,6 +89,9 @@ pub fn fit(
     let (mut low, mut high) = (0, all.estimate.layer_count().saturating_add(1));
     options.placement.layers = low;
     let mut best = of(&options)?;
+    if let Some((device, needed, size)) = too_small(&best) {
+        return Err(ErrorKind::NothingFits { device, needed, size }.into());
+    }
     while let Some(middle) = between(low, high) {
         options.placement.layers = middle;
         let tried = of(&options)?;

@@ -3,6 +3,7 @@
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::string_slice)]
 
 mod beside;
+mod cache_types;
 mod cells;
 mod compute;
 mod context;
@@ -14,15 +15,18 @@ pub mod json;
 mod options;
 mod placement;
 mod size;
+mod tensor_override;
 mod unknown;
 mod weights;
 
 pub use beside::Beside;
+pub use cache_types::CACHE_TYPES;
 pub use cells::Cells;
-pub use device::{TensorOverride, device_name, device_number};
+pub use device::{MAX_DEVICES, device_name, device_number};
 pub use error::{Error, ErrorKind};
 pub use estimate::{Device, Estimate, estimate};
 pub use fit::{Fit, fit};
-pub use options::{CACHE_TYPES, FlashAttention, Options};
+pub use options::{FlashAttention, Options};
 pub use placement::Placement;
+pub use tensor_override::TensorOverride;
 pub use unknown::Unknown;

@@ -20,19 +20,6 @@ pub enum FlashAttention {
     Off,
 }
 
-/// The types that programs offer for caches.
-pub const CACHE_TYPES: &[GgmlType] = &[
-    GgmlType::F32,
-    GgmlType::F16,
-    GgmlType::BF16,
-    GgmlType::Q8_0,
-    GgmlType::Q4_0,
-    GgmlType::Q4_1,
-    GgmlType::IQ4_NL,
-    GgmlType::Q5_0,
-    GgmlType::Q5_1,
-];
-
 impl FromStr for FlashAttention {
     type Err = Error;
 
@@ -51,7 +38,8 @@ impl FromStr for FlashAttention {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Tokens of context, of all sequences together; `None` for what the model was trained with.
+    /// Context length in tokens, for all sequences together; `None` for the length with which the
+    /// model was trained.
     pub context: Option<u64>,
     /// Tokens that are submitted together.
     pub batch: u64,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::device::MAX_DEVICES;
 use crate::error::{ErrorKind, Result};
 
 /// The devices beside the host, and how a model is divided among them: the last blocks are on
@@ -36,6 +37,10 @@ pub(crate) struct Layers {
 impl Layers {
     pub(crate) fn new(placement: &Placement, blocks: u64) -> Result<Self> {
         let devices = placement.shares.len();
+        if devices > MAX_DEVICES {
+            let (found, limit) = (devices as u64, MAX_DEVICES as u64);
+            return Err(ErrorKind::OutOfRange { what: "devices", found, limit }.into());
+        }
         let is_share = |share: &f32| share.is_finite() && *share >= 0.0;
         let mut sum = 0.0f32;
         let mut ends = Vec::with_capacity(devices);
@@ -72,13 +77,17 @@ impl Layers {
         device.saturating_add(1).min(self.ends.len())
     }
 
-    /// The devices that have blocks, each once, in their order.
+    /// The devices that have blocks, each once, in order.
     pub(crate) fn with_blocks(&self) -> Vec<usize> {
         let mut devices: Vec<usize> =
             (0..self.blocks.min(MAX_BLOCKS)).map(|block| self.of(block)).collect();
         devices.sort_unstable();
         devices.dedup();
         devices
+    }
+
+    pub(crate) fn on_devices(&self) -> u64 {
+        self.count
     }
 
     /// Blocks and the output.

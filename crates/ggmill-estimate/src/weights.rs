@@ -25,6 +25,7 @@ pub(crate) fn by_device(
         Ok(())
     };
     let (mut embedding, mut has_output) = (None, false);
+    let with_blocks = layers.with_blocks();
     for tensor in model.tensors().iter() {
         let name = tensor.name().to_string();
         if memory.is_some_and(|memory| !memory.loads(&name)) {
@@ -44,7 +45,7 @@ pub(crate) fn by_device(
             (Some(block), _) => layers.of(block),
             (None, TensorPlace::FirstBlock) => layers.of(0),
             (None, TensorPlace::EveryBlock) if !placement.overrides.contains_key(&name) => {
-                for device in layers.with_blocks() {
+                for &device in &with_blocks {
                     add(device, size)?;
                 }
                 continue;

@@ -14,7 +14,7 @@ const DIGITS: usize = 64;
 
 /// The SHA-256 of a whole file, header and padding included.
 ///
-/// `progress` is told of bytes read and can end it with
+/// `progress` receives the number of bytes read and can stop the operation with
 /// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Fails as reading does, and when the file
 /// changes meanwhile.
 ///
@@ -51,6 +51,7 @@ pub fn file_sha256(file: &dyn ReadAt, progress: &mut Report<'_>) -> Result<Diges
 /// let sums = FileSums::parse(&format!("{digest}  models/abc.gguf\nnot a sum\n"));
 /// let (_, conclusion) = sums.verify("abc.gguf", digest);
 /// assert_eq!(conclusion, Conclusion::Success);
+/// assert_eq!(sums.only_file(), Some("models/abc.gguf"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileSums {
@@ -64,7 +65,7 @@ struct Line {
 }
 
 impl FileSums {
-    /// Takes the lines that are such hashes from a text, and passes over others.
+    /// Takes the lines that are such hashes from a text, and ignores others.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }
@@ -72,6 +73,12 @@ impl FileSums {
     /// Whether it has no line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// The name of the file that all lines are about, where they are about one.
+    pub fn only_file(&self) -> Option<&str> {
+        let (first, rest) = self.lines.split_first()?;
+        rest.iter().all(|line| line.name == first.name).then_some(&*first.name)
     }
 
     /// Compares the SHA-256 of the file with this name with the lines about it: those with this

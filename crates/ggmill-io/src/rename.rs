@@ -1,7 +1,7 @@
-//! Another name for a file, never that of a file that is there.
+//! A new name for a file, never that of an existing file.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Detail, Error, Result};
 
@@ -46,4 +46,33 @@ pub fn rename_no_replace(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result
         }
         Err(error) => Err(Error::io(from, "cannot rename", error)),
     }
+}
+
+/// Gives files other names, as [`rename_no_replace`] does: all of them, or none. When one cannot be
+/// renamed, those before it get their old names back; the error is that of the one that failed.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// let [a, b, new, taken] = ["a", "b", "new", "taken"].map(|name| directory.path().join(name));
+/// for path in [&a, &b, &taken] {
+///     std::fs::write(path, "model")?;
+/// }
+/// let names = [(a.clone(), new.clone()), (b.clone(), taken)];
+/// assert_eq!(ggmill_io::rename_all(&names).map_err(|error| error.kind()), Err(ggmill_io::ErrorKind::Exists));
+/// assert!(a.exists() && b.exists() && !new.exists());
+/// ggmill_io::rename_all(&names[..1])?;
+/// assert!(!a.exists() && new.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn rename_all(names: &[(PathBuf, PathBuf)]) -> Result<()> {
+    for (number, (from, to)) in names.iter().enumerate() {
+        if let Err(error) = rename_no_replace(from, to) {
+            for (from, to) in names.iter().take(number).rev() {
+                // The first error says more than one of going back.
+                let _ = rename_no_replace(to, from);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
 }

@@ -258,6 +258,8 @@ def test_edit(llama: Path, tmp_path: Path) -> None:
         (lambda: ggmill.edit(path, {"llama.context_length": "many"}), "llama.context_length"),
         (lambda: ggmill.edit(path, unset="no.such.*"), "no.such"),
         (lambda: ggmill.edit(path), "no edits"),
+        (lambda: ggmill.edit(path, {"llama.block_count": 77}), "block_count is 77.*GG1506"),
+        (lambda: ggmill.edit(path, {"eos_token_id": 2}), "tokenizer.ggml.eos_token_id"),
         (lambda: ggmill.edit(path, {"tokenizer.chat_template": "{% if"}), "chat_template"),
     ):
         with pytest.raises(ggmill.ArgumentError, match=match):

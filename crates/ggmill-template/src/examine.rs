@@ -1,4 +1,4 @@
-//! What is wrong with a template, found by running it.
+//! Problems in a template that are found by running it.
 
 use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
@@ -9,7 +9,7 @@ use crate::options::RenderOptions;
 use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
 use crate::template::{Rendered, Template};
 
-/// What an observation is about.
+/// The subject of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Aspect {
@@ -29,7 +29,7 @@ pub enum Aspect {
     NoEnd,
     /// The template begins with the token that the tokenizer adds too.
     DoubleBegin,
-    /// `add_generation_prompt` begins another turn than that of the model, or none.
+    /// `add_generation_prompt` begins a turn other than that of the model, or none.
     Prompt,
     /// A part of the conversation is left out.
     Drops,
@@ -47,9 +47,9 @@ pub enum Aspect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Observation {
-    /// What it is about.
+    /// Its subject.
     pub aspect: Aspect,
-    /// What was found, in one line.
+    /// A one-line description.
     pub message: String,
     /// The conversation that shows it, in a few words.
     pub conversation: String,
@@ -58,7 +58,7 @@ pub struct Observation {
 /// Runs a template over conversations, with the vocabulary where there is one.
 ///
 /// What a template does by design in some model, such as leaving out earlier reasoning, is not
-/// observed. Nothing is found about a feature that the template does not mention.
+/// observed. A feature that the template does not mention is not checked.
 ///
 /// A template that exceeds a limit is rendered no more, nor is one whose conversations take
 /// four times the [steps](crate::Limits::steps) of one together: [`Aspect::Limit`] is then the last
@@ -332,27 +332,27 @@ impl Examination<'_> {
         let mut seen: Vec<String> = Vec::new();
         for (name, conversation) in samples() {
             let Some(rendered) = self.render(name, &conversation) else { continue };
-            for range in rendered.trusted() {
-                for marker in markers(rendered.text().get(range).unwrap_or_default()) {
-                    if seen.iter().any(|known| known == marker) {
-                        continue;
+            for marker in rendered.markers() {
+                // Beside other texts, such as results of tools, it can be plain text.
+                let is_of_turn = name == "question and answer"
+                    || marker.ends_with("|>")
+                    || marker.ends_with("｜>");
+                if !is_of_turn || seen.iter().any(|known| known == marker) {
+                    continue;
+                }
+                seen.push(marker.to_owned());
+                let special = Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
+                match vocabulary.id(marker.as_bytes()) {
+                    None => {
+                        let message = format!("\"{marker}\" is not a token of the vocabulary");
+                        self.add(Aspect::NoToken, name, message);
                     }
-                    seen.push(marker.to_owned());
-                    let special =
-                        Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
-                    match vocabulary.id(marker.as_bytes()) {
-                        None => {
-                            let message = format!("\"{marker}\" is not a token of the vocabulary");
-                            self.add(Aspect::NoToken, name, message);
-                        }
-                        Some(id) if !vocabulary.attributes(id).intersects(special) => {
-                            let message = format!(
-                                "\"{marker}\" is the ordinary token {id} of the vocabulary"
-                            );
-                            self.add(Aspect::OrdinaryToken, name, message);
-                        }
-                        Some(_) => {}
+                    Some(id) if !vocabulary.attributes(id).intersects(special) => {
+                        let message =
+                            format!("\"{marker}\" is the ordinary token {id} of the vocabulary");
+                        self.add(Aspect::OrdinaryToken, name, message);
                     }
+                    Some(_) => {}
                 }
             }
         }
@@ -402,47 +402,5 @@ impl Examination<'_> {
             let message = format!("the answer joins the last token of the prompt, \"{end}\"");
             self.add(Aspect::Seam, "question", message);
         }
-    }
-}
-
-/// The parts of a text that have the form `<|…|>` or `<｜…｜>`.
-fn markers(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        loop {
-            let start = rest.find('<')?;
-            rest = rest.get(start..)?;
-            let bar = rest.chars().nth(1).filter(|c| matches!(c, '|' | '｜'));
-            let Some(bar) = bar else {
-                rest = rest.get(1..)?;
-                continue;
-            };
-            let inside = rest.get(1 + bar.len_utf8()..)?;
-            let close = [bar, '>'].iter().collect::<String>();
-            let end = inside.find(&close);
-            let plain = |part: &str| {
-                !part.is_empty() && part.len() <= 48 && !part.contains(['<', '>', '\n', ' '])
-            };
-            match end.and_then(|end| inside.get(..end)).filter(|part| plain(part)) {
-                Some(part) => {
-                    let length = 1 + 2 * bar.len_utf8() + part.len() + 1;
-                    let (marker, after) = rest.split_at_checked(length)?;
-                    rest = after;
-                    return Some(marker);
-                }
-                None => rest = rest.get(1..)?,
-            }
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::markers;
-
-    #[test]
-    fn markers_have_bars() {
-        let found: Vec<_> = markers("a <|im_end|>\n<｜User｜><| x|> <|a<|b|> <x> <||>").collect();
-        assert_eq!(found, ["<|im_end|>", "<｜User｜>", "<|b|>"]);
     }
 }

@@ -11,6 +11,7 @@ mod feature;
 mod file;
 mod json;
 mod literal;
+mod markers;
 mod meter;
 mod model;
 mod moment;

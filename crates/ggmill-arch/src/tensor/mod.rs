@@ -44,17 +44,19 @@ pub struct TensorSpec {
     /// Tensors of the same group are written one after the other, in the order of the description,
     /// at the position of the last of their sources in the checkpoint.
     pub together: Option<String>,
+    /// Whether a finished file may have it in any shape, because no key says one.
+    pub free_shape: bool,
 }
 
 /// Where the data of a tensor come from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// From the checkpoint: the first of these alternatives that is there. Without any, only a
+    /// From the checkpoint: the first of these alternatives that exists. Without any, only a
     /// finished file can have the tensor.
     Checkpoint(Vec<Source>),
-    /// From hyper-parameters alone: the elements in stored order. A finished file has its own:
-    /// then there are none here.
+    /// From hyperparameters alone: the elements in stored order. A finished file has its own: then
+    /// there are none here.
     Computed(Arc<[f32]>),
 }
 
@@ -63,7 +65,7 @@ pub enum Origin {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Source {
-    /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
+    /// Names in the checkpoint: one, or as many as the first operation joins, in order.
     pub names: Vec<String>,
     /// The operations, in order. The first takes all tensors; when it does not
     /// join, there is one.
@@ -73,6 +75,8 @@ pub struct Source {
     pub parts: Vec<Part>,
     /// Whether the tensor is written before those that no alternative of this sort makes.
     pub first: bool,
+    /// Whether the tensor is written after all others.
+    pub last: bool,
     /// Whether the names have none of their optional pieces, of which there are some.
     pub bare: bool,
     /// The shape of each tensor in the checkpoint, where the description says it, because the
@@ -153,7 +157,7 @@ impl TensorSpec {
     /// The alternative that a checkpoint has, given which names it has, or nothing.
     ///
     /// Fails when an alternative is there in part (the error says what is missing), and when the
-    /// tensor is required and no alternative is there. A computed tensor has no alternatives.
+    /// tensor is required and no alternative exists. A computed tensor has no alternatives.
     pub fn source(&self, present: impl Fn(&str) -> bool) -> Result<Option<&Source>> {
         let Origin::Checkpoint(sources) = &self.origin else { return Ok(None) };
         let fault = |message: String| {

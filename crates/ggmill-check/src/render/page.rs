@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use super::wrap::wrap;
 
 /// Writes a page in Markdown for people: headings are emphasised, text fits the width where one is
-/// given, drawings and tables stay as they are.
+/// given, examples, drawings and tables stay as they are.
 pub fn page(
     out: &mut dyn Write,
     markdown: &str,
@@ -19,7 +19,17 @@ pub fn page(
     } else {
         (Style::new(), Style::new())
     };
+    let mut is_code = false;
     for line in markdown.lines() {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        if is_fence || is_code {
+            // On a terminal an example is told by its place.
+            if !(is_fence && styled) {
+                writeln!(out, "{line}")?;
+            }
+            continue;
+        }
         let style = match line {
             _ if line.starts_with("# ") => title,
             _ if line.starts_with("## ") => heading,
@@ -37,4 +47,27 @@ pub fn page(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    #[test]
+    fn examples_stay_as_they_are() {
+        let markdown =
+            "Some words here.\n\n```text\nerror of a rule\n  0x715 tensor and more\n```\n";
+        let shown = |styled| {
+            let mut out = Vec::new();
+            page(&mut out, markdown, styled, Some(10)).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(shown(false).ends_with("```text\nerror of a rule\n  0x715 tensor and more\n```\n"));
+        assert!(
+            shown(true).ends_with("\n\nerror of a rule\n  0x715 tensor and more\n"),
+            "{}",
+            shown(true)
+        );
+        assert!(shown(true).starts_with("Some words\nhere.\n"), "{}", shown(true));
+    }
 }

@@ -10,7 +10,7 @@ use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// List the architectures that are known, and the classes of their checkpoints
+/// List the supported architectures and their checkpoint classes
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,14 +18,15 @@ Examples:
   ggmill architectures mistral
   ggmill architectures Qwen3ForCausalLM --json
 
-Classes are those that `architectures` in config.json names. An architecture without
-checkpoints is known to every command but `ggmill convert`. `ggmill explain NAME` shows the
-keys and tensors of one.")]
+Classes are the names in `architectures` of config.json. An architecture without classes is \
+supported by every command except `ggmill convert`. `ggmill explain NAME` shows the keys and \
+tensors of an architecture. A table that is too wide for the terminal is shortened; --json is \
+complete.")]
 pub(crate) struct Args {
-    /// Only those with this in their name, their title or the name of a class
+    /// Only architectures with this text in their name, title or class names
     #[arg(value_name = "NAME")]
     filter: Option<String>,
-    /// A description of an architecture (TOML) to list besides the built-in ones
+    /// A file with an architecture description (TOML) to list as well (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
     /// Write JSON

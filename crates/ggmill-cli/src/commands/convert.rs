@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{AutoType, ConvertOptions, own_type};
-use ggmill_core::{FileType, GgmlType, RawStr};
+use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
+use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
 use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _};
+use ggmill_pipeline::{ErrorKind, Pretrained, Recipe};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -30,95 +30,106 @@ Examples:
   ggmill convert Llama-3.2-1B/
   ggmill convert Llama-3.2-1B/ llama.gguf --type Q4_K_M
   ggmill convert Llama-3.2-1B/ --target-bpw 4.5
-  ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf --split-max-size 4G
-  ggmill convert my-model/ --type q8_0 --dry-run
+  ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf
+  ggmill convert my-model/ --type q8_0 --split-max-size 4G --dry-run
+  ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
+  ggmill convert my-draft/ --target Llama-3.2-1B/ -o my-draft.gguf
+  ggmill convert old.bin
   ggmill convert model.gguf --to safetensors -o my-model/
 
-Without OUT the file is in the current directory, with the name that the naming convention
-gives it, such as Mixtral-8x7B-v0.1-BF16.gguf; where OUT is a directory, it is in that. It is
-held to the rules of `ggmill check` before it is written: with an error it is not; other
-findings are summed up.
+Without OUT, the file is written to the current directory under the name that the naming \
+convention gives it, such as Mixtral-8x7B-v0.1-BF16.gguf (the version is v1.0 if none is known); \
+if OUT is a directory, it is written there. The result is checked with the rules of `ggmill \
+check` before it is written. If there is an error, nothing is written; other findings are \
+summarized.
 
-TYPE is auto, or any type of `ggmill quantize`: F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS
-Q3_K_M IQ2_M and more; `ggmill explain types` lists all, with their sizes. auto is BF16 or
-F16, whichever the checkpoint has; it is F16 where its weights are F32, as the reference
-has it. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others
-as `ggmill quantize` makes them from the converted file, without that file: one pass.
+TYPE is auto, or any type of `ggmill quantize`: F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS \
+Q3_K_M IQ2_M and more; `ggmill explain types` lists all of them with their sizes. auto picks BF16 \
+or F16, whichever the checkpoint uses, and F16 for F32 checkpoints, as convert_hf_to_gguf.py \
+does. F32, F16, BF16 and Q8_0 files are identical to those of convert_hf_to_gguf.py; other types \
+are quantized as by `ggmill quantize`, without an intermediate file.
 
-SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), as
-Hugging Face has them; nothing in a PyTorch file is executed. The architecture comes from
-config.json; --arch-file adds one of your own. SRC may also be in the layout of Mistral or of
-Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on; or a
-file of llama2.c, with tokenizer.bin beside it.
+SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), in \
+Hugging Face layout; no code in a PyTorch file is executed. The architecture is taken from \
+config.json; --arch-file adds one of your own. SRC may also use the layout of Mistral or Meta \
+(params.json with consolidated.safetensors, or with consolidated.00.pth, …), or be a llama2.c \
+file with tokenizer.bin next to it.
 
-SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model
-(.safetensors or .bin). --base is the directory of the model it changes; `ggmill lora
-merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
-  ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
+SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model \
+(.safetensors or .bin). --base is the directory of the base model. The type is F32, F16, BF16 or \
+Q8_0; auto is F32. `ggmill lora merge` merges the result into a model.
 
-SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
-Its tensors keep their types; blocks that have changed since become those of today.
+SRC may also be a draft model for speculative decoding (EAGLE-3). --target is the directory of \
+its target model, whose tokenizer the file gets.
 
-With --to safetensors, SRC is a GGUF file and becomes a checkpoint again: the description of
-its architecture is followed backwards. TYPE is auto, F32, F16 or BF16. What the file does not
-have any more is refused, by the name of the tensor.")]
+SRC may also be a legacy LLaMA file (GGML, GGMF, GGJT). Tensor types are kept; blocks in outdated \
+quantization layouts are converted to the current layout.
+
+With --to safetensors, SRC is a GGUF file, and the conversion is reversed with the architecture \
+description. TYPE is auto, F32, F16 or BF16. If the file does not contain what a checkpoint \
+tensor needs, the command fails and names the tensor.")]
 pub(crate) struct Args {
-    /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json beside it,
-    /// or a legacy file
+    /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json next to it, or
+    /// a legacy file
     src: PathBuf,
-    /// The directory of the base model of an adapter, or a GGUF file of it; by default the
-    /// directory that the adapter names
+    /// For an adapter: the directory of the base model, or a GGUF file of it [default: the
+    /// directory that the adapter names]
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
+    /// For a draft model (EAGLE-3): the directory of its target model, whose tokenizer is used
+    #[arg(long, visible_alias = "target-model-dir", value_name = "DIR")]
+    target: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
-    /// The file to write, or the directory for it; by default in the current directory, with the
-    /// name that its metadata give it by the naming convention
+    /// The file to write, or the directory for it [default: the current directory, and the name
+    /// that the naming convention gives]
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The type of most tensors: auto (16 bits, see below), F32, BF16, F16, Q8_0, Q6_K, Q5_K_M,
-    /// Q4_K_M, IQ4_XS, …; `ggmill explain types` lists all
+    /// Type of most tensors: auto (16 bits, see below), F32, BF16, F16, Q8_0, Q6_K, Q5_K_M, Q4_K_M,
+    /// IQ4_XS, …; `ggmill explain types` lists all
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
-    /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
+    /// Choose the tensor types with the lowest quantization error for a file of at most this size,
+    /// such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["to", "pure", "target_bpw"])]
     target_size: Option<u64>,
-    /// Choose types with the least loss for a size in bits per weight
+    /// Choose the tensor types with the lowest quantization error for at most this many bits per
+    /// weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["to", "pure"])]
     target_bpw: Option<f64>,
     #[command(flatten)]
     shard_limit: ShardLimitArgs,
-    /// The model's name in the metadata; by default from SRC
+    /// The model's name in the metadata [default: from SRC]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// A JSON file with metadata (general.author, general.license, …) that replace what SRC says
+    /// A JSON file with metadata (general.author, general.license, …) to use instead of what SRC
+    /// contains
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
-    /// Leave out the vocabulary of a checkpoint that has a tokenizer
+    /// Write no vocabulary
     #[arg(long)]
     no_vocab: bool,
-    /// The name of the vocabulary's pre-tokenizer; by default the one recognised
+    /// The name of the pre-tokenizer [default: the one that is recognized]
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
-    /// Convert the towers for images and sound to a file of their own, which llama.cpp takes beside
-    /// the model's
+    /// Convert the image and audio encoders to a separate mmproj file, which llama.cpp loads with
+    /// the model
     #[arg(long, conflicts_with_all = ["no_vocab", "pre", "vocab_only"])]
     mmproj: bool,
-    /// Write the metadata alone, vocabulary included: a file without tensors, for which SRC needs no
-    /// weights
+    /// Write only the metadata and the vocabulary, without tensors; SRC needs no weights
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
-    /// A description of an architecture (TOML) to use besides the built-in ones
+    /// A file with an architecture description (TOML) to use as well (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Do not hold the model to the rules of `ggmill check` before it is written
+    /// Skip the check before writing
     #[arg(long)]
     no_check: bool,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -170,6 +181,7 @@ fn conversion_type(name: &str) -> Result<ConversionType, String> {
 
 pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.output = args.output.or(args.out.take());
+    convert_source::refuse_missing(&args.src)?;
     match what_it_is(&args.src) {
         Some(FileKind::LegacyGgml { .. }) => {
             args.refuse_for_legacy()?;
@@ -209,7 +221,8 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         return convert_lora::run(args.of_adapter()?, console);
     }
     if args.base.is_some() {
-        return Err(Failure::new("--base is for adapters, and this is not one"));
+        let why = "is not an adapter (it has no adapter_config.json), and --base is for adapters";
+        return Err(Failure::new(format_args!("{}: {why}", shown(&args.src))));
     }
     let checkpoint = convert_source::open(&args.src, args.vocab_only)?;
     let catalogue = catalogue(&args.arch_file)?;
@@ -221,9 +234,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     let architecture = match found {
         Ok(architecture) => architecture,
         Err(error) => {
+            // A description on standard output is for those who redirect it.
+            let prints = args.output.is_none() && console.width().is_none();
+            let console = prints.then_some(console);
             return Err(unknown_class(error, args.mmproj, &catalogue, &checkpoint, console)?);
         }
     };
+    let drafted_for = convert_source::target(architecture, args.target.as_deref(), &args.src)?;
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
     let mut auto = None;
     let (float_type, target) = match args.to {
@@ -241,16 +258,18 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
     let prefix = if args.mmproj { "mmproj-" } else { "" };
     let other_name = format!("{prefix}{}-{type_name}", checkpoint.name().unwrap_or("model"));
+    let output = args.output.as_deref().map(|output| templated(output, &type_name));
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
         .chain(args.types.files().cloned())
         .chain(args.arch_file)
         .chain(args.metadata.clone())
+        .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
         .collect();
     let cut = args.shard_limit.options();
     let destination = Destination {
-        place: Place::of(args.output.as_deref()),
+        place: Place::of(output.as_deref()),
         other_name: &other_name,
         inputs: &inputs,
         cut: cut.as_ref(),
@@ -261,6 +280,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     };
     destination.look_ahead()?;
     let mut options = ConvertOptions::new(float_type);
+    let is_named = args.name.is_some() || args.metadata.is_some();
     options.name = args.name;
     options.no_vocab = args.no_vocab;
     options.pre = args.pre;
@@ -278,15 +298,21 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         };
         Failure::new(error).with_hint(hint)
     };
+    let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
+    let source: &dyn Pretrained = match &with_target {
+        Some(both) => both,
+        None => &checkpoint,
+    };
     let mut recipe =
-        ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+        ggmill_convert::convert(source, architecture, &options).map_err(refused_here)?;
     if let Some(auto) = auto.filter(|_| !recipe.tensors.is_empty()) {
         let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
         recipe.notes.insert(0, format!("type {auto}{exact}"));
     }
+    tell_of_missing(&recipe, &args.src, is_named, args.no_vocab, console);
     let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
     if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
-        let note = "the checkpoint has towers for images or sound; --mmproj makes their file";
+        let note = "the checkpoint has image or audio encoders; --mmproj converts them";
         recipe.notes.push(note.to_owned());
     }
     let mut refusal = None;
@@ -312,6 +338,36 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     refusal.map_or(Ok(status), Err)
 }
 
+/// Says what the checkpoint lacks that a model needs when it is published.
+fn tell_of_missing(recipe: &Recipe, src: &Path, is_named: bool, no_vocab: bool, console: Console) {
+    let without_vocabulary =
+        recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")));
+    if without_vocabulary && !no_vocab {
+        console.warn(
+            "the checkpoint has no tokenizer files, so the model cannot be run on text; add them \
+             (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",
+        );
+    }
+    if let Some(name) = convert_source::name_in_cache(src).filter(|_| !is_named) {
+        console.note(format_args!(
+            "the directory is that of {name:?} in a cache; --name gives the model this name"
+        ));
+    }
+}
+
+/// The path of an output, in which `{ftype}` is replaced by the type, as convert_hf_to_gguf.py does.
+fn templated(output: &Path, type_name: &str) -> PathBuf {
+    let Some(name) = output.file_name().and_then(|name| name.to_str()) else {
+        return output.to_owned();
+    };
+    let (small, large) = (type_name.to_ascii_lowercase(), type_name.to_ascii_uppercase());
+    let filled = [("{}", &small), ("{ftype}", &small), ("{outtype}", &small)]
+        .into_iter()
+        .chain([("{FTYPE}", &large), ("{OUTTYPE}", &large)])
+        .fold(name.to_owned(), |name, (pattern, text)| name.replace(pattern, text));
+    if filled == name { output.to_owned() } else { output.with_file_name(filled) }
+}
+
 /// What is asked for with a GGUF file.
 fn back(args: Args) -> Result<convert_back::Request, Failure> {
     let ggml_type = match args.to {
@@ -331,6 +387,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.json, "--json"),
         (args.mmproj, "--mmproj"),
         (args.base.is_some(), "--base"),
+        (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),
         (args.target_bpw.is_some(), "--target-bpw"),
         (args.types.is_given(), "an option for quantization"),
@@ -362,6 +419,7 @@ impl Args {
         let of_checkpoints = [
             ("--to", self.back.is_given()),
             ("--base", self.base.is_some()),
+            ("--target", self.target.is_some()),
             ("--mmproj", self.mmproj),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
@@ -396,6 +454,7 @@ impl Args {
             }
         };
         let of_models = [
+            ("--target", self.target.is_some()),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),

@@ -27,11 +27,11 @@ pub(crate) enum Format {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackArgs {
-    /// Turn a GGUF file back into a checkpoint: a directory with config.json, tensors and
+    /// Convert a GGUF file back to a checkpoint: a directory with config.json, weights and
     /// tokenizer
     #[arg(long = "to", value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The class of that checkpoint; by default the one that fits the file best
+    /// The class of that checkpoint [default: the one that fits the file best]
     #[arg(long, value_name = "NAME", requires = "format")]
     class: Option<String>,
 }
@@ -72,8 +72,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     }
     .map_err(|error| {
         let hint = (error.kind() == ggmill_io::ErrorKind::Exists).then(|| {
-            "a directory that is there is not replaced: remove it, or name another with -o"
-                .to_owned()
+            "an existing directory is not replaced: remove it, or name another with -o".to_owned()
         });
         Failure::new(error).with_hint(hint)
     })?;

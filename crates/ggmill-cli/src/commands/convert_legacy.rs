@@ -13,15 +13,16 @@ use crate::paths::shown;
 
 /// Values that these files do not contain.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "For legacy files, which do not contain it")]
+#[command(next_help_heading = "Legacy files (values that they do not store)")]
 pub(crate) struct LegacyArgs {
-    /// Tokens of context: 2048 for LLaMA, 4096 for LLaMA 2
+    /// Context length in tokens: 2048 for LLaMA, 4096 for LLaMA 2
     #[arg(long, value_name = "N", default_value_t = 2048)]
     context_length: u32,
-    /// The epsilon of the norms: 1e-6 for LLaMA, 1e-5 for LLaMA 2
+    /// RMS norm epsilon: 1e-6 for LLaMA, 1e-5 for LLaMA 2; the default is that of llama.cpp's
+    /// legacy converter
     #[arg(long, value_name = "X", default_value_t = 5e-6)]
     eps: f32,
-    /// KV heads, where they are fewer than heads: 8 for LLaMA 2 70B
+    /// Number of KV heads, if fewer than heads: 8 for LLaMA 2 70B
     #[arg(long, value_name = "N")]
     kv_heads: Option<u32>,
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use ggmill_arch::Catalogue;
+use ggmill_arch::{Architecture, Catalogue};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
@@ -17,6 +17,34 @@ use crate::source::what_it_is;
 /// What `ggmill convert` takes.
 const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or PyTorch \
                      file with config.json beside it, or a legacy file of LLaMA";
+
+/// Refuses a path that does not exist before anything is said of what it is not.
+pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
+    let text = src.to_string_lossy();
+    let id = text.strip_prefix("hf://");
+    if id.is_none() && src.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let why = match id {
+        Some(_) => "a checkpoint is converted from a directory on this machine",
+        None => "no such file or directory",
+    };
+    let id = id.unwrap_or(&text).trim_end_matches('/');
+    let is_id = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    let hint = match id.split('/').collect::<Vec<_>>()[..] {
+        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
+            Some(format!(
+                "a repository of the Hugging Face Hub is downloaded first: `hf download {id} \
+             --local-dir {name}`"
+            ))
+        }
+        _ => None,
+    };
+    Err(Failure::new(format_args!("{}: {why}", shown(src))).with_hint(hint))
+}
 
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
 pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, Failure> {
@@ -73,14 +101,24 @@ fn advice(found: &FileKind, path: &Path) -> String {
     format!("this is {found}{advice}")
 }
 
-/// A checkpoint of a class that no description is for. What is printed for one of a language model
-/// begins a description.
+/// The name of the repository whose snapshot in a cache of the Hugging Face Hub this directory is:
+/// the directory itself is named after a commit.
+pub(super) fn name_in_cache(src: &Path) -> Option<String> {
+    let path = std::path::absolute(src).ok()?;
+    let snapshots = path.parent()?;
+    let repository = snapshots.parent()?.file_name()?.to_str()?;
+    let name = repository.strip_prefix("models--")?.rsplit("--").next()?;
+    (snapshots.file_name()? == "snapshots").then(|| name.to_owned())
+}
+
+/// A checkpoint of a class that no description is for. For one of a language model the beginning of
+/// a description is printed to the console, where one is given.
 pub(super) fn unknown_class(
     error: ggmill_arch::Error,
     is_projector: bool,
     catalogue: &Catalogue,
     checkpoint: &CheckpointDirectory,
-    console: Console,
+    console: Option<Console>,
 ) -> Result<Failure, Failure> {
     if error.kind() != ggmill_arch::ErrorKind::Unknown {
         return Ok(Failure::new(error));
@@ -91,10 +129,10 @@ pub(super) fn unknown_class(
         .then(|| catalogue.starting_description(checkpoint.config(), &names))
         .flatten();
     let hint = if let Some(start) = &start {
-        if console.width().is_some() {
+        let Some(console) = console else {
             let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
             return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
-        }
+        };
         let mut out = console.text();
         out.write_all(start.text.as_bytes())?;
         out.flush()?;
@@ -108,4 +146,28 @@ pub(super) fn unknown_class(
         ARCH_FILE_HINT.to_owned()
     };
     Ok(Failure::new(error).with_hint(Some(hint)))
+}
+
+/// The model that a checkpoint drafts for, where it is one that does.
+pub(super) fn target(
+    architecture: &Architecture,
+    target: Option<&Path>,
+    source: &Path,
+) -> Result<Option<CheckpointDirectory>, Failure> {
+    match target {
+        Some(target) if architecture.needs_target() => {
+            CheckpointDirectory::open_described(target).map(Some).map_err(Failure::new)
+        }
+        Some(_) => Err(Failure::new(format_args!(
+            "{}: is no draft for another model, and --target is for those",
+            shown(source)
+        ))),
+        None if architecture.needs_target() => Err(Failure::new(format_args!(
+            "{}: is a draft for speculative decoding, and has the vocabulary of the model that it \
+             drafts for",
+            shown(source)
+        ))
+        .with_hint(Some("--target DIR is the directory of that model".to_owned()))),
+        None => Ok(None),
+    }
 }

@@ -12,33 +12,33 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::tokenizer::open_tokenizer;
 
-/// Make text of token IDs with the vocabulary of a model
+/// Convert token IDs to text with a model's vocabulary
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill detokenize model.gguf 15043 29892 3186
   ggmill detokenize model.gguf '[15043, 29892, 3186]'
-  ggmill tokenize model.gguf --ids --file prompt.txt | ggmill detokenize model.gguf
+  ggmill tokenize model.gguf --ids -f a.txt | ggmill detokenize model.gguf
   ggmill detokenize model.gguf --jsonl < ids.jsonl > texts.jsonl
 
-Text is written as soon as it is complete, and byte for byte; on a terminal characters that
-could act on it are escaped. Control tokens are left out unless asked for. In JSON, bytes that
-are not text are {\"bytes_hex\": \"…\"}.")]
+Text is written byte for byte, as soon as each character is complete; on a terminal, control \
+characters are escaped. Control tokens are left out unless --special is given. In JSON, text that \
+is not valid UTF-8 is {\"bytes_hex\": \"…\"}.")]
 pub(crate) struct Args {
-    /// The model: a file, any shard of a set, or the file or directory of a tokenizer
+    /// The model (a file, or any shard of a split model), or the file or directory of a tokenizer
     file: PathBuf,
-    /// The IDs, separated by spaces or commas, in brackets or not; - is standard input, which is
-    /// also read where there are none and it is not a terminal
+    /// Token IDs, separated by spaces or commas, optionally in brackets; - reads standard input,
+    /// and so does giving no IDs when standard input is not a terminal
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Read a JSON array of IDs from each line of standard input, and write its text as a JSON
+    /// Read a JSON array of IDs from each line of standard input, and write each text as a JSON
     /// string on a line
     #[arg(long, conflicts_with = "ids")]
     jsonl: bool,
     /// Show control and unknown tokens as their text
     #[arg(long)]
     special: bool,
-    /// Leave out the begin token at the beginning and the end token at the end
+    /// Leave out the BOS token at the beginning and the EOS token at the end
     #[arg(long)]
     remove_special: bool,
 }

@@ -20,34 +20,35 @@ use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_whole;
 
-/// Compare two models: metadata, tensors, and the numbers in them
+/// Compare two models: metadata, tensors and tensor values
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill diff old.gguf new.gguf
   ggmill diff model-F16.gguf model-Q4_K_M.gguf --data --tensors='blk.0.*'
 
-Sets of shards are compared as the models they are. The exit code is 0 when the models are
-the same, 1 when they differ, 2 when a file cannot be read.")]
+Split models are compared as whole models. The space that edits reserve (ggmill.padding) is not \
+compared. The exit code is 0 if the models are the same, 1 if they differ, 2 if a file cannot be \
+read.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 pub(crate) struct Args {
-    /// The one model, or any shard of its set
+    /// The first model, or any of its shards
     a: PathBuf,
-    /// The other
+    /// The second model, or any of its shards
     b: PathBuf,
     /// Compare the metadata only: reads no tensor data
     #[arg(long)]
     metadata: bool,
-    /// Compare only the metadata with keys like this (repeatable)
+    /// Compare only metadata with matching keys (repeatable)
     #[arg(long, value_name = "GLOB")]
     key: Vec<Glob>,
-    /// Compare only the tensors, or those with names like this (repeatable)
+    /// Compare only the tensors, or only those with matching names (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
     tensors: Option<Vec<Glob>>,
     /// Report numeric differences between tensors, quantized ones too
     #[arg(long)]
     data: bool,
-    /// Show long strings and arrays in full, and tensors that are the same
+    /// Show long strings and arrays in full, and unchanged tensors too
     #[arg(long)]
     full: bool,
     /// Write JSON

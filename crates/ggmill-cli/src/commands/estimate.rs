@@ -7,8 +7,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, CACHE_TYPES, Device, Estimate, Fit, Options, Placement, TensorOverride, device_name,
-    fit,
+    Beside, Device, Estimate, Fit, Options, Placement, TensorOverride, device_name, fit,
 };
 use ggmill_inspect::size_text;
 
@@ -24,75 +23,77 @@ use crate::source::open_what_is_there;
 #[command(after_help = "\
 Examples:
   ggmill estimate model.gguf
-  ggmill estimate model.gguf --ctx 8192,32768,131072 --cache-type f16,q8_0
-  ggmill estimate model.gguf --ctx 16384 --gpu-layers 99 --tensor-split 3,1 --json
+  ggmill estimate model.gguf --ctx 8192,32768 --cache-type f16,q8_0
+  ggmill estimate model.gguf --ctx 16384 --gpu-layers 99 --tensor-split 3,1
   ggmill estimate model.gguf --fit 24GiB --cache-type q8_0
 
-Weights, caches and states are to the byte what llama.cpp allocates, compute buffers nearly. They are
-known from the header of the file. What is not known is listed and not in the numbers.")]
+Weights, KV caches and recurrent states match llama.cpp's allocation to the byte. Compute buffers \
+are approximate, and are left out if layers are on devices. Only the header of the file is read. \
+Anything that cannot be estimated is listed, and is not in the totals.")]
 #[expect(clippy::struct_excessive_bools, reason = "options are independent of each other")]
 pub(crate) struct Args {
-    /// The model; any shard of a set stands for all; - is standard input
+    /// The model: a file, any shard of a split model, or - for standard input
     file: PathBuf,
-    /// Tokens of context, of all sequences together [default: what the model was trained with]
+    /// Context length in tokens, for all sequences together; several values, separated by commas,
+    /// give a table [default: the length that the model was trained with]
     #[arg(long, short = 'c', value_name = "N", value_delimiter = ',')]
     ctx: Vec<u64>,
-    /// Tokens that are submitted together
+    /// Logical batch size: tokens that are submitted together
     #[arg(long, short = 'b', value_name = "N", default_value_t = 2048)]
     batch: u64,
-    /// Tokens that are computed together
+    /// Physical batch size: tokens that are computed together
     #[arg(long, value_name = "N", default_value_t = 512)]
     ubatch: u64,
-    /// Sequences side by side
+    /// Number of parallel sequences
     #[arg(long, short = 'p', value_name = "N", default_value_t = 1)]
     parallel: u64,
-    /// The sequences share one cache
+    /// Use one KV cache for all sequences
     #[arg(long)]
     kv_unified: bool,
-    /// The type of cached keys and values
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16", value_parser = cache_type)]
+    /// KV cache type; several types, separated by commas, give a table
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16")]
     cache_type: Vec<GgmlType>,
-    /// The type of cached keys, where it is another
-    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    /// KV cache type for K, if different
+    #[arg(long, value_name = "TYPE")]
     cache_type_k: Option<GgmlType>,
-    /// The type of cached values, where it is another
-    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    /// KV cache type for V, if different
+    #[arg(long, value_name = "TYPE")]
     cache_type_v: Option<GgmlType>,
-    /// Whether attention is computed in tiles: auto is wherever the architecture can
+    /// Whether flash attention is used; auto uses it if the architecture supports it
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "on", "off"])]
     flash_attn: String,
-    /// Blocks with a window have caches for the whole context too
+    /// Use full-size KV caches for sliding-window attention (SWA) layers
     #[arg(long)]
     swa_full: bool,
-    /// Blocks on devices, the last ones; the output counts as one more [default: none]
+    /// Number of layers on devices, counted from the last; the output layer counts as one more
     #[arg(long, alias = "ngl", value_name = "N", default_value_t = 0, help_heading = "Devices")]
     gpu_layers: u64,
-    /// The shares that the devices have of them, one for each device [default: one device]
+    /// Proportions in which the layers are divided among devices, such as 3,1 [default: one device]
     #[arg(long, value_name = "SHARE", value_delimiter = ',', help_heading = "Devices")]
     tensor_split: Vec<f32>,
-    /// Tensors that are elsewhere: a regular expression, and CPU or GPU and a number
+    /// Place tensors whose names match PATTERN on DEVICE: CPU, GPU0, GPU1, …
     #[arg(long, value_name = "PATTERN=DEVICE", value_delimiter = ',', help_heading = "Devices")]
     override_tensor: Vec<TensorOverride>,
-    /// Caches and states stay on the host
+    /// Keep KV caches and recurrent states on the host
     #[arg(long, help_heading = "Devices")]
     no_kv_offload: bool,
-    /// Find the longest context, or the most layers, that devices of these sizes have room for: a
-    /// number and G or GiB, one for each device
+    /// Find the longest context, or the largest number of layers, that fits on devices with this
+    /// much memory: a size in G or GiB for each device, separated by commas
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "gpu_layers", help_heading = "Devices")]
     fit: Vec<u64>,
-    /// What is left free on each of them, for compute buffers and others
+    /// Memory to keep free on each device, for compute buffers and other uses
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "1GiB", requires = "fit", help_heading = "Devices")]
     reserve: u64,
-    /// A projector for images or sound, loaded beside the model
-    #[arg(long, value_name = "FILE", help_heading = "Beside the model")]
+    /// A multimodal projector (mmproj file), loaded with the model
+    #[arg(long, value_name = "FILE", help_heading = "Files loaded with the model")]
     mmproj: Option<PathBuf>,
-    /// An adapter, loaded beside the model
-    #[arg(long, value_name = "FILE", help_heading = "Beside the model")]
+    /// A LoRA adapter, loaded with the model (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "Files loaded with the model")]
     lora: Vec<PathBuf>,
-    /// A model that drafts for this one, with the same options
-    #[arg(long, value_name = "FILE", help_heading = "Beside the model")]
+    /// A draft model for speculative decoding, run with the same options
+    #[arg(long, value_name = "FILE", help_heading = "Files loaded with the model")]
     draft: Option<PathBuf>,
-    /// A file or directory with descriptions of architectures
+    /// A file or directory with architecture descriptions (TOML) to use as well (repeatable)
     #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Write JSON
@@ -100,16 +101,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn cache_type(text: &str) -> Result<GgmlType, String> {
-    let found = text.parse().ok().filter(|found| CACHE_TYPES.contains(found));
-    found.ok_or_else(|| {
-        let names: Vec<_> =
-            CACHE_TYPES.iter().map(|known| known.to_string().to_lowercase()).collect();
-        format!("expected a type of caches: {}", names.join(", "))
-    })
-}
-
-/// A file with what is said of it when only its beginning is there.
+/// A file whose header has been read.
 struct Opened {
     path: PathBuf,
     model: Model,
@@ -117,9 +109,13 @@ struct Opened {
 
 impl Opened {
     fn new(path: &Path) -> Result<Self, Failure> {
-        // The header is all that is needed.
-        let (model, _) = open_what_is_there(path, false)?;
-        Ok(Self { path: path.to_owned(), model })
+        // The header is all that is needed, and all of it.
+        let (model, failure) = open_what_is_there(path, false)?;
+        let is_cut = model.parts().iter().any(|part| part.header_fault().is_some());
+        match failure {
+            Some(failure) if is_cut => Err(failure),
+            _ => Ok(Self { path: path.to_owned(), model }),
+        }
     }
 }
 
@@ -257,7 +253,7 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
     }
     if estimate.devices.len() > 1 {
         let all = estimate.layer_count();
-        let layers = estimate.layers_on_devices(options);
+        let layers = estimate.layers_on_devices();
         writeln!(out, "layers on devices: {layers} of {all}")?;
     }
     write!(out, "{:8}", "")?;

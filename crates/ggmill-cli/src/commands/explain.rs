@@ -20,12 +20,12 @@ Examples:
   ggmill explain Q4_K
   ggmill explain Q4_K_M
   ggmill explain context_length
-  ggmill explain qwen3 --graph          # what a model computes
-  ggmill explain types                  # all types; also standard-keys, architectures
-  ggmill explain                        # all there is")]
+  ggmill explain qwen3 --graph # the computation graph
+  ggmill explain types        # all types; also standard-keys, architectures
+  ggmill explain              # list all topics")]
 pub(crate) struct Args {
-    /// The code of a rule or the name of a group, a type, a key or an architecture; all of them
-    /// are listed without it, a line for each
+    /// A rule code, or the name of a rule group, type, metadata key or architecture; without it,
+    /// all topics are listed
     topic: Option<String>,
     /// Print the computation graph of the architecture
     #[arg(long, requires = "topic")]

@@ -26,29 +26,30 @@ use crate::source::open_checkpoint;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  ggmill extract model.gguf 'blk.0.*' -o first-block.gguf
+  ggmill extract model.gguf 'blk.0.*' -o layer0.gguf
   ggmill extract model.gguf token_embd.weight -o embedding.npy
   ggmill extract model.gguf '*norm*' -o norms.safetensors
-  ggmill extract model.gguf --key 'tokenizer.*' -o tokenizer.json
+  ggmill extract model.gguf --key 'tokenizer.*' -o tokenizer-metadata.json
 
-The ending of OUT says what is written; a directory gets a .npy file for each tensor. Floats
-and integers stay as they are, everything else becomes f32, unless --raw keeps its bytes.
-`ggmill graft` puts back what was taken out; raw or as they are, tensors come back to the
-same bytes. JSON is metadata, as `ggmill edit --set-from` takes them.")]
+The extension of OUT selects the format; in a directory, each tensor is written to a .npy file of \
+its own. Float and integer tensors keep their type; quantized tensors are converted to F32, \
+unless --raw keeps their blocks. `ggmill graft` inserts extracted tensors into a model again, \
+which is lossless for float and integer tensors, and with --raw for all of them. JSON is metadata \
+in the form that `ggmill edit --set-from` reads.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, or any shard of a split model
     file: PathBuf,
-    /// Tensors to take, by name: * is any run of characters, ? any one; all without one
+    /// Tensors to extract, by name: * matches any text, ? one character [default: all]
     #[arg(value_name = "GLOB")]
     tensors: Vec<Glob>,
-    /// Metadata to take, by key (repeatable); by itself it takes no tensors
+    /// Metadata to extract, by key (repeatable); without a tensor GLOB, no tensors are extracted
     #[arg(short, long = "key", value_name = "GLOB")]
     keys: Vec<Glob>,
     /// The file to write: .gguf, .safetensors, .npy, .json, or a directory; - for JSON on standard
     /// output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// The output format, where the extension of OUT does not determine it
+    /// The output format, if the extension of OUT does not determine it
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Keep quantized tensors as the bytes of their blocks
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     /// Replace files that exist
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -239,7 +240,7 @@ impl Taking<'_> {
         Ok(Status::Fine)
     }
 
-    /// Starts a file of so many bytes. In a dry run there is none: what would refuse it does, and
+    /// Starts a file of this many bytes. In a dry run there is none: what would refuse it does, and
     /// how long it would be is printed before want of space does.
     fn begin(self, path: &Path, len: u64) -> Result<Option<FileSink>, Failure> {
         let Self { args, inputs, .. } = self;

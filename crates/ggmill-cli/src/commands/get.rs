@@ -20,12 +20,11 @@ Examples:
   ggmill get model.gguf tokenizer.chat_template > template.jinja
   ggmill get model.gguf 'tokenizer.ggml.tokens[5]'
 
-A string is printed as it is, byte for byte, so that a file gets the value alone; on a
-terminal a line break follows it, and characters that could act on the terminal are escaped.
-Numbers get a line, arrays a line for each element: what `ggmill edit --set KEY=@FILE`
-takes.")]
+A string is written byte for byte, without a trailing newline, so that it can be redirected to a \
+file; on a terminal a newline is added and control characters are escaped. Numbers are printed on \
+one line, arrays with one element per line: the format that `ggmill edit --set KEY=@FILE` reads.")]
 pub(crate) struct Args {
-    /// The file, any shard of a set, or - for standard input
+    /// The model: a file, any shard of a split model, or - for standard input
     file: PathBuf,
     /// The key; KEY[N] is one element of an array, counted from 0
     key: String,
@@ -126,8 +125,11 @@ fn near(model: &Model, key: &str) -> Option<String> {
         .collect();
     let mut meant: Vec<&String> = keys.iter().filter(|known| known.contains(key)).collect();
     let near = ggmill_check::near(key, keys.iter().cloned());
+    let contains = meant.len();
     meant.extend(keys.iter().filter(|known| near.contains(known)));
-    meant.dedup();
+    let (first, rest) = meant.split_at(contains);
+    let rest = rest.iter().filter(|key| !first.contains(key));
+    let meant: Vec<&String> = first.iter().chain(rest).copied().collect();
     let shown: Vec<String> =
         meant.iter().take(SHOWN).map(|key| RawStr::from(key.as_str()).to_string()).collect();
     (!shown.is_empty()).then(|| format!("did you mean {}?", shown.join(" or ")))

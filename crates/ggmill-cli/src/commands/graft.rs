@@ -22,45 +22,47 @@ use crate::source::{open_checkpoint, what_it_is};
 /// Insert tensors and metadata into a model; remove, rename or reorder its own
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
-#[command(after_help = "Examples:
-  ggmill graft model.gguf --from token_embd.weight=embedding.npy -o new-embedding.gguf
+#[command(after_help = "\
+Examples:
+  ggmill graft model.gguf --from token_embd.weight=embedding.npy -o new.gguf
   ggmill graft model.gguf --from other.gguf --take 'output*' -o new-output.gguf
   ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o renamed.gguf
-  ggmill graft model.gguf --from tokenizer.json -o new-tokenizer.gguf
+  ggmill graft model.gguf --from tokenizer-metadata.json -o new-tokenizer.gguf
 
-A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
-as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives the one tensor of FILE
-another name. A tensor takes the place of the one of its name, others come after the last; a
-donor that replaces nothing is refused without --add. Then tensors are dropped, renamed and
-put in order.")]
+A donor is a file to take from: GGUF, .safetensors, .npy (named after its tensor) or .json with \
+metadata, as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives the tensor of a \
+file with one tensor another name. A tensor replaces the one with the same name; new tensors are \
+appended. A donor that replaces nothing is refused unless --add is given. Then tensors are \
+dropped, renamed and reordered.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, or any shard of a split model
     file: PathBuf,
-    /// A donor (repeatable): .gguf, .safetensors, .npy, .pt or .json; NAME= says which tensor it is
+    /// A file to take tensors or metadata from (repeatable): .gguf, .safetensors, .npy, .pt or
+    /// .json; NAME= gives the tensor's name in the model
     #[arg(long = "from", value_name = "[NAME=]DONOR")]
     donors: Vec<PathBuf>,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Tensors to take from the donors, by name; all without one
+    /// Tensors to take from the donors, by name [default: all]
     #[arg(long, value_name = "GLOB", requires = "donors")]
     take: Vec<Glob>,
-    /// Metadata to take from donors that are GGUF files; none without one
+    /// Metadata to take from donors that are GGUF files [default: none]
     #[arg(long, value_name = "GLOB", requires = "donors")]
     take_key: Vec<Glob>,
-    /// Take tensors though none of them is in the model yet
+    /// Allow adding tensors when the donor replaces none
     #[arg(long, requires = "donors")]
     add: bool,
-    /// Encode a tensor in the type of the one whose place it takes
+    /// Encode a tensor in the type of the tensor that it replaces
     #[arg(long)]
     keep_types: bool,
     /// Tensors to remove
     #[arg(long, value_name = "GLOB")]
     drop: Vec<Glob>,
-    /// A tensor's new name; one * on each side stands for the same text
+    /// Rename tensors; one * on each side matches the same text
     #[arg(long, value_name = "OLD=NEW", value_parser = Renaming::parse)]
     rename: Vec<Renaming>,
-    /// Tensors to put first; each further GLOB those to come next
+    /// Tensors to put first; each further GLOB puts its tensors next
     #[arg(long, value_name = "GLOB")]
     order: Vec<Glob>,
     #[command(flatten)]
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -113,7 +115,7 @@ struct Named {
 }
 
 impl Named {
-    /// A file may have a `=` in its name; one that is there is meant.
+    /// A file may have a `=` in its name; one that exists is meant.
     fn parse(typed: &Path) -> Self {
         let split = typed.to_str().and_then(|text| text.split_once('='));
         match split.filter(|(name, file)| !name.is_empty() && !file.is_empty() && !typed.exists()) {
@@ -230,8 +232,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
 }
 
-/// Takes what was asked for from the donors, in their order. Every pattern has to match something
-/// in one of them.
+/// Takes what was asked for from the donors, in order. Every pattern has to match something in one
+/// of them.
 fn take<'a>(
     args: &Args,
     named: &[Named],

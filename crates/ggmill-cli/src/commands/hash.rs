@@ -1,6 +1,6 @@
 //! `ggmill hash`: what the weights are, and whether they are what a manifest says.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -19,11 +19,12 @@ use crate::outputs::inputs_of;
 use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::{file_names, open_bytes, open_checkpoint};
+use crate::text_file::read_bytes;
 
 /// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
 const MAX_MANIFEST_LEN: u64 = 64 << 20;
 
-/// Hash the weights of a model, each tensor and the whole, or check them against a manifest
+/// Hash a model's weights, per tensor and in total, or verify them against a manifest
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
@@ -32,47 +33,47 @@ Examples:
   ggmill hash model.gguf --check model.manifest
   ggmill hash *.gguf --sha256 --no-layer
 
-Only tensor data are hashed, so an edit of the metadata changes nothing, and neither does
-splitting a model into shards or another name, as long as the manifest is about one model.
-Lines are those of llama-gguf-hash: each program checks what the other writes. Without a
-choice the hash is xxh64, or, for a check, the strongest that the manifest has for the model.
-Lines that contradict each other are not counted, and neither is a line that an earlier check
-found wrong.
+Only tensor data is hashed, so editing metadata, splitting the model or renaming the file does \
+not change the hashes. A renamed file can be checked if the manifest is about a single model. The \
+format is that of llama-gguf-hash, and each program can verify the other's manifests, except that \
+llama-gguf-hash ignores BLAKE3 lines. The default hash is xxh64 or, with --check, the strongest \
+one in the manifest. Contradictory lines are ignored, and so are lines that --check printed as \
+mismatches when its output is used as a manifest.
 
---check also takes the lines of sha256sum, which are about whole files: each FILE is hashed
-as a whole then, metadata included.")]
+--check also reads the output of sha256sum, which is about whole files: each FILE is then hashed \
+as a whole, metadata included.")]
 pub(crate) struct Args {
-    /// The models: each a file, or any shard of a set
+    /// The models: files, or any shard of a split model
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// XXH64: fast, against accidents
+    /// XXH64: fast; detects accidental corruption
     #[arg(long)]
     xxh64: bool,
-    /// SHA-1
+    /// SHA-1: for manifests that use it
     #[arg(long)]
     sha1: bool,
-    /// SHA-256: against intent
+    /// SHA-256: detects deliberate tampering
     #[arg(long)]
     sha256: bool,
-    /// BLAKE3: against intent, and fast
+    /// BLAKE3: detects deliberate tampering; faster than SHA-256
     #[arg(long)]
     blake3: bool,
-    /// All of these
+    /// All of the above
     #[arg(long)]
     all: bool,
-    /// The identifier of the whole model: a UUID of version 5
+    /// A UUID (version 5) of the whole model
     #[arg(long)]
     uuid: bool,
-    /// Leave out the tensors
+    /// Print only the hash of the whole model, not those of its tensors
     #[arg(long)]
     no_layer: bool,
-    /// Check against the hashes in this file; - is standard input
+    /// Verify against the hashes in this file; - is standard input
     #[arg(short, long, value_name = "MANIFEST")]
     check: Option<PathBuf>,
-    /// With --check: print every line, not only failures
+    /// With --check: print every line, not only failures and the result
     #[arg(short, long, requires = "check")]
     verbose: bool,
-    /// Write JSON: a document for each model
+    /// Write JSON: one document per model
     #[arg(long)]
     json: bool,
 }
@@ -120,10 +121,7 @@ fn hash_one(
         match (manifest.about(&file, &files), manifest.only_model()) {
             // The model has another name now, or lies in shards.
             (claims, Some(other)) if claims.kinds().is_empty() => {
-                console.note(format_args!(
-                    "the manifest is about {other:?} and nothing else, so that is what the model \
-                     is held to"
-                ));
+                tell_of_name(other, &file, console);
                 manifest.about(other, &[])
             }
             (claims, _) => claims,
@@ -158,6 +156,13 @@ fn hash_one(
     Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
 }
 
+/// Says which hashes a file is compared with that has another name in the list.
+fn tell_of_name(listed: &str, file: &str, console: Console) {
+    console.note(format_args!(
+        "all hashes in the list are of {listed:?}; they are compared with those of {file}"
+    ));
+}
+
 /// What a file of hashes is about.
 enum Claimed {
     /// The weights of models.
@@ -167,15 +172,7 @@ enum Claimed {
 }
 
 fn read_claims<'a>(path: &'a Path, args: &Args) -> Result<(&'a Path, Claimed), Failure> {
-    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
-    let mut text = Vec::new();
-    if path.as_os_str() == "-" {
-        io::stdin().lock().take(MAX_MANIFEST_LEN).read_to_end(&mut text).map_err(failed)?;
-    } else {
-        std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_MANIFEST_LEN).read_to_end(&mut text))
-            .map_err(failed)?;
-    }
+    let text = read_bytes(path, MAX_MANIFEST_LEN)?;
     let text = String::from_utf8_lossy(&text);
     let manifest = Manifest::parse(&text);
     if !manifest.kinds().is_empty() {
@@ -215,7 +212,14 @@ fn check_file(
     drop(bar);
     let digest = digest.map_err(|error| Failure::new(format_args!("{}: {error}", shown(file))))?;
     let name = shown(file).to_string();
-    let (line, conclusion) = sums.verify(&name, &digest.to_string());
+    let digest = digest.to_string();
+    let (line, conclusion) = match (sums.verify(&name, &digest), sums.only_file()) {
+        ((_, Conclusion::MissingEntry), Some(other)) => {
+            tell_of_name(other, &name, console);
+            sums.verify(other, &digest)
+        }
+        (verified, _) => verified,
+    };
     let checked = Checked { path: list, kinds: &[HashKind::Sha256], conclusion };
     print(&[line], &name, Some(checked), args, console)?;
     Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })

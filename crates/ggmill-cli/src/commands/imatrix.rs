@@ -14,6 +14,7 @@ use crate::paths::shown;
 
 /// Show, merge and convert importance matrices
 #[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -23,13 +24,14 @@ pub(crate) struct Args {
 enum Command {
     /// Show the datasets and the entries of an importance matrix
     Show(Show),
-    /// Add up measurements, as llama-imatrix --in-file does
-    #[command(after_help = "Examples:
+    /// Merge importance matrices, as llama-imatrix --in-file does
+    #[command(after_help = "\
+Examples:
   ggmill imatrix merge wiki.gguf code.gguf -o both.gguf
   ggmill imatrix merge old.dat new.gguf -o both.gguf --chunk-size 2048
 
-Sums and counts of each tensor are added, and the names of the texts are
-concatenated. Both formats can be mixed.")]
+The sums and counts of each tensor are added, and the dataset names are concatenated. Both \
+formats can be mixed.")]
     Merge(Merge),
     /// Convert a matrix to the other format: GGUF, or the legacy binary .dat
     Convert(Convert),
@@ -68,10 +70,10 @@ struct Convert {
 
 #[derive(Debug, clap::Args)]
 struct Writing {
-    /// The format to write; by default dat where OUT ends in .dat, else gguf
+    /// The format to write [default: dat if OUT ends in .dat, else gguf]
     #[arg(long, value_name = "FORM", value_enum)]
     output_format: Option<Format>,
-    /// Tokens in a chunk; by default what the first file says, else 512
+    /// Tokens per chunk [default: the number in the first file, else 512]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     chunk_size: Option<u32>,
     /// Replace OUT if it exists
@@ -208,8 +210,10 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
         };
         writeln!(out, "chunks       {}{tokens}", imatrix.chunk_count())?;
     }
-    let rows: Vec<[String; 7]> = imatrix.entries().map(|(name, entry)| row(name, entry)).collect();
-    let head = ["tensor", "columns", "matrices", "count", "least", "mean", "most"];
+    let mut entries: Vec<_> = imatrix.entries().collect();
+    entries.sort_by_cached_key(|(name, _)| by_numbers(&name.to_string()));
+    let rows: Vec<[String; 7]> = entries.iter().map(|(name, entry)| row(*name, entry)).collect();
+    let head = ["tensor", "columns", "matrices", "count", "smallest", "mean", "largest"];
     let widths: Vec<usize> = (0..head.len())
         .map(|i| {
             rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0).max(head[i].len())
@@ -225,6 +229,11 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// What names are ordered by, so that `blk.2` comes before `blk.10`.
+fn by_numbers(name: &str) -> Vec<(u64, String)> {
+    name.split('.').map(|part| (part.parse().unwrap_or(u64::MAX), part.to_owned())).collect()
 }
 
 fn row(name: RawStr<'_>, entry: &ImatrixEntry) -> [String; 7] {

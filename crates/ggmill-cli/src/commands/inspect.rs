@@ -19,7 +19,7 @@ use crate::source::{open_what_is_there, what_it_is};
 /// Warnings shown; a hostile file can deserve a million.
 const MAX_WARNINGS: usize = 20;
 
-/// Show the content of GGUF files: a summary; on request the metadata and the tensors
+/// Show the contents of GGUF files: a summary, or all metadata and tensors
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,14 +27,14 @@ Examples:
   ggmill inspect model.gguf --all
   ggmill inspect model.gguf --tensors 'blk.0.*'
   ggmill inspect model.gguf --key 'tokenizer.*' --full --json
-  ggmill inspect model.gguf --vocab='*ing'
+  ggmill inspect model.gguf --vocab '*ing'
 
---json and --markdown include metadata and tensors. For several files, --json prints one
-document after another.")]
+--json and --markdown include metadata and tensors, unless options select a part. For several \
+files, --json prints one document after another.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// The files: each a model, any shard of a set, or - for standard input
-    #[arg(value_name = "FILE", required_unless_present = "tensors")]
+    /// The files: GGUF files, any shard of a split model, or - for standard input
+    #[arg(value_name = "FILE", required_unless_present_any = ["tensors", "vocab"])]
     files: Vec<PathBuf>,
     /// Show everything: summary, metadata and tensors
     #[arg(long, conflicts_with_all = ["metadata", "key", "tensors"])]
@@ -45,19 +45,18 @@ pub(crate) struct Args {
     /// Show only metadata entries with matching keys (repeatable)
     #[arg(long, value_name = "GLOB")]
     key: Vec<Glob>,
-    /// Show only the tensors, or those with matching names (repeatable)
+    /// Show only the tensors, or only those with matching names (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, action = clap::ArgAction::Append)]
     tensors: Option<Vec<OsString>>,
-    /// Show the tokens, or those whose text matches: ID, type, score, text, bytes
+    /// Show the tokens, or only those with matching text: ID, type, score, text, bytes
     #[arg(
         long,
         value_name = "GLOB",
         num_args = 0..=1,
-        require_equals = true,
         default_missing_value = "*",
         conflicts_with_all = ["all", "metadata", "key", "tensors", "full", "markdown", "alone"]
     )]
-    vocab: Option<Glob>,
+    vocab: Option<OsString>,
     /// Show everything, with long strings and arrays in full
     #[arg(long)]
     full: bool,
@@ -98,25 +97,10 @@ impl Config {
         let asked_for_tensors = args.tensors.is_some();
         let mut names: Vec<Glob> = Vec::new();
         for value in args.tensors.unwrap_or_default() {
-            // `--tensors model.gguf` shows all tensors of a file.
-            if value == "-" || Path::new(&value).is_file() {
-                files.push(value.into());
-                continue;
-            }
-            let text = value.to_string_lossy().into_owned();
-            // A missing file is reported as a file, not as a pattern.
-            if files.is_empty() && Path::new(&value).extension().is_some_and(|end| end == "gguf") {
-                files.push(value.into());
-                continue;
-            }
-            names.push(text.parse().map_err(|error| {
-                let error: ggmill_text::GlobError = error;
-                Failure::new(format_args!("--tensors {:?}: {error}", RawStr::from(&*text)))
-            })?);
+            names.extend(glob_or_file("--tensors", value, &mut files)?);
         }
         if files.is_empty() {
-            return Err(Failure::new("expected a file to inspect")
-                .with_hint(Some("ggmill inspect model.gguf --tensors 'blk.0.*'".to_owned())));
+            return Err(no_file("--tensors 'blk.0.*'"));
         }
         let format = match (args.json, args.markdown) {
             (true, _) => Format::Json,
@@ -143,11 +127,41 @@ impl Config {
     }
 }
 
+/// The value of an option that takes a pattern or none: a pattern, or else a file to inspect, which
+/// `--tensors model.gguf` means.
+fn glob_or_file(
+    option: &str,
+    value: OsString,
+    files: &mut Vec<PathBuf>,
+) -> Result<Option<Glob>, Failure> {
+    // A missing file is reported as a file, not as a pattern.
+    let is_missing =
+        || files.is_empty() && Path::new(&value).extension().is_some_and(|end| end == "gguf");
+    if value == "-" || Path::new(&value).is_file() || is_missing() {
+        files.push(value.into());
+        return Ok(None);
+    }
+    let text = value.to_string_lossy();
+    let glob = text.parse().map_err(|error: ggmill_text::GlobError| {
+        Failure::new(format_args!("{option} {:?}: {error}", RawStr::from(&*text)))
+    })?;
+    Ok(Some(glob))
+}
+
+fn no_file(options: &str) -> Failure {
+    Failure::new("expected a file to inspect")
+        .with_hint(Some(format!("ggmill inspect model.gguf {options}")))
+}
+
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
-    if let Some(glob) = &args.vocab {
-        return each(&args.files, console, |_, file| {
-            vocabulary::print(file, glob, args.json, console)
-        });
+    if let Some(value) = args.vocab {
+        let mut files = args.files;
+        let glob = glob_or_file("--vocab", value, &mut files)?;
+        if files.is_empty() {
+            return Err(no_file("--vocab '*ing'"));
+        }
+        let glob = glob.map_or_else(|| "*".parse().map_err(Failure::new), Ok)?;
+        return each(&files, console, |_, file| vocabulary::print(file, &glob, args.json, console));
     }
     inspect(&Config::of(args)?, console)
 }

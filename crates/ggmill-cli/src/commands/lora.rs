@@ -21,6 +21,7 @@ use crate::source::open_checkpoint;
 
 /// Merge LoRA adapters into a model; convert adapters
 #[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -28,16 +29,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Merge adapters into a model, whose tensors keep their types
+    /// Merge adapters into a model; tensor types are kept
     #[command(override_usage = "ggmill lora merge [OPTIONS] --output <OUT> <BASE> \
                                 <ADAPTER[=SCALE]>...")]
-    #[command(after_help = "Examples:
+    #[command(after_help = "\
+Examples:
   ggmill lora merge model.gguf adapter.gguf -o merged.gguf
-  ggmill lora merge model-Q4_K_M.gguf style.gguf=0.7 domain.gguf -o merged.gguf
+  ggmill lora merge model-Q4_K_M.gguf a.gguf=0.7 b.gguf -o merged.gguf
 
-A weight W becomes W + SCALE * alpha / rank * B * A, summed over the adapters in F32 and
-encoded once, in its own type. Tensors that no adapter changes are copied byte for byte.
-`ggmill convert ADAPTER_DIR --base BASE_DIR` makes adapter.gguf from a PEFT adapter.")]
+A weight W becomes W + SCALE * alpha / rank * B * A, summed over the adapters in F32 and encoded \
+once, in the type of W. Tensors that no adapter changes are copied byte for byte. `ggmill convert \
+ADAPTER_DIR --base BASE_DIR` makes adapter.gguf from a PEFT adapter.")]
     Merge(Merge),
     /// Convert a PEFT adapter to a GGUF adapter: the same as `ggmill convert ADAPTER_DIR`
     #[command(after_help = "Example:
@@ -49,11 +51,11 @@ encoded once, in its own type. Tensors that no adapter changes are copied byte f
 struct Convert {
     /// The adapter: a directory with adapter_config.json and its weights
     src: PathBuf,
-    /// The directory of its base model, or a GGUF file of it; by default the directory that the
-    /// adapter names
+    /// The directory of the base model, or a GGUF file of it [default: the directory that the
+    /// adapter names]
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
-    /// The file to write; by default SRC's name and the type, in the current directory
+    /// The file to write [default: SRC's name and the type, in the current directory]
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
     /// The type of its tensors: F32, F16, BF16 or Q8_0
@@ -65,19 +67,19 @@ struct Convert {
         default_value = "F32"
     )]
     file_type: FileType,
-    /// The adapter's name in the metadata; by default from SRC
+    /// The adapter's name in the metadata [default: from SRC]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// A JSON file with metadata (general.author, …) that replace what SRC says
+    /// A JSON file with metadata (general.author, …) to use instead of what SRC contains
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
-    /// A description of an architecture (TOML) to use besides the built-in ones
+    /// A file with an architecture description (TOML) to use as well (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -87,10 +89,10 @@ struct Convert {
 
 #[derive(Debug, clap::Args)]
 struct Merge {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, or any shard of a split model
     #[arg(required_unless_present = "model")]
     base: Option<PathBuf>,
-    /// Adapters in GGUF, each with a factor (1 without one)
+    /// GGUF adapters, each with an optional scale [default: 1]
     #[arg(required_unless_present_any = ["model", "lora", "lora_scaled"])]
     #[arg(value_name = "ADAPTER[=SCALE]")]
     adapters: Vec<PathBuf>,
@@ -111,7 +113,7 @@ struct Merge {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -135,8 +137,8 @@ impl From<Convert> for convert_lora::Request {
     }
 }
 
-/// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that is
-/// there is meant.
+/// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that
+/// exists is meant.
 fn scaled(typed: &Path) -> Result<Scaled, Failure> {
     let split = typed.to_str().and_then(|text| text.rsplit_once('='));
     let Some((path, scale)) = split.filter(|_| !typed.exists()) else {

@@ -13,15 +13,15 @@ use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::remote;
 
-/// List the GGUF files of a repository on the Hugging Face Hub
+/// List the GGUF files in a Hugging Face Hub repository
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill ls hf://OWNER/NAME
   ggmill ls hf://OWNER/NAME@REVISION/DIRECTORY --json
 
-Types are those that names state. Bits per weight are shown where the Hub knows how many
-parameters the model has. The shards of a set are one line.")]
+The type is taken from the file name. Bits per weight are shown if the Hub knows the number of \
+parameters. A split model is shown on one line.")]
 pub(crate) struct Args {
     /// The repository, or a directory in it
     #[arg(value_name = "hf://OWNER/NAME")]
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 struct Listed {
     /// The path, of a set that of its first shard.
     name: String,
-    /// Shards that are there, and that there should be.
+    /// Shards that exist, and that there should be.
     shards: (u32, u32),
     bytes: u64,
 }

@@ -13,7 +13,7 @@ Examples:
   ggmill man inspect > ggmill-inspect.1
   ggmill man imatrix show | man -l -")]
 pub(crate) struct Args {
-    /// The command the page is about; without one, ggmill itself
+    /// The command [default: ggmill itself]
     #[arg(value_name = "COMMAND")]
     commands: Vec<String>,
 }

@@ -27,26 +27,26 @@ use crate::progress::Bar;
     after_help = "\
 Examples:
   ggmill merge model-00001-of-00009.gguf model.gguf
-  ggmill merge model-*-of-00009.gguf -o model.gguf --delete-parts
+  ggmill merge model-*-of-00009.gguf -o model.gguf --delete-shards
   ggmill merge model.gguf.part1of3 -o model.gguf
 
-One shard is enough: the others are found by its name. Files cut by their bytes
-(.part1of3, .split-a, -split-a) are put together as they are."
+One shard is enough: the others are found by its name. Files split at byte boundaries (.part1of3, \
+.split-a, -split-a) are concatenated."
 )]
 pub(crate) struct Args {
-    /// One shard, or all of them in any order; then, without -o, the file to write
+    /// One shard or all shards in any order, followed by the output file unless -o is given
     #[arg(value_name = "SHARD... [OUT]", required = true, num_args = 1..)]
     paths: Vec<PathBuf>,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Delete the shards once the written file has been compared with them, byte for byte
-    #[arg(long, conflicts_with = "dry_run")]
-    delete_parts: bool,
+    /// Delete the shards after verifying the merged file against them byte for byte
+    #[arg(long, alias = "delete-parts", conflicts_with = "dry_run")]
+    delete_shards: bool,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -60,7 +60,7 @@ impl Args {
         Self {
             paths: vec![shard.to_owned()],
             output: Some(output.to_owned()),
-            delete_parts: false,
+            delete_shards: false,
             force,
             dry_run,
             json,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .map_err(Failure::new)?;
     let making = Making { output, inputs: &inputs, json: args.json };
     making.run_then(&plan, &checkpoint, console, || {
-        if args.delete_parts {
+        if args.delete_shards {
             let written = GgufCheckpoint::open(output.path()).map_err(Failure::new)?;
             ggmill_edit::verify(&written, &plan, &checkpoint).map_err(kept)?;
             delete(&inputs, console)?;
@@ -129,7 +129,7 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// A hint for when the output was taken for a shard, or a shard for the output.
+/// A hint for when the output was mistaken for a shard, or a shard for the output.
 const NAME_IT: &str = "-o OUT says which file is to be written";
 
 /// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves
@@ -167,14 +167,14 @@ fn join_parts(
     let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
     let (path, len) = (output.path(), parts.total_len());
     refuse_inputs(path, &inputs)?;
-    if args.delete_parts && parts.surplus() > 0 {
+    if args.delete_shards && parts.surplus() > 0 {
         let message = format!(
             "the parts have {} bytes more than the model they are of: one of them is too long, \
              and none is deleted",
             parts.surplus()
         );
         return Err(Failure::new(message)
-            .with_hint(Some("without --delete-parts they are put together anyway".to_owned())));
+            .with_hint(Some("without --delete-shards they are concatenated anyway".to_owned())));
     }
     let write_json = |written: bool| -> Result<(), Failure> {
         let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
@@ -209,7 +209,7 @@ fn join_parts(
     });
     sink.map_err(Failure::new)?.commit().map_err(Failure::new)?;
     drop(bar);
-    if args.delete_parts {
+    if args.delete_shards {
         parts.verify(&RandomAccess::open(path).map_err(Failure::new)?).map_err(kept)?;
         delete(&inputs, console)?;
     }

@@ -4,24 +4,29 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use ggmill_core::{FileName, NamingError, RawStr, Split, keys, suggested_file_name};
+use ggmill_core::{FileName, NamingError, RawStr, ShardName, Split, keys, suggested_file_name};
 use serde_json::json;
 
 use crate::console::Console;
+use crate::gather::{Files, models};
 use crate::outcome::{Failure, Status};
 use crate::outputs::refuse_interrupted;
 use crate::paths::shown;
 use crate::remote;
 use crate::source::open_alone;
 
-/// Parse and check file names, or build them from metadata, by the naming convention
+/// Parse, check and build file names that follow the GGUF naming convention
 #[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
   ggmill name parse Mixtral-8x7B-v0.1-KQ2.gguf
   ggmill name check models/*.gguf
   ggmill name build model.gguf
-  ggmill name rename model.gguf --dry-run")]
+  ggmill name rename model.gguf --dry-run
+
+A name has the form BaseName-SizeLabel-FineTune-Version-Encoding-Type-Shard. The version is v1.0 \
+if the metadata has no general.version.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -31,7 +36,7 @@ pub(crate) struct Args {
 enum Action {
     /// Parse names
     Parse {
-        /// File names; the files need not be there
+        /// File names; the files need not exist
         #[arg(required = true)]
         names: Vec<PathBuf>,
         /// Write JSON
@@ -40,18 +45,18 @@ enum Action {
     },
     /// Report names that do not follow the convention
     Check {
-        /// File names; the files need not be there
+        /// File names; the files need not exist
         #[arg(required = true)]
         names: Vec<PathBuf>,
     },
-    /// Print the name of a file by its metadata
+    /// Print the file name that the naming convention gives a model
     Build {
-        /// The file
+        /// The model: a file, or any shard of a split model
         file: PathBuf,
     },
-    /// Rename files after their metadata
+    /// Rename models to the names that the naming convention gives them
     Rename {
-        /// The files
+        /// The models: files, or any shard of a split model, of which all shards are renamed
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Only print what would be done
@@ -188,45 +193,69 @@ fn built(path: &Path) -> Result<String, Failure> {
 }
 
 /// Works out every new name before any file gets its own, so that a file without one, or two of one
-/// name, leave all as they are.
+/// name, leave all as they are. Any shard of a set stands for all of them: a set in which some have
+/// another name cannot be read.
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
-    let mut planned: Vec<(&PathBuf, PathBuf)> = Vec::with_capacity(paths.len());
-    for path in paths {
-        if remote::is_remote(path) {
-            return Err(Failure::new(format_args!(
-                "{}: is not on this machine, and is not renamed from here",
-                shown(path)
-            )));
+    if let Some(path) = paths.iter().find(|path| remote::is_remote(path)) {
+        return Err(Failure::new(format_args!(
+            "{}: is not on this machine, and is not renamed from here",
+            shown(path)
+        )));
+    }
+    let mut planned: Vec<(PathBuf, PathBuf)> = Vec::with_capacity(paths.len());
+    for files in models(paths.to_vec()) {
+        for (path, target) in new_names(files)? {
+            refuse_interrupted(&[&path])?;
+            if target == path {
+                continue;
+            }
+            if let Some((other, _)) = planned.iter().find(|(_, known)| *known == target) {
+                return Err(Failure::new(format_args!(
+                    "{} and {} would both be {}",
+                    shown(other),
+                    shown(&path),
+                    shown(&target)
+                )));
+            }
+            if target.symlink_metadata().is_ok() {
+                return Err(Failure::new(format_args!(
+                    "{} would be {}, which is there already",
+                    shown(&path),
+                    shown(&target)
+                )));
+            }
+            planned.push((path, target));
         }
-        refuse_interrupted(&[path])?;
-        let target = path.with_file_name(built(path)?);
-        if target == *path {
-            continue;
-        }
-        if let Some((other, _)) = planned.iter().find(|(_, known)| *known == target) {
-            return Err(Failure::new(format_args!(
-                "{} and {} would both be {}",
-                shown(other),
-                shown(path),
-                shown(&target)
-            )));
-        }
-        if target.symlink_metadata().is_ok() {
-            return Err(Failure::new(format_args!(
-                "{} would be {}, which is there already",
-                shown(path),
-                shown(&target)
-            )));
-        }
-        planned.push((path, target));
+    }
+    if !dry_run {
+        ggmill_io::rename_all(&planned).map_err(Failure::new)?;
     }
     let mut out = console.text();
     for (path, target) in planned {
-        if !dry_run {
-            ggmill_io::rename_no_replace(path, &target).map_err(Failure::new)?;
-        }
-        writeln!(out, "{} -> {}", shown(path), shown(&target))?;
+        writeln!(out, "{} -> {}", shown(&path), shown(&target))?;
     }
     out.flush()?;
     Ok(Status::Fine)
+}
+
+/// The models: files, or any shard of a split model, of which all shards are renamed
+fn new_names(files: Files) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let Some(first) = files.first() else { return Ok(Vec::new()) };
+    // A shard that is missing would keep its old name, wherever it is.
+    if ggmill_io::shard_name(first).is_some_and(|name| name.count() > 1) {
+        ggmill_io::open(first).map_err(|error| {
+            let hint = "all shards of a set are renamed together, so all have to be there";
+            Failure::new(&error).with_hint(Some(hint.to_owned()))
+        })?;
+    }
+    let name = built(first)?;
+    let Some(of_set) = ShardName::parse(&name).filter(|_| files.len() > 1) else {
+        let target = first.with_file_name(&name);
+        return Ok(files.into_iter().take(1).map(|path| (path, target.clone())).collect());
+    };
+    let numbered = files.into_iter().zip(1..).map(|(path, number)| {
+        let target = path.with_file_name(of_set.sibling(number));
+        (path, target)
+    });
+    Ok(numbered.collect())
 }

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of};
 use crate::source::open_checkpoint;
 
-/// Rewrite a model in another alignment, byte order or version of the format
+/// Rewrite a model with another alignment, byte order or format version
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,10 +21,10 @@ Examples:
   ggmill repack model.gguf -o aligned.gguf --align 4096
   ggmill repack model.gguf -o old.gguf --format-version 2
 
-The rest stays unchanged. Byte order is changed in the header and within the
-blocks of every type: scales, and packed bits that are read as words.")]
+Everything else is unchanged. Byte order is changed in the header and within the blocks of every \
+type: scales, and packed bits that are read as words.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, or any shard of a split model
     file: PathBuf,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -45,13 +45,13 @@ pub(crate) struct Args {
 /// The form of a file that is written.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Form {
-    /// Where tensor data may begin: at multiples of N, itself a multiple of 8
+    /// Alignment of tensor data in bytes: a multiple of 8; llama.cpp requires a power of two
     #[arg(long, value_name = "N", value_parser = alignment)]
     align: Option<Alignment>,
-    /// The order of the bytes within numbers
+    /// Byte order of the output
     #[arg(long, value_name = "ORDER", value_enum)]
     endian: Option<Order>,
-    /// The version of the format
+    /// GGUF version of the output
     #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u32).range(2..=3))]
     format_version: Option<u32>,
 }

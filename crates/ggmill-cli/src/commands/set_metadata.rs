@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Print what would happen, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Set a key that looks misspelt
+    /// Make an edit that would be refused
     #[arg(long, hide = true)]
     force: bool,
 }

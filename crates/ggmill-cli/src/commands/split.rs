@@ -20,27 +20,27 @@ Examples:
   ggmill split model.gguf model --max-size 2G
   ggmill split model.gguf shards/model --max-tensors 64 --no-tensor-first-split
 
-The shards are PREFIX-00001-of-00009.gguf and so on, as llama-gguf-split names them. Their
-data are moved without being read; a limit counts data alone, not the header.")]
+The shards are named PREFIX-00001-of-00009.gguf, …, as llama-gguf-split names them. Tensor data \
+is copied by the kernel where possible. Size limits count tensor data only, not headers.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set that is to be split again
+    /// The model: a file, or any shard of a split model that is to be split again
     file: PathBuf,
-    /// The prefix of the shards' names, directory included; with --merge the file to write
+    /// The prefix of the shards' names, including the directory; with --merge the file to write
     prefix: PathBuf,
-    /// Merge the set that FILE is a shard of, as `ggmill merge` does
+    /// Merge the shards of a split model, as `ggmill merge` does
     #[arg(long, conflicts_with_all = ["max_tensors", "max_size", "no_tensor_first_split"])]
     merge: bool,
     /// Split: the default
     #[arg(long, hide = true, conflicts_with = "merge")]
     split: bool,
-    /// So many tensors in a shard
+    /// Maximum number of tensors per shard
     #[arg(long, alias = "split-max-tensors", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]
     max_tensors: u64,
-    /// So many bytes of data in a shard: a number and K, M or G (of 1000; KiB, MiB and GiB are of
-    /// 1024)
+    /// Maximum size of the tensor data per shard: a number and K, M or G (powers of 1000; KiB, MiB
+    /// and GiB are powers of 1024)
     #[arg(long, alias = "split-max-size", value_name = "N(K|M|G)", value_parser = byte_size)]
     max_size: Option<u64>,
-    /// Leave the tensors out of the first shard, so that it is small
+    /// Write no tensors to the first shard, so that it is small
     #[arg(long)]
     no_tensor_first_split: bool,
     /// Replace shards that exist

@@ -211,3 +211,28 @@ fn weights_without_a_configuration_say_what_is_missing() {
         found.stderr
     );
 }
+
+/// What a user may want to know of a checkpoint before it is published.
+#[test]
+fn names_and_vocabularies_that_are_missing_are_told() {
+    let directory = Directory::new();
+    let snapshot = directory.path().join("models--karpathy--tinyllamas/snapshots/0123abcd");
+    fs::create_dir_all(&snapshot).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(real("tinystories260K").join(name), snapshot.join(name)).unwrap();
+    }
+    let convert = |more: &[&str]| {
+        let mut run = command(directory.path());
+        outcome(run.arg("convert").arg(&snapshot).args(["-o", "x-{ftype}.gguf"]).args(more))
+    };
+    let warning = "warning: the checkpoint has no tokenizer files";
+    let note = "note: the directory is that of \"tinyllamas\" in a cache; --name";
+    let found = convert(&[]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stderr.contains(warning) && found.stderr.contains(note), "{}", found.stderr);
+    let found = convert(&["--no-vocab", "--name", "T", "--type", "q8_0"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(!found.stderr.contains(warning) && !found.stderr.contains(note), "{}", found.stderr);
+    // As convert_hf_to_gguf.py names its output.
+    assert_eq!(directory.files(), ["models--karpathy--tinyllamas", "x-f16.gguf", "x-q8_0.gguf"]);
+}

@@ -106,3 +106,20 @@ fn forms_of_one_model() {
     }
     assert_eq!(ggmill(directory.path(), &["diff", "model.gguf", "a-00001-of-00002.gguf"]).code, 1);
 }
+
+/// The space that an edit reserves is no difference of the models.
+#[test]
+fn reserved_space_is_not_compared() {
+    let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
+    let long = format!("general.description={}", "x".repeat(5000));
+    for args in [
+        &["edit", "b.gguf", "--set", &long][..],
+        &["edit", "b.gguf", "--unset", "general.description"],
+    ] {
+        assert_eq!(ggmill(directory.path(), args).code, 0);
+    }
+    assert_eq!(ggmill(directory.path(), &["get", "b.gguf", "ggmill.padding"]).code, 0);
+    let found = ggmill(directory.path(), &["diff", "a.gguf", "b.gguf", "--data"]);
+    assert_eq!(found.code, 0, "{}", found.stdout);
+    assert!(!found.stdout.contains("ggmill.padding"), "{}", found.stdout);
+}

@@ -43,10 +43,17 @@ fn run_page(page: &str, directory: &Directory) {
     for line in commands {
         let (command, comment) = line.split_once(" # ").unwrap_or((&line, ""));
         let expected = i32::from(comment.starts_with("exit code 1"));
+        let (command, output) = match command.split_once(" > ") {
+            Some((command, output)) => (command, Some(output.trim())),
+            None => (command, None),
+        };
         let words = words(command);
         let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
         let made = ggmill(directory.path(), &arguments);
         assert_eq!(made.code, expected, "{page}: {line}: {}", made.stderr);
+        if let Some(output) = output {
+            fs::write(directory.path().join(output), made.stdout).unwrap();
+        }
     }
 }
 
@@ -77,6 +84,7 @@ fn every_command_of_the_how_tos_works() {
     let set = format!("tokenizer.chat_template={template}");
     let made = ggmill(directory.path(), &["edit", "model.gguf", "--set", &set]);
     assert_eq!(made.code, 0, "{}", made.stderr);
+    fs::write(directory.path().join("template.jinja"), template).unwrap();
     let base = directory.path().join("my-model");
     fs::create_dir(&base).unwrap();
     fs::copy(real("tinystories260K").join("config.json"), base.join("config.json")).unwrap();

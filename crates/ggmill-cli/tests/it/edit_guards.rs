@@ -44,9 +44,9 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
             "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n",
         ),
         ("tiny.gguf", &["--set", "general.license=my own"], "(GG2001: "),
-        ("llama.gguf", &["--set", "llama.block_count=77"], "block_count is 77"),
+        ("llama.gguf", &["--set", "llama.block_count=77", "--force"], "block_count is 77"),
         // A key that is gone is missed.
-        ("llama.gguf", &["--unset", "llama.block_count"], "key \"llama.block_count\": "),
+        ("llama.gguf", &["--unset", "llama.block_count", "--force"], "key \"llama.block_count\": "),
     ] {
         let dry = [&[file], args, &["--dry-run"]].concat();
         let found = edit(&directory, &dry);
@@ -61,9 +61,88 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
     // What was wrong before and is not touched is not told of.
     let found = edit(&directory, &["llama.gguf", "--set", "x.y=1", "--dry-run"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
-    // The edit is made, whatever was found.
+    // The edit is made in spite of warnings.
     let found = edit(&directory, &["tiny.gguf", "--set", "general.license=my own"]);
     assert!(found.code == 0 && found.stderr.contains("GG2001"), "{}", found.stderr);
+}
+
+/// An edit that leads to an error that the file does not have is refused, and nothing is written.
+#[test]
+fn an_edit_that_leads_to_an_error_is_refused_unless_forced() {
+    let llama = models().into_iter().find(|model| model.name == "llama").unwrap();
+    let directory = Directory::new().with("llama.gguf", llama.file);
+    let before = bytes(&directory, "llama.gguf");
+    for (args, words) in [
+        (&["--set", "llama.block_count=77"][..], "block_count is 77"),
+        (&["--set", "llama.block_count=77", "--dry-run"], "(GG1506: block_count does not match)"),
+        (&["--set", "llama.block_count=77", "-o", "copy.gguf"], "GG1506"),
+        (&["--unset", "llama.block_count"], "key \"llama.block_count\": "),
+    ] {
+        let found = edit(&directory, &[&["llama.gguf"], args].concat());
+        let start = "error: llama.gguf: the edit would lead to errors: ";
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
+        assert!(
+            found.stderr.starts_with(start)
+                && found.stderr.contains(words)
+                && found.stderr.ends_with("\nhint: --force makes the edit anyway\n"),
+            "{args:?}: {}",
+            found.stderr
+        );
+        assert!(bytes(&directory, "llama.gguf") == before, "{args:?}");
+    }
+    assert_eq!(directory.files(), ["llama.gguf"]);
+    let args = ["set-metadata", "llama.gguf", "llama.block_count", "77"];
+    assert_eq!(ggmill(directory.path(), &args).code, 2);
+    for more in ["--force", "--no-check"] {
+        let set = ["llama.gguf", "--set", "llama.block_count=77", more, "-o"];
+        let found = edit(&directory, &[&set[..], &[&format!("x{more}.gguf")]].concat());
+        assert_eq!(found.code, 0, "{}", found.stderr);
+    }
+    // The file has this error already: another wrong value is no worse, and so is any other edit.
+    for set in ["llama.block_count=78", "general.author=A"] {
+        let found = edit(&directory, &["x--force.gguf", "--set", set]);
+        assert_eq!(found.code, 0, "{set}: {}", found.stderr);
+    }
+    // Edits are judged by what they lead to together.
+    let block_count = ggmill(directory.path(), &["get", "llama.gguf", "llama.block_count"]).stdout;
+    let back = format!("llama.block_count={}", block_count.trim());
+    let found = edit(&directory, &["llama.gguf", "--set", "llama.block_count=77", "--set", &back]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+}
+
+/// A key without its namespace, or with a misspelt one, is asked about too.
+#[test]
+fn a_key_without_its_namespace_is_refused_unless_forced() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    for (set, meant) in [
+        ("eos_token_id=2", "tokenizer.ggml.eos_token_id"),
+        ("context_length=2", "llama.context_length"),
+        ("license=mit", "general.license"),
+        ("generl.name=x", "general.name"),
+        ("lama.context_length=2", "llama.context_length"),
+    ] {
+        let found = edit(&directory, &["tiny.gguf", "--set", set]);
+        let words = format!("did you mean {meant}?\nhint: --force makes the edit anyway\n");
+        assert!(found.code == 2 && found.stderr.contains(&words), "{set}: {}", found.stderr);
+    }
+    for set in ["my.eos_token_id=2", "qwen2.context_length=2", "mine=1"] {
+        let found = edit(&directory, &["tiny.gguf", "--set", set, "--dry-run"]);
+        assert_eq!(found.code, 0, "{set}: {}", found.stderr);
+    }
+}
+
+/// The text of a template is longer than the name of a file can be.
+#[test]
+fn a_template_can_be_given_as_text() {
+    let directory = Directory::new().with("model.gguf", vocabulary());
+    let template =
+        format!("{{%- if tools %}}\n{{{{- 'a/b\\n' }}}}{{% endif %}}{}", "x".repeat(5000));
+    for (more, written) in [(&["-o", "copy.gguf"][..], "copy.gguf"), (&[], "model.gguf")] {
+        let args = [&["model.gguf", "--chat-template", &template], more].concat();
+        let found = edit(&directory, &args);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        assert_eq!(text(&directory, written, "tokenizer.chat_template"), template);
+    }
 }
 
 /// A key that is nearly a known one is asked about before anything is written.
@@ -72,7 +151,7 @@ fn a_misspelt_key_is_refused_unless_forced() {
     let directory = Directory::new().with("tiny.gguf", tiny()).with("other.gguf", tiny());
     let before = bytes(&directory, "tiny.gguf");
     let refused = "key \"llama.context_lenght\" is not a known key; did you mean \
-                   llama.context_length?\nhint: --force sets it anyway\n";
+                   llama.context_length?\nhint: --force makes the edit anyway\n";
     for args in [
         &["tiny.gguf", "--set", "llama.context_lenght=4096"][..],
         &["tiny.gguf", "--set", "llama.context_lenght=4096", "--dry-run"],

@@ -176,7 +176,7 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["model.gguf", "--ctx", "0"], "expected a number from 1");
     refused(&["model.gguf", "--ctx", "99999999999"], "tokens of context");
     refused(&["model.gguf", "--parallel", "0"], "sequences");
-    refused(&["model.gguf", "--cache-type", "q4_k"], "expected a type of caches");
+    refused(&["model.gguf", "--cache-type", "q4_k"], "expected one of F32");
     refused(&["model.gguf", "--cache-type-v", "q8_0", "--flash-attn", "off"], "flash attention");
     refused(&["model.gguf", "--tensor-split", "0,0"], "shares");
     refused(&["model.gguf", "--override-tensor", "attn"], "expected PATTERN=DEVICE");
@@ -185,4 +185,21 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["model.gguf", "--lora", "text.gguf"], "text.gguf");
     refused(&["model.gguf", "--fit", "much"], "expected a number and K, M, G or T");
     refused(&["strange.gguf", "--fit", "1G"], "nothing can be fitted");
+}
+
+/// Of a file that ends within its header nothing is known for sure; without its data all is.
+#[test]
+fn a_header_that_is_cut_is_refused() {
+    let whole = model();
+    let directory = Directory::new()
+        .with("model.gguf", whole.clone())
+        .with("data.gguf", &whole[..whole.len() - 1000])
+        .with("cut.gguf", &whole[..300]);
+    let of = |name: &str| ggmill(directory.path(), &["estimate", name, "--json"]);
+    assert_eq!(json(&of("data.gguf"))["estimates"], json(&of("model.gguf"))["estimates"]);
+    let found = of("cut.gguf");
+    assert_eq!((found.code, &*found.stdout), (2, ""), "{}", found.stderr);
+    for wrong in ["--mmproj=cut.gguf", "--lora=cut.gguf", "--draft=cut.gguf"] {
+        assert_eq!(ggmill(directory.path(), &["estimate", "model.gguf", wrong]).code, 2, "{wrong}");
+    }
 }

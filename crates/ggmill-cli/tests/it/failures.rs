@@ -161,3 +161,10 @@ fn every_valid_file() {
         }
     }
 }
+
+/// A pipe without data is no file that was not copied.
+#[test]
+fn standard_input_without_data() {
+    let found = ggmill(Directory::new().path(), &["inspect", "-"]);
+    assert_eq!((found.code, &*found.stderr), (2, "error: standard input: there is no data\n"));
+}

@@ -53,8 +53,8 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
         &["llama.gguf", "--target-bpw", "5", "--imatrix", "imatrix", "--dry-run", "--json"],
     );
     assert!(
-        dry.stderr.starts_with("note: chose types of ")
-            && dry.stderr.contains("; no choice as small loses less than "),
+        dry.stderr.starts_with("note: chose types with ")
+            && dry.stderr.contains("; no choice of this size has less than "),
         "{}",
         dry.stderr
     );
@@ -122,8 +122,8 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     assert!(
         found.code == 2
             && found.stderr.ends_with(
-                "hint: --allow-requantize lets tensors that are quantized already become smaller, \
-                 at a loss\n"
+                "hint: --allow-requantize requantizes tensors that are quantized already, which loses \
+                 quality\n"
             )
     );
     // A plan that is whole leaves nothing to other options.

@@ -325,7 +325,7 @@ fn the_examples_of_the_help_work_in_sequence() {
     }
     assert_eq!(run_of_them, 8);
     // What was taken out and is put back leaves the model as it is.
-    for same in ["new-embedding.gguf", "new-output.gguf", "new-tokenizer.gguf"] {
+    for same in ["new.gguf", "new-output.gguf", "new-tokenizer.gguf"] {
         assert!(fs::read(directory.path().join(same)).unwrap() == bytes, "{same}");
     }
 }

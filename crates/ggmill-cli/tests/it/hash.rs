@@ -69,7 +69,7 @@ fn a_manifest_holds_the_model_to_it() {
         ggmill(directory.path(), &["hash", "changed.gguf", "--check", "good.manifest", "-v"]);
     assert_eq!(renamed.code, 1, "{}", renamed.stderr);
     assert!(
-        renamed.stderr.contains("the manifest is about \"tiny.gguf\" and nothing else")
+        renamed.stderr.contains("all hashes in the list are of \"tiny.gguf\"; they are compared")
             && renamed.stdout.contains("  -  Ok"),
         "{}",
         renamed.stderr
@@ -267,6 +267,18 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["result"], &json["hashes"][0]["whole_file"]), (&"ok".into(), &true.into()));
     assert_eq!(check(&["SHA256SUMS", "-c", "SHA256SUMS"]).code, 1);
+    // A list about one file is compared with it under any name, as a manifest is.
+    let one = Directory::new()
+        .with("renamed.gguf", tiny())
+        .with("other.gguf", "GGUF")
+        .with("SUMS", format!("{digest}  tiny.gguf\n"));
+    let check_one = |file: &str| ggmill(one.path(), &["hash", file, "-c", "SUMS"]);
+    let renamed = check_one("renamed.gguf");
+    let note = "note: all hashes in the list are of \"tiny.gguf\"; they are compared with those of \
+                renamed.gguf\n";
+    let success = "renamed.gguf: Verification results for SUMS - Success\n";
+    assert_eq!((renamed.code, &*renamed.stdout, &*renamed.stderr), (0, success, note));
+    assert_eq!(check_one("other.gguf").code, 1);
     for (args, words) in [
         (&["tiny.gguf", "-c", "MD5SUMS"][..], "or a line of sha256sum, about a whole file"),
         (&["tiny.gguf", "-c", "SHA256SUMS", "--xxh64"], "has SHA-256 of whole files, and xxh64"),

@@ -63,6 +63,27 @@ fn tensors_are_named_with_and_without_an_equals_sign() {
     assert!(absent.stderr.contains("absent.gguf: cannot open"), "{}", absent.stderr);
 }
 
+/// `--vocab '*ing'` is typed as `--tensors 'blk.0.*'` is.
+#[test]
+fn tokens_are_named_with_and_without_an_equals_sign() {
+    let file = ggmill_testdata::real("tinystories260K").join("tokenizer.model");
+    let directory = Directory::new().with("tokenizer.model", std::fs::read(file).unwrap());
+    let shown = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["inspect"], args].concat());
+        assert_eq!((found.code, found.stderr.as_str()), (0, ""), "{args:?}");
+        found.stdout
+    };
+    let some = shown(&["tokenizer.model", "--vocab=*ing"]);
+    assert!(some.lines().count() > 0 && some.lines().all(|line| line.contains("ing")), "{some}");
+    assert_eq!(shown(&["tokenizer.model", "--vocab", "*ing"]), some);
+    assert_eq!(shown(&["--vocab", "*ing", "tokenizer.model"]), some);
+    let all = shown(&["tokenizer.model", "--vocab"]);
+    assert!(all.len() > some.len());
+    assert_eq!(shown(&["--vocab", "tokenizer.model"]), all);
+    let none = ggmill(directory.path(), &["inspect", "--vocab", "*ing"]);
+    assert!(none.code == 2 && none.stderr.contains("expected a file"), "{}", none.stderr);
+}
+
 #[test]
 fn a_part_of_a_name_suggests_a_pattern() {
     let directory = Directory::new().with("tiny.gguf", tiny());
@@ -251,8 +272,8 @@ fn standard_input() {
         (found.code, found.stderr.as_str()),
         (
             0,
-            "warning: the length of the file is not known: whether all tensor data are there was \
-             not checked\n"
+            "warning: the length of the file is not known: tensor data was not checked \
+             for completeness\n"
         )
     );
     let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();

@@ -189,7 +189,7 @@ fn refusals_leave_nothing_behind() {
             "empty: offset 0x0: magic needs",
         ),
         (&["convert", "style", "--base", "style", "-o", "x.gguf"], "config.json"),
-        (&["convert", base, "--base", base, "-o", "x.gguf"], "--base is for adapters"),
+        (&["convert", base, "--base", base, "-o", "x.gguf"], "is not an adapter"),
         (&["convert", "style"], "--force replaces it"),
         (
             &["lora", "merge", "style-F32.gguf", "style-F32.gguf", "-o", "x.gguf"],

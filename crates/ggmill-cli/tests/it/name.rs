@@ -194,3 +194,60 @@ fn a_name_of_another_file_is_no_error_of_parsing() {
     assert_eq!(ggmill(directory.path(), &["name", "parse"]).code, 2);
     assert_eq!(ggmill(directory.path(), &["name"]).code, 2);
 }
+
+/// Shards with different names are no set, so none of them is renamed without the others.
+#[test]
+fn a_set_is_renamed_whole_or_not_at_all() {
+    let shard = |number: u16| {
+        named(
+            &[
+                ("general.name", "T".into()),
+                ("split.no", Value::U16(number)),
+                ("split.count", Value::U16(3)),
+                ("split.tensors.count", Value::I32(0)),
+                ("general.size_label", "2K".into()),
+            ],
+            false,
+        )
+    };
+    let set = || {
+        (0..3u16).fold(Directory::new(), |directory, number| {
+            directory.with(&format!("m-0000{}-of-00003.gguf", number + 1), shard(number))
+        })
+    };
+    let old = ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"];
+    let directory = set();
+    let new: Vec<String> =
+        (1..=3).map(|number| format!("T-2K-v1.0-vocab-0000{number}-of-00003.gguf")).collect();
+    let lines: Vec<String> =
+        old.iter().zip(&new).map(|(old, new)| format!("{old} -> {new}\n")).collect();
+    let rename = |directory: &Directory, args: &[&str]| {
+        ggmill(directory.path(), &[&["name", "rename"], args].concat())
+    };
+    for given in [&old[..1], &old[1..2], &old[..]] {
+        let shown = rename(&directory, &[given, &["--dry-run"]].concat());
+        assert_eq!((shown.code, shown.stdout), (0, lines.concat()), "{given:?}: {}", shown.stderr);
+        assert_eq!(directory.files(), old);
+    }
+    let done = rename(&directory, &[old[1]]);
+    assert_eq!((done.code, done.stdout), (0, lines.concat()), "{}", done.stderr);
+    assert_eq!(directory.files(), new);
+    assert_eq!(ggmill(directory.path(), &["inspect", &*new[2]]).code, 0);
+
+    // One of the new names is taken.
+    let directory = set().with(&new[2], "another file");
+    let before = directory.files();
+    let refused = rename(&directory, &[old[0]]);
+    assert!(refused.code == 2 && refused.stderr.contains("there already"), "{}", refused.stderr);
+    assert_eq!(directory.files(), before);
+
+    // One shard is missing.
+    let directory = set();
+    std::fs::remove_file(directory.path().join(old[1])).unwrap();
+    for given in [old[0], old[2]] {
+        let refused = rename(&directory, &[given]);
+        let hint = "all shards of a set are renamed together";
+        assert!(refused.code == 2 && refused.stderr.contains(hint), "{}", refused.stderr);
+    }
+    assert_eq!(directory.files(), [old[0], old[2]]);
+}

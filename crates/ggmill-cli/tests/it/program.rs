@@ -107,3 +107,22 @@ fn help_has_the_colours_that_are_asked_for() {
         assert_eq!((help.code, help.stdout.contains('\u{1b}')), (0, is_styled), "{args:?}");
     }
 }
+
+/// Options of the tools that a command replaces are told what to type.
+#[test]
+fn options_of_other_tools_are_advised() {
+    for (args, advice) in [
+        (&["tokenize", "-m", "x.gguf", "--stdin", "--ids"][..], "- in place of TEXT reads"),
+        (&["tokenize", "x.gguf", "a", "--show-count"], "--count prints"),
+        (&["convert", "x", "--bigendian"], "`ggmill repack FILE -o OUT --endian big`"),
+        (&["convert", "x", "--use-temp-file"], "leave it out"),
+        (&["inspect", "x.gguf", "--no-tensors"], "--metadata shows the metadata only"),
+        (&["dump", "x.gguf", "--json-array"], "--full prints arrays"),
+        (&["imatrix", "--in-file", "x.dat"], "`ggmill imatrix merge FILE... -o OUT`"),
+    ] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, &*stdout), (2, ""), "{args:?}");
+        let tips: Vec<&str> = stderr.lines().filter(|line| line.contains("tip:")).collect();
+        assert!(tips.len() == 1 && tips[0].contains(advice), "{args:?}: {stderr}");
+    }
+}

@@ -92,7 +92,7 @@ fn a_dry_run_says_what_a_run_would_write() {
     // It says what it can, and ends as the run would.
     assert_eq!((dry.code, directory.files().len()), (2, 3), "{}", dry.stderr);
     assert!(dry.stderr.contains("a run would be refused"), "{}", dry.stderr);
-    assert!(dry.stderr.contains("--imatrix FILE gives importance weights"), "{}", dry.stderr);
+    assert!(dry.stderr.contains("--imatrix FILE takes the importance matrix"), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     let with = ggmill(
         directory.path(),

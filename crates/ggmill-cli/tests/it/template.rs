@@ -427,3 +427,62 @@ fn templates_of_a_model_that_is_cut_short_are_used() {
     assert!(found.stderr.contains("warning: named.gguf: "), "{}", found.stderr);
     assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
 }
+
+/// That a model has no template is an answer to `list`, and elsewhere an error that says what to do.
+#[test]
+fn a_model_without_a_template() {
+    let directory = directory();
+    let listed = run(&directory, &["list", "none.gguf"]);
+    assert_eq!((listed.code, &*listed.stdout, &*listed.stderr), (0, "no chat template\n", ""));
+    let listed = run(&directory, &["list", "none.gguf", "a.gguf"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert!(listed.stdout.starts_with("none.gguf\nno chat template\n\na.gguf\n"), "{listed:?}");
+    assert_eq!(run(&directory, &["list", "none.gguf", "--json"]).stdout, "[]\n");
+    for args in [&["lint", "none.gguf"][..], &["render", "none.gguf", "-m", "user:a"]] {
+        let found = run(&directory, args);
+        let hint = "hint: `ggmill edit MODEL --chat-template FILE` sets one";
+        assert!(found.code == 2 && found.stderr.contains(hint), "{}", found.stderr);
+    }
+}
+
+/// A template of another model writes markers that are text in this vocabulary.
+#[test]
+fn markers_that_are_not_tokens_are_noted() {
+    let gemma = "{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n\
+                 {% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
+    let directory = directory().with("gemma.gguf", model(&[("tokenizer.chat_template", gemma)]));
+    let found = run(&directory, &["render", "gemma.gguf", "-m", "user:Is <b> bold?", "--ids"]);
+    let note = |marker: &str| {
+        format!(
+            "note: the template writes \"{marker}\", which is not a token of the vocabulary: it is \
+             tokenized as text\n"
+        )
+    };
+    let notes = [note("<start_of_turn>"), note("<end_of_turn>")].concat();
+    assert_eq!((found.code, found.stderr), (0, notes));
+    let found = run(&directory, &["render", "a.gguf", "-m", "user:Is <b> bold?", "--ids"]);
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    let found = run(&directory, &["lint", "gemma.gguf", "--json"]);
+    for marker in ["<start_of_turn>", "<end_of_turn>"] {
+        let words = format!("\\\"{marker}\\\" is not a token of the vocabulary");
+        assert!(found.stdout.contains(&words), "{}", found.stdout);
+    }
+}
+
+/// A template in a file of its own does not say what the special tokens are.
+#[test]
+fn special_tokens_that_are_not_set_are_noted() {
+    let directory = Directory::new()
+        .with("silent.jinja", "{{ bos_token }}{{ messages[0].content }}")
+        .with("fails.jinja", "{{ messages[0].content + eos_token }}");
+    let found = run(&directory, &["render", "silent.jinja", "-m", "user:a"]);
+    let note =
+        "note: the template reads bos_token, which is not set: --set bos_token='…' sets it\n";
+    assert_eq!((found.code, &*found.stdout, &*found.stderr), (0, "a", note));
+    let set = ["render", "silent.jinja", "-m", "user:a", "--set", "bos_token=<s>"];
+    let found = run(&directory, &set);
+    assert_eq!((&*found.stdout, &*found.stderr), ("<s>a", ""));
+    let found = run(&directory, &["render", "fails.jinja", "-m", "user:a"]);
+    let hint = "\nhint: --set eos_token='…' sets it\n";
+    assert!(found.code == 2 && found.stderr.ends_with(hint), "{}", found.stderr);
+}

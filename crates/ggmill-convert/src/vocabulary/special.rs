@@ -1,5 +1,5 @@
-//! What a vocabulary has besides its tokens: the IDs of special tokens, whether they are added to
-//! a text, merges, chat templates and flags of the normalizer.
+//! Parts of a vocabulary other than its tokens: the IDs of special tokens, whether they are added
+//! to a text, merges, chat templates and flags of the normalizer.
 //!
 //! The rules are those of the reference (`gguf` 0.19.0, `vocab.py`, `SpecialVocab`), in its order.
 
@@ -144,7 +144,7 @@ impl Special {
         let mut added = Vec::new();
         if let Some(tokenizer) = request.tokenizer()? {
             if options.merges {
-                self.merges = super::merges::joined(&tokenizer.model.merges);
+                self.merges = super::merges::joined(tokenizer.model.merges());
             }
             self.read_normalizer(&tokenizer.normalizer, 0);
             added = tokenizer

@@ -1,7 +1,7 @@
 //! What holds for every model.
 
-use ggmill_core::Endian;
-use ggmill_estimate::{Beside, Options, estimate, fit};
+use ggmill_core::{Endian, GgmlType};
+use ggmill_estimate::{Beside, ErrorKind, MAX_DEVICES, Options, TensorOverride, estimate, fit};
 use proptest::prelude::*;
 
 use crate::models::listed;
@@ -59,6 +59,43 @@ fn every_listed_architecture_says_what_it_keeps() {
             assert!(unknown.is_empty(), "{}: {}", model.name, unknown[0]);
         }
     }
+}
+
+/// Options that name more devices than there are, or caches of types that none has, are refused.
+#[test]
+fn options_of_no_program_are_refused() {
+    let listed = listed();
+    let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
+    let (opened, description) = (model.open(Endian::Little), model.description());
+    let mut options = Options::default();
+    options.key_type = GgmlType::Q4_K;
+    let error = estimate(&opened, description, &options).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::NoCacheType(GgmlType::Q4_K));
+    let mut options = Options::default();
+    options.placement.shares = vec![1.0; MAX_DEVICES + 1];
+    let error = estimate(&opened, description, &options).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::OutOfRange { what: "devices", found: 17, .. }));
+    assert!("x=GPU9999999999".parse::<TensorOverride>().is_err());
+    options.placement.shares = vec![3.0, 1.0];
+    let error = fit(&opened, description, &options, &[8 << 30], &Beside::default()).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SharesOfSizes { shares: 2, sizes: 1 });
+}
+
+/// A projector is on the first device whatever happens, so that a small one has no room for it.
+#[test]
+fn what_does_not_fit_is_not_found() {
+    let listed = listed();
+    let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
+    let (opened, description) = (model.open(Endian::Little), model.description());
+    let mut beside = Beside::default();
+    beside.projector = Some(&opened);
+    let error = fit(&opened, description, &Options::default(), &[1 << 30], &beside).unwrap_err();
+    let ErrorKind::NothingFits { device: 1, needed, size } = *error.kind() else {
+        panic!("{error}");
+    };
+    assert!(needed > size && size == 1 << 30);
+    let found = fit(&opened, description, &Options::default(), &[20 << 30], &beside).unwrap();
+    assert!(found.unwrap().estimate.devices[1].total() <= 20 << 30);
 }
 
 /// What is found fits, and one step more does not.

@@ -58,11 +58,15 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// The entries of a model; those that say how it is divided into shards are not about it.
+/// The entries of a model; those that say how it is divided into shards, and the space that edits
+/// reserve, are not about it.
 fn entries<'a>(model: &'a Model, selection: &Selection) -> Vec<Entry<'a>> {
     let is_set = model.parts().len() > 1;
     let admitted = |entry: &Entry<'_>| {
-        selection.has_key(entry.key()) && !(is_set && entry.key().as_bytes().starts_with(b"split."))
+        let key = entry.key().as_bytes();
+        selection.has_key(entry.key())
+            && key != ggmill_core::keys::GGMILL_PADDING.as_bytes()
+            && !(is_set && key.starts_with(b"split."))
     };
     model.metadata().iter().filter(admitted).collect()
 }

@@ -6,6 +6,7 @@
 //! asked for ([`region`]), and reads what it needs of the source in as few pieces as it can
 //! ([`read`]).
 
+mod add_places;
 mod arithmetic;
 mod bilinear;
 mod coded_blocks;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
+pub use self::add_places::AddPlaces;
 use self::arithmetic::{Map, Pair};
 pub use self::bilinear::Bilinear;
 pub use self::coded_blocks::CodedBlocks;
@@ -162,7 +164,7 @@ enum Kind {
         inputs: Vec<Expression>,
         decoder: Arc<dyn Decode>,
     },
-    /// In the type of the node; only looked at where the child has it already.
+    /// In the type of the node; only examined if the child already has it.
     Encoded {
         child: Expression,
         encoding: Encoding,
@@ -245,8 +247,8 @@ impl Expression {
         Evaluator::new(source, 0).bytes(self, elements.start, elements.end)
     }
 
-    /// The number of the tensor whose elements these are, all of them in their order, whatever
-    /// their type has become.
+    /// The number of the tensor whose elements these are, all of them in order, whatever their type
+    /// has become.
     pub fn origin(&self) -> Option<usize> {
         match &self.0.kind {
             Kind::Tensor { number, .. } => Some(*number),
@@ -353,7 +355,7 @@ impl Expression {
         Error::new(ErrorKind::Misuse, format!("{step} of {self}: {message}"))
     }
 
-    /// The length of a dimension; 1 for those that are not there.
+    /// The length of a dimension; 1 for those that do not exist.
     fn extent(&self, dimension: usize) -> u64 {
         self.shape().dimensions().get(dimension).copied().unwrap_or(1)
     }

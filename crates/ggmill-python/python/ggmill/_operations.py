@@ -253,12 +253,15 @@ def edit(
         special_tokens: the text of a token by its role: ``{"eos": "</s>"}``.
         output: write an edited copy instead.
         overwrite: replace the copy if it exists.
-        check: refuse a chat template that does not parse, and say what rules find in the edit.
+        check: refuse a chat template that does not parse, a new key that looks like a misspelt
+            known key, and an edit that leads to an error by the rules of ``check`` that the file
+            does not have before; report other findings.
         dry_run: say what would be done, and write nothing.
         progress: told of bytes copied.
 
     Raises:
-        ArgumentError: a value cannot have its type; there is no such key or token.
+        ArgumentError: a value cannot have its type; there is no such key or token; a check
+            refuses the edit.
         FileError: the file cannot be edited or written.
     """
     settings: list[tuple[str, list[int] | None, Any]] = []

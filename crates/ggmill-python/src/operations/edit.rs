@@ -78,6 +78,9 @@ pub(crate) fn edit<'py>(
     }
     let findings =
         if check { edit_findings(&editor, &edited, &plan)? } else { EditFindings::default() };
+    if let Some(why) = findings.refusal() {
+        return Err(Failure::misuse(why).at(&path));
+    }
     let new_len = editor.planned_len(&plan)?;
     let method = match output.as_ref().filter(|_| !dry_run) {
         _ if dry_run => plan.method().clone(),

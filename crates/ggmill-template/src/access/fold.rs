@@ -3,6 +3,7 @@
 //! A hidden name is put together from pieces. Putting the pieces together again is all that is done
 //! here; nothing of the template is run.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, UnaryOpKind};
@@ -11,6 +12,11 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, UnaryOpKind};
 const MAX_VALUES: usize = 16;
 /// Bytes of a text, elements of a list; longer ones are not followed.
 const MAX_LEN: usize = 1024;
+/// The weight of a value with all within it; larger ones are not followed.
+const MAX_WEIGHT: u64 = 1 << 14;
+/// Steps of folding and the weight of what they make, for one template: some megabytes. The chat
+/// templates of llama.cpp take up to six thousand.
+const FUEL: u64 = 1 << 18;
 /// Expressions within expressions that are followed.
 const DEEPEST: usize = 64;
 
@@ -56,19 +62,43 @@ impl Constant {
         }
     }
 
+    /// The room that it and all within it take, in units of an element.
+    fn weight(&self) -> u64 {
+        let within = match self {
+            Self::Text(text) => text.len() as u64 / 32,
+            Self::List(elements) => weight(elements),
+            Self::Number(_) => 0,
+        };
+        within.saturating_add(1)
+    }
+
     fn is_short(&self) -> bool {
-        match self {
-            Self::Text(text) => text.len() <= MAX_LEN,
-            Self::List(elements) => elements.len() <= MAX_LEN,
-            Self::Number(_) => true,
-        }
+        let len = match self {
+            Self::Text(text) => text.len(),
+            Self::List(elements) => elements.len(),
+            Self::Number(_) => return true,
+        };
+        len <= MAX_LEN && self.weight() <= MAX_WEIGHT
     }
 }
 
+/// The weight of several.
+fn weight(values: &[Constant]) -> u64 {
+    values.iter().map(Constant::weight).fold(0, u64::saturating_add)
+}
+
 /// The possible values of the variables of a template, wherever they are set.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Constants {
     variables: BTreeMap<String, Vec<Constant>>,
+    /// What is left of [`FUEL`]: nothing is known any more when it is used up.
+    fuel: Cell<u64>,
+}
+
+impl Default for Constants {
+    fn default() -> Self {
+        Self { variables: BTreeMap::new(), fuel: Cell::new(FUEL) }
+    }
 }
 
 impl Constants {
@@ -77,54 +107,77 @@ impl Constants {
         let known = self.variables.entry(variable).or_default();
         let before = known.len();
         for value in values {
-            if known.len() < MAX_VALUES && !known.contains(&value) {
+            if known.len() < MAX_VALUES && value.is_short() && !known.contains(&value) {
                 known.push(value);
             }
         }
         known.len() > before
     }
 
+    /// Whether there were expressions whose values were not followed because all together took
+    /// too much.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.fuel.get() == 0
+    }
+
+    /// Takes from the fuel; false when it is used up.
+    fn spend(&self, fuel: u64) -> bool {
+        let left = self.fuel.get().saturating_sub(fuel);
+        self.fuel.set(left);
+        left > 0
+    }
+
     /// The possible values of an expression; none when they are not known.
     pub(super) fn values(&self, expression: &Expr<'_>) -> Vec<Constant> {
-        let mut values = self.fold(expression, 0);
+        self.fold(expression, 0)
+    }
+
+    fn fold(&self, expression: &Expr<'_>, depth: usize) -> Vec<Constant> {
+        if depth > DEEPEST || !self.spend(1) {
+            return Vec::new();
+        }
+        let mut values = self.unbounded(expression, depth);
+        if !self.spend(weight(&values)) {
+            return Vec::new();
+        }
         values.truncate(MAX_VALUES);
         values.retain(Constant::is_short);
         values
     }
 
-    fn fold(&self, expression: &Expr<'_>, depth: usize) -> Vec<Constant> {
-        if depth > DEEPEST {
-            return Vec::new();
-        }
-        let fold = |expression: &Expr<'_>| -> Vec<Constant> {
-            let mut values = self.fold(expression, depth + 1);
-            values.truncate(MAX_VALUES);
-            values.retain(Constant::is_short);
-            values
-        };
+    /// The values of a variable.
+    fn of_variable(&self, name: &str) -> Vec<Constant> {
+        // They are short and few: `assign` sees to that.
+        self.variables.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The same, longer ones and more of them too.
+    fn unbounded(&self, expression: &Expr<'_>, depth: usize) -> Vec<Constant> {
+        let fold = |expression: &Expr<'_>| self.fold(expression, depth + 1);
         match expression {
             Expr::Const(constant) => {
-                let text = constant.value.as_str().map(|text| Constant::Text(text.to_owned()));
+                let text = constant.value.as_str().filter(|text| text.len() <= MAX_LEN);
+                let text = text.map(|text| Constant::Text(text.to_owned()));
                 text.or_else(|| constant.value.as_i64().map(Constant::Number)).into_iter().collect()
             }
-            Expr::Var(variable) => self.variables.get(variable.id).cloned().unwrap_or_default(),
+            Expr::Var(variable) => self.of_variable(variable.id),
             Expr::GetAttr(access) => match &access.expr {
-                Expr::Var(variable) => self
-                    .variables
-                    .get(&format!("{}.{}", variable.id, access.name))
-                    .cloned()
-                    .unwrap_or_default(),
+                Expr::Var(variable) => {
+                    self.of_variable(&format!("{}.{}", variable.id, access.name))
+                }
                 _ => Vec::new(),
             },
             Expr::List(list) => {
                 // One list of the first value of each element: lists of several are rare, and their
                 // elements are looked at by themselves.
-                let elements: Vec<Constant> = list
-                    .items
-                    .iter()
-                    .take(MAX_LEN)
-                    .map_while(|item| fold(item).into_iter().next())
-                    .collect();
+                let mut weight = 0u64;
+                let element = |item| {
+                    let value = fold(item).into_iter().next()?;
+                    weight = weight.saturating_add(value.weight());
+                    (weight <= MAX_WEIGHT).then_some(value)
+                };
+                let elements: Vec<Constant> =
+                    list.items.iter().take(MAX_LEN).map_while(element).collect();
                 if elements.len() == list.items.len() {
                     vec![Constant::List(elements)]
                 } else {
@@ -178,12 +231,8 @@ impl Constants {
             }
             Expr::Filter(filter) => {
                 let values = filter.expr.as_ref().map(fold).unwrap_or_default();
-                values
-                    .iter()
-                    .filter_map(|value| {
-                        changed(filter.name, value, &self.arguments(&filter.args, depth))
-                    })
-                    .collect()
+                let arguments = self.arguments(&filter.args, depth);
+                values.iter().filter_map(|value| changed(filter.name, value, &arguments)).collect()
             }
             Expr::Call(call) => match &call.expr {
                 Expr::GetAttr(method) => {
@@ -208,7 +257,7 @@ impl Constants {
     fn arguments(&self, arguments: &[CallArg<'_>], depth: usize) -> Vec<Constant> {
         let value = |argument: &CallArg<'_>| match argument {
             CallArg::Pos(value) | CallArg::Kwarg(_, value) => {
-                self.fold(value, depth + 1).into_iter().next().filter(Constant::is_short)
+                self.fold(value, depth + 1).into_iter().next()
             }
             _ => None,
         };

@@ -34,7 +34,8 @@ pub enum Access {
     Computed,
     /// Another template, by the tag that loads it: `include`, `import` or `extends`.
     OtherTemplate(&'static str),
-    /// A loop or a value of excessive size, in a few words.
+    /// A loop or a value of excessive size, in a few words; or so many constants that what names
+    /// are made of them is not known.
     Excessive(String),
 }
 
@@ -86,7 +87,7 @@ fn is_inside(name: &str) -> bool {
     dunder || INSIDES.contains(&name) || name.starts_with("_TemplateReference")
 }
 
-/// What the text of a template accesses, each once, determined without running it: expressions of
+/// The accesses in a template, each listed once, determined without running it: expressions of
 /// constants are folded. In a text that does not parse, names are looked for; another parser may
 /// read it.
 ///
@@ -142,6 +143,9 @@ fn examine(template: &Stmt<'_>) -> Vec<Access> {
             Node::Expression(expression) => expression_accesses(expression, &constants, &mut add),
         }
     });
+    if constants.is_exhausted() && found.len() < MAX_FINDINGS {
+        found.push(Access::Excessive("constants that are too many to follow".to_owned()));
+    }
     found
 }
 

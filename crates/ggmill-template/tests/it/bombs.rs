@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ggmill_template::{Conversation, ErrorKind, RenderOptions, Template};
+use ggmill_template::{Access, Conversation, ErrorKind, RenderOptions, Template, accesses};
 
 fn refused(text: &str) -> ErrorKind {
     let template = match Template::parse(text) {
@@ -34,6 +34,52 @@ fn memory_and_time_are_limited() {
         count += 1;
     }
     assert_eq!(count, 77);
+}
+
+/// Constants of constants: following them takes a bounded time and memory, and what is not followed
+/// is said.
+#[test]
+fn constants_are_followed_within_limits() {
+    let values: String = (0..16).map(|i| format!("{{% set x = 'v{i}' %}}")).collect();
+    let arguments = (0..40).fold("'q'".to_owned(), |inner, _| format!("x|replace({inner}, 'z')"));
+    let lists: String = ('b'..='f')
+        .zip('a'..)
+        .map(|(name, element)| {
+            format!("{{% set {name} = [{}] %}}", vec![element.to_string(); 490].join(","))
+        })
+        .collect();
+    let texts: String = ('b'..='t')
+        .zip('a'..)
+        .map(|(name, text)| {
+            format!("{{% set {name} = [{text}] * 2 %}}{{{{ {name}|join({name}) }}}}")
+        })
+        .collect();
+    for text in [
+        format!("{values}{{{{ messages[{arguments}] }}}}"),
+        format!("{values}{{{{ messages[{}] }}}}", vec!["x"; 400].join(" ~ ")),
+        format!("{{% set a = 1 %}}{lists}"),
+        format!("{{% set a = 'x' * 1000 %}}{texts}"),
+    ] {
+        let begun = Instant::now();
+        let found = accesses(&text);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        // What is found behind them is said all the same.
+        assert!(
+            found.iter().all(|access| matches!(access, Access::Computed | Access::Excessive(_))),
+            "{found:?}"
+        );
+    }
+    // Nothing that is hidden behind so many constants that they are not followed goes unsaid.
+    let list = format!("{{% set a = [{}] %}}", vec!["'x' * 1000"; 16].join(","));
+    let hidden = "{{ messages['__cl' ~ 'ass__'] }}";
+    for times in [1, 1000] {
+        let found = accesses(&format!("{list}{}{hidden}", "{{ m[a|join] }}".repeat(times)));
+        let is_said = found.iter().any(|access| {
+            matches!(access, Access::Internal(_))
+                || times > 1 && matches!(access, Access::Excessive(_))
+        });
+        assert!(is_said, "{times}: {found:?}");
+    }
 }
 
 #[test]

@@ -53,6 +53,36 @@ pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
     near.map(|meant| meant.replacen("{arch}", name, 1))
 }
 
+/// The standard key that was probably meant by one whose namespace is missing (`eos_token_id`) or
+/// misspelt (`generl.name`).
+pub(super) fn meant_in_namespace(key: &str, architecture: Option<&str>) -> Option<String> {
+    if key.len() > MAX_LEN {
+        return None;
+    }
+    let architecture = architecture.filter(|name| !name.is_empty());
+    let is_known = |space: &str, rest: &str| match space {
+        "general" => is_known_general(rest),
+        "tokenizer" | "tokenizer.ggml" => KNOWN.contains(&&*format!("{space}.{rest}")),
+        _ => KNOWN.contains(&&*format!("{{arch}}.{rest}")),
+    };
+    let own = architecture.into_iter();
+    if !key.contains('.') {
+        let space = own.chain(["tokenizer.ggml", "general"]).find(|space| is_known(space, key))?;
+        return Some(format!("{space}.{key}"));
+    }
+    let (typed, rest) = key.split_once('.')?;
+    let is_taken = ["general", "tokenizer"].contains(&typed)
+        || architecture == Some(typed)
+        || TensorNames::of(typed).is_some();
+    let is_meant = |space: &&str| {
+        space.len() > 3
+            && distance(space.as_bytes(), typed.as_bytes()) <= 2
+            && is_known(space, rest)
+    };
+    let space = own.chain(["tokenizer", "general"]).find(is_meant).filter(|_| !is_taken)?;
+    Some(format!("{space}.{rest}"))
+}
+
 /// A key of an architecture that the file is not of: which one.
 pub(super) fn foreign<'a>(key: &'a str, architecture: &str) -> Option<&'a str> {
     let (space, rest) = key.split_once('.')?;
@@ -75,8 +105,8 @@ fn general(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a letter is missing, too many or another, or two neighbours changed places. A number
-/// that differs is another key.
+/// Whether a letter is missing, too many or another, or two neighbors changed places. A number that
+/// differs is another key.
 fn is_near(known: &str, key: &str) -> bool {
     if known.len().abs_diff(key.len()) > 1 {
         return false;

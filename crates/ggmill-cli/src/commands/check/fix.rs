@@ -97,7 +97,7 @@ pub(super) fn proposed(
     let propose = |(path, outcome): (&PathBuf, Result<CheckOutcome, Failure>)| {
         refuse_interrupted(&[path])?;
         match outcome? {
-            CheckOutcome::Report(report) => proposal(path, &report),
+            CheckOutcome::Report { report, .. } => proposal(path, &report),
             CheckOutcome::NotGguf { failure, .. } => Err(failure),
         }
     };

@@ -12,6 +12,7 @@ use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
+use crate::counted::counted;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
@@ -20,49 +21,52 @@ use read::{CheckOutcome, Criteria, check_model};
 
 /// Report problems in GGUF files, why they matter and how to fix them
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "\
+Examples:
   ggmill check model.gguf
-  ggmill check model.gguf --data
+  ggmill check model.gguf --data --profile run
   ggmill check models/ --select structure,GG13 --format json
   ggmill check model.gguf --arch-file mine.toml
   ggmill check model.gguf --profile ggml --format github
   ggmill check model.gguf --diff
   ggmill check model.gguf --fix
 
---fix changes what can be fixed without losing anything: missing and misspelt keys, keys
-of another integer type, duplicate keys, padding, order and alignment of tensors.
-A file with bytes that no tensor has is not rewritten. Keys that are only recommended
-(file type, size label, alignment) are added with --profile spec or --select. The first
-added key leaves room in the file for later ones (ggmill.padding). What is left is
-reported. --diff shows the changes, and exits with 1 when there are any.
+The default profile does not render chat templates or test the tokenizer; --profile run does. \
+Rules about file names (GG18) are checked with --profile spec, --select naming or --select all.
 
-Exit codes: 0 no error, 1 errors found, 2 not readable as GGUF.")]
+--fix changes what can be fixed without losing information: missing and misspelt keys, keys of a \
+wrong integer type, duplicate keys, padding, order and alignment of tensors. A file that contains \
+bytes belonging to no tensor is not rewritten. Keys that are only recommended (file type, size \
+label, alignment) are added with --profile spec or --select. When the first key is added, space \
+is reserved for later edits (ggmill.padding). Remaining findings are reported. --diff shows the \
+changes, and exits with 1 if there are any.
+
+Exit codes: 0 no errors, 1 errors found, 2 a file cannot be read as GGUF.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// Files, or directories with .gguf files in them; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Read the tensor data too: NaN, infinity, bad scales, all zero
+    /// Read the tensor data too: find NaN, infinite values, bad scales and all-zero tensors
     #[arg(long)]
     data: bool,
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Which requirements are checked: those of the specification, of llama.cpp, or all; run is all,
-    /// and renders chat templates (GG22) and examines vocabularies with their tokenizer (GG23). Rules
-    /// about the file name (GG18) are checked with --profile spec, --select naming or --select all
+    /// Rules to apply: the specification (spec), the requirements of llama.cpp (ggml), both (all),
+    /// or both with chat templates rendered (GG22) and the tokenizer tested (GG23) (run)
     #[arg(long, value_parser = profiles(), default_value = Profile::All.name())]
     profile: Profile,
-    /// Only these rules: codes, prefixes of codes, or groups
+    /// Apply only these rules: codes, prefixes of codes, or groups
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     select: Vec<Selector>,
-    /// Not these rules
+    /// Skip these rules: codes, prefixes of codes, or groups
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     ignore: Vec<Selector>,
-    /// A description of an architecture (TOML) to check against, besides the built-in ones
+    /// A file with an architecture description (TOML) to use as well (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Max findings shown per rule; the others are counted
+    /// Maximum number of findings shown per rule; the others are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
     /// Fix what can be fixed safely, and report the rest
@@ -87,13 +91,8 @@ enum Format {
 
 /// The profiles by their names.
 fn profiles() -> impl TypedValueParser<Value = Profile> {
-    let named = Profile::ALL.map(|profile| match profile {
-        Profile::Run => PossibleValue::new(profile.name()).help(
-            "All, and chat templates are rendered, and vocabularies examined with their tokenizer",
-        ),
-        _ => PossibleValue::new(profile.name()),
-    });
-    PossibleValuesParser::new(named).try_map(|name| name.parse::<Profile>())
+    PossibleValuesParser::new(Profile::ALL.map(|profile| PossibleValue::new(profile.name())))
+        .try_map(|name| name.parse::<Profile>())
 }
 
 /// A file that was checked.
@@ -164,18 +163,21 @@ fn report(
     let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
-    let mut told = 0usize;
+    let (mut told, mut templates) = (0usize, 0usize);
     for files in models {
         if args.fix && !apply_fixes(files, criteria, failures, console) {
             continue;
         }
         for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
             let one = match outcome {
-                Ok(CheckOutcome::Report(report)) => CheckedFile {
-                    path: path.to_string_lossy().into_owned(),
-                    report,
-                    readable: true,
-                },
+                Ok(CheckOutcome::Report { report, has_template }) => {
+                    templates += usize::from(has_template);
+                    CheckedFile {
+                        path: path.to_string_lossy().into_owned(),
+                        report,
+                        readable: true,
+                    }
+                }
                 Ok(CheckOutcome::NotGguf { report, failure }) => {
                     failures.push(failure);
                     CheckedFile {
@@ -208,6 +210,12 @@ fn report(
     }
     let unreadable = failures.len();
     finish(args.format, &looked, unreadable, &text, &mut out)?;
+    if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
+        let (templates, was) =
+            (counted(templates, "chat template"), if templates == 1 { "was" } else { "were" });
+        console
+            .note(format_args!("{templates} {was} not rendered; --profile run renders templates"));
+    }
     Ok(if looked.iter().any(|one| one.report.has_errors()) {
         Status::Findings
     } else {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_check::{DataFacts, Input, Options, Report, check, check_files, examine, unreadable};
-use ggmill_core::{Error, Model, Part};
+use ggmill_core::{Error, Model, Part, keys};
 use ggmill_pipeline::RunOptions;
 
 use crate::console::Console;
@@ -25,7 +25,11 @@ pub(super) struct Criteria<'a> {
 /// The result of checking a file.
 pub(super) enum CheckOutcome {
     /// It is GGUF, good or bad.
-    Report(Report),
+    Report {
+        report: Report,
+        /// Whether it has a chat template.
+        has_template: bool,
+    },
     /// It is not.
     NotGguf {
         /// That, as a finding.
@@ -87,11 +91,15 @@ pub(super) fn check_model(
             Err(failure) => outcomes.push(Some(Err(failure))),
         }
     }
-    let mut reports = examined(&opened, criteria).into_iter();
+    let has_template = opened.iter().map(|file| has_template(&file.model)).collect::<Vec<_>>();
+    let mut reports = examined(&opened, criteria).into_iter().zip(has_template);
     outcomes
         .into_iter()
         .filter_map(|outcome| {
-            outcome.or_else(|| reports.next().map(|report| Ok(CheckOutcome::Report(report))))
+            outcome.or_else(|| {
+                let (report, has_template) = reports.next()?;
+                Some(Ok(CheckOutcome::Report { report, has_template }))
+            })
         })
         .collect()
 }
@@ -116,8 +124,7 @@ fn open(
     Ok(Ok(Opened { path: path.to_owned(), name, model, facts }))
 }
 
-/// Holds files to the rules: as one model where they are all shards of a set, each by itself
-/// otherwise.
+/// Applies the rules to files: as one model if they are all shards of a set, else each by itself.
 fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
     let inputs: Vec<Input<'_>> = files.iter().filter_map(|opened| opened.input(criteria)).collect();
     let models: Vec<&Model> = files.iter().map(|opened| &opened.model).collect();
@@ -148,15 +155,20 @@ fn check_input(criteria: &Criteria<'_>, data: bool) -> Result<CheckOutcome, Fail
         Ok(model) => {
             let part =
                 model.parts().first().ok_or_else(|| Failure::new("a model without files"))?;
-            Ok(CheckOutcome::Report(check(
-                &Input::new(part).with_catalogue(criteria.catalogue),
-                &criteria.options,
-            )))
+            let input = Input::new(part).with_catalogue(criteria.catalogue);
+            Ok(CheckOutcome::Report {
+                report: check(&input, &criteria.options),
+                has_template: has_template(model),
+            })
         }
         Err(error) => {
             Ok(not_gguf(error, Path::new("standard input"), &read.beginning, &criteria.options))
         }
     }
+}
+
+fn has_template(model: &Model) -> bool {
+    model.metadata().get(keys::TOKENIZER_CHAT_TEMPLATE).is_some()
 }
 
 /// Reads all tensor data of a file once.

@@ -25,55 +25,60 @@ use crate::progress::Bar;
 
 /// Change the metadata of a GGUF file, in place where that is safe
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  ggmill edit model.gguf --set general.name='My model' --unset 'general.base_model.*'
-  ggmill edit model.gguf --chat-template template.jinja --special-token eos='<|im_end|>'
-  ggmill edit model.gguf --set tokenizer.ggml.scores:[f32]=@scores.txt -o scored.gguf
+#[command(after_help = "\
+Examples:
+  ggmill edit model.gguf --set general.name='My model' --unset 'general.base_*'
+  ggmill edit model.gguf --chat-template template.jinja
+  ggmill edit model.gguf --special-token eos='<|im_end|>'
+  ggmill edit in.gguf --set tokenizer.ggml.scores:[f32]=@scores.txt -o out.gguf
   ggmill edit --in-place models/*.gguf --set general.license=mit
 
-VALUE has the type the key has now, else the one the specification or the architecture
-gives it, else the one it looks like; KEY:TYPE=VALUE says it (u8 to i64, f32, f64, bool,
-string, [string], …). Arrays are JSON, or @FILE with an element a line; @FILE for a string
-is the whole file, @- or - for a FILE is standard input, and @@ a plain @. general.file_type
-takes names such as Q4_K_M. Edits happen in the order given.
+The type of VALUE is the current type of the key, else the type defined by the specification or \
+the architecture, else inferred from VALUE; KEY:TYPE=VALUE sets it explicitly (u8 to i64, f32, \
+f64, bool, string, [string], …). Arrays are given as JSON, or as @FILE with one element per line; \
+for a string, @FILE is the whole file. @- reads standard input, and so does - where an option \
+takes a FILE. A value that begins with @ is written @@. general.file_type takes names such as \
+Q4_K_M. Edits are made in the order given.
 
-A file is edited where it lies when its header has room, or the file system can make some;
-a journal beside it keeps it whole should the machine stop halfway. Otherwise it is copied
-and replaced. --dry-run says which. The first edit that needs it leaves room for later ones,
-in a key (ggmill.padding) that readers ignore.
+A file is edited in place if its header has room, or if the file system can insert some; a \
+journal next to it protects against a crash during the edit. Otherwise the file is copied and \
+replaced. --dry-run says which. The first edit that needs it reserves space for later ones, in a \
+key (ggmill.padding) that readers ignore.
 
-A new key that is nearly a known one (llama.context_lenght), and a chat template that does not
-parse, are refused before anything is written, unless --force sets them anyway. What the
-rules of `ggmill check` find wrong with the keys that were touched is printed; the edit is
-made nevertheless. --no-check leaves out both, but for the templates. Several files are
-edited with --in-place, each as a whole or not at all; the exit code is 2 when one could not
-be.")]
+An edit is refused, and nothing is written, if it sets a new key that looks like a misspelt known \
+key (llama.context_lenght), if a chat template does not parse, or if the rules of `ggmill check` \
+find an error that the file does not have before. --force makes the edit anyway. Other findings \
+about the changed keys are printed. --no-check skips these checks, except that of chat templates.
+
+Use --in-place to edit several files. Each edit is atomic; the exit code is 2 if any of them \
+fails.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// The files; of a set of shards the first
+    /// The files to edit; for a split model the first shard, which has the metadata
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     edits: Typed,
-    /// Write the edited file here, and leave FILE as it is
+    /// Write the edited file here, and leave FILE unchanged
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Edit each of several files in place; one file is edited in place without it
+    /// Edit several files in place; a single file is edited in place without this option
     #[arg(short, long, conflicts_with = "output")]
     in_place: bool,
-    /// Replace OUT if it exists; set a key that looks misspelt, a chat template that does not parse
+    /// Replace OUT if it exists; make an edit that would be refused (see below)
     #[arg(long)]
     force: bool,
-    /// Leave no room for later edits: remove ggmill.padding, which takes a copy
+    /// Do not reserve space for later edits; removes ggmill.padding, which may require rewriting
+    /// the file
     #[arg(long)]
     no_padding: bool,
-    /// Do not hold the keys that were touched to the rules
+    /// Skip the checks of changed keys
     #[arg(long)]
     no_check: bool,
-    /// Finish or undo an edit that was interrupted, and do nothing else
+    /// Finish or undo an interrupted edit, and do nothing else
     #[arg(long, conflicts_with_all = ["output", "dry_run"])]
     recover: bool,
-    /// Print what would happen and what it would cost, and write nothing
+    /// Print what would be changed and how many bytes would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the result as JSON
@@ -250,29 +255,27 @@ fn prepare(
         return Err(Failure::new(format_args!("{key}: does not parse: {fault}"))
             .with_hint(Some("--force sets it anyway".to_owned())));
     }
-    let misspelt = misspelt_keys(&edited);
-    let has_effect = args.output.is_some()
-        || !misspelt.is_empty()
-        || edits.iter().any(is_of_template)
-        || args.is_of_other_tool;
-    if args.force && !has_effect {
-        let what = "--force is for --output, for keys that look misspelt and for chat templates";
-        return Err(Failure::new(what));
-    }
-    if let Some(found) = misspelt.first().filter(|_| !(args.force || args.no_check)) {
-        return Err(Failure::new(format_args!(
-            "{}: key {:?} is not a known key; did you mean {}?",
-            shown(editor.path()),
-            RawStr::from(&*found.key),
-            RawStr::from(&*found.meant)
-        ))
-        .with_hint(Some("--force sets it anyway".to_owned())));
-    }
     let findings = if args.no_check {
         EditFindings::default()
     } else {
         edit_findings(editor, &edited, &plan).map_err(refused)?
     };
+    let misspelt = misspelt_keys(&edited);
+    let has_effect = args.output.is_some()
+        || !misspelt.is_empty()
+        || !findings.new_errors.is_empty()
+        || edits.iter().any(is_of_template)
+        || args.is_of_other_tool
+        || args.no_check;
+    if args.force && !has_effect {
+        let what = "--force is for --output, for keys that look misspelt, for chat templates and \
+                    for edits that lead to errors";
+        return Err(Failure::new(what));
+    }
+    if let Some(why) = findings.refusal().filter(|_| !args.force) {
+        return Err(Failure::new(format_args!("{}: {why}", shown(editor.path())))
+            .with_hint(Some("--force makes the edit anyway".to_owned())));
+    }
     Ok(Prepared { edited, plan, new_len, before, findings })
 }
 
@@ -428,7 +431,7 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
             Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
         }
         ggmill_io::ErrorKind::Journal => {
-            Some("when the file is as it should be, delete the journal".to_owned())
+            Some("if the file is intact, delete the journal".to_owned())
         }
         _ => None,
     };

@@ -11,7 +11,7 @@ use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
 
-/// Edits as they are typed, in their order across options.
+/// Edits as they are typed, in order across options.
 #[derive(Debug, Default)]
 pub(super) struct Typed(Vec<(&'static EditOption, String)>);
 
@@ -27,19 +27,22 @@ struct EditOption {
     edits: fn(&str) -> Result<Vec<Edit>, Failure>,
 }
 
+/// The option for a chat template, which takes a file or the text.
+const CHAT_TEMPLATE: &str = "chat-template";
+
 static OPTIONS: [EditOption; 11] = [
     EditOption {
         name: "set",
         aliases: &[],
         value_name: "KEY[:TYPE]=VALUE",
-        help: Some("Set a key, or one element KEY[N] of an array (repeatable, as all of these)"),
+        help: Some("Set a key, or one array element KEY[N] (repeatable, like the options below)"),
         edits: set,
     },
     EditOption {
         name: "unset",
         aliases: &["remove", "remove-metadata"],
         value_name: "GLOB",
-        help: Some("Remove the keys that match"),
+        help: Some("Remove matching keys"),
         edits: unset,
     },
     EditOption {
@@ -50,7 +53,7 @@ static OPTIONS: [EditOption; 11] = [
         edits: rename,
     },
     EditOption {
-        name: "chat-template",
+        name: CHAT_TEMPLATE,
         aliases: &["chat-template-file", "chat-template-config"],
         value_name: "FILE",
         help: Some("Set the chat template: a Jinja file, tokenizer_config.json or Jinja text"),
@@ -81,7 +84,7 @@ static OPTIONS: [EditOption; 11] = [
         name: "tokens-from",
         aliases: &[],
         value_name: "FILE",
-        help: Some("Replace the vocabulary: a JSON array, or a token a line"),
+        help: Some("Replace the vocabulary from a JSON array, or a file with one token per line"),
         edits: tokens_from,
     },
     EditOption {
@@ -159,6 +162,7 @@ impl Typed {
     /// The files that values come from; `-` is standard input.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.0.iter().filter_map(|(option, value)| match option.value_name {
+            "FILE" if option.name == CHAT_TEMPLATE && is_template_text(value) => None,
             "FILE" => Some(PathBuf::from(value)),
             _ => value.split_once("=@").map(|(_, file)| PathBuf::from(file)),
         })
@@ -206,10 +210,15 @@ fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::Rename { from: from.to_owned(), to: to.to_owned() }])
 }
 
+/// Whether an argument is a template itself, and not the name of a file that exists.
+fn is_template_text(given: &str) -> bool {
+    let is_text = ["{{", "{%", "{#", "[{"].iter().any(|mark| given.contains(mark));
+    is_text && !Path::new(given).exists()
+}
+
 /// A template in a file, or, as other tools take it, in the argument itself.
 fn chat_template(given: &str) -> Result<Vec<Edit>, Failure> {
-    let is_text = ["{{", "{%", "{#", "[{"].iter().any(|mark| given.contains(mark));
-    let (name, text) = if is_text && !Path::new(given).exists() {
+    let (name, text) = if is_template_text(given) {
         ("--chat-template".to_owned(), given.to_owned())
     } else {
         (shown(Path::new(given)).to_string(), read_text(Path::new(given), MAX_INPUT)?)

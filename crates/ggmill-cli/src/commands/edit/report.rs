@@ -55,8 +55,8 @@ impl Report<'_> {
                 RawStr::from(&*misspelt.meant)
             ));
         }
-        let found = &self.findings.diagnostics;
-        for diagnostic in found.iter().take(MOST_FINDINGS) {
+        let found: Vec<_> = self.found().collect();
+        for diagnostic in found.iter().copied().take(MOST_FINDINGS) {
             let Diagnostic { rule, severity, subject, message, help, .. } = diagnostic;
             let said = format!("{subject}: {message} ({}: {})", rule.code, rule.summary);
             match severity {
@@ -67,6 +67,11 @@ impl Report<'_> {
         if let Some(more) = found.len().checked_sub(MOST_FINDINGS).filter(|&more| more > 0) {
             console.warn(format_args!("and {more} more; `ggmill check` shows all"));
         }
+    }
+
+    /// The findings, worst first.
+    fn found(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.findings.new_errors.iter().chain(&self.findings.diagnostics)
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -84,19 +89,22 @@ impl Report<'_> {
         }
         if let Some(room) = self.plan.filler().filter(|_| self.plan.adds_filler()) {
             let bytes = if room == 1 { "byte" } else { "bytes" };
-            writeln!(
-                out,
-                "+ {FILLER_KEY}  {room} unused {bytes}, so that later edits are made in place; \
-                 --no-padding leaves it out"
-            )?;
+            let why = match self.method {
+                EditMethod::InPlace => "so that the tensor data stays where it is",
+                _ => "so that later edits are made in place; --no-padding leaves it out",
+            };
+            writeln!(out, "+ {FILLER_KEY}  {room} unused {bytes}, {why}")?;
         }
         let (file, output) = (shown(self.file), shown(self.output));
         let was = if self.done { "" } else { "would be " };
         match self.method {
             EditMethod::Unchanged => return writeln!(out, "{file}: nothing to change"),
-            EditMethod::InPlace | EditMethod::Insert(_) => {
-                write!(out, "{file}: {was}edited in place")?;
-            }
+            EditMethod::InPlace => write!(out, "{file}: {was}edited in place")?,
+            EditMethod::Insert(inserted) => write!(
+                out,
+                "{file}: {was}edited in place, with {inserted} bytes inserted before the tensor \
+                 data"
+            )?,
             _ if self.file != self.output => write!(out, "{output}: {was}written")?,
             EditMethod::Rewrite(why) | EditMethod::Copy(why) => {
                 write!(out, "{file}: {was}replaced by an edited copy, since {why}")?;
@@ -161,7 +169,7 @@ impl Report<'_> {
                 "message": format!("did you mean {}?", RawStr::from(&*misspelt.meant)),
             })
         });
-        let found = self.findings.diagnostics.iter().map(|diagnostic| {
+        let found = self.found().map(|diagnostic| {
             json!({
                 "code": diagnostic.rule.code,
                 "severity": diagnostic.severity,

@@ -41,8 +41,8 @@ pub(crate) fn choose(
         return Ok(fit.types);
     }
     console.note(format_args!(
-        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses \
-         less than {least:.3} %",
+        "chose types with {:.3} bits per weight and a relative quantization error (RMSE) of \
+         {loss:.3} %; no choice of this size has less than {least:.3} %",
         fit.bits_per_weight
     ));
     Ok(fit.types)
@@ -53,11 +53,13 @@ pub(crate) fn smaller(tensors: &[SourceTensor], options: &QuantizeOptions) -> Op
     let keeps =
         !options.allow_requantize && tensors.iter().any(|tensor| tensor.ggml_type.is_quantized());
     let keeps = keeps.then_some(
-        "--allow-requantize lets tensors that are quantized already become smaller, at a loss",
+        "--allow-requantize requantizes tensors that are quantized already, which loses quality",
     );
-    let lacks = options
-        .importance
-        .is_none()
+    // Their blocks have 256 elements.
+    let has_long_rows = tensors.iter().any(|tensor| {
+        tensor.shape.dimensions().len() > 1 && tensor.shape.row_len().is_multiple_of(256)
+    });
+    let lacks = (options.importance.is_none() && has_long_rows)
         .then_some("with importance weights (--imatrix FILE) there are smaller types");
     let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
     (!hints.is_empty()).then(|| hints.join("; "))

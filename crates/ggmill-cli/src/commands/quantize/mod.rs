@@ -44,35 +44,36 @@ const MAX_PLAN_LEN: u64 = 256 << 20;
     after_help = "\
 Examples:
   ggmill quantize model-F16.gguf Q4_K_M
-  ggmill quantize model-F16.gguf small.gguf IQ2_XS --imatrix model.imatrix.gguf
-  ggmill quantize model-F16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_k' --dry-run
-  ggmill quantize model-F16.gguf out.gguf --target-size 4.2G --report lost.html
+  ggmill quantize model-F16.gguf small.gguf IQ2_XS --imatrix imatrix.gguf
+  ggmill quantize model-F16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_k'
+  ggmill quantize model-F16.gguf out.gguf --target-size 4.2G --report error.html
   ggmill quantize model-F16.gguf --compare Q4_K_M,Q5_K_M,Q6_K
   ggmill quantize model-F16.gguf --target-bpw 4.5 --dry-run --json > plan.json
   ggmill quantize model-F16.gguf out.gguf --plan plan.json
 
-TYPE is a name or number as llama-quantize has them: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0
-Q2_K Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS
-IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4
-BF16 F16 F32; Q3_K, Q4_K and Q5_K mean their _M; COPY changes no type. `ggmill explain
-types` lists them with their sizes. Any architecture will do. IN may be any shard of a set; OUT is one file unless shards are asked for.
+TYPE is a name or number of llama-quantize: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q2_K_S Q3_K_S \
+Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS \
+IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 BF16 F16 F32. Q3_K, Q4_K and Q5_K \
+are aliases of Q3_K_M, Q4_K_M and Q5_K_M; COPY keeps all types. `ggmill explain types` lists \
+types with their sizes. Models of any architecture can be quantized. IN may be any shard of a \
+split model; OUT is one file unless shards are requested.
 
-Roles for --role-file: token_embedding position_embedding token_type_embedding output norm
-bias rope_factors attention.q attention.k attention.v attention.qkv attention.output
-attention.q_a attention.q_b attention.kv_a attention.kv_b attention.gate attention.sinks
-ffn.gate ffn.up ffn.down ffn.gate_up ffn.router ffn.gate_experts ffn.up_experts
-ffn.down_experts ffn.gate_up_experts ffn.gate_shared ffn.up_shared ffn.down_shared ssm.in
-ssm.out ssm.conv ssm.x ssm.dt ssm.a ssm.d time_mix channel_mix classifier other"
+Roles for --role-file: token_embedding position_embedding token_type_embedding output norm bias \
+rope_factors attention.q attention.k attention.v attention.qkv attention.output attention.q_a \
+attention.q_b attention.kv_a attention.kv_b attention.gate attention.sinks ffn.gate ffn.up \
+ffn.down ffn.gate_up ffn.router ffn.gate_experts ffn.up_experts ffn.down_experts \
+ffn.gate_up_experts ffn.gate_shared ffn.up_shared ffn.down_shared ssm.in ssm.out ssm.conv ssm.x \
+ssm.dt ssm.a ssm.d time_mix channel_mix classifier other"
 )]
 pub(crate) struct Args {
-    /// The model, what to write (by default ggml-model-TYPE.gguf beside it), its type, and how
-    /// many threads to use
+    /// The input model, the output file (default: ggml-model-TYPE.gguf in the same directory), the
+    /// type and the number of threads
     #[arg(value_name = "IN [OUT] TYPE [THREADS]", required = true, num_args = 1..=4)]
     words: Vec<PathBuf>,
-    /// TYPE, where it is not given in its place
+    /// TYPE, if not given as a positional argument
     #[arg(long = "type", value_name = "TYPE", value_parser = target)]
     target: Option<Target>,
-    /// Print size and bits per weight for each of these types, and write nothing
+    /// Print the size and bits per weight for each of these types, and write nothing
     #[arg(
         long,
         value_name = "TYPE,TYPE,…",
@@ -81,35 +82,38 @@ pub(crate) struct Args {
         conflicts_with_all = ["target", "target_size", "target_bpw", "plan", "report", "force"]
     )]
     compare: Vec<Target>,
-    /// How many threads to use; by default all
+    /// Number of threads [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
     #[command(flatten)]
     types: TypeArgs,
-    /// A description of the model's architecture (TOML), which says what its tensors do
-    #[arg(long, value_name = "FILE", help_heading = "Types of single tensors")]
+    /// A file with a description of the model's architecture (TOML), which gives the roles of its
+    /// tensors
+    #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     arch_file: Vec<PathBuf>,
-    /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
+    /// Choose the tensor types with the lowest quantization error for a file of at most this size,
+    /// such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
-    /// Choose types with the least loss for a size in bits per weight
+    /// Choose the tensor types with the lowest quantization error for at most this many bits per
+    /// weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
-    /// Take the type of each tensor from a plan: what --json printed; beside a TYPE, of those it
-    /// names
+    /// Read tensor types from a plan, the output of --json. The plan must name every tensor or, if
+    /// TYPE is given too, only those that are to have another type
     #[arg(long, value_name = "FILE", help_heading = "Types for a size")]
     plan: Option<PathBuf>,
-    /// Write what each tensor lost: a page where FILE ends in .html, JSON where in .json, else
-    /// text; - is standard output
+    /// Write the quantization error of each tensor: HTML if FILE ends in .html, JSON if it ends in
+    /// .json, otherwise text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
-    /// Leave out layers, and renumber the others
+    /// Remove layers, and renumber the others
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
-    /// Quantize tensors that are quantized already, at a loss
+    /// Allow requantizing tensors that are already quantized, which loses quality
     #[arg(long)]
     allow_requantize: bool,
-    /// Write a shard for each shard of IN: OUT-00001-of-00009.gguf and so on
+    /// Write one shard for each shard of IN: OUT-00001-of-00009.gguf, …
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"], help_heading = "Shards")]
     keep_split: bool,
     #[command(flatten)]
@@ -117,7 +121,7 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written, to the byte, and write nothing
+    /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the plan as JSON instead of a summary
@@ -227,8 +231,9 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
 pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::Importance => {
-            Some("--imatrix FILE gives importance weights; llama-imatrix measures them")
+            Some("--imatrix FILE takes the importance matrix of this model, made by llama-imatrix")
         }
+        ErrorKind::NonFinite => Some("`ggmill check FILE --data` finds all such values"),
         ErrorKind::Quantized => {
             Some("--allow-requantize does it anyway; from a file of 16 or 32 bits less is lost")
         }

@@ -22,7 +22,7 @@ pub(crate) struct TypeArgs {
     /// An importance matrix from llama-imatrix, GGUF or .dat
     #[arg(long, value_name = "FILE", help_heading = "Importance matrix")]
     pub(crate) imatrix: Option<PathBuf>,
-    /// Use the imatrix only for tensors with this in their names
+    /// Use the imatrix only for tensors with this text in their names
     #[arg(
         long,
         value_name = "PART",
@@ -31,29 +31,29 @@ pub(crate) struct TypeArgs {
         help_heading = "Importance matrix"
     )]
     include_weights: Vec<String>,
-    /// Use no imatrix for tensors with this in their names
+    /// Do not use the imatrix for tensors with this text in their names
     #[arg(long, value_name = "PART", requires = "imatrix", help_heading = "Importance matrix")]
     exclude_weights: Vec<String>,
     /// Give every tensor the same type instead of a mixture
-    #[arg(long, help_heading = "Types of single tensors")]
+    #[arg(long, help_heading = "Types of individual tensors")]
     pub(crate) pure: bool,
-    /// Keep output.weight as it is
-    #[arg(long, help_heading = "Types of single tensors")]
+    /// Keep the type of output.weight
+    #[arg(long, help_heading = "Types of individual tensors")]
     leave_output_tensor: bool,
-    /// The type of output.weight
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type, help_heading = "Types of single tensors")]
+    /// Type of output.weight
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type, help_heading = "Types of individual tensors")]
     pub(crate) output_tensor_type: Option<GgmlType>,
-    /// The type of the token embeddings
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type, help_heading = "Types of single tensors")]
+    /// Type of the token embeddings
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type, help_heading = "Types of individual tensors")]
     pub(crate) token_embedding_type: Option<GgmlType>,
-    /// A type for tensors in whose names a regular expression is found; the first match decides
-    #[arg(long, value_name = "PATTERN=TYPE", help_heading = "Types of single tensors")]
+    /// Type for tensors whose names match a regular expression; the first match wins
+    #[arg(long, value_name = "PATTERN=TYPE", help_heading = "Types of individual tensors")]
     tensor_type: Vec<TensorType>,
     /// A file of PATTERN=TYPE, separated by spaces or lines
-    #[arg(long, value_name = "FILE", help_heading = "Types of single tensors")]
+    #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     tensor_type_file: Option<PathBuf>,
     /// Roles of tensors that are not known by name: a file of PATTERN=ROLE, such as w2=ffn.down
-    #[arg(long, value_name = "FILE", help_heading = "Types of single tensors")]
+    #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     role_file: Option<PathBuf>,
     /// Set metadata; TYPE is int, float, bool or str
     #[arg(long, value_name = "KEY=TYPE:VALUE")]

@@ -13,24 +13,25 @@ use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
-/// Compare two templates by what they make of conversations
+/// Compare two templates by rendering conversations
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill template diff model.gguf tokenizer_config.json
   ggmill template diff old.gguf new.gguf -m user:Hello -g
 
-Both are rendered over conversations of common kinds, or over the given one, with the special tokens
-of the first file, or of the second if the first has none. Templates that make the same text of all
-of them can still differ elsewhere. Exits with 1 if a text differs.")]
+Both templates are rendered with test conversations, or with the given one, and with the special \
+tokens of the first file, or of the second if the first has none. Templates that render all of \
+them identically can still differ for other conversations. The exit code is 1 if a rendered text \
+differs.")]
 pub(crate) struct Args {
-    /// The model, or a file with a template
+    /// The first model, or a file with a template
     file: PathBuf,
-    /// The other
+    /// The second model, or a file with a template
     other: PathBuf,
     #[command(flatten)]
     given: Given,
-    /// The templates of this name instead of the default ones
+    /// Use the templates of this name instead of the default ones
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

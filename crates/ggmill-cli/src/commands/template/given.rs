@@ -20,21 +20,21 @@ pub(super) struct Given {
     #[arg(long = "message", short = 'm', value_name = "ROLE:TEXT")]
     message: Vec<String>,
     /// Messages as JSON: an array of objects with role and content, or an object with messages and
-    /// any of tools, documents and other variables; - is standard input. Those of -m come after
-    /// them
+    /// any of tools, documents and other variables; - is standard input. Messages given with -m are
+    /// appended
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
-    /// Tools as JSON: an array of descriptions of functions
+    /// Tools as JSON: an array of function descriptions
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     /// Documents as JSON: an array of objects with title and text
     #[arg(long, value_name = "FILE")]
     documents: Option<PathBuf>,
-    /// End where the model's answer begins
+    /// Add the generation prompt: end where the answer of the model begins
     #[arg(long, short = 'g')]
     generation_prompt: bool,
-    /// Set a variable of the template: enable_thinking=false. The value is JSON, else text
-    /// (repeatable)
+    /// Set a variable of the template: enable_thinking=false. The value is parsed as JSON, or else
+    /// used as text (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 }

@@ -11,7 +11,7 @@ use super::source::{Content, Source, files, refused, variables};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// Report what is wrong with the templates of files, by rendering them
+/// Check chat templates by rendering them
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,17 +20,18 @@ Examples:
   ggmill template lint chat_template.jinja --set bos_token='<|begin_of_text|>'
   ggmill template lint models/
 
-The rules are those of ggmill check about templates (GG17), and those that render them over
-conversations (GG22), which ggmill check --profile run has too; each finding names the conversation
-that shows it. ggmill explain CODE tells more. Without a vocabulary, nothing is found about tokens,
-and bos_token is <s>, eos_token is </s> unless the file or --set says otherwise.
+Applies the rules of `ggmill check` about templates (GG17) and those that render test \
+conversations (GG22; also in `ggmill check --profile run`). Each finding names the conversation \
+that triggers it; `ggmill explain CODE` explains the rule. Without a vocabulary, rules about \
+tokens are not checked, and bos_token and eos_token default to <s> and </s>.
 
-Exit codes: 0 no error, 1 errors found, 2 a file cannot be read.")]
+Exit codes: 0 no errors, 1 errors found, 2 a file cannot be read.")]
 pub(crate) struct Args {
     /// Models, files with templates, or directories with either
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Set a variable of the templates: eos_token='</s>'. The value is JSON, else text (repeatable)
+    /// Set a variable of the templates: eos_token='</s>'. The value is parsed as JSON, or else used
+    /// as text (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Write JSON

@@ -14,7 +14,7 @@ use crate::each::each;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
-/// List the templates of files
+/// List the chat templates of files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,13 +22,13 @@ Examples:
   ggmill template list models/
   ggmill template list model.gguf --show tool_use > tool_use.jinja
 
-Of a directory, files with templates are listed: .gguf, .jinja, tokenizer_config.json and
+For a directory, files that have templates are listed: .gguf, .jinja, tokenizer_config.json and \
 chat_template.json.")]
 pub(crate) struct Args {
     /// Models, files with templates, or directories with either
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print the text of the template of this name; default is the one without a name
+    /// Print the text of the template of this name; "default" is the one without a name
     #[arg(long, value_name = "NAME", conflicts_with = "json")]
     show: Option<String>,
     /// Write JSON
@@ -61,6 +61,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         if !is_alone {
             writeln!(out, "{}{}", if is_first { "" } else { "\n" }, shown(path))?;
             is_first = false;
+        }
+        if entries.is_empty() {
+            writeln!(out, "no chat template")?;
         }
         for Entry { name, len, features, fault } in entries {
             let about = fault.unwrap_or_else(|| features.join(", "));
@@ -109,7 +112,7 @@ impl Entry {
 }
 
 fn entries(path: &Path, console: Console) -> Result<Vec<Entry>, Failure> {
-    let source = Source::open(path, console)?;
+    let source = Source::open_any(path, console)?;
     let mut templates: Vec<_> = source.templates.iter().collect();
     templates.sort_by_key(|template| template.name.is_some());
     let entry = |template: &ggmill_template::ModelTemplate| {

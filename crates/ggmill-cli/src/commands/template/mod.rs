@@ -14,17 +14,18 @@ use crate::outcome::{Failure, Status};
 
 /// Render, check, compare and list chat templates
 #[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
   ggmill template list model.gguf
   ggmill template render model.gguf -m 'user:Hello' --generation-prompt
-  ggmill template render model.gguf --messages chat.json --tools tools.json --ids
+  ggmill template render model.gguf --messages chat.json --tools tools.json
   ggmill template lint model.gguf
   ggmill template diff model.gguf tokenizer_config.json
 
-A template comes from a model, from a file of its own (Jinja), or from the tokenizer_config.json
-of a checkpoint. It is rendered as the transformers library does, with limits on time and memory,
-and cannot read anything but the conversation.")]
+A template is read from a model, from a Jinja file, or from the tokenizer_config.json of a \
+checkpoint. It is rendered as by the transformers library, with limits on time and memory, and \
+has access to nothing but the conversation.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -21,21 +21,22 @@ use crate::outcome::{Failure, Status};
 #[command(after_help = "\
 Examples:
   ggmill template render model.gguf -m 'system:Be brief.' -m 'user:Hello' -g
-  ggmill template render model.gguf --messages chat.json --set enable_thinking=false
+  ggmill template render model.gguf --messages chat.json --set x=false
   ggmill template render model.gguf -m 'user:Is <|im_end|> a token?' --ids
 
-With --ids, text of messages never becomes a special token, as it can where a program tokenizes
-the whole text: only the template's own text, and roles of one word in it, do. User-defined tokens
-are recognised everywhere. No token is added before or after. What was taken as text is reported.
+With --ids, special tokens are recognized only in text from the template itself and in one-word \
+roles; in message text they are treated as plain text, and reported. (A program that tokenizes \
+the rendered text as a whole recognizes them everywhere.) User-defined tokens are recognized \
+everywhere. No token is added before or after.
 
-On a terminal, special tokens and the text of messages are coloured. --json has the text, where
-each part of it comes from, the tokens, and which of them the model said (generation blocks).")]
+On a terminal, special tokens and message text are colored. --json contains the text, the origin \
+of each part, the tokens, and which of them are assistant output (generation blocks).")]
 pub(crate) struct Args {
     /// The model, or a file with a template
     file: PathBuf,
     #[command(flatten)]
     given: Given,
-    /// The template of this name instead of the default one
+    /// Use the template of this name instead of the default one
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Print the token IDs as a list
@@ -52,8 +53,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let found = source.template(args.name.as_deref())?;
     let failed = |error: &dyn std::fmt::Display| refused(&args.file, error);
     let template = parse(found, &args.file)?;
-    let rendered =
-        template.render(&conversation, &source.options()).map_err(|error| failed(&error))?;
+    let rendered = template.render(&conversation, &source.options()).map_err(|error| {
+        let message = error.to_string();
+        let absent = ["bos_token", "eos_token", "unk_token", "pad_token"]
+            .into_iter()
+            .find(|name| message.contains(&format!("'{name}' is undefined")));
+        failed(&error).with_hint(absent.map(|name| format!("--set {name}='…' sets it")))
+    })?;
     let wants_tokens = args.ids || args.json || console.is_styled();
     let tokens = match &source.tokenizer {
         Some(tokenizer) if wants_tokens => {
@@ -74,6 +80,21 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
                 found.id
             ));
         }
+    }
+    if let Some(tokenizer) = source.tokenizer.as_ref().filter(|_| tokens.is_some()) {
+        let absent = |marker: &&str| tokenizer.vocabulary().id(marker.as_bytes()).is_none();
+        for marker in rendered.markers().into_iter().filter(absent) {
+            console.note(format_args!(
+                "the template writes {:?}, which is not a token of the vocabulary: it is tokenized \
+                 as text",
+                RawStr::from(marker)
+            ));
+        }
+    }
+    for name in rendered.missing_variables().iter().filter(|name| name.ends_with("_token")) {
+        console.note(format_args!(
+            "the template reads {name}, which is not set: --set {name}='…' sets it"
+        ));
     }
     if args.json {
         json(&rendered, tokens.as_ref(), console)?;
@@ -143,7 +164,7 @@ fn special(tokens: &Tokens, tokenizer: &Tokenizer) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The text with colours: special tokens, and text of the conversation.
+/// The text with colors: special tokens, and text of the conversation.
 fn coloured(
     rendered: &Rendered,
     special: &[Range<usize>],
@@ -172,7 +193,7 @@ fn coloured(
     Ok(out.flush()?)
 }
 
-/// Text that cannot act on the terminal.
+/// Text that cannot affect the terminal.
 fn styled(out: &mut impl std::io::Write, text: &str, style: Style) -> std::io::Result<()> {
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));

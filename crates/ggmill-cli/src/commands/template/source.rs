@@ -34,8 +34,21 @@ pub(super) enum Content {
 }
 
 impl Source {
-    /// Opens a file. Of a model that is cut short, what is there is used.
+    /// Opens a file that has to have a template. Of a model that is cut short, what is there is
+    /// used.
     pub(super) fn open(path: &Path, console: Console) -> Result<Self, Failure> {
+        let source = Self::open_any(path, console)?;
+        if source.templates.is_empty() {
+            let hint = "`ggmill edit MODEL --chat-template FILE` sets one: a Jinja file, or the \
+                        tokenizer_config.json of the checkpoint";
+            return Err(Failure::new(format_args!("{}: {NO_TEMPLATE}", shown(path)))
+                .with_hint(Some(hint.to_owned())));
+        }
+        Ok(source)
+    }
+
+    /// Opens a file as [`open`](Self::open) does, also one without a template.
+    pub(super) fn open_any(path: &Path, console: Console) -> Result<Self, Failure> {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format_args!("{}: {error}", shown(path)));
         if !is_model(path)? {
@@ -53,7 +66,6 @@ impl Source {
             Some(failure) if templates.is_empty() => return Err(failure),
             Some(Failure::Refused { message, .. }) => console.warn(message),
             Some(Failure::Closed) => return Err(Failure::Closed),
-            None if templates.is_empty() => return Err(failed(&NO_TEMPLATE)),
             None => {}
         }
         let tokenizer = Tokenizer::from_metadata(&model.metadata()).ok();

@@ -25,7 +25,7 @@ use crate::tokenizer::open_tokenizer;
 /// The longest text, which is the tokenizer's limit too.
 const MAX_TEXT: u64 = i32::MAX as u64;
 
-/// Tokenize a text with the vocabulary of a model
+/// Tokenize text with the vocabulary of a model
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "ggmill tokenize [OPTIONS] <FILE> [TEXT]")]
 #[command(after_help = "\
@@ -37,20 +37,21 @@ Examples:
   ggmill tokenize model.gguf --explain 'Hello, world!'
   ggmill tokenize model.gguf --jsonl < texts.jsonl > ids.jsonl
   ggmill tokenize model.gguf --compare tokenizer.json --file prompt.txt
-  ggmill tokenize model.gguf --pre auto --compare tokenizer.json --file prompt.txt
+  ggmill tokenize model.gguf --pre auto --compare tokenizer.json -f prompt.txt
 
-The tokens are those of llama.cpp. Begin and end tokens are added where the model asks for
-them, and the text of special tokens, such as <|im_start|>, becomes these tokens: as
-llama-tokenize does, but that it adds no end token where the model has no begin token, and
-that it replaces escapes in the text unless told not to.
+The tokens are those of llama.cpp. BOS and EOS tokens are added if the model asks for them, and \
+the text of special tokens, such as <|im_start|>, is parsed. This is what llama-tokenize does, \
+with two differences: llama-tokenize adds no EOS token if the model has no BOS token, and it \
+replaces escapes such as \\n in the text by default, for which ggmill needs --escape.
 
-Without a choice, tokens are coloured on a terminal; elsewhere each is a line: its ID and its
-text. --compare exits with 1 if tokens differ, and --pre auto if another pre-tokenizer fits the
-other file better than the file's own.")]
+Without an output option, tokens are shown side by side in color on a terminal; elsewhere each \
+token is a line with its ID and its text. --compare exits with 1 if tokens differ; --pre auto \
+exits with 1 if another pre-tokenizer matches the compared vocabulary better than the model's \
+own.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 pub(crate) struct Args {
-    /// The model: a file, any shard of a set, or the file or directory of a tokenizer, such as
-    /// tokenizer.json, tokenizer.model, vocab.json or tekken.json
+    /// The model (a file, or any shard of a split model), or the file or directory of a tokenizer:
+    /// tokenizer.json, tokenizer.model, vocab.json, tekken.json
     #[arg(value_name = "FILE", required_unless_present = "model_option")]
     file: Option<PathBuf>,
     /// The text; - is standard input
@@ -71,48 +72,49 @@ pub(crate) struct Args {
     /// Print a line for each token: its ID and its text
     #[arg(long, group = "form")]
     pieces: bool,
-    /// Print a line for each token: where it is in the text, in bytes, its ID and its text
+    /// Print a line for each token: its position in the text in bytes, its ID and its text
     #[arg(long, group = "form")]
     offsets: bool,
-    /// Print the number of tokens
+    /// Print the number of tokens, BOS and EOS included; --no-bos leaves them out
     #[arg(long, group = "form")]
     count: bool,
     /// Write JSON
     #[arg(long, group = "form")]
     json: bool,
-    /// Write a page of HTML that shows the tokens side by side
+    /// Write an HTML page that shows the tokens side by side
     #[arg(long, group = "form")]
     html: bool,
-    /// The file to write the page to; by default standard output
+    /// The file to write the page to [default: standard output]
     #[arg(long, short, value_name = "FILE", requires = "html")]
     output: Option<PathBuf>,
     /// Replace the file if it exists
     #[arg(long, requires = "output")]
     force: bool,
-    /// Print how the text becomes tokens: special tokens, what each pass of the pre-tokenizer leaves,
-    /// and the merges of each word in their order
+    /// Show how the text is tokenized: special tokens, the result of each pre-tokenizer pass, and
+    /// the merges of each word in order
     #[arg(long, group = "form")]
     explain: bool,
-    /// Read a JSON string from each line, and write its IDs as a JSON array on a line
+    /// Read a JSON string from each line of standard input, and write its IDs as a JSON array on a
+    /// line
     #[arg(long, group = "form")]
     jsonl: bool,
     /// Compare with the vocabulary of another model or tokenizer
     #[arg(long, value_name = "FILE", group = "form")]
     compare: Option<PathBuf>,
-    /// Add no begin, end or separator token
+    /// Do not add BOS, EOS or SEP tokens
     #[arg(long)]
     no_bos: bool,
-    /// Take the text of special tokens for these tokens (the default)
+    /// Parse special tokens in the text (the default)
     #[arg(long, conflicts_with = "no_parse_special")]
     special: bool,
-    /// Take the text of control tokens for text
+    /// Treat the text of control tokens as plain text
     #[arg(long)]
     no_parse_special: bool,
     /// Replace escapes in the text: \n, \t, \r, \\, \", \' and \xHH
     #[arg(long, conflicts_with = "jsonl")]
     escape: bool,
-    /// Split text by the rules of this pre-tokenizer, such as llama-bpe, instead of the file's; auto
-    /// finds the pre-tokenizers that give the same tokens as the file of --compare
+    /// Use this pre-tokenizer, such as llama-bpe, instead of the model's; auto finds those that
+    /// give the same tokens as the file of --compare
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
 }
@@ -177,7 +179,15 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return counts::print(&tokenizer, options, &args.files, console);
     }
     let text = args.text()?;
-    let failed = Failure::new;
+    // Spelt as for llama-tokenize, which replaces escapes.
+    if args.prompt.is_some() && !args.escape && unescaped(&text) != text {
+        console.note(
+            "the text has escapes such as \\n, which are not replaced; --escape replaces them, as \
+             llama-tokenize does by default",
+        );
+    }
+    let failed =
+        |error: ggmill_tokenizer::Error| Failure::new(format_args!("{}: {error}", shown(model)));
     if args.count {
         if let Some(name) = typed.filter(|name| Path::new(name).exists()) {
             console.note(format_args!(
