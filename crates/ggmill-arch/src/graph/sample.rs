@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
             Some(&number) => number,
             None if optional && self.below(12) == 0 => 0,
             // Time grows with the blocks.
-            None if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 5])?,
+            None if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,
             None => *self.one_of(&NUMBERS)?,
         };
         let text = || self.one_of(&self.constants.texts).cloned();

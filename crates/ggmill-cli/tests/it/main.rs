@@ -36,6 +36,7 @@ mod json_safety;
 mod killed;
 mod legacy;
 mod lora;
+mod measure;
 mod memory;
 mod name;
 mod outputs;

@@ -87,7 +87,7 @@ struct Position {
 /// let program = Program::of(&model, description)?;
 /// let chunks = Chunks::of(&tokens, Chunks::CONTEXT, Some(1))?;
 /// let runner = Runner::new(Options::default())?;
-/// let measured = measure(&runner, &program, None, &chunks, false, |_| Ok(()))?;
+/// let measured = measure(&runner, &program, None, &chunks, false, |_| Ok::<_, ggmill_run::Error>(()))?;
 /// println!("{:.4} ± {:.4}", measured.perplexity.value, measured.perplexity.error);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,0 +1,109 @@
+//! `ggmill measure` and `ggmill explain --graph`.
+
+use serde_json::Value as Json;
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
+
+/// A text of the kind that the bundled model was trained on, long enough for two chunks of 32.
+const STORY: &str = "Once upon a time, there was a little girl named Lily. She loved to play outside \
+                     in the park. One day, she saw a big, red ball. She wanted to play with it, but \
+                     it was too high. Lily's mom said, \"Lily, let's go to the park.\" Lily was sad \
+                     and did not know what to do. She wanted to play with her friends.\n";
+
+/// The bundled model in two types, and a text.
+fn directory() -> Directory {
+    let directory = Directory::new().with("story.txt", STORY);
+    for (name, kind) in [("base.gguf", "f32"), ("small.gguf", "q4_0")] {
+        let mut convert = command(directory.path());
+        convert.arg("convert").arg(real("tinystories260K")).args(["-o", name, "--type", kind]);
+        let found = outcome(&mut convert);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+    }
+    directory
+}
+
+fn json(found: &Outcome) -> Json {
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    serde_json::from_str(&found.stdout).unwrap()
+}
+
+#[test]
+fn a_model_is_measured_against_its_base() {
+    let directory = directory();
+    let run = |more: &[&str]| {
+        let args = ["measure", "small.gguf", "--text", "story.txt", "--ctx", "32", "--json"];
+        json(&ggmill(directory.path(), &[&args[..], more].concat()))
+    };
+    let found = run(&["--against", "base.gguf"]);
+    assert_eq!(found["schema"], "ggmill.measure/1");
+    let number = |place: &str| found.pointer(place).and_then(Json::as_f64).unwrap();
+    // A model that was trained on such stories expects them; one of 512 equal tokens has 512.
+    let base = number("/comparison/base_perplexity/value");
+    assert!(base > 1.0 && base < 12.0, "{base}");
+    let divergence = number("/comparison/kl_divergence/mean/value");
+    assert!(divergence > 0.0 && divergence < 0.5, "{divergence}");
+    assert!(number("/comparison/kl_divergence/quantiles/max") >= divergence);
+    let same = number("/comparison/same_top/value");
+    assert!(same > 0.5 && same <= 1.0, "{same}");
+    // The same for any number of threads, and by itself.
+    assert_eq!(found, run(&["--against", "base.gguf", "--threads", "1"]));
+    assert_eq!(run(&[])["perplexity"], found["perplexity"]);
+    assert_eq!(run(&[])["comparison"], Json::Null);
+}
+
+#[test]
+fn the_first_line_says_what_is_measured_and_logits_are_a_file_of_numpy() {
+    let directory = directory().with("ids.json", format!("{:?}", (3..99).collect::<Vec<u32>>()));
+    let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--logits", "out.npy"];
+    let found = ggmill(directory.path(), &args);
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    assert!(
+        found.stdout.starts_with("computed in F32 from the weights in the file"),
+        "{}",
+        found.stdout
+    );
+    assert!(found.stdout.contains("3 chunks of 32 tokens, 45 tokens counted"), "{}", found.stdout);
+    let logits = std::fs::read(directory.path().join("out.npy")).unwrap();
+    let header = String::from_utf8_lossy(&logits[..128]).into_owned();
+    assert!(header.contains("'descr': '<f4'") && header.contains("(96, 512)"), "{header}");
+    assert_eq!(logits.len(), 128 + 96 * 512 * 4);
+    let again = ggmill(directory.path(), &args);
+    assert_eq!(again.code, 2, "an output that exists is not replaced");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_to_do() {
+    let directory = directory()
+        .with("short.txt", "Once upon a time")
+        .with("wrong.json", "[1, 5000]")
+        .with("none.json", "{}");
+    let refused = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["measure"], args].concat());
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
+        found.stderr
+    };
+    let error = refused(&["base.gguf", "--text", "short.txt"]);
+    assert!(error.contains("expected at least 1024") && error.contains("--ctx N"), "{error}");
+    let error = refused(&["base.gguf", "--tokens", "none.json"]);
+    assert!(error.contains("expected a JSON array of token IDs"), "{error}");
+    std::fs::write(directory.path().join("wrong.json"), format!("{:?}", vec![5000; 64])).unwrap();
+    let error = refused(&["base.gguf", "--tokens", "wrong.json", "-c", "32"]);
+    assert!(error.contains("token 5000, and the model has 512 tokens"), "{error}");
+    let error = refused(&["base.gguf", "--text", "story.txt", "-c", "32", "--memory", "1MiB"]);
+    assert!(error.contains("--memory SIZE"), "{error}");
+    let logits = ["base.gguf", "--text", "short.txt", "--logits", "out.npy"];
+    refused(&logits);
+    assert!(!directory.path().join("out.npy").exists(), "nothing is left behind");
+}
+
+#[test]
+fn graphs_are_printed() {
+    let directory = Directory::new();
+    let found = ggmill(directory.path(), &["explain", "qwen2", "--graph"]);
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 1\n"), "{}", found.stdout);
+    assert!(found.stdout.contains("\nfor bid in 0..block_count:\n    a = rms_norm(x, attn_norm,"));
+    let found = ggmill(directory.path(), &["explain", "whisper", "--graph"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("has no computation graph"), "{}", found.stderr);
+}
