@@ -143,9 +143,10 @@ fn candidates(text: &[u8]) -> u64 {
     // The product has bit 0 of byte `n` as bit 56 + `n`, and no carry comes to them.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let is = |space: u8, next: u8| {
+        let is_next = |mark: u8| u8::from(next == mark);
         let matters =
-            (next == b'?') | (next == b'!') | (next == b'.') | (next == b',') | (next == b'\'');
-        u8::from((space == b' ') & matters)
+            is_next(b'?') | is_next(b'!') | is_next(b'.') | is_next(b',') | is_next(b'\'');
+        u8::from(space == b' ') & matters
     };
     let mut found = [0; BLOCK];
     match text.first_chunk::<{ BLOCK + 1 }>() {

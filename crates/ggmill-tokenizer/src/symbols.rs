@@ -35,10 +35,10 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// The bits for each pair.
-    const ROOM: usize = 16;
+    /// The bits for each pair, most of which are given several times.
+    const ROOM: usize = 8;
 
-    pub(crate) fn new(pairs: &HashSet<(u32, u32), FixedState>) -> Self {
+    pub(crate) fn new(pairs: &[(u32, u32)]) -> Self {
         let size = pairs.len().saturating_mul(Self::ROOM).next_power_of_two().max(1 << 12);
         let mut new = Self { bits: vec![0; size / 64], shift: 64 - size.trailing_zeros() };
         for &(left, right) in pairs {

@@ -2,7 +2,7 @@
 //! highest score first.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 
 use super::Fragment;
 use crate::explained::{ExplainedMerge, ExplainedWord, MergeOrder};
@@ -71,16 +71,16 @@ const NONE: u32 = u32::MAX;
 const FEW: usize = 24;
 /// Longer words are also cut between symbols that are neighbors in no token. Those of ASCII
 /// characters have few such neighbors.
-const SHORT: usize = 6;
+const SHORT: usize = 15;
 const LONG: usize = 48;
 
 impl Spm {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut cuts = Cuts::new();
-        let mut pairs = HashSet::default();
+        let mut pairs = Vec::new();
         for id in 0..vocabulary.len() {
             cuts.add(vocabulary.text(id).unwrap_or_default(), |left, right| {
-                pairs.insert((left, right));
+                pairs.push((left, right));
             });
         }
         let mut model = Self { cuts, pairs: Pairs::new(&pairs), bytes: [None; 256] };
@@ -188,8 +188,9 @@ impl Spm {
         out: &mut S,
         place: &mut impl FnMut(usize, usize) -> (usize, usize),
     ) {
-        let least = if word.get(SPACE.len()..).is_none_or(<[u8]>::is_ascii) { LONG } else { SHORT };
-        if word.len() <= least {
+        let is_short = word.len() <= SHORT
+            || word.len() <= LONG && word.get(SPACE.len()..).is_none_or(<[u8]>::is_ascii);
+        if is_short {
             self.part(vocabulary, word, scratch, out, place);
             return;
         }

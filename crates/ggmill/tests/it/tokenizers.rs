@@ -16,14 +16,14 @@ struct Case {
     recorded: [&'static str; 2],
     /// Whether special tokens were recognised.
     special: bool,
-    /// The texts that differ, and why.
+    /// The texts that differ, by how they begin, and why.
     differ: &'static [(&'static str, &'static str)],
 }
 
 const SENTENCEPIECE: &str = "tokenizer/kitoken/sentencepiece";
 const TOKENIZERS: &str = "tokenizer/kitoken/tokenizers";
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     Case {
         vocabulary: "tokenizer/kitoken/models/sentencepiece/llama2.model",
         pre: None,
@@ -51,6 +51,17 @@ const CASES: [Case; 9] = [
         recorded: [SENTENCEPIECE, "nai-t5"],
         special: false,
         differ: &[],
+    },
+    Case {
+        vocabulary: "tokenizer/kitoken/models/tokenizers/bert_base_cased.json",
+        pre: Some("default"),
+        recorded: [TOKENIZERS, "bert_base_cased"],
+        special: true,
+        differ: &[(
+            " iyまo不rだ tլeいlづtd元」osnt ɝ。",
+            "U+0085 is white space to llama.cpp, and a control character that is dropped to the \
+             library",
+        )],
     },
     Case {
         vocabulary: "tokenizer/kitoken/models/tiktoken/p50k_base.tiktoken",
@@ -140,7 +151,9 @@ fn vocabularies_of_others_give_the_ids_of_their_libraries() {
                 }
             }
         }
-        let explained: Vec<&str> = case.differ.iter().map(|(text, _)| *text).collect();
-        assert_eq!(differ, explained, "{name}");
+        let explained: Vec<&str> = case.differ.iter().map(|(begin, _)| *begin).collect();
+        let are_explained = differ.len() == explained.len()
+            && differ.iter().zip(&explained).all(|(text, begin)| text.starts_with(begin));
+        assert!(are_explained, "{name}: {differ:?} and not {explained:?}");
     }
 }
