@@ -32,7 +32,7 @@ MODELS = {
 
 
 def sections(path):
-    """Hyper-parameters; for each file type its default and the tensors that have another."""
+    """Hyperparameters; for each file type its default and the tensors that have another."""
     hyper, found, current = {}, {}, None
     for line in path.read_text().splitlines():
         if line.startswith("# n_embd"):

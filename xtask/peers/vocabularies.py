@@ -7,7 +7,7 @@ transformers 4.57.6, sentencepiece and gguf 0.19.0. Each case is a JSON file wit
 file that `convert_hf_to_gguf.py --vocab-only --outtype f16` makes of it; the directory has the name of the case. `@NAME` stands for a bundled file, and a file
 whose name ends in ` (hex)` is binary; one in ` (lines)` has these lines, and empty ones before and between.
 
-A case with `vocabulary` has the `[vocabulary]` of a description beside: there, hyper-parameters are left out on both sides (the class's
+A case with `vocabulary` has the `[vocabulary]` of a description beside: there, hyperparameters are left out on both sides (the class's
 `set_gguf_parameters` does nothing), and the keys and the hash are those of the file from its first `tokenizer.` key on.
 
 The tokenizers with the names of pre-tokenizers are sparse: of the vocabularies in LLAMA_CPP/models they have what the check text of the pre-tokenizer needs,

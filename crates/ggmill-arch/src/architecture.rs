@@ -23,7 +23,7 @@ use crate::terms::{expression, optional};
 use crate::vocabulary::VocabularyTemplate;
 use crate::vocabulary_kind::VocabularyKind;
 
-/// The description of an architecture: which checkpoints it is for, its hyper-parameters, its
+/// The description of an architecture: which checkpoints it is for, its hyperparameters, its
 /// metadata keys and its tensors.
 ///
 /// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their
@@ -54,7 +54,7 @@ pub struct Architecture {
     pub(crate) groups: Vec<TensorGroup>,
     pub(crate) vocabulary: Option<VocabularyTemplate>,
     pub(crate) name_rules: NameRuleTemplates,
-    /// Hyper-parameters that no model can have.
+    /// Hyperparameters that no model can have.
     pub(crate) contradictions: Vec<Remark>,
     /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
@@ -78,7 +78,7 @@ pub(crate) struct CheckpointKind {
     pub(crate) whole: bool,
     /// The names in its checkpoints have no optional pieces.
     pub(crate) bare: bool,
-    /// A condition on hyper-parameters, where several descriptions share the classes.
+    /// A condition on hyperparameters, where several descriptions share the classes.
     pub(crate) when: Option<Expression>,
     /// What most of its checkpoints meet, and most of other kinds do not: the way back goes by it.
     pub(crate) typical: Option<Expression>,
@@ -288,13 +288,13 @@ impl Architecture {
         marks.map(|mark| &**mark)
     }
 
-    /// The JSON files beside the weights that hyper-parameters are looked for in.
+    /// The JSON files beside the weights that hyperparameters are looked for in.
     pub fn documents(&self) -> impl Iterator<Item = &str> {
         let places = self.parameters.iter().flat_map(|parameter| &parameter.from);
         places.filter_map(|place| place.split_once('#').map(|(file, _)| file))
     }
 
-    /// The hyper-parameters as the description writes them, for finished files, in its order.
+    /// The hyperparameters as the description writes them, for finished files, in its order.
     pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
         self.parameters.iter().map(|parameter| ParameterOutline {
             name: &parameter.name,
@@ -321,8 +321,8 @@ impl Architecture {
         self.groups.iter().flat_map(TensorGroup::outline)
     }
 
-    /// The role of the tensor with this name, for any hyper-parameters; `None` for a name
-    /// the description lacks.
+    /// The role of the tensor with this name, for any hyperparameters; `None` for a name the
+    /// description lacks.
     pub fn role_of(&self, tensor: &str) -> Option<Role> {
         self.groups.iter().find_map(|group| group.role_of(tensor))
     }
@@ -355,7 +355,7 @@ impl RawArchitecture {
     fn check_counts(&self) -> Result<()> {
         let templates: usize = self.tensors.iter().map(|group| group.tensor.0.len()).sum();
         let counts = [
-            ("hyper-parameters", self.parameters.0.len(), MAX_PARAMETERS),
+            ("hyperparameters", self.parameters.0.len(), MAX_PARAMETERS),
             ("keys", self.keys.0.len(), MAX_KEYS),
             ("groups of tensors", self.tensors.len(), MAX_TEMPLATES),
             ("tensors", templates, MAX_TEMPLATES),
@@ -381,7 +381,7 @@ impl RawArchitecture {
     }
 }
 
-/// A hyper-parameter that names no keys is read from those whose value it is.
+/// A hyperparameter that names no keys is read from those whose value it is.
 fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
     let mut written: BTreeMap<&str, Vec<FilePlace>> = BTreeMap::new();
     for key in keys {
@@ -404,7 +404,7 @@ impl CheckpointKind {
         for (name, default) in &raw.defaults.0 {
             let understood = || {
                 declared.place(name).ok_or_else(|| {
-                    Error::description("a default for a hyper-parameter that is not declared")
+                    Error::description("a default for a hyperparameter that is not declared")
                 })?;
                 expression(default, &|name| declared.place(name).is_some())
                     .map_err(|error| error.at("default"))

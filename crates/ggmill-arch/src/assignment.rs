@@ -11,7 +11,7 @@ use crate::tensor::{Origin, Source, TensorSpec};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Assignment<'r> {
-    /// The tensors of the file in their order: those whose source says so ([`Source::first`]), then
+    /// The tensors of the file in order: those whose source says so ([`Source::first`]), then
     /// computed ones, then each at the place of the last of its sources in the checkpoint.
     pub tensors: Vec<Assigned<'r>>,
     /// Positions of checkpoint tensors that no tensor of the file comes from and that the

@@ -29,7 +29,7 @@ impl Catalogue {
         Self::default()
     }
 
-    /// Adds a description, before all that are there.
+    /// Adds a description, before all that exist.
     #[must_use]
     pub fn with(mut self, architecture: Architecture) -> Self {
         let added =

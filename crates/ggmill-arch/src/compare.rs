@@ -21,7 +21,7 @@ pub enum Difference<'a> {
         /// Its place in what was compared.
         place: usize,
     },
-    /// The shape is not what the hyper-parameters say.
+    /// The shape is not what the hyperparameters say.
     Shape {
         /// The description of the tensor, with the expected shape.
         expected: &'a TensorSpec,

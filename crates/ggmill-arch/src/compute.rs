@@ -1,4 +1,4 @@
-//! What a model needs while it computes.
+//! Memory that a model needs for computation.
 
 use core::cell::Cell;
 
@@ -9,7 +9,7 @@ use crate::schema::RawState;
 use crate::terms::{condition, expression};
 use crate::value::ParameterValue;
 
-/// What a model needs at once while it computes, at each of its larger steps: the largest counts.
+/// Memory that a model needs at each of its larger computation steps: the largest counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeSpec {
     parameters: Vec<(Box<str>, ParameterValue)>,
@@ -24,11 +24,11 @@ pub(crate) struct StepTemplate {
     elements: Expression,
 }
 
-/// What the expressions of a step know beside hyper-parameters: the block, and what [`StepNumbers`]
+/// What the expressions of a step know beside hyperparameters: the block, and what [`StepNumbers`]
 /// has.
 const VARIABLES: [&str; 5] = ["bid", "cells", "masks", "converted", "flash"];
 
-/// What a step goes by beside the numbers of the model.
+/// Numbers that a step uses in addition to the hyperparameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "what expressions know, made by the one who asks")]
 pub struct StepNumbers {

@@ -1,4 +1,4 @@
-//! A checkpoint's `config.json` as a source of hyper-parameters.
+//! A checkpoint's `config.json` as a source of hyperparameters.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::value::ParameterValue;
 const SECTIONS: [&str; 5] =
     ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
 
-/// The longest list and the longest string a hyper-parameter can be.
+/// The longest list and the longest string a hyperparameter can be.
 const MAX_LEN: usize = 1 << 16;
 
 /// JSON files beside the weights of a checkpoint, by name.
@@ -134,7 +134,7 @@ impl<'a> Config<'a> {
     }
 
     /// The values at a path with one `*`, for the elements of a list or the members of an object
-    /// whose names are numbers, in their order: a list, with nothing where an element has none.
+    /// whose names are numbers, in order: a list, with nothing where an element has none.
     fn find_each(&self, path: &str) -> Option<ParameterValue> {
         let (before, after) = path.split_once('*')?;
         let container = match before.strip_suffix('.') {
@@ -165,7 +165,7 @@ impl<'a> Config<'a> {
     }
 
     /// Fails where a path leads through something that is not an object: what it says there would
-    /// be passed over.
+    /// be ignored.
     fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
         let own = if path.contains(['#', '*', '(']) { "" } else { path };
         for (end, _) in own.match_indices('.') {
@@ -217,7 +217,7 @@ fn first_class(part: &Json) -> Option<&str> {
     part.get("architectures")?.get(0)?.as_str()
 }
 
-/// The value at a path of names between dots in a `config.json`, looked up as hyper-parameters are:
+/// The value at a path of names between dots in a `config.json`, looked up as hyperparameters are:
 /// the part of the language model goes before the whole, and `null` is nothing.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Hyper-parameters as a description declares them, in the order they can be evaluated in.
+//! Hyperparameters as a description declares them, in the order they can be evaluated in.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::parameter::{FilePlace, Parameter, ParameterType};
 use crate::schema::{Ordered, RawParameter};
 use crate::terms::optional;
 
-/// Hyper-parameters that every description has: the class of a checkpoint, the one that the whole of
+/// Hyperparameters that every description has: the class of a checkpoint, the one that the whole of
 /// it names where a part names another, and its model type.
 pub(crate) const IMPLICIT: [&str; 3] = ["class", "outer_class", "model_type"];
 
-/// The places of hyper-parameters in the order of their declaration, by name.
+/// The places of hyperparameters in the order of their declaration, by name.
 pub(crate) struct Declared<'a>(BTreeMap<&'a str, usize>);
 
 impl<'a> Declared<'a> {
@@ -28,7 +28,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// The hyper-parameters as they are declared.
+/// The hyperparameters as they are declared.
 pub(crate) fn parameters(
     architecture: &str,
     raw: &Ordered<RawParameter>,
@@ -75,7 +75,7 @@ pub(crate) fn parameters(
     raw.0.iter().map(understand).collect()
 }
 
-/// The hyper-parameters so that each follows those its defaults use, `others` among them, which are
+/// The hyperparameters so that each follows those its defaults use, `others` among them, which are
 /// beside the declarations; otherwise in the order of the description. Fails where two use each
 /// other.
 pub(crate) fn in_order_of_use(

@@ -37,7 +37,7 @@ impl DescriptionFiles {
         Self::DIRECTORIES.contains(&directory) && name.strip_suffix(".toml").is_some()
     }
 
-    /// Adds a file. One without a place is not looked at.
+    /// Adds a file. One without a place is ignored.
     pub fn add(&mut self, path: impl Into<String>, text: impl Into<String>) {
         self.files.push((path.into(), text.into()));
     }

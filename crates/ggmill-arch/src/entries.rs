@@ -1,4 +1,4 @@
-//! Metadata as a source of hyper-parameters: those of a finished file, or those that are to be
+//! Metadata as a source of hyperparameters: those of a finished file, or those that are to be
 //! written.
 
 use ggmill_core::{Array, Metadata, MetadataBuf, Value, ValueType};
@@ -8,7 +8,7 @@ use crate::expression::Expression;
 use crate::parameter::{FilePlace, Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
-/// The longest list and the longest string a hyper-parameter can be.
+/// The longest list and the longest string a hyperparameter can be.
 const MAX_LEN: u64 = 1 << 16;
 
 /// Metadata entries by key.
@@ -45,11 +45,11 @@ impl Entries<'_> {
         };
         found
             .map(Some)
-            .ok_or_else(|| wrong("too long, too large or of a type that no hyper-parameter has"))
+            .ok_or_else(|| wrong("too long, too large or of a type that no hyperparameter has"))
     }
 }
 
-/// A value as one of a hyper-parameter.
+/// A value as one of a hyperparameter.
 pub(crate) fn read(value: &Value<'_>) -> Option<ParameterValue> {
     if let Some(array) = value.as_array() {
         return list(&array);

@@ -7,7 +7,7 @@ use ggmill_core::RawStr;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why an error arose, sorted by blame.
+/// The kind of an error, sorted by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -40,7 +40,7 @@ impl ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
-    /// The hyper-parameter with this name.
+    /// The hyperparameter with this name.
     Parameter(RawStr<'a>),
     /// The metadata key with this name.
     Key(RawStr<'a>),
@@ -48,7 +48,7 @@ pub enum Subject<'a> {
     Tensor(RawStr<'a>),
 }
 
-/// An error with its kind, the architecture and the hyper-parameter, key or tensor it is about. The
+/// An error with its kind, the architecture and the hyperparameter, key or tensor it is about. The
 /// size of a pointer.
 ///
 /// ```
@@ -56,7 +56,7 @@ pub enum Subject<'a> {
 /// let llama = Architecture::builtin("llama").ok_or("built in")?;
 /// let error = llama.resolve(&serde_json::json!({ "hidden_size": 64 })).err().ok_or("an error")?;
 /// assert_eq!(error.kind(), ErrorKind::Configuration);
-/// assert!(error.to_string().starts_with("architecture \"llama\", hyper-parameter \"block_count\": missing, looked for "));
+/// assert!(error.to_string().starts_with("architecture \"llama\", hyperparameter \"block_count\": missing, looked for "));
 /// # Ok::<(), &str>(())
 /// ```
 pub struct Error(Box<Inner>);
@@ -112,7 +112,7 @@ impl Error {
         self
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -122,7 +122,7 @@ impl Error {
         self.0.architecture.as_deref().map(RawStr::from)
     }
 
-    /// The hyper-parameter, key or tensor the error is about, where there is one.
+    /// The hyperparameter, key or tensor the error is about, where there is one.
     pub fn subject(&self) -> Option<Subject<'_>> {
         self.0.subject.as_ref().map(|(kind, name)| match kind {
             SubjectKind::Parameter => Subject::Parameter(RawStr::from(&**name)),
@@ -155,7 +155,7 @@ impl fmt::Display for Error {
         if let Some(subject) = self.subject() {
             f.write_str(separator)?;
             match subject {
-                Subject::Parameter(name) => write!(f, "hyper-parameter {name:?}")?,
+                Subject::Parameter(name) => write!(f, "hyperparameter {name:?}")?,
                 Subject::Key(name) => write!(f, "key {name:?}")?,
                 Subject::Tensor(name) => write!(f, "tensor {name:?}")?,
             }

@@ -1,4 +1,4 @@
-//! What a description may ask about a checkpoint besides its configuration.
+//! Facts about a checkpoint, other than its configuration, that a description can use.
 
 use ggmill_core::Shape;
 

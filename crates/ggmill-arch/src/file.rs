@@ -81,8 +81,8 @@ impl Architecture {
         self.keys.iter().filter(own).map(KeyTemplate::spec)
     }
 
-    /// Applies the description to a finished file's metadata: every hyper-parameter and every
-    /// tensor with its numbers.
+    /// Applies the description to a finished file's metadata: every hyperparameter and every tensor
+    /// with its numbers.
     ///
     /// Fails as [`resolve`](Self::resolve) does. The keys are the file's own and not derived again:
     /// [`Resolved::keys`] is empty.
@@ -116,7 +116,7 @@ impl Architecture {
         Resolved::of_file(self, entries).map_err(|error| error.within(self.name()))
     }
 
-    /// The hyper-parameters as far as the metadata give them: what is missing or cannot be is
+    /// The hyperparameters as far as the metadata give them: what is missing or cannot be is
     /// nothing.
     pub(crate) fn parameters_of(
         &self,
@@ -142,8 +142,8 @@ impl Architecture {
         parameters
     }
 
-    /// The keys that a file with this metadata must have and has not. Conditions on
-    /// hyper-parameters that are missing too are taken as met.
+    /// The keys that a file with this metadata must have and has not. Conditions on hyperparameters
+    /// that are missing too are taken as met.
     pub fn missing_keys(&self, metadata: Metadata<'_>) -> Vec<KeySpec<'_>> {
         let parameters = self.parameters_of(&Entries::Read(metadata), &[], [None; 3]);
         let fuel = Cell::new(Scope::FUEL);

@@ -5,7 +5,7 @@
 
 /// Parts that a description includes, counting repetitions.
 pub(crate) const MAX_INCLUDES: usize = 64;
-/// Hyper-parameters of a description, those of its parts included.
+/// Hyperparameters of a description, those of its parts included.
 pub(crate) const MAX_PARAMETERS: usize = 1 << 10;
 /// Metadata keys of a description, those of its parts included.
 pub(crate) const MAX_KEYS: usize = 1 << 12;
@@ -14,7 +14,7 @@ pub(crate) const MAX_TEMPLATES: usize = 1 << 12;
 /// Kinds of checkpoints, patterns of ignored tensors, contradictions, refusals and warnings: of
 /// each.
 pub(crate) const MAX_ENTRIES: usize = 1 << 10;
-/// Places where one hyper-parameter is looked for, in a configuration and in metadata: in each.
+/// Places where one hyperparameter is looked for, in a configuration and in metadata: in each.
 pub(crate) const MAX_PLACES: usize = 32;
 /// Alternatives of one tensor, names of one alternative without its loop, operations of one
 /// alternative: at most so many each.

@@ -1,4 +1,4 @@
-//! What a model keeps between tokens, and which of its weights are loaded.
+//! State that a model keeps between tokens, and the weights that are loaded.
 
 use core::cell::Cell;
 
@@ -13,8 +13,8 @@ use crate::schema::{RawCache, RawExpression, RawMemory, RawState};
 use crate::terms::{condition, expression};
 use crate::value::ParameterValue;
 
-/// What a model keeps between tokens: caches, which hold something of each token, and states, which
-/// hold something of each sequence. Numbers are counts of elements.
+/// State that a model keeps between tokens: caches, with data for each token, and states, with data
+/// for each sequence. Numbers are counts of elements.
 ///
 /// ```
 /// use ggmill_arch::{Architecture, ModelView};
@@ -34,9 +34,9 @@ use crate::value::ParameterValue;
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of the description")]
 pub struct MemorySpec {
-    /// What is kept of each token, in the order of the description.
+    /// The data kept for each token, in the order of the description.
     pub caches: Vec<CacheSpec>,
-    /// What is kept of each sequence, in the order of the description.
+    /// The data kept for each sequence, in the order of the description.
     pub states: Vec<StateSpec>,
     /// How many of the blocks have their weights loaded, from the first; `None` where all have.
     pub loaded_blocks: Option<u64>,
@@ -47,7 +47,7 @@ pub struct MemorySpec {
     /// Whether a model without an output of its own has its embedding a second time for it, even
     /// where both are on one device.
     pub copies_embedding: bool,
-    /// What it needs while it computes; `None` where that is not known.
+    /// Memory needed for computation; `None` if unknown.
     pub compute: Option<ComputeSpec>,
     /// Patterns of tensors that are not loaded.
     skipped: Vec<Glob>,
@@ -76,9 +76,9 @@ pub enum TensorPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheSpec {
-    /// What it is called in the description.
+    /// Its name in the description.
     pub name: String,
-    /// The blocks that hold something, in their order.
+    /// The blocks that hold something, in order.
     pub blocks: Vec<CachedBlock>,
     /// Without flash attention, the values of every block that has some are stored with the length
     /// of the longest in the model.
@@ -89,7 +89,7 @@ pub struct CacheSpec {
     pub separate: bool,
 }
 
-/// What a block holds of each token.
+/// The data that a layer keeps for each token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CachedBlock {
@@ -107,13 +107,13 @@ pub struct CachedBlock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateSpec {
-    /// What it is called in the description.
+    /// Its name in the description.
     pub name: String,
-    /// The blocks that hold some, in their order.
+    /// The blocks that hold some, in order.
     pub blocks: Vec<StateBlock>,
 }
 
-/// What a block holds of each sequence.
+/// The data that a layer keeps for each sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateBlock {
@@ -201,7 +201,7 @@ impl MemoryTemplate {
         let skipped = raw.skipped.as_deref().unwrap_or_default();
         let loaded_beyond = raw.loaded_beyond.as_deref().unwrap_or_default();
         for (what, count, limit) in [
-            ("hyper-parameters of the memory", raw.parameters.0.len(), MAX_PARAMETERS),
+            ("hyperparameters of the memory", raw.parameters.0.len(), MAX_PARAMETERS),
             ("parts of the memory", held, MAX_ENTRIES),
             ("patterns of tensors that are not loaded", skipped.len(), MAX_ENTRIES),
             ("patterns of tensors that are loaded", loaded_beyond.len(), MAX_ENTRIES),

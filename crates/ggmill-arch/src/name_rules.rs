@@ -1,4 +1,4 @@
-//! What happens to the names of a checkpoint before its tensors are looked for.
+//! Renaming rules that are applied to checkpoint names before tensors are looked up.
 
 use core::cell::Cell;
 use std::sync::Arc;

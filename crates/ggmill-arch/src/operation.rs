@@ -14,8 +14,8 @@ use crate::expression::{Expression, Invocation, Scope};
 #[non_exhaustive]
 pub enum Operation {
     /// Undoes the order in which Hugging Face stores the rows of rotary heads. In each of `heads`
-    /// equal runs of `n` rows, row `2 i + j` of the result is row `j n / 2 + i` of the source
-    /// (`j` is 0 or 1): the halves of the source become neighbours.
+    /// equal runs of `n` rows, row `2 i + j` of the result is row `j n / 2 + i` of the source (`j`
+    /// is 0 or 1): the halves of the source become neighbors.
     Permute {
         /// Number of runs: attention heads, or key-value heads.
         heads: u64,

@@ -24,7 +24,7 @@ pub struct TensorOutline<'a> {
     pub unless: Option<&'a str>,
 }
 
-/// A hyper-parameter as a description writes it.
+/// A hyperparameter as a description writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParameterOutline<'a> {

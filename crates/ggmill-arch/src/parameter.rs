@@ -1,4 +1,4 @@
-//! Hyper-parameters: where they come from and what they may be.
+//! Hyperparameters: where they come from and what they may be.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use crate::expression::{Expression, Scope};
 use crate::key::whole_key;
 use crate::value::ParameterValue;
 
-/// A hyper-parameter as a description declares it.
+/// A hyperparameter as a description declares it.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: Box<str>,
@@ -19,12 +19,12 @@ pub(crate) struct Parameter {
     pub(crate) default: Option<Expression>,
     /// Instead of the default, when the source is a file.
     pub(crate) in_file: Option<Expression>,
-    /// What a configuration has that a file came from, by the hyper-parameters of the file.
+    /// What a configuration has that a file came from, by the hyperparameters of the file.
     pub(crate) restored: Option<Expression>,
     pub(crate) optional: bool,
 }
 
-/// A place of a hyper-parameter in a file's metadata: a whole key.
+/// A place of a hyperparameter in a file's metadata: a whole key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FilePlace {
     /// Its value.
@@ -60,7 +60,7 @@ impl FilePlace {
     }
 }
 
-/// The form of a hyper-parameter: one value, a list of them, or either.
+/// The form of a hyperparameter: one value, a list of them, or either.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParameterType {
     scalar: ScalarType,
@@ -78,13 +78,13 @@ enum ScalarType {
     Any,
 }
 
-/// Where hyper-parameters come from. A checkpoint's configuration is one source; the metadata of a
+/// Where hyperparameters come from. A checkpoint's configuration is one source; the metadata of a
 /// file can be another.
 pub(crate) trait ParameterSource {
     /// The value with the place it was found at, or nothing.
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>>;
 
-    /// The places that were looked at, for the message that there is nothing; `None` when such a
+    /// The places that were searched, for the message that there is nothing; `None` when such a
     /// source has no place for it, so that nothing is missing.
     fn places(&self, parameter: &Parameter) -> Option<String>;
 

@@ -14,7 +14,7 @@ pub(crate) struct Template {
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Text(Box<str>),
-    /// A number: a loop variable, or an expression of hyper-parameters and loop variables.
+    /// A number: a loop variable, or an expression of hyperparameters and loop variables.
     Number(Expression),
     Optional(Box<str>),
 }

@@ -39,8 +39,8 @@ static USUAL: MixtureTraits = MixtureTraits {
     keep_parts: Vec::new(),
 };
 
-/// What the mixtures of the reference go by in one architecture, beside the numbers of the model
-/// and the roles of its tensors.
+/// Properties of an architecture on which the reference's mixtures depend, in addition to
+/// hyperparameters and tensor roles.
 ///
 /// ```
 /// use ggmill_arch::MixtureTraits;

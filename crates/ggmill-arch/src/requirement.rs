@@ -92,7 +92,7 @@ pub struct LoaderKey {
     pub architecture: Option<&'static str>,
     /// The key without the architecture's name.
     pub key: &'static str,
-    /// What happens without it.
+    /// The consequence if it is missing.
     pub refusal: Refusal,
     /// The source file, in [`LOADER_REVISION`].
     pub file: &'static str,
@@ -120,7 +120,7 @@ impl LoaderKey {
         })
     }
 
-    /// What requires this key, given whole, of files of the architecture.
+    /// The loader requirement for this full key in files of the architecture.
     ///
     /// ```
     /// use ggmill_arch::LoaderKey;

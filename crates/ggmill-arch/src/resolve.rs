@@ -23,7 +23,7 @@ use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
 use crate::vocabulary::{VocabularyKindSpec, VocabularySpec, VocabularyTemplate};
 
-/// An architecture with the numbers of one model: hyper-parameters, metadata keys and tensors.
+/// An architecture with the numbers of one model: hyperparameters, metadata keys and tensors.
 #[derive(Clone)]
 pub struct Resolved<'a> {
     architecture: &'a Architecture,
@@ -162,13 +162,13 @@ impl<'a> Resolved<'a> {
         self.architecture
     }
 
-    /// The value of a hyper-parameter; [`ParameterValue::None`] when it is optional and absent,
+    /// The value of a hyperparameter; [`ParameterValue::None`] when it is optional and absent,
     /// `None` when the description has no such name.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
         self.parameters.iter().find(|(parameter, _)| &**parameter == name).map(|(_, value)| value)
     }
 
-    /// Every hyper-parameter with its value, in the order of the description.
+    /// Every hyperparameter with its value, in the order of the description.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &ParameterValue)> {
         self.parameters.iter().map(|(name, value)| (&**name, value))
     }
@@ -198,7 +198,7 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// Appends the metadata keys, in their order.
+    /// Appends the metadata keys, in order.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -256,12 +256,12 @@ impl<'a> Resolved<'a> {
 }
 
 impl Architecture {
-    /// Applies the description to a checkpoint's `config.json`: every hyper-parameter, key and
+    /// Applies the description to a checkpoint's `config.json`: every hyperparameter, key and
     /// tensor with its numbers.
     ///
-    /// Fails when a hyper-parameter is missing or of the wrong type (the error says where it was
-    /// looked for), when sizes contradict each other, when the description refuses the
-    /// checkpoint, or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
+    /// Fails when a hyperparameter is missing or of the wrong type (the error says where it was
+    /// looked for), when sizes contradict each other, when the description refuses the checkpoint,
+    /// or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
     pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
         self.resolve_config(config, None)
     }
@@ -311,7 +311,7 @@ impl Architecture {
         (config.with_class_defaults(kind.is_none_or(|kind| kind.class_defaults)), kind)
     }
 
-    /// The hyper-parameters as far as a configuration gives them.
+    /// The hyperparameters as far as a configuration gives them.
     fn known_parameters(
         &self,
         config: &Config<'_>,

@@ -23,7 +23,7 @@ macro_rules! description_and_part {
             pub(crate) loader: Option<String>,
             #[serde(default)]
             pub(crate) include: Vec<String>,
-            /// Names of hyper-parameters, keys and tensors of the parts that it has not.
+            /// Names of hyperparameters, keys and tensors of the parts that it has not.
             #[serde(default)]
             pub(crate) drop: Vec<String>,
             #[serde(default)]
@@ -162,7 +162,7 @@ macro_rules! definition {
 }
 
 definition! {
-    /// A hyper-parameter.
+    /// A hyperparameter.
     RawParameter {
         r#type: String,
         from: Vec<String>,
@@ -232,7 +232,7 @@ definition! {
     }
 }
 
-/// What a model keeps between tokens, and which of its weights are loaded.
+/// State that a model keeps between tokens, and the weights that are loaded.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawMemory {
@@ -278,7 +278,7 @@ impl RawMemory {
 pub(crate) enum RawStage {
     /// Before `general.type`.
     Early,
-    /// With the hyper-parameters.
+    /// With the hyperparameters.
     Model,
     /// By other writers alone.
     Never,
@@ -376,7 +376,7 @@ pub(crate) enum RawToken {
     Text(String),
 }
 
-/// What is special about the pieces of a SentencePiece model.
+/// Special rules for the pieces of a SentencePiece model.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPieces {
@@ -413,7 +413,7 @@ pub(crate) struct RawRanks {
     pub(crate) all_merges: bool,
 }
 
-/// What is special about one kind of vocabulary.
+/// Special rules for one kind of vocabulary.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawVocabularyKind {

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::resolve::Resolved;
 use crate::tensor::Origin;
 
-/// Names that are compared of a checkpoint: what a file has more is not looked at.
+/// Names that are compared of a checkpoint: further names in a file are ignored.
 const MAX_NAMES: usize = 20_000;
 /// Tensors that the names are compared with, in all descriptions together: a configuration can ask
 /// for any number.

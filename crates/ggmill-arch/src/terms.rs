@@ -1,4 +1,5 @@
-//! Expressions as descriptions write them, parsed and held against the names that are known there.
+//! Expressions as descriptions write them, parsed and checked against the names that are known
+//! there.
 
 use crate::error::Result;
 use crate::expression::Expression;

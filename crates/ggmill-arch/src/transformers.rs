@@ -1,4 +1,4 @@
-//! What the configuration classes of the `transformers` library add to a `config.json`.
+//! Defaults that the configuration classes of the `transformers` library add to a `config.json`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,15 +1,15 @@
-//! The value of a hyper-parameter or an expression.
+//! The value of a hyperparameter or an expression.
 
 use core::fmt;
 use std::sync::Arc;
 
 use ggmill_core::RawStr;
 
-/// The value of a hyper-parameter or of an expression over hyper-parameters.
+/// The value of a hyperparameter or of an expression over hyperparameters.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ParameterValue {
-    /// Nothing: a hyper-parameter that is neither given nor has a default.
+    /// Nothing: a hyperparameter that is neither given nor has a default.
     None,
     /// An integer.
     Int(i64),

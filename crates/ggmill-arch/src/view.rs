@@ -17,7 +17,7 @@ use crate::value::ParameterValue;
 /// configuration or from metadata.
 ///
 /// Numbers are asked for by the names that keys have after the architecture, such as
-/// `attention.head_count`. With a description of the architecture its hyper-parameters and roles
+/// `attention.head_count`. With a description of the architecture its hyperparameters and roles
 /// come first; without one the keys that every architecture has, and the names that tensors have in
 /// GGUF files, are all there is to go by. Nothing here fails: what is missing, or not of a type
 /// that it can have, is absent. [`Resolved`] is the strict counterpart.
@@ -45,10 +45,10 @@ pub struct ModelView<'a> {
 impl<'a> ModelView<'a> {
     /// Bytes of the longest name of an architecture that keys are made of.
     const MAX_NAME: usize = 256;
-    /// Elements of the longest array that is taken for one of values per block.
+    /// Elements of the longest array that is treated as one value per block.
     const MAX_BLOCKS: u64 = 1 << 16;
 
-    /// The model that a finished file's metadata are of.
+    /// The model that a finished file's metadata is of.
     pub fn of_metadata(metadata: Metadata<'a>) -> Self {
         Self::of(Entries::Read(metadata))
     }
@@ -109,8 +109,8 @@ impl<'a> ModelView<'a> {
         self.description.map(|description| description.resolve_entries(&self.entries))
     }
 
-    /// What the model keeps between tokens, by the description; `None` where there is none, or where
-    /// it does not say it. Fails for metadata without a key that this takes.
+    /// The state that the model keeps between tokens according to the description; `None` without a
+    /// description or if it does not define this. Fails for metadata without a key that this takes.
     pub fn memory(&self) -> Option<Result<MemorySpec>> {
         let description = self.description?;
         let memory = description.memory.as_ref()?.resolve(&self.entries);
@@ -122,7 +122,7 @@ impl<'a> ModelView<'a> {
         format!("{}.{name}", self.architecture)
     }
 
-    /// The value that the metadata have for a number, of whatever type.
+    /// The value that the metadata has for a number, of whatever type.
     pub fn value(&self, name: &str) -> Option<Value<'_>> {
         self.entries.get(&self.key(name))?.ok()
     }
@@ -163,8 +163,8 @@ impl<'a> ModelView<'a> {
         self.entries.get(&self.key(name)).is_some()
     }
 
-    /// The value of a hyper-parameter of the description; `None` without a description, and where
-    /// it has no value.
+    /// The value of a hyperparameter of the description; `None` without a description, and where it
+    /// has no value.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
         let parameters = self.parameters.get_or_init(|| {
             self.description
@@ -177,7 +177,7 @@ impl<'a> ModelView<'a> {
             .map(|(_, value)| value)
     }
 
-    /// A size, or that of the first block: by the description's hyper-parameter, else by the key
+    /// A size, or that of the first block: by the description's hyperparameter, else by the key
     /// that every architecture has for it.
     fn size(&self, parameter: &str, key: &str) -> Option<u64> {
         let described = self

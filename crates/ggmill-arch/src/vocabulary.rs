@@ -30,7 +30,7 @@ pub enum SpacePrefix {
     Last,
 }
 
-/// What becomes of the texts and types of added tokens in a vocabulary of `tokenizer.json`.
+/// Conversion of the texts and types of added tokens in `tokenizer.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddedTokens {
@@ -54,7 +54,7 @@ pub enum TokenReference {
     Text(String),
 }
 
-/// What is special about the pieces of a SentencePiece model.
+/// Special rules for the pieces of a SentencePiece model.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PieceRules {
@@ -68,9 +68,9 @@ pub struct PieceRules {
     pub added_score: Option<f32>,
     /// The score of special ones, where it is another; the unknown token is then one of them.
     pub special_score: Option<f32>,
-    /// What the texts of pieces begin with that are not used.
+    /// The prefix of unused pieces.
     pub unused_prefix: Option<String>,
-    /// What the piece of one NUL character becomes.
+    /// The replacement for the piece that consists of one NUL character.
     pub nul: Option<String>,
     /// Whether the model's `add_dummy_prefix` becomes `tokenizer.ggml.add_space_prefix`.
     pub dummy_prefix: bool,
@@ -121,7 +121,7 @@ pub struct VocabularySpec {
     pub space_prefix: SpacePrefix,
     /// The number of tokens, where it is not `vocab_size` of the configuration.
     pub size: Option<u64>,
-    /// The name of the pre-tokenizer, where it is not recognised.
+    /// The name of the pre-tokenizer, where it is not recognized.
     pub pre: Option<String>,
     /// The name of the vocabulary for a checkpoint that has none.
     pub builtin: Option<String>,
@@ -131,7 +131,7 @@ pub struct VocabularySpec {
     pub template_of_config: bool,
     /// The name of the chat template for a checkpoint that has none.
     pub builtin_template: Option<String>,
-    /// What becomes of added tokens.
+    /// The conversion of added tokens.
     pub added_tokens: AddedTokens,
     /// Texts of tokens that are control tokens, whatever the checkpoint says.
     pub control: Vec<String>,
@@ -145,19 +145,19 @@ pub struct VocabularySpec {
     pub replaced_special_tokens: Vec<(String, TokenReference)>,
     /// The same, written after the vocabulary.
     pub last_special_tokens: Vec<(String, TokenReference)>,
-    /// What is special about a SentencePiece model.
+    /// Special rules for a SentencePiece model.
     pub pieces: PieceRules,
-    /// What a rank file is called and lacks.
+    /// The name of the rank file, and the information that it lacks.
     pub ranks: Option<RankRules>,
     /// The keys written before the vocabulary.
     pub keys_before: Vec<Key>,
     /// The keys written after the vocabulary; they replace what it has set.
     pub keys: Vec<Key>,
-    /// What is special about single kinds.
+    /// Special rules for individual kinds.
     pub by_kind: Vec<(VocabularyKind, VocabularyKindSpec)>,
 }
 
-/// What is special about one kind of vocabulary.
+/// Special rules for one kind of vocabulary.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct VocabularyKindSpec {
@@ -185,7 +185,7 @@ impl VocabularySpec {
         set(of_kind.iter().chain(&self.keys), metadata);
     }
 
-    /// What is special about this kind.
+    /// Special rules for this kind.
     pub fn of_kind(&self, kind: VocabularyKind) -> Option<&VocabularyKindSpec> {
         self.by_kind.iter().find(|(known, _)| *known == kind).map(|(_, of_kind)| of_kind)
     }

@@ -33,7 +33,7 @@ pub fn rules_about(key: &str) -> String {
         [rule.clause, rule.remedy, rule.summary].iter().any(|text| mentions(text, key))
     }) {
         if section.is_empty() {
-            section.push_str("\n## Rules about it\n\n");
+            section.push_str("\n## Related rules\n\n");
         }
         // Writing to a String cannot fail.
         let _ = writeln!(section, "- {}: {}.", rule.code, rule.summary);
@@ -73,7 +73,7 @@ pub fn rule_page(rule: &Rule) -> String {
         |automatic| {
             format!(
                 "`ggmill check --fix` {automatic}. This is safe: tensor data is not changed, and \
-                 nothing that a reader could use is removed."
+                 no usable information is lost."
             )
         },
     );
@@ -85,8 +85,8 @@ pub fn rule_page(rule: &Rule) -> String {
     )
 }
 
-/// The findings of a rule in its example, a line each, as they are printed. A test writes the list
-/// from the files that violate the rules, and compares it with them.
+/// The findings of a rule in its example, one per line, as printed. A test writes the list from the
+/// files that violate the rules, and compares it with them.
 fn example(code: &str) -> String {
     const EXAMPLES: &str = include_str!("../data/examples.txt");
     let findings = EXAMPLES.lines().filter_map(|line| line.strip_prefix(code)?.strip_prefix(' '));
@@ -96,8 +96,8 @@ fn example(code: &str) -> String {
 /// The list of all rules, as Markdown: for the directory of their pages.
 pub fn rules_index() -> String {
     let mut page = String::from(
-        "# Rules of `ggmill check`\n\nGenerated from the rules themselves; `ggmill explain CODE` \
-         shows the same pages.\n",
+        "# Rules of `ggmill check`\n\nGenerated from the rules; `ggmill explain CODE` prints the same \
+         pages.\n",
     );
     for group in Group::ALL {
         if rules().any(|rule| rule.group == group) {
@@ -118,14 +118,15 @@ fn group_table(group: Group, page: &mut String, links: bool) {
     }
     if group == Group::Rendering {
         page.push_str(
-            "\nChat templates are rendered over conversations. Checked with `--profile run`, by \
+            "\nThese rules render chat templates with test conversations. Checked with `--profile \
+             run`, by \
              `ggmill template lint`, or when selected with `--select rendering` or `--select all`.\n",
         );
     }
     if group == Group::Segmentation {
         page.push_str(
-            "\nThe tokenizer is made, and vocabularies are examined with it. Checked with `--profile \
-             run`, or when selected with `--select segmentation` or `--select all`.\n",
+            "\nThese rules test vocabularies with their tokenizer. Checked with `--profile run`, or \
+             when selected with `--select segmentation` or `--select all`.\n",
         );
     }
     page.push_str("\n| code | severity | problem |\n|---|---|---|\n");

@@ -32,8 +32,8 @@ impl fmt::Debug for Input<'_> {
 }
 
 impl<'a> Input<'a> {
-    /// A file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. What is between the
-    /// tensors is looked at where the file has a source to read from.
+    /// A file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. Bytes between the
+    /// tensors are examined if the file has a source to read from.
     pub fn new(part: &'a Part) -> Self {
         Self {
             part,
@@ -148,7 +148,7 @@ impl<'a> Input<'a> {
         self.part.header_fault()
     }
 
-    /// The value of a key, when it is there.
+    /// The value of a key, if it exists.
     pub(crate) fn value(&self, key: &str) -> Option<Value<'a>> {
         self.metadata().get(key)?.value().ok()
     }

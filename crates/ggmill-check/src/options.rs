@@ -73,7 +73,7 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
-/// Some rules: by code, by the beginning of a code, or by the name of a group.
+/// Some rules: by code, by the beginning of a code, or by group name.
 ///
 /// ```
 /// use ggmill_check::{Selector, rules};
@@ -188,7 +188,7 @@ impl Options {
         self
     }
 
-    /// With at most so many findings of each rule.
+    /// With at most this many findings of each rule.
     #[must_use]
     pub fn with_findings_per_rule(mut self, count: usize) -> Self {
         self.findings_per_rule = count;

@@ -6,8 +6,8 @@ use ggmill_pipeline::{Plan, Result};
 
 use crate::{Diagnostic, Input, Options, Report, Severity, check, check_set};
 
-/// Checks the files of a model before they are written: one file, or all shards of a set in their
-/// order. There is a report for each.
+/// Checks the files of a model before they are written: one file, or all shards of a set in order.
+/// There is a report for each.
 ///
 /// A plan has the whole header of its file and its length, which is all that the rules look at apart
 /// from tensor data, so that the findings are those of the file. What needs hours to write is
@@ -33,7 +33,7 @@ pub fn check_plans(
     Ok(reports(&models(plans)?, catalogue, options))
 }
 
-/// What was found in a model before it is written, and whether it is not to be.
+/// Findings for a model before it is written, and whether they prevent writing it.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;

@@ -137,7 +137,8 @@ impl Report {
 pub(crate) struct Place<'a> {
     pub(crate) offset: Option<u64>,
     pub(crate) subject: Option<Subject<'a>>,
-    /// The place of another shard of the set, where it does not lie in the file that is looked at.
+    /// The place of another shard of the set, where it does not lie in the file that is being
+    /// checked.
     pub(crate) shard: Option<usize>,
 }
 
@@ -160,12 +161,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A key that is not there.
+    /// A key that does not exist.
     pub(crate) fn missing(key: &'a str) -> Self {
         Self { subject: Some(Subject::Key(RawStr::from(key))), ..Self::FILE }
     }
 
-    /// A tensor that is not there.
+    /// A tensor that does not exist.
     pub(crate) fn absent(name: &'a str) -> Self {
         Self { subject: Some(Subject::Tensor(RawStr::from(name))), ..Self::FILE }
     }
@@ -208,7 +209,7 @@ pub(crate) struct Findings<'a> {
     options: &'a Options,
     /// One for each shard of the set; one for a file by itself.
     reports: Vec<Report>,
-    /// The place of the shard that is looked at.
+    /// The place of the shard that is being checked.
     shard: usize,
 }
 
@@ -218,7 +219,7 @@ impl<'a> Findings<'a> {
         Self { options, reports: vec![report; shards], shard: 0 }
     }
 
-    /// From here on this shard is looked at.
+    /// From here on this shard is checked.
     pub(crate) fn turn_to(&mut self, shard: usize) {
         self.shard = shard;
     }
@@ -281,7 +282,7 @@ impl<'a> Findings<'a> {
         });
     }
 
-    /// Whether anything in the shard that is looked at would be fixed by rewriting it.
+    /// Whether anything in the shard that is being checked would be fixed by rewriting it.
     pub(crate) fn has_rewrite(&self) -> bool {
         self.reports.get(self.shard).is_some_and(|report| {
             report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))

@@ -143,7 +143,7 @@ pub struct Rule {
     /// The problem, in a few words.
     pub summary: &'static str,
     /// When there is a finding; then the requirement, with the sentence of the specification or the
-    /// behaviour of llama.cpp behind it.
+    /// behavior of llama.cpp behind it.
     pub clause: &'static str,
     /// Why it matters.
     pub why: &'static str,

@@ -37,15 +37,17 @@ pub enum Force {
     Allows,
     /// The specification does not mention it.
     Silent,
-    /// llama.cpp stops.
+    /// llama.cpp rejects the file.
     Refuses,
-    /// llama.cpp reads something else than was meant, or stops later.
+    /// Some functions or options of llama.cpp reject the file, others accept it.
+    Partly,
+    /// llama.cpp misreads the file, or fails later.
     Misreads,
     /// llama.cpp warns.
     Warns,
-    /// llama.cpp has no objection.
+    /// llama.cpp accepts the file.
     Accepts,
-    /// The package writes it so.
+    /// The package writes files this way.
     Writes,
     /// Experience with files.
     Recommended,
@@ -64,6 +66,7 @@ impl Force {
             ],
             StatedBy::LlamaCpp => &[
                 ("refuses", Self::Refuses),
+                ("partly", Self::Partly),
                 ("misreads", Self::Misreads),
                 ("warns", Self::Warns),
                 ("accepts", Self::Accepts),
@@ -82,7 +85,7 @@ pub struct Source {
     pub rule: &'static str,
     /// Who states it.
     pub by: StatedBy,
-    /// How it is to the rule.
+    /// How strongly it states the requirement.
     pub force: Force,
     /// The line of the specification, or the source file; empty where there is none.
     pub place: &'static str,
@@ -144,45 +147,60 @@ impl Rule {
         Source::lines().flatten().filter(|source| source.rule == self.code)
     }
 
-    /// A sentence that says who requires it, with the line of the specification where it does.
+    /// A sentence that says what the specification, with the line, and llama.cpp make of a file that
+    /// violates the rule.
     pub fn requirement(&self) -> String {
-        let stated = self
-            .sources()
-            .find(|source| matches!(source.force, Force::Must | Force::Should | Force::Defines));
-        let verb = match stated.map(|source| source.force) {
-            Some(Force::Should) => "Recommended",
-            Some(Force::Defines) => "Defined",
-            _ => "Required",
+        let of = |forces: &[Force]| self.sources().find(|source| forces.contains(&source.force));
+        let cited = |source: Source| format!(" ({}, line {})", source.name, source.place);
+        let violated =
+            of(&[Force::Must, Force::Should, Force::Defines]).map_or_else(String::new, |source| {
+                let verb = match source.force {
+                    Force::Should => "Departs from a recommendation of",
+                    Force::Defines => "Contradicts",
+                    _ => "Violates",
+                };
+                format!("{verb} the specification{}", cited(source))
+            });
+        let by_loader = match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Warns])
+            .map(|source| source.force)
+        {
+            Some(Force::Partly) => Some("rejected by parts of llama.cpp (see Sources)"),
+            Some(Force::Misreads) => Some("misread by llama.cpp"),
+            Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
+            Some(_) => Some("rejected by llama.cpp"),
+            None => None,
         };
-        let place = stated
-            .map(|source| format!(" ({}, line {})", source.name, source.place))
-            .unwrap_or_default();
         match self.authority {
-            Authority::Both if verb == "Required" => {
-                format!("Required by the specification{place} and by llama.cpp.")
+            Authority::Both | Authority::Specification => {
+                format!("{violated}; {}.", by_loader.unwrap_or("accepted by llama.cpp"))
             }
-            Authority::Both => {
-                format!("{verb} by the specification{place}, required by llama.cpp.")
+            Authority::Must => {
+                format!("{violated}; accepted by llama.cpp. An error with `--profile spec`.")
             }
-            Authority::Specification => {
-                format!("{verb} by the specification{place}, not required by llama.cpp.")
-            }
-            Authority::Must => format!(
-                "{verb} by the specification{place}, not required by llama.cpp: an error in the \
-                 profile of the specification."
-            ),
             Authority::Reference => {
-                "Required by llama.cpp, not required by the specification.".into()
+                let allowed = of(&[Force::Allows]).map_or_else(
+                    || "not mentioned in the specification".to_owned(),
+                    |source| format!("allowed by the specification{}", cited(source)),
+                );
+                format!("{}; {allowed}.", capitalized(by_loader.unwrap_or_default()))
             }
             Authority::Letter => format!(
-                "{verb} by the specification{place}; few files follow this, so it is reported only in \
-                 the profile of the specification."
+                "{violated}; accepted by llama.cpp. Common in published files, and therefore \
+                 reported only with `--profile spec`."
             ),
-            Authority::Practice => "Recommended practice: neither the specification nor llama.cpp \
-                                    requires it."
-                .into(),
+            Authority::Practice => match by_loader {
+                Some(by_loader) => format!("Recommended practice; {by_loader}."),
+                None => "Recommended practice: neither the specification nor llama.cpp forbids it."
+                    .into(),
+            },
         }
     }
+}
+
+/// The text with an upper-case first letter.
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
 /// The section about the sources of a rule, for its page.
@@ -204,10 +222,11 @@ pub(crate) fn sources_section(rule: &Rule) -> String {
     let _ = match (lines, functions) {
         (true, true) => write!(
             section,
-            "\nLines are those of {SPECIFICATION_REVISION}; functions those of {LOADER_REVISION}.\n"
+            "\nLine numbers refer to {SPECIFICATION_REVISION}; function names refer to \
+             {LOADER_REVISION}.\n"
         ),
-        (true, false) => write!(section, "\nLines are those of {SPECIFICATION_REVISION}.\n"),
-        (false, true) => write!(section, "\nFunctions are those of {LOADER_REVISION}.\n"),
+        (true, false) => write!(section, "\nLine numbers refer to {SPECIFICATION_REVISION}.\n"),
+        (false, true) => write!(section, "\nFunction names refer to {LOADER_REVISION}.\n"),
         (false, false) => Ok(()),
     };
     section

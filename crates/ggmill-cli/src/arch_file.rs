@@ -18,8 +18,8 @@ pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
     Ok(described(files)?.into_iter().fold(Catalogue::new(), Catalogue::with))
 }
 
-/// The descriptions that `--arch-file` names, in their order: files, directories of them, standard
-/// input (`-`) and pipes.
+/// The descriptions that `--arch-file` names, in order: files, directories of them, standard input
+/// (`-`) and pipes.
 pub(crate) fn described(paths: &[PathBuf]) -> Result<Vec<Architecture>, Failure> {
     let mut found = Vec::new();
     for path in paths {

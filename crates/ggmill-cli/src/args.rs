@@ -42,7 +42,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments; help and errors have colours where `--color` says so, too.
+    /// Parses the arguments; help and errors have colors where `--color` says so, too.
     pub(crate) fn parse_with_colors(args: &[OsString]) -> Result<Self, clap::Error> {
         let color = args.windows(2).find_map(|pair| match pair {
             [option, when] if option == "--color" => when.to_str(),

@@ -50,7 +50,7 @@ impl Console {
         }
     }
 
-    /// Whether text on standard output has colours.
+    /// Whether text on standard output has colors.
     pub(crate) fn is_styled(self) -> bool {
         self.color_of_stdout() != ColorChoice::Never
     }
@@ -60,7 +60,7 @@ impl Console {
         AutoStream::new(io::stderr().lock(), self.color_of_stderr())
     }
 
-    /// Whether text on standard error has colours.
+    /// Whether text on standard error has colors.
     pub(crate) fn styles_errors(self) -> bool {
         self.color_of_stderr() != ColorChoice::Never
     }

@@ -1,4 +1,4 @@
-//! Which files are looked at, and which of them are one model.
+//! Which files are read, and which of them are one model.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,7 +11,7 @@ use crate::remote;
 /// Directories within directories that are looked into.
 const DEPTH: usize = 16;
 
-/// A model's files: one, or all shards of a set that are there, in the order of their numbers.
+/// A model's files: one, or all shards of a set that exist, in the order of their numbers.
 pub(crate) type Files = Vec<PathBuf>;
 
 /// The models that the paths name: a file, any shard of a set, or a directory with either. A set is
@@ -62,8 +62,8 @@ pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
     models
 }
 
-/// A file with the shards of its set: of a directory those that are there, of a server all, which
-/// are asked for whether they are there or not.
+/// A file with the shards of its set: of a directory those that exist, of a server all, which are
+/// asked for whether they are there or not.
 fn with_siblings(path: &Path) -> Files {
     match ggmill_io::shard_name(path).filter(|_| remote::is_remote(path)) {
         Some(name) => {

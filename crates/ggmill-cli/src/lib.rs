@@ -1,7 +1,7 @@
 //! The `ggmill` command: arguments as typed, then a configuration, then a command that writes its
 //! result.
 //!
-//! This crate is the only place that prints, colours, reads the environment and decides exit codes;
+//! This crate is the only place that prints, colors, reads the environment and decides exit codes;
 //! everything else is in the libraries. Results go to standard output, everything else to standard
 //! error. The exit code is 0 when all is well, 1 when there are findings or differences, 2 when
 //! something was refused or failed. A reader that closes the pipe early is not a failure.

@@ -9,8 +9,8 @@ use ggmill_pipeline::GgufCheckpoint;
 use crate::outcome::Failure;
 use crate::paths::shown;
 
-/// A file to be written, looked at before the work for it begins: what can be known without its
-/// length is refused then.
+/// A file to be written, checked before the work begins: what can be known without its length is
+/// refused then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output<'a> {
     path: &'a Path,
@@ -41,7 +41,7 @@ impl<'a> Output<'a> {
         self.dry_run
     }
 
-    /// Starts the file, for so many bytes.
+    /// Starts the file, for this many bytes.
     pub(crate) fn start(self, inputs: &[PathBuf], len: u64) -> Result<FileSink, Failure> {
         start(self.path, inputs, self.force, len)
     }
@@ -53,7 +53,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Starts an output of so many bytes. It is the one way to a new file, and never leads over an
+/// Starts an output of this many bytes. It is the one way to a new file, and never leads over an
 /// input.
 pub(crate) fn start(
     output: &Path,
@@ -65,7 +65,7 @@ pub(crate) fn start(
     FileSink::start(output, inputs, overwrite(force), len).map_err(|error| not_started(&error))
 }
 
-/// What becomes of a file that is there.
+/// What becomes of a file that exists.
 pub(crate) fn overwrite(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }

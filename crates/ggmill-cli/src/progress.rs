@@ -48,7 +48,7 @@ impl Bar {
         Self { shown: None, wanted: console.shows_progress(), since: Instant::now() }
     }
 
-    /// So many bytes of so many are done, and this is what is being worked on.
+    /// This many bytes of so many are done, and this is what is being worked on.
     pub(crate) fn update(&mut self, done: u64, total: u64, what: &str) {
         if !self.wanted || self.since.elapsed() < PATIENCE {
             return;

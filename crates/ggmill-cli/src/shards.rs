@@ -21,7 +21,7 @@ pub(crate) struct MakingShards<'a> {
     pub(crate) prefix: &'a Path,
     /// The files that are read, none of which is written over.
     pub(crate) inputs: &'a [PathBuf],
-    /// Whether files that are there are replaced.
+    /// Whether files that exist are replaced.
     pub(crate) force: bool,
     /// Whether the plans are printed and nothing is written.
     pub(crate) dry_run: bool,

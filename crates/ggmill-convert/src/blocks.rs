@@ -90,8 +90,8 @@ impl<'a> Blocks<'a> {
         Ok(None)
     }
 
-    /// All tensors of the file in their order, and the names of those that must not be multiplied
-    /// with activations of four bits.
+    /// All tensors of the file in order, and the names of those that must not be multiplied with
+    /// activations of four bits.
     pub(crate) fn before(mut self, others: Vec<RecipeTensor>) -> (Vec<RecipeTensor>, Vec<String>) {
         self.made.sort_by_key(|(place, _)| *place);
         self.wide.sort_unstable();

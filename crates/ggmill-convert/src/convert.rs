@@ -34,7 +34,7 @@ pub struct ConvertOptions {
     /// Leaves the vocabulary out where there is one.
     pub no_vocab: bool,
     /// The name of the pre-tokenizer (`tokenizer.ggml.pre`), for a vocabulary that has one; the one
-    /// recognised when not given.
+    /// recognized when not given.
     pub pre: Option<String>,
     /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
     pub vocab_only: bool,
@@ -150,7 +150,7 @@ fn first_weights(
 ///
 /// Tensors keep the order of the checkpoint; one that is made of several is placed where the last
 /// of them was. Fails when a required tensor is missing, one is there that the architecture does
-/// not know, or a shape is not what the hyper-parameters say.
+/// not know, or a shape is not what the hyperparameters say.
 pub fn convert(
     checkpoint: &dyn Pretrained,
     architecture: &Architecture,
@@ -238,8 +238,8 @@ fn write_vocabulary(
     Ok(vec![note])
 }
 
-/// The tensors of the recipe, in their order, and the names of those that must not be multiplied
-/// with activations of four bits.
+/// The tensors of the recipe, in order, and the names of those that must not be multiplied with
+/// activations of four bits.
 fn tensors(
     weights: &Weights<'_>,
     resolved: &Resolved<'_>,
@@ -325,13 +325,13 @@ pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
         other => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("conversion to {other} is not there yet, expected F32, F16, BF16 or Q8_0"),
+                format!("conversion to {other} is not supported; expected F32, F16, BF16 or Q8_0"),
             ));
         }
     })
 }
 
-/// One tensor of the recipe: its shape held against its sources, its operations, its type.
+/// One tensor of the recipe: its shape checked against its sources, its operations, its type.
 fn tensor(
     assigned: &Assigned<'_>,
     weights: &Weights<'_>,

@@ -6,8 +6,8 @@ use ggmill_arch::{Architecture, DescriptionFiles};
 use ggmill_io::{Directory, RandomAccess};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// The descriptions of architectures at these paths, in their order: TOML files, and directories of
-/// them as [`DescriptionFiles`] takes them. What they add to the built-in ones
+/// The descriptions of architectures at these paths, in order: TOML files, and directories of them
+/// as [`DescriptionFiles`] takes them. What they add to the built-in ones
 /// [`Catalogue::with`](ggmill_arch::Catalogue::with) says.
 ///
 /// Fails with the path of a file that cannot be read, is too long, is not UTF-8, or is wrong.

@@ -1,4 +1,4 @@
-//! What descriptions ask about a checkpoint besides its configuration.
+//! Facts about a checkpoint, other than its configuration, that descriptions use.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@ use ggmill_pipeline::{Checkpoint as _, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 
-/// The hyper-parameters of a LLaMA model that legacy files do not contain.
+/// The hyperparameters of a LLaMA model that legacy files do not contain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LegacyOptions {
@@ -69,12 +69,12 @@ const LAYER: [(&str, &str); 9] = [
 const WHOLE: [(&str, &str); 3] =
     [("tok_embeddings", "token_embd"), ("norm", "output_norm"), ("output", "output")];
 
-/// A LLaMA model from before GGUF becomes one of today: its hyper-parameters, its vocabulary, its
-/// tensors in their order, under today's names and types.
+/// A legacy LLaMA model is converted to GGUF: its hyperparameters, its vocabulary, its tensors in
+/// order, under current names and types.
 ///
 /// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails
 /// for files of other models, for tensors that LLaMA does not have, for one of several parts of a
-/// model, and where tensors and hyper-parameters contradict each other: blocks, tensors or shapes
+/// model, and where tensors and hyperparameters contradict each other: blocks, tensors or shapes
 /// that are not those of a LLaMA model with these numbers. A file without any tensors is a
 /// vocabulary.
 pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
@@ -162,7 +162,7 @@ fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Re
             std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
         if let Some(expected) = expected.filter(|expected| expected.shape != *tensor.shape()) {
             let message = format!(
-                "shape {}, and a model with these hyper-parameters has {}",
+                "shape {}, and a model with these hyperparameters has {}",
                 tensor.shape(),
                 expected.shape
             );

@@ -63,7 +63,7 @@ pub(crate) enum Stop {
     /// The file goes on, the bytes at hand do not: this many are needed, counted from the start of
     /// the file.
     Need(u64),
-    /// The file is bad.
+    /// The file is invalid.
     Fail(Error),
 }
 
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, position, file_len, header_limit: u64::MAX, encoding }
     }
 
-    /// This cursor, reading neither beyond so many bytes of the file nor beyond its length, even
+    /// This cursor, reading neither beyond this many bytes of the file nor beyond its length, even
     /// where more bytes are at hand.
     pub(crate) fn within(mut self, header_limit: u64) -> Self {
         let end = usize::try_from(header_limit.min(self.file_len)).unwrap_or(usize::MAX);

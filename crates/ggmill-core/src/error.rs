@@ -1,4 +1,4 @@
-//! Errors: what went wrong, where, and whose fault it is.
+//! Errors: the cause, the location, and who is responsible.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -9,7 +9,7 @@ use crate::{GgmlType, RawStr, ValueType};
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why an error arose, sorted by blame.
+/// The kind of an error, sorted by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -25,9 +25,9 @@ pub enum ErrorKind {
     Limit,
     /// Well formed, but this library does not interpret it (such as an unpublished tensor type).
     Unsupported,
-    /// A key or tensor that was asked for is not there.
+    /// A requested key or tensor does not exist.
     Missing,
-    /// A value is there and has another type than was asked for.
+    /// A value exists, but has a different type from the requested one.
     WrongType,
     /// The caller broke a rule of the interface; never caused by what a file says.
     Misuse,
@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Io,
     /// The bytes are not those that were opened, or an edit of them was interrupted halfway.
     Changed,
-    /// The files do not make up a whole model: a shard is missing, is there more than once, or
+    /// The files do not make up a whole model: a shard is missing, exists more than once, or
     /// belongs to another set.
     Shards,
 }
@@ -194,7 +194,7 @@ impl Error {
         self
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

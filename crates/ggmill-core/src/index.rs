@@ -108,7 +108,7 @@ impl Index {
         self.header_len
     }
 
-    /// Where tensor data begin: the header, padded. A file without tensors has no such padding, so
+    /// Where tensor data begins: the header, padded. A file without tensors has no such padding, so
     /// this may lie beyond its end.
     pub fn data_offset(&self) -> u64 {
         self.data_offset

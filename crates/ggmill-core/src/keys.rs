@@ -38,7 +38,7 @@ keys! {
     GENERAL_DESCRIPTION = "general.description";
     /// Size class, such as `8x7B`.
     GENERAL_SIZE_LABEL = "general.size_label";
-    /// An SPDX licence expression.
+    /// An SPDX license expression.
     GENERAL_LICENSE = "general.license";
     /// The model's home page.
     GENERAL_URL = "general.url";

@@ -49,42 +49,42 @@ impl Limits {
         header_bytes: 256 << 20,
     };
 
-    /// With at most so many metadata entries.
+    /// With at most this many metadata entries.
     #[must_use]
     pub const fn with_entries(mut self, limit: u64) -> Self {
         self.entries = limit;
         self
     }
 
-    /// With at most so many tensors.
+    /// With at most this many tensors.
     #[must_use]
     pub const fn with_tensors(mut self, limit: u64) -> Self {
         self.tensors = limit;
         self
     }
 
-    /// With at most so many bytes of a string.
+    /// With at most this many bytes of a string.
     #[must_use]
     pub const fn with_string_bytes(mut self, limit: u64) -> Self {
         self.string_bytes = limit;
         self
     }
 
-    /// With at most so many elements of an array.
+    /// With at most this many elements of an array.
     #[must_use]
     pub const fn with_array_elements(mut self, limit: u64) -> Self {
         self.array_elements = limit;
         self
     }
 
-    /// With at most so many levels of arrays within arrays.
+    /// With at most this many levels of arrays within arrays.
     #[must_use]
     pub const fn with_array_depth(mut self, limit: u32) -> Self {
         self.array_depth = limit;
         self
     }
 
-    /// With at most so many dimensions of a tensor.
+    /// With at most this many dimensions of a tensor.
     #[must_use]
     pub const fn with_dimensions(mut self, limit: u32) -> Self {
         self.dimensions = limit;
@@ -98,7 +98,7 @@ impl Limits {
         self
     }
 
-    /// With at most so many bytes of a header.
+    /// With at most this many bytes of a header.
     #[must_use]
     pub const fn with_header_bytes(mut self, limit: u64) -> Self {
         self.header_bytes = limit;

@@ -172,7 +172,7 @@ impl<'a> Tensor<'a> {
         self.entry.info
     }
 
-    /// Where the data begin, counted from the start of the file.
+    /// Where the data begins, counted from the start of the file.
     pub fn offset(&self) -> u64 {
         self.entry.start
     }
@@ -188,7 +188,7 @@ impl<'a> Tensor<'a> {
         self.part
     }
 
-    /// The byte order of the data where they lie.
+    /// The byte order of the stored data.
     pub fn endian(&self) -> Endian {
         self.endian
     }
@@ -207,8 +207,8 @@ impl<'a> Tensor<'a> {
         })
     }
 
-    /// The data in canonical form: blocks in little-endian order, whatever the byte order of the
-    /// file.
+    /// The data in canonical form: blocks in little-endian order, regardless of the byte order of
+    /// the file.
     ///
     /// They are borrowed where the file is little-endian. Fails for an unknown type, for a retired
     /// one whose blocks cannot be byte-swapped, and when the bytes that were opened hold the header

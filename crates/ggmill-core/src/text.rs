@@ -7,7 +7,7 @@ use core::fmt::{self, Write as _};
 /// A string as the file has it: bytes first, text if they are UTF-8.
 ///
 /// Keys, names, tokens and values come from strangers. [`Display`](fmt::Display) therefore escapes
-/// everything that could act on a terminal or deceive a reader: control characters, line breaks,
+/// everything that could affect a terminal or deceive a reader: control characters, line breaks,
 /// the Unicode characters that reorder text, and bytes that are not UTF-8 (as `\xNN`). A backslash
 /// shows as `\\`, so that what is shown leads back to the bytes. [`Debug`](fmt::Debug) adds quotes
 /// and escapes those within. [`RawStr::to_str`] and [`RawStr::as_bytes`] give the content

@@ -470,7 +470,7 @@ impl ArrayWalk {
     }
 }
 
-/// The element type and count at the head of an array, held against the bytes that remain.
+/// The element type and count at the head of an array, checked against the remaining bytes.
 pub(crate) fn array_head(
     cursor: &mut Cursor<'_>,
     element_limit: u64,

@@ -49,7 +49,7 @@ fn edit_value(value: &FixValue) -> EditValue {
     }
 }
 
-/// Applies fixes to a file: its metadata are edited, in place where that is safe, or the file is
+/// Applies fixes to a file: its metadata is edited, in place where that is safe, or the file is
 /// rewritten as version 3 with the edits where a fix asks for it. It is locked meanwhile, and the
 /// old file stays until the new one is whole. Gives what a person should know of the edits.
 ///

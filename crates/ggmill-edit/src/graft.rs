@@ -54,9 +54,9 @@ impl<'a> Graft<'a> {
     }
 
     /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none
-    /// are left. A tensor of a name that is there already takes its place, and when `keep_types`
-    /// its type, in which it is encoded; others come after the last. Fails when the row length is
-    /// not a multiple of the block size of a type that is kept.
+    /// are left. A tensor of a name that already exists takes its place, and when `keep_types` its
+    /// type, in which it is encoded; others come after the last. Fails when the row length is not a
+    /// multiple of the block size of a type that is kept.
     pub fn take(
         &mut self,
         donor: &'a dyn Checkpoint,
@@ -124,7 +124,7 @@ impl<'a> Graft<'a> {
         renamed
     }
 
-    /// Puts tensors of a lower rank first; those of one rank stay in their order.
+    /// Puts tensors of a lower rank first; those of one rank stay in order.
     pub fn order(&mut self, mut rank: impl FnMut(RawStr<'_>) -> usize) {
         self.recipe.tensors.sort_by_cached_key(|tensor| rank(RawStr::new(&tensor.name)));
     }

@@ -13,7 +13,7 @@ const PIECE: usize = 1 << 20;
 
 /// A set of shards becomes one file, without the keys that say which shard it was.
 ///
-/// The metadata are those of the first shard. Keys that only another one has are left out; a note
+/// The metadata is those of the first shard. Keys that only another one has are left out; a note
 /// names them.
 pub fn merge(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
     let mut recipe = Recipe::copy_of(checkpoint)?;

@@ -164,7 +164,7 @@ impl Parts {
         self.surplus
     }
 
-    /// Writes them one after the other. No byte is looked at.
+    /// Writes them one after the other, without examining their content.
     pub fn join<S>(&self, mut sink: S, progress: &mut Report<'_>) -> Result<S>
     where
         S: RangeSink,
@@ -219,8 +219,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads the header, as far into the pieces as it goes. It is held against the length of all
-    /// together, so a missing end is found.
+    /// Reads the header, as far into the pieces as it goes. It is checked against their total
+    /// length, so a missing end is found.
     fn read_header(&self) -> Result<Gguf<Vec<u8>>> {
         let about = |error| match self.files.first() {
             Some(first) => Error::caused(ErrorKind::Checkpoint, error).file(first.path()),
@@ -279,7 +279,7 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// These pieces in their order.
+/// These pieces in order.
 fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
     let mut named = Vec::with_capacity(paths.len());
     for path in paths.iter().map(AsRef::as_ref) {

@@ -1,4 +1,4 @@
-//! What is loaded beside a model.
+//! Files that are loaded with a model.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is needed while a model computes.
+//! Memory that is needed for computation.
 
 use ggmill_arch::{ComputeSpec, MemorySpec, StepNumbers};
 use ggmill_core::GgmlType;

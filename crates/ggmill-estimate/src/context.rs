@@ -1,4 +1,4 @@
-//! What is kept between tokens: caches and states.
+//! State that is kept between tokens: caches and recurrent states.
 
 use ggmill_arch::{CacheSpec, CachedBlock, MemorySpec};
 use ggmill_core::GgmlType;

@@ -88,7 +88,7 @@ pub struct Error(ErrorKind);
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 impl Error {
-    /// What is wrong.
+    /// The kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }

@@ -22,15 +22,15 @@ pub struct Estimate {
     pub cells: Option<Cells>,
     /// Whether attention is computed in tiles; `None` where the architecture is not known.
     pub flash_attention: Option<bool>,
-    /// The host, and the devices in their order.
+    /// The host, and the devices in order.
     pub devices: Vec<Device>,
-    /// What is not in the numbers.
+    /// Parts that are not included in the totals.
     pub unknown: Vec<Unknown>,
     /// Where the layers are.
     layers: Layers,
 }
 
-/// What one device has, in bytes.
+/// Memory use on one device, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Device {
@@ -42,14 +42,14 @@ pub struct Device {
     pub values: u64,
     /// Recurrent states.
     pub states: u64,
-    /// What comes out: scores of all tokens, for one token of each sequence.
+    /// The output buffer: logits for one token of each sequence.
     pub output: u64,
     /// Compute buffers; 0 where they are not known, which [`Estimate::unknown`] says.
     pub compute: u64,
 }
 
 impl Device {
-    /// What is kept between tokens: keys, values and states.
+    /// The state kept between tokens: keys, values and recurrent states.
     pub fn context(&self) -> u64 {
         self.keys.saturating_add(self.values).saturating_add(self.states)
     }
@@ -108,8 +108,8 @@ impl Estimate {
         Ok(())
     }
 
-    /// Tokens of context, of all sequences together, rounded up as programs do; `None` where
-    /// nothing is known of the caches.
+    /// Context length in tokens, for all sequences together, rounded up as in llama.cpp; `None`
+    /// where nothing is known of the caches.
     pub fn context_length(&self) -> Option<u64> {
         self.cells.map(|cells| cells.context.saturating_mul(cells.streams))
     }

@@ -13,7 +13,7 @@ const STEP: u64 = 256;
 /// The context that layers stay on the host for, where devices have no room for more.
 const LEAST: u64 = 4096;
 
-/// What devices have room for.
+/// The largest configuration that fits on devices.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Fit {

@@ -38,7 +38,8 @@ impl FromStr for FlashAttention {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Tokens of context, of all sequences together; `None` for what the model was trained with.
+    /// Context length in tokens, for all sequences together; `None` for the length with which the
+    /// model was trained.
     pub context: Option<u64>,
     /// Tokens that are submitted together.
     pub batch: u64,

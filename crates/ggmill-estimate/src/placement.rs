@@ -77,7 +77,7 @@ impl Layers {
         device.saturating_add(1).min(self.ends.len())
     }
 
-    /// The devices that have blocks, each once, in their order.
+    /// The devices that have blocks, each once, in order.
     pub(crate) fn with_blocks(&self) -> Vec<usize> {
         let mut devices: Vec<usize> =
             (0..self.blocks.min(MAX_BLOCKS)).map(|block| self.of(block)).collect();

@@ -1,4 +1,4 @@
-//! What an estimate leaves out.
+//! Parts that an estimate does not include.
 
 use core::fmt;
 
@@ -31,7 +31,7 @@ impl Unknown {
         Self::Weights { tensor: tensor.name().to_string(), ggml_type: tensor.ggml_type() }
     }
 
-    /// What is not in the estimate: `weights`, `context` or `compute`.
+    /// The part that is not included: `weights`, `context` or `compute`.
     pub fn part(&self) -> &'static str {
         match self {
             Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",

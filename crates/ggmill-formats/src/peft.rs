@@ -15,7 +15,7 @@ use crate::json::Unambiguous;
 
 /// The file that makes a directory an adapter.
 const CONFIG: &str = "adapter_config.json";
-/// Its weights: the first of these that is there.
+/// Its weights: the first of these that exists.
 const WEIGHTS: [&str; 2] = ["adapter_model.safetensors", "adapter_model.bin"];
 
 /// A directory of the PEFT library: `adapter_config.json`, which is its configuration, beside

@@ -1,4 +1,4 @@
-//! Two tensors number by number.
+//! Element-wise comparison of two tensors.
 
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
@@ -17,29 +17,28 @@ const AHEAD: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The first byte that differs, of data of one type; `None` also for data of two.
+    /// The first byte that differs, if both have the same type; otherwise `None`.
     pub first_byte: Option<u64>,
-    /// How many bytes differ, of data of one type.
+    /// The number of bytes that differ, if both have the same type.
     pub different_bytes: u64,
-    /// How far the numbers are apart, where that was asked for and both types can be decoded.
+    /// The numeric differences, if requested and if both types can be decoded.
     pub numeric: Option<NumericError>,
 }
 
-/// How far the numbers of two tensors are apart. Pairs of which one is infinite or no number have
-/// no part in the errors.
+/// The numeric differences between two tensors. Pairs with an infinite or NaN element are excluded
+/// from the errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NumericError {
-    /// The largest distance of two numbers.
+    /// The largest absolute difference between two elements.
     pub max_abs: f64,
-    /// The element it is at, in stored order; `None` when no numbers differ.
+    /// The index of that element, in stored order; `None` if no elements differ.
     pub max_at: Option<u64>,
     /// The root mean square error (RMSE).
     pub rmse: f64,
-    /// That, divided by the root mean square of the first tensor's numbers; `None` when they are
-    /// all 0.
+    /// The RMSE divided by the root mean square of the first tensor; `None` if that is 0.
     pub relative: Option<f64>,
-    /// The cosine of the angle between the two as vectors; `None` when all numbers of one are 0.
+    /// The cosine similarity of the two tensors; `None` if all elements of one are 0.
     pub cosine: Option<f64>,
     /// Elements of which only one is finite, or that are not finite and not the same.
     pub non_finite: u64,

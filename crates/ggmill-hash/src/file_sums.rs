@@ -14,7 +14,7 @@ const DIGITS: usize = 64;
 
 /// The SHA-256 of a whole file, header and padding included.
 ///
-/// `progress` is told of bytes read and can end it with
+/// `progress` receives the number of bytes read and can stop the operation with
 /// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Fails as reading does, and when the file
 /// changes meanwhile.
 ///
@@ -65,7 +65,7 @@ struct Line {
 }
 
 impl FileSums {
-    /// Takes the lines that are such hashes from a text, and passes over others.
+    /// Takes the lines that are such hashes from a text, and ignores others.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }

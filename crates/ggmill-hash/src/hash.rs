@@ -1,4 +1,4 @@
-//! Hashes of a model's weights: of each tensor and of all of them, whatever the metadata say.
+//! Hashes of a model's weights: of each tensor and of all of them, regardless of the metadata.
 //!
 //! The hashed bytes are the tensor data of a little-endian file, in the order of
 //! the file and without the padding between them. So a model has the same hashes in one file and in
@@ -35,10 +35,9 @@ pub struct Hashes {
 ///
 /// Every byte is read once, however many hashes there are. The hashes of different tensors and of
 /// different kinds are computed in parallel, on as many threads as `options` say, and memory is
-/// bounded whatever the size of the model.
-/// `progress` is told of bytes read and can end it with
-/// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in the order of
-/// [`HashKind::ALL`].
+/// bounded regardless of the size of the model. `progress` receives the number of bytes read and
+/// can stop the operation with [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out
+/// in the order of [`HashKind::ALL`].
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

@@ -13,13 +13,14 @@ const NAMESPACE: uuid::Uuid = uuid::Uuid::from_u128(0xef00_1206_dadc_5f6d_a15f_3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HashKind {
-    /// XXH64 with seed 0: fast, against accidents.
+    /// XXH64 with seed 0: fast; detects accidental corruption.
     Xxh64,
     /// SHA-1.
     Sha1,
-    /// SHA-256: against intent.
+    /// SHA-256: detects deliberate tampering.
     Sha256,
-    /// BLAKE3, 256 bits: against intent, and fast. Not known to llama-gguf-hash.
+    /// BLAKE3, 256 bits: detects deliberate tampering; faster than SHA-256. Not known to
+    /// llama-gguf-hash.
     Blake3,
     /// A UUID of version 5 over all tensor data in the namespace of llama.cpp: an identifier of a
     /// whole model, never of a tensor.
@@ -30,8 +31,7 @@ impl HashKind {
     /// Every kind, in the order in which a manifest has them.
     pub const ALL: [Self; 5] = [Self::Xxh64, Self::Sha1, Self::Sha256, Self::Blake3, Self::Uuid];
 
-    /// Every kind, the one that is hardest to deceive first: the order in which a manifest is
-    /// believed.
+    /// Every kind, strongest first: the order in which a manifest is used.
     pub const STRONGEST_FIRST: [Self; 5] =
         [Self::Sha256, Self::Blake3, Self::Sha1, Self::Xxh64, Self::Uuid];
 
@@ -97,7 +97,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Of which function it is.
+    /// The hash function.
     pub fn kind(&self) -> HashKind {
         self.kind
     }

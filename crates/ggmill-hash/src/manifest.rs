@@ -8,8 +8,8 @@ const HELD: &str = "  -  Ok";
 /// The end of a line of one that did not. Such a line has the computed hash, which is not a claim.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
-/// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the
-/// kind, the digest, the file and, for a tensor, a colon and its name.
+/// A list of hashes against which a model is verified, as `ggmill hash` and `llama-gguf-hash` write
+/// it: the kind, the digest, the file and, for a tensor, a colon and its name.
 ///
 /// ```
 /// use ggmill_hash::{HashKind, Manifest};
@@ -36,7 +36,7 @@ struct Line {
 
 impl Manifest {
     /// Takes what it knows from a text. Lines of unknown kinds and lines that are not hashes are
-    /// passed over, as llama-gguf-hash does.
+    /// ignored, as llama-gguf-hash does.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }
@@ -104,7 +104,7 @@ impl Manifest {
 pub struct Claims(BTreeMap<(HashKind, Option<String>), BTreeSet<String>>);
 
 impl Claims {
-    /// Whether what is claimed for a tensor, by its name as shown, or for the model is this digest
+    /// Whether the hash claimed for a tensor, by its name as shown, or for the model is this digest
     /// and nothing else; `None` when nothing is claimed. What was asked for is settled, and not
     /// [left](Self::left).
     pub fn settle(&mut self, kind: HashKind, tensor: Option<&str>, digest: &str) -> Option<bool> {

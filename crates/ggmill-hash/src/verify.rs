@@ -1,4 +1,4 @@
-//! The hashes of a model held to what a manifest claims.
+//! The hashes of a model verified against a manifest.
 
 use ggmill_core::RawStr;
 
@@ -76,7 +76,7 @@ pub struct HashLine<'a> {
     /// The hash function.
     pub kind: HashKind,
     /// The digest of the model or the tensor; for what only the manifest has, the digest claimed,
-    /// fit to be shown.
+    /// escaped for display.
     pub digest: String,
     /// The subject of the digest.
     pub subject: HashSubject<'a>,
@@ -103,8 +103,8 @@ impl Hashes {
 }
 
 impl Claims {
-    /// Holds lines to the claims: gives each its verdict, and adds a line for each claim of these
-    /// kinds that no line is about. `of_tensors` says whether the lines have tensors, or the
+    /// Verifies lines against the claims: gives each its verdict, and adds a line for each claim of
+    /// these kinds that no line is about. `of_tensors` says whether the lines have tensors, or the
     /// model alone.
     ///
     /// A manifest may be about the model alone or about its tensors alone, but not about some of

@@ -1,4 +1,4 @@
-//! What an adapter changes, and how much.
+//! The tensors that an adapter changes, and its strength.
 
 use ggmill_core::{Model, Tensor, Value, keys};
 use ggmill_text::LosslessStr;

@@ -190,7 +190,7 @@ struct Shard<'a> {
 }
 
 /// Compact JSON with line breaks where a person, `grep` and `diff` want them, and nothing in its
-/// strings that could act on a terminal.
+/// strings that could affect a terminal.
 pub(crate) struct Lines {
     depth: usize,
     /// Whether the innermost object or array has nothing in it yet.

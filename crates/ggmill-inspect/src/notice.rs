@@ -68,8 +68,8 @@ pub enum Notice<'a> {
         /// The alignment in bytes.
         alignment: u32,
     },
-    /// The length of the file is not known, so it is not certain that the data of its tensors are
-    /// there.
+    /// The length of the file is not known, so it is not certain that the data of its tensors is
+    /// complete.
     LengthUnknown,
 }
 
@@ -131,8 +131,7 @@ impl fmt::Display for Notice<'_> {
                 write!(f, "alignment {alignment} is not a power of two: llama.cpp refuses the file")
             }
             Self::LengthUnknown => f.write_str(
-                "the length of the file is not known: whether all tensor data are there was not \
-                 checked",
+                "the length of the file is not known: tensor data was not checked for completeness",
             ),
         }
     }

@@ -4,7 +4,7 @@ use ggmill_arch::ModelView;
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
 
-/// A hyper-parameter that some models have once and others once per block.
+/// A hyperparameter that some models have once and others once per block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "one value or several")]
 pub enum PerBlock {

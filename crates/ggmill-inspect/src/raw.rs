@@ -5,7 +5,7 @@ use std::fmt;
 use ggmill_core::Value;
 
 /// A value as it is: the bytes of a string, without a line break after them; a number or bool on a
-/// line; the elements of an array with a line each.
+/// line; the elements of an array, one per line.
 ///
 /// An edit that reads such a file gets the same value. Fails for arrays whose elements are not one
 /// line each.
@@ -70,9 +70,9 @@ pub enum RawValueError {
 impl fmt::Display for RawValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nested => f.write_str("is an array of arrays, expected one element a line"),
+            Self::Nested => f.write_str("is an array of arrays, expected one element per line"),
             Self::LineBreak { index } => {
-                write!(f, "element {index} has a line break, expected one element a line")
+                write!(f, "element {index} has a line break, expected one element per line")
             }
             Self::Unreadable(error) => error.fmt(f),
         }

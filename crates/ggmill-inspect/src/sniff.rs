@@ -250,7 +250,7 @@ impl fmt::Display for FileKind {
             Self::LfsPointer { size: Some(size) } => {
                 return write!(
                     f,
-                    "a Git LFS pointer to a file of {}, not that file",
+                    "a Git LFS pointer, not the file itself ({})",
                     crate::human::bytes(u128::from(*size))
                 );
             }
@@ -321,7 +321,7 @@ impl FileKind {
             Self::Packed(tool) => format!("unpack it first: {tool}"),
             Self::Program => "this is not a model; be careful where it came from".to_owned(),
             Self::Media(_) => "this is not a model; is it the file that was meant?".to_owned(),
-            Self::Html => "the address was that of a page about the file; fetch the file itself \
+            Self::Html => "the address is that of a page about the file; download the file itself \
                            (on Hugging Face: `/resolve/` in place of `/blob/`)"
                 .to_owned(),
             Self::Jinja => "`ggmill template` renders and examines chat templates; other commands \
@@ -331,7 +331,7 @@ impl FileKind {
                                                        file; look into it, then fetch the file \
                                                        again"
                 .to_owned(),
-            Self::LfsPointer { .. } => "fetch the file itself: git lfs pull".to_owned(),
+            Self::LfsPointer { .. } => "run `git lfs pull`".to_owned(),
         })
     }
 }
@@ -348,7 +348,7 @@ mod tests {
     fn first_bytes_tell() {
         let pointer =
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
-        assert_eq!(shown(pointer, "a"), "a Git LFS pointer to a file of 4.07 GiB, not that file");
+        assert_eq!(shown(pointer, "a"), "a Git LFS pointer, not the file itself (4.07 GiB)");
         assert_eq!(shown(b"", "a"), "an empty file");
         assert_eq!(shown(&[0; 64], "a"), "nothing but zeros");
         assert_eq!(shown(b"\n <HTML>", "a"), "a web page");

@@ -11,8 +11,8 @@ use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 use crate::adapter::AdapterSummary;
 use crate::per_block::PerBlock;
 
-/// The summary of a model. A fact the file does not tell, or tells in another type than it
-/// should have, is `None`: JSON has `null`.
+/// The summary of a model. A fact that is missing in the file, or has an unexpected type, is
+/// `None`: JSON has `null`.
 ///
 /// ```
 /// use ggmill_core::{Builder, MetadataBuf, Model};
@@ -71,7 +71,7 @@ pub struct Summary<'a> {
     pub tokenizer_pre: Option<LosslessStr<'a>>,
     /// Number of `tokenizer.ggml.tokens`; without them `<architecture>.vocab_size`.
     pub vocabulary_size: Option<u64>,
-    /// Whether the tokens themselves are there.
+    /// Whether the tokens themselves are included.
     #[serde(skip)]
     pub has_tokens: bool,
     /// Bytes of `tokenizer.chat_template`; `None` when there is none.

@@ -3,7 +3,7 @@
 //!
 //! 1. Each file is on the disk. None has a name: whatever happens now, it is as if they had never
 //!    been.
-//! 2. Each gets its name. A name that is there leads to a whole file.
+//! 2. Each gets its name. A name that exists leads to a whole file.
 //! 3. The directories are on the disk, and with them the names.
 
 use std::path::{Path, PathBuf};

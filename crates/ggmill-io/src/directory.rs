@@ -84,8 +84,8 @@ impl Directory {
         Ok(path.is_dir().then_some(Self { path }))
     }
 
-    /// The names of its files, sorted. Names that are not text are passed over. Fails when the
-    /// system cannot list them, or there are more than [`MAX_LISTED`](Self::MAX_LISTED).
+    /// The names of its files, sorted. Names that are not text are ignored. Fails when the system
+    /// cannot list them, or there are more than [`MAX_LISTED`](Self::MAX_LISTED).
     pub fn files(&self) -> Result<Vec<String>> {
         let cannot = |source| Error::io(&self.path, "cannot list", source);
         let mut names = Vec::new();

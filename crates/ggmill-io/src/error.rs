@@ -21,13 +21,13 @@ pub enum ErrorKind {
     Changed,
     /// The output exists, and replacing it was not allowed.
     Exists,
-    /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else
+    /// The file cannot be edited in place: it is read-only, a symbolic link, or something else
     /// works on it.
     NotEditable,
     /// An edit was interrupted: a journal lies beside the file, or has just been left there.
     /// [`InPlace::recover`](crate::InPlace::recover) goes on with it.
     Journal,
-    /// The files do not make up a whole model: a shard is missing, is there more than once, or
+    /// The files do not make up a whole model: a shard is missing, exists more than once, or
     /// belongs to another set.
     Shards,
     /// The caller asked for what cannot be: an output that is one of the files it is made of.
@@ -91,7 +91,7 @@ pub(crate) enum Detail {
     Edit(EditFault),
 }
 
-/// Why a file is not edited where it lies.
+/// Why a file is not edited in place.
 #[derive(Debug)]
 pub(crate) enum EditFault {
     ReadOnly,
@@ -104,7 +104,7 @@ pub(crate) enum EditFault {
     NotIts { journal: PathBuf },
 }
 
-/// Of a file that ends too early: how much is there, and how much there should be at least.
+/// Of a file that ends too early: its actual length, and the minimum length expected.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) len: u64,
@@ -135,7 +135,7 @@ impl Error {
         }
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Io { .. } | Detail::NotRegular { .. } => ErrorKind::Io,
@@ -217,7 +217,7 @@ impl From<Error> for ggmill_core::Error {
     }
 }
 
-/// A path as text that cannot act on a terminal.
+/// A path as text that cannot affect a terminal.
 pub(crate) fn shown(path: &Path) -> RawStr<'_> {
     RawStr::new(path.as_os_str().as_encoded_bytes())
 }

@@ -5,13 +5,13 @@
 //! | open a file or any shard of a set | [`open`] | a [`Model`](ggmill_core::Model) |
 //! | open one shard by itself | [`open_alone`] | a model |
 //! | see what is left of a broken file, and what is wrong with it | [`salvage`] | a model with faults |
-//! | know which shards of a set are there, and what is wrong with the set | [`shards_beside`], [`not_whole`], [`set_fault`] | paths, a sentence |
+//! | find the shards of a set, and what is wrong with it | [`shards_beside`], [`not_whole`], [`set_fault`] | paths, a sentence |
 //! | open by mapping: fastest, `unsafe` | [`map`] | a model over a [`Mapping`] |
 //! | read the header from a pipe | [`open_stream`] | a model without data |
 //! | know the files of a model | [`files`], [`file_of`] | [`RandomAccess`] |
 //! | read a file of another format | [`RandomAccess`], [`map_file`] | a [`ReadAt`](ggmill_core::ReadAt) |
 //! | open the files of a checkpoint by name | [`Directory`] | [`RandomAccess`] |
-//! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
+//! | change the header of a file in place, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all, never over an input | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
 //! | write a directory whole or not at all | [`NewDirectory`] | files in it |
 //! | give a file another name, never that of another | [`rename_no_replace`], [`rename_all`] | |

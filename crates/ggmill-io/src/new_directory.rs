@@ -1,4 +1,4 @@
-//! A directory that is there whole or not at all.
+//! A directory that exists whole or not at all.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,8 +13,7 @@ const PREFIX: &str = ".ggmill-";
 /// A directory of files that appears when the last of them is written.
 ///
 /// The files are written into a temporary directory beside it, which gets its name at the end; one
-/// that is dropped before leaves nothing behind. A directory or file that is there is never
-/// replaced.
+/// that is dropped before leaves nothing behind. A directory or file that exists is never replaced.
 ///
 /// ```
 /// # let place = tempfile::tempdir()?;

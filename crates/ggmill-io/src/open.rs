@@ -18,13 +18,13 @@ pub const MAX_OPEN_FILES: usize = 100;
 ///
 /// A set is recognized by `split.count` above 1 and by the name `<prefix>-00002-of-00003.gguf`; the
 /// two must agree. The other shards are looked for in the same directory under the names that
-/// follow from this one; nothing inside a file is ever taken for a path.
+/// follow from this one; nothing inside a file is ever used as a path.
 ///
 /// Nothing that happens to the files afterwards can do more than make a later read fail. Fails when
 /// a file cannot be opened or is not a regular file, and when its content is refused; of a file
-/// that ends too early the error says how much of it is there. A shard that is missing, is there
-/// more than once or belongs to another set is an error of kind
-/// [`Shards`](crate::ErrorKind::Shards) that names the file.
+/// that ends too early the error states its actual length. A shard that is missing, exists more
+/// than once or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards)
+/// that names the file.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};

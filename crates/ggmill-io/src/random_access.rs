@@ -181,8 +181,8 @@ impl RandomAccess {
         self.read_vec(0, self.len.min(most as u64))
     }
 
-    /// The bytes from `offset` on, as many as `size`, which is held against the length of the file
-    /// before memory is taken.
+    /// The bytes from `offset` on, as many as `size`, which is checked against the length of the
+    /// file before memory is allocated.
     pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(size);
         if end > self.len {
@@ -200,7 +200,7 @@ impl RandomAccess {
         Ok(bytes)
     }
 
-    /// The error for bytes that are wanted and are not there: the file ends at `len`.
+    /// The error for requested bytes outside the file, which ends at `len`.
     #[cold]
     pub(crate) fn outside(&self, start: u64, end: u64, len: u64) -> Error {
         Error::new(&self.path, Detail::Outside { start, end, len })

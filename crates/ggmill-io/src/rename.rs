@@ -1,4 +1,4 @@
-//! Another name for a file, never that of a file that is there.
+//! A new name for a file, never that of an existing file.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is wrong with a set of shards, where its files were opened one by one.
+//! Errors in a shard set whose files were opened one by one.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ impl NotWhole {
     }
 }
 
-/// What keeps a file and those of its set from being opened as one model; `None` where nothing does.
+/// The reason why a file and the other shards cannot be opened as one model; `None` if they can.
 ///
 /// ```
 /// # use ggmill_core::{Builder, MetadataBuf};

@@ -11,10 +11,10 @@ use crate::source::{Checkpoint, FileRange};
 /// seldom enough not to matter.
 const PIECE: u64 = 64 << 20;
 
-/// The most padding that is looked at for joining tensors. Each byte of it has to be a zero.
+/// The most padding that is examined for joining tensors. Each byte of it has to be a zero.
 const MAX_PADDING: usize = 4096;
 
-/// Neighbouring tensors that are neighbours in a file too, with the same padding between them.
+/// Neighboring tensors that are neighbors in a file too, with the same padding between them.
 #[derive(Debug)]
 pub(crate) struct CopySpan<'a> {
     pub(crate) file: &'a RandomAccess,

@@ -86,8 +86,8 @@ impl fmt::Display for PlanDocumentError {
 
 impl std::error::Error for PlanDocumentError {}
 
-/// Names and types of the tensors in a plan, or in the plans of a set of shards, in their order.
-/// Nothing else is looked at, so a plan can be written by hand.
+/// Names and types of the tensors in a plan, or in the plans of a set of shards, in order. Nothing
+/// else is used, so a plan can be written by hand.
 ///
 /// ```
 /// use ggmill_core::GgmlType;

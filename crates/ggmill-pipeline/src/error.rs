@@ -154,7 +154,7 @@ impl Error {
         self.0.source.as_deref()
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -170,7 +170,7 @@ impl Error {
     }
 }
 
-/// A path fit to be shown.
+/// A path escaped for display.
 fn shown(path: &Path) -> String {
     RawStr::new(path.as_os_str().as_encoded_bytes()).to_string()
 }

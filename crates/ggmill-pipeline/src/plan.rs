@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Expression;
 use crate::source::Checkpoint;
 
-/// A file laid out to the byte, before any tensor data are read.
+/// A file laid out to the byte, before any tensor data is read.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) layout: ggmill_core::Plan,

@@ -33,7 +33,7 @@ use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 pub struct Recipe {
     /// The metadata of the file.
     pub metadata: MetadataBuf,
-    /// The tensors, in their order.
+    /// The tensors, in order.
     pub tensors: Vec<RecipeTensor>,
     /// Notes about the choices made: fallbacks, omissions.
     pub notes: Vec<String>,

@@ -22,7 +22,7 @@ use crate::source::Checkpoint;
 #[non_exhaustive]
 pub struct RunOptions {
     /// How many threads make chunks. When not given, as many as the caller's pool has, which by
-    /// default is as many as the machine runs at once. Each takes memory for a few chunks.
+    /// default is as many as the machine runs at once. Each uses memory for a few chunks.
     pub threads: Option<usize>,
 }
 
@@ -79,8 +79,8 @@ pub type Report<'r> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + Send + 'r;
 ///
 /// Tensors to which nothing is done are moved from file to file unread, where the source is files
 /// and the sink can do that. Everything else goes through memory, bounded by a few chunks for each
-/// thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks
-/// are made in parallel and written in order. Fails when something else writes to a source
+/// thread, regardless of the size of the model. The bytes do not depend on the number of threads:
+/// chunks are made in parallel and written in order. Fails when something else writes to a source
 /// meanwhile. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`];
 /// the sink is then dropped, and `ggmill-io`'s leaves nothing behind.
 pub fn run<S>(

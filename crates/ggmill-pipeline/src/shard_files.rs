@@ -75,8 +75,8 @@ impl ShardFiles {
         Ok(())
     }
 
-    /// Writes each shard by its plan, and names them all when the last is complete. `progress` is
-    /// told of the set as a whole. Fails as [`run`](crate::run) does.
+    /// Writes each shard by its plan, and names them all when the last is complete. `progress`
+    /// reports on the set as a whole. Fails as [`run`](crate::run) does.
     pub fn run(
         mut self,
         plans: &[Plan],

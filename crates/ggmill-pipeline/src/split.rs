@@ -11,7 +11,7 @@ pub const SPLIT_KEYS: [&str; 3] = [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLI
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShardLimit {
-    /// When it has so many tensors.
+    /// When it has this many tensors.
     Tensors(u64),
     /// When the next tensor would make its data, padding included, more bytes than this. A tensor
     /// that has more by itself gets a shard of its own.
@@ -37,10 +37,10 @@ impl SplitOptions {
 
 /// A model becomes a set of shards: one recipe for each, in order.
 ///
-/// All metadata are in the first, as `llama-gguf-split` has it; the others say which shard they
-/// are, and the alignment where it is not the usual one (the reference loses it and then writes
-/// files that cannot be read). Fails when a limit is 0, and when there are more shards or tensors
-/// than the keys can count.
+/// All metadata is in the first, as `llama-gguf-split` has it; the others say which shard they are,
+/// and the alignment where it is not the usual one (the reference loses it and then writes files
+/// that cannot be read). Fails when a limit is 0, and when there are more shards or tensors than
+/// the keys can count.
 pub fn split(checkpoint: &GgufCheckpoint, options: &SplitOptions) -> Result<Vec<Recipe>> {
     Recipe::copy_of(checkpoint)?.split(options)
 }
@@ -58,7 +58,7 @@ impl Recipe {
         Ok(shards)
     }
 
-    /// Shards of so many tensors each, with their keys in this order. The notes stay with the
+    /// Shards of this many tensors each, with their keys in this order. The notes stay with the
     /// first.
     pub fn into_shards(self, groups: &[usize], order: [&str; 3]) -> Result<Vec<Self>> {
         let too_many = |what: &str, most: u64| {

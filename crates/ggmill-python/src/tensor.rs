@@ -72,7 +72,7 @@ impl Tensor {
         Ok(self.tensor()?.shape().dimensions().to_vec())
     }
 
-    /// Where the data begin in their file.
+    /// Where the data begins in their file.
     #[getter]
     fn offset(&self) -> Result<u64> {
         Ok(self.tensor()?.offset())
@@ -104,7 +104,7 @@ impl Tensor {
         Ok(file.map(|file| file.path().as_os_str().to_owned()))
     }
 
-    /// Whether the data are big-endian where they lie.
+    /// Whether the stored data is big-endian.
     #[getter]
     fn big_endian(&self) -> Result<bool> {
         Ok(self.tensor()?.endian() == Endian::Big)
@@ -157,7 +157,7 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// Reads the last of so many bytes: an error where the file ends before it, and before memory
+    /// Reads the last of this many bytes: an error where the file ends before it, and before memory
     /// is asked for.
     fn last_byte(&self, tensor: &ggmill::Tensor<'_>, size: u64) -> Result<()> {
         if let Some(last) = size.checked_sub(1) {
@@ -166,7 +166,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Decodes rows of so many bytes and values each.
+    /// Decodes rows of this many bytes and values each.
     fn decode(
         &self,
         tensor: &ggmill::Tensor<'_>,

@@ -59,7 +59,7 @@ impl Tokenizer {
         self.0.vocabulary().pre_tokenizer()
     }
 
-    /// The IDs of tokens that have a role, by the name of the role.
+    /// The IDs of tokens that have a role, by role name.
     fn special_ids(&self) -> Vec<(&'static str, Option<u32>)> {
         let ids = self.0.vocabulary().special_ids();
         vec![

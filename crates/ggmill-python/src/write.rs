@@ -109,7 +109,7 @@ fn expect_len(plan: &Plan, number: usize, blocks: &[u8]) -> Result<()> {
     Err(Failure::misuse(format!("tensor {name:?}: {found} bytes, expected {expected}")))
 }
 
-/// Gives a file another name on the same file system, never that of a file that is there.
+/// Gives a file another name on the same file system, never that of an existing file.
 #[pyfunction]
 pub(crate) fn rename_no_replace(py: Python<'_>, from: PathBuf, to: PathBuf) -> Result<()> {
     Ok(py.detach(|| io::rename_no_replace(from, to))?)

@@ -88,7 +88,7 @@ impl Error {
         Self(Box::new(detail))
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
             Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => {

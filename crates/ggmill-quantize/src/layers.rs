@@ -29,7 +29,7 @@ pub(crate) fn by_layer_alone(tensors: &[SourceTensor]) -> Vec<usize> {
     numbers
 }
 
-/// Refuses to leave out a layer that is not there.
+/// Refuses to leave out a layer that does not exist.
 pub(crate) fn check(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<()> {
     if pruned.is_empty() {
         return Ok(());

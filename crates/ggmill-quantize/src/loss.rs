@@ -12,7 +12,7 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Plan, RunOptions, matrices, zeroed};
 use ggmill_pipeline::{Progress, Report};
 
-/// Elements looked at at once, unless a single row has more. What is added up does not depend on
+/// Elements processed at once, unless a single row has more. What is added up does not depend on
 /// the number of threads, since this does not.
 const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
@@ -58,8 +58,9 @@ pub struct Losses {
 ///
 /// `plans` are those of the run, several for a set of shards; `written` is what it wrote. Tensors
 /// of types that hold no weights, such as integers, are left out. `options` say how many threads
-/// are used; what is found does not depend on them. `progress` is told how many bytes of the output
-/// have been looked at. Fails as reading does, and when `written` has other tensors than the plans.
+/// are used; what is found does not depend on them. `progress` receives the number of bytes of the
+/// output compared so far. Fails as reading does, and when `written` has other tensors than the
+/// plans.
 pub fn loss(
     plans: &[&Plan],
     checkpoint: &dyn Checkpoint,

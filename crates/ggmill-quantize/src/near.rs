@@ -4,7 +4,7 @@ use ggmill_arch::distance;
 
 use crate::Target;
 
-/// What a name that is not one of a [`Target`] was meant to be.
+/// Suggestions for a name that is not a [`Target`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NearTargets {

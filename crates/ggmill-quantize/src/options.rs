@@ -130,8 +130,8 @@ impl TensorType {
         self.pattern.is_match(name)
     }
 
-    /// What the pattern was meant to be found in where it is found in none of these names: a part
-    /// of one that is nearly spelt so.
+    /// The probably intended pattern if it matches none of these names: a similar part of one of
+    /// them.
     ///
     /// ```
     /// use ggmill_quantize::TensorType;

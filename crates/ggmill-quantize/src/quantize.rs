@@ -17,13 +17,13 @@ use crate::types;
 use crate::without_effect::without_effect;
 
 /// A model becomes one whose tensors have smaller types: which ones is decided by the target's
-/// mixture, from names, places and hyper-parameters.
+/// mixture, from names, places and hyperparameters.
 ///
 /// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are
 /// those of `llama-quantize`; `docs/exactness.md` lists what differs. A model whose architecture
 /// that does not know keeps the order and the shapes of its tensors. Fails when a type needs
-/// importance weights that are not there, when weights do not fit their tensor, and when a tensor
-/// is quantized already.
+/// importance weights that do not exist, when weights do not fit their tensor, and when a tensor is
+/// quantized already.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
     quantize_recipe(&Recipe::copy_of(checkpoint)?, options)
 }
@@ -154,7 +154,7 @@ fn recipe(
     Ok((recipe, tensors))
 }
 
-/// Sets a entry after all others, as the reference does also for keys that are there.
+/// Sets a entry after all others, as the reference also does for existing keys.
 fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
     metadata.remove(key);
     metadata.set(key, value);

@@ -104,7 +104,7 @@ impl Remarks {
         }
     }
 
-    /// Notes that a tensor gets another type than was asked for, for its rows.
+    /// Notes that a tensor gets a different type from the requested one because of its row length.
     pub(crate) fn misfit(&mut self, tensor: &[u8], asked: GgmlType, to: GgmlType, row_len: u64) {
         let name = || format!("{:?} (rows of {row_len})", RawStr::new(tensor));
         if let Some((_, names)) = self.misfits.iter_mut().find(|(types, _)| *types == [asked, to]) {

@@ -22,7 +22,7 @@ pub struct TypePlan(BTreeMap<Vec<u8>, GgmlType>);
 
 impl TypePlan {
     /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set
-    /// of shards. Only names and types are looked at.
+    /// of shards. Only names and types are used.
     ///
     /// Fails when it is no such thing, when a type is none, and when a tensor occurs twice.
     pub fn parse(json: &[u8]) -> Result<Self> {

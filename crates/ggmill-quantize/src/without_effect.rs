@@ -34,7 +34,7 @@ pub(crate) fn without_effect(
         && !options.tensor_types.is_empty()
     {
         notes.push(format!(
-            "{} gives every tensor one type or its own, so patterns of types are not looked at",
+            "{} gives every tensor one type or its own, so patterns of types are not used",
             options.target.name()
         ));
     } else {

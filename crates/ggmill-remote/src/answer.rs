@@ -1,4 +1,4 @@
-//! What a server says about a file: the fields of an answer that matter here.
+//! The relevant header fields of a server's response.
 
 use std::io::Read;
 

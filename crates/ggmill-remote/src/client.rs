@@ -25,7 +25,7 @@ const MAX_REDIRECTS: u32 = 10;
 /// Bytes of the body of a refusal that are read for its reason.
 const MAX_REASON: u64 = 8 << 10;
 
-/// What asks servers for files: connections, credentials and settings. Clones share these.
+/// An HTTP client for files: connections, credentials and settings. Clones share these.
 ///
 /// ```no_run
 /// use ggmill_remote::{Client, Location, Options};
@@ -54,7 +54,7 @@ struct Inner {
     bytes: AtomicU64,
 }
 
-/// What a client has asked and been sent so far.
+/// The number of requests and bytes of a client so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
@@ -102,7 +102,7 @@ impl Client {
         Ok(Self { inner: Arc::new(Inner { options, agents, hub, regions, requests, bytes }) })
     }
 
-    /// What was asked and sent so far.
+    /// The number of requests and bytes so far.
     pub fn traffic(&self) -> Traffic {
         Traffic {
             requests: self.inner.requests.load(Ordering::Relaxed),

@@ -34,7 +34,7 @@ pub enum ErrorKind {
     Format(ggmill_core::ErrorKind),
 }
 
-/// What to do about an error, where that is known.
+/// Advice on how to resolve an error, if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -139,7 +139,7 @@ pub(crate) enum Detail {
     Shards(ggmill_core::Error),
 }
 
-/// Of a file that ends too early: how much is there, and how much there should be at least.
+/// Of a file that ends too early: its actual length, and the minimum length expected.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) len: u64,
@@ -190,7 +190,7 @@ impl Error {
         }
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Address { .. } | Detail::Repository => ErrorKind::Address,
@@ -212,7 +212,7 @@ impl Error {
         &self.0.name
     }
 
-    /// What to do about it, where that is known.
+    /// Advice on how to resolve it, if known.
     pub fn advice(&self) -> Option<&Advice> {
         self.0.advice.as_ref()
     }

@@ -33,7 +33,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// The bytes from `offset` on, where all are there.
+    /// The bytes from `offset` on, if all are available.
     pub(crate) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.bytes.get(start..)?.get(..len)

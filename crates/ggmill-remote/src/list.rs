@@ -1,4 +1,4 @@
-//! What is in a repository of the Hub.
+//! The files in a repository on the Hub.
 
 use std::io::Read as _;
 

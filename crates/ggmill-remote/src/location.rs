@@ -1,4 +1,4 @@
-//! What a user names: a file on the web, on the Hub or in S3.
+//! The address of a file on the web, on the Hub or in S3.
 
 use std::fmt;
 

@@ -30,7 +30,7 @@ impl Client {
     /// those of one commit.
     ///
     /// Fails when a file cannot be read, and when its content is refused; of one that ends too
-    /// early the error says how much of it is there.
+    /// early the error states its actual length.
     pub fn open(&self, location: &Location) -> Result<Model> {
         let name = shard(location);
         // The header of a later shard is small.

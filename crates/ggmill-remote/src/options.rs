@@ -1,4 +1,4 @@
-//! What a client is told: nothing is read from the environment here.
+//! Options of a client; the environment is not read.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -71,7 +71,7 @@ impl Target {
         })
     }
 
-    /// So many bytes of the file have come.
+    /// This many bytes of the file have come.
     pub(crate) fn count(&self, bytes: usize) {
         self.client.count_bytes(bytes);
     }

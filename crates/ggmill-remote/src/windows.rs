@@ -48,7 +48,7 @@ impl Window {
 }
 
 impl Windows {
-    /// These ranges of a file of so many bytes will be read.
+    /// These ranges of a file of this many bytes will be read.
     pub(crate) fn expect(&self, ranges: &[Range<u64>], len: u64) {
         let within = ranges.iter().map(|range| range.start..range.end.min(len));
         self.lock().expect(within.filter(|range| range.start < range.end));
@@ -114,7 +114,7 @@ impl Drop for Arrival<'_> {
 }
 
 impl State {
-    /// Copies bytes that are there, and forgets a window of which all have been read.
+    /// Copies available bytes, and drops a window when all its bytes have been read.
     fn take(&mut self, offset: u64, out: &mut [u8]) -> bool {
         let found = self.there.iter_mut().enumerate().find_map(|(place, window)| {
             out.copy_from_slice(window.get(offset, out.len())?);

@@ -1,4 +1,4 @@
-//! What a template is rendered over.
+//! The conversation with which a template is rendered.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What can go wrong while a template is rendered.
+//! Errors while a template is rendered.
 
 use std::fmt;
 

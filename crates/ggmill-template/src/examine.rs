@@ -1,4 +1,4 @@
-//! What is wrong with a template, found by running it.
+//! Problems in a template that are found by running it.
 
 use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
@@ -9,7 +9,7 @@ use crate::options::RenderOptions;
 use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
 use crate::template::{Rendered, Template};
 
-/// What an observation is about.
+/// The subject of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Aspect {
@@ -29,7 +29,7 @@ pub enum Aspect {
     NoEnd,
     /// The template begins with the token that the tokenizer adds too.
     DoubleBegin,
-    /// `add_generation_prompt` begins another turn than that of the model, or none.
+    /// `add_generation_prompt` begins a turn other than that of the model, or none.
     Prompt,
     /// A part of the conversation is left out.
     Drops,
@@ -47,9 +47,9 @@ pub enum Aspect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Observation {
-    /// What it is about.
+    /// Its subject.
     pub aspect: Aspect,
-    /// What was found, in one line.
+    /// A one-line description.
     pub message: String,
     /// The conversation that shows it, in a few words.
     pub conversation: String,
@@ -58,7 +58,7 @@ pub struct Observation {
 /// Runs a template over conversations, with the vocabulary where there is one.
 ///
 /// What a template does by design in some model, such as leaving out earlier reasoning, is not
-/// observed. Nothing is found about a feature that the template does not mention.
+/// observed. A feature that the template does not mention is not checked.
 ///
 /// A template that exceeds a limit is rendered no more, nor is one whose conversations take
 /// four times the [steps](crate::Limits::steps) of one together: [`Aspect::Limit`] is then the last

@@ -1,4 +1,4 @@
-//! What templates can take.
+//! Features of templates.
 
 use std::fmt;
 

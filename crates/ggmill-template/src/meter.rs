@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a rendering may use.
+/// Limits for rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

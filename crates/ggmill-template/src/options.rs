@@ -1,4 +1,4 @@
-//! What a rendering takes besides a conversation.
+//! Options for rendering.
 
 #[cfg(feature = "tokens")]
 use ggmill_tokenizer::Vocabulary;
@@ -7,7 +7,7 @@ use crate::json::Json;
 use crate::meter::Limits;
 use crate::moment::Moment;
 
-/// What a rendering takes besides a conversation.
+/// Options for rendering.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RenderOptions {

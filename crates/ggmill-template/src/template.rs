@@ -49,8 +49,8 @@ impl Template {
         self.source.contains(word)
     }
 
-    /// What the template can take besides messages, by the names in its expressions and by its
-    /// tags.
+    /// The features that the template supports in addition to messages, according to the names in
+    /// its expressions and its tags.
     ///
     /// ```
     /// use ggmill_template::{Feature, Template};

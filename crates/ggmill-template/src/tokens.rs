@@ -41,9 +41,9 @@ impl Tokens {
 impl Rendered {
     /// The tokens of the text.
     ///
-    /// Control tokens are recognised only in the template's own text, and in roles of one word
-    /// within it: in text of the conversation none is recognised, and it is tokenized as text.
-    /// User-defined tokens are recognised everywhere, as llama.cpp does without `parse_special`. No
+    /// Control tokens are recognized only in the template's own text, and in roles of one word
+    /// within it: in text of the conversation none is recognized, and it is tokenized as text.
+    /// User-defined tokens are recognized everywhere, as llama.cpp does without `parse_special`. No
     /// token is added before or after, as the template writes them. Not ensured: a vocabulary whose
     /// merges of ordinary text make the text of a control token gives the ID of that token.
     ///

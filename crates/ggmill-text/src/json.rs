@@ -1,7 +1,7 @@
 //! JSON that is safe to print.
 //!
 //! JSON itself escapes the first 32 control characters only. Text from a file can hold others that
-//! act on a terminal (U+007F, C1 controls) or that change the order in which a line is read
+//! affect a terminal (U+007F, C1 controls) or that change the order in which a line is read
 //! (bidirectional overrides), and line separators that end a line for some readers. The writers
 //! here escape every character that [`RawStr`] does not show as it is, as `\uXXXX`, so that what is
 //! written parses back to the same text.

@@ -1,4 +1,4 @@
-//! What a token is: the attributes of llama.cpp, as a set of bits.
+//! Token attributes as in llama.cpp, as a bit set.
 
 /// A set of attributes of a token.
 ///

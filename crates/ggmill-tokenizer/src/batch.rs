@@ -27,7 +27,7 @@ struct Work {
 enum What {
     /// The whole text.
     Whole,
-    /// A token that is there.
+    /// An existing token.
     Token(u32),
     /// The text from one position to another, and whether it follows a special token.
     Text(usize, usize, bool),

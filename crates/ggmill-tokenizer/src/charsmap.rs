@@ -16,7 +16,7 @@ pub(crate) struct CharsMap {
 }
 
 /// A unit: the offset of its children in bits 10 to 30 (shifted by eight more where bit 9 is set),
-/// in bit 8 whether a replacement is there, and the byte that leads to it; or, with bit 31 set, the
+/// in bit 8 whether there is a replacement, and the byte that leads to it; or, with bit 31 set, the
 /// place of a replacement.
 fn offset(unit: u32) -> u32 {
     unit >> 10 << ((unit & 1 << 9) >> 6)

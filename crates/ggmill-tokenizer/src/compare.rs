@@ -5,7 +5,7 @@ use crate::options::EncodeOptions;
 use crate::sink::Piece;
 use crate::tokenizer::Tokenizer;
 
-/// What two tokenizers make of a text.
+/// The tokens of two tokenizers for the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Comparison {

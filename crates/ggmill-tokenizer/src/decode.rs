@@ -116,7 +116,7 @@ pub(crate) fn is_cut(text: &[u8], at: usize) -> bool {
 
 /// The first place from a position on where a space is before one of the characters that matter.
 fn next_candidate(text: &[u8], from: usize) -> Option<usize> {
-    /// Bytes that are looked at together.
+    /// Bytes that are examined together.
     const BLOCK: usize = 64;
     let is =
         |space: u8, next: u8| (space == b' ') & matches!(next, b'?' | b'!' | b'.' | b',' | b'\'');

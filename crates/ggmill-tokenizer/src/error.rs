@@ -1,4 +1,4 @@
-//! What can be wrong with a vocabulary or a text.
+//! Errors in a vocabulary or a text.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ impl Error {
         Self { kind, key: Some(key), message: message.into() }
     }
 
-    /// Which sort of error this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! How a text becomes tokens, step by step.
+//! How a text is tokenized, step by step.
 
 use crate::error::Error;
 use crate::explained::{Explained, ExplainedText, ExplainedWord};
@@ -9,7 +9,7 @@ use crate::special::Part;
 use crate::tokenizer::{Tokenizer, added};
 
 impl Tokenizer {
-    /// What happens to each part of a text, in order. The tokens are those of
+    /// The tokenization steps for each part of a text, in order. The tokens are those of
     /// [`encode_with_offsets`](Self::encode_with_offsets).
     ///
     /// Fails as [`encode`](Self::encode) does.

@@ -1,10 +1,10 @@
-//! What is told of how a text becomes tokens.
+//! An explanation of how a text is tokenized.
 
 use std::ops::Range;
 
 use crate::sink::Piece;
 
-/// What happens to a part of a text.
+/// The tokenization of a part of a text.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Explained {
@@ -16,14 +16,14 @@ pub enum Explained {
     Text(ExplainedText),
 }
 
-/// What happens to the text between two special tokens.
+/// The tokenization of the text between two special tokens.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExplainedText {
     /// Where it is in the whole text.
     pub range: Range<usize>,
-    /// What it becomes before it is cut, where that is something else: with other characters for
-    /// spaces, or for what is not UTF-8.
+    /// The text before pre-tokenization, if it is changed: with other characters for spaces or
+    /// invalid UTF-8.
     pub rewritten: Option<Vec<u8>>,
     /// The passes of the pre-tokenizer, in order. None for models without one.
     pub passes: Vec<ExplainedPass>,
@@ -41,7 +41,7 @@ pub struct ExplainedPass {
     pub pieces: Vec<Range<usize>>,
 }
 
-/// What happens to a word.
+/// The tokenization of a word.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExplainedWord {
@@ -55,7 +55,7 @@ pub struct ExplainedWord {
     pub pieces: Vec<Piece>,
 }
 
-/// Two neighbours of a word that become one.
+/// Two neighbors of a word that become one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExplainedMerge {
@@ -69,7 +69,7 @@ pub struct ExplainedMerge {
     pub order: MergeOrder,
 }
 
-/// What decides which neighbours are merged first.
+/// The criterion for which neighbors are merged first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MergeOrder {

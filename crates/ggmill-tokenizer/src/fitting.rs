@@ -18,7 +18,7 @@ pub struct Fit {
     pub differences: usize,
 }
 
-/// What the comparison says about the name in a file.
+/// The conclusion about the name in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
@@ -40,7 +40,7 @@ pub struct Fitting {
     /// The rules of all names, those with the fewest differences first. Empty where the file's
     /// tokenizer has no pre-tokenizer.
     pub fits: Vec<Fit>,
-    /// What to do with `tokenizer.ggml.pre`.
+    /// Advice for `tokenizer.ggml.pre`.
     pub advice: Advice,
 }
 

@@ -1,7 +1,6 @@
 //! Switches of a vocabulary.
 
-/// What a vocabulary does besides its tokens: from the kind of model, the pre-tokenizer's name and
-/// the file, in this order.
+/// Tokenizer flags: from the tokenizer model, the pre-tokenizer name and the file, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the reference")]

@@ -1,4 +1,4 @@
-//! What callers can choose.
+//! Options for callers.
 
 /// How a vocabulary is read.
 #[derive(Clone, Debug, Default)]
@@ -9,7 +9,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// What the file says.
+    /// The settings of the file.
     pub fn new() -> Self {
         Self::default()
     }

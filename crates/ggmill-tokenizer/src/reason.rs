@@ -9,7 +9,7 @@ use crate::sink::Piece;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Kind;
 
-/// What of two vocabularies explains a difference between their tokens.
+/// The property of two vocabularies that explains a difference between their tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
@@ -97,7 +97,7 @@ impl Difference {
 
     /// The words that are cut in this part of the text, with what is around it.
     fn words(&self, tokenizer: &Tokenizer, text: &[u8]) -> Vec<(usize, usize)> {
-        /// How much of the text around the part is looked at.
+        /// How much of the text around the part is examined.
         const AROUND: usize = 256;
         let line = |byte: &u8| *byte == b'\n';
         let before = &text[..self.start.min(text.len())];

@@ -41,7 +41,7 @@ impl Cuts {
         Self { before_space: HashSet::default(), bytes: [false; 256] }
     }
 
-    /// Takes a token into account, and calls with its neighbours.
+    /// Takes a token into account, and calls with its neighbors.
     pub(crate) fn add(&mut self, token: &[u8], mut pair: impl FnMut(u32, u32)) {
         let space = number(SPACE);
         let mut rest = token;

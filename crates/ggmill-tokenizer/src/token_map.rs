@@ -175,7 +175,7 @@ impl TokenMap {
     }
 
     /// Adds texts with the next IDs, as [`push`](Self::push) does; the memory's delays overlap.
-    /// Stops at a text that is there already: the ID it has, and the one it would have.
+    /// Stops at a text that already exists: the ID it has, and the one it would have.
     pub(crate) fn push_many(&mut self, texts: &[Cow<'_, [u8]>]) -> Option<Result<(), (u32, u32)>> {
         let mask = self.slots.len().wrapping_sub(1);
         let is_free = |text: &[u8]| {

@@ -127,7 +127,7 @@ impl Tokenizer {
     }
 
     /// Appends the tokens of a text, with their ranges, in which only some of the text is trusted:
-    /// control tokens are recognised where all of their text is in one of the ranges, which are in
+    /// control tokens are recognized where all of their text is in one of the ranges, which are in
     /// order and do not overlap; elsewhere it is text. Fails as [`encode`](Self::encode) does.
     ///
     /// As everywhere without `parse_special`, a vocabulary whose merges of ordinary text make the

@@ -11,7 +11,7 @@ use crate::tokenizer::Tokenizer;
 pub struct IdleMerge {
     /// Its place in `tokenizer.ggml.merges`.
     pub rank: u32,
-    /// What it would make, as the file writes tokens; a token or not.
+    /// The text that it would produce, as tokens are written in the file; not necessarily a token.
     pub product: Vec<u8>,
 }
 

@@ -18,7 +18,7 @@ const WORDS: usize = 1 << 16;
 const BYTES: usize = 1 << 22;
 const TOKENS: usize = 1 << 20;
 const SLOTS_AT_FIRST: usize = 1 << 10;
-/// The most slots that are looked at: words can be made to collide.
+/// The most slots that are examined: words can be made to collide.
 const STEPS: usize = 32;
 
 /// The words that are looked up at once.

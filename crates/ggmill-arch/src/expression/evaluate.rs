@@ -8,7 +8,7 @@ use crate::facts::CheckpointFacts;
 use crate::limits::MAX_TENSORS;
 use crate::value::ParameterValue as Value;
 
-/// The names an expression sees: hyper-parameters, and the loop variables around it.
+/// The names an expression sees: hyperparameters, and the loop variables around it.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     parameters: &'a [(Box<str>, Value)],
@@ -153,7 +153,7 @@ fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outc
     Ok(Value::List(values.into()))
 }
 
-/// The element of a list; what is not a list is the same for every index, as hyper-parameters that
+/// The element of a list; what is not a list is the same for every index, as hyperparameters that
 /// differ by block in some checkpoints are one number in others.
 fn element(list: Value, index: &Value) -> Outcome<Value> {
     let Value::List(elements) = &list else { return Ok(list) };

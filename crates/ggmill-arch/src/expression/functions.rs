@@ -384,7 +384,9 @@ impl Function {
             }
             _ => {
                 let wrong = arguments.first().map_or("nothing", Value::type_name);
-                Err(format!("has arguments of another type than the function takes: {wrong}"))
+                Err(format!(
+                    "has arguments of a different type from those the function takes: {wrong}"
+                ))
             }
         }
     }
@@ -437,7 +439,7 @@ fn whole(number: usize) -> Outcome<Value> {
 fn integer(value: f64) -> Outcome<Value> {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the range is held against that of an integer first"
+        reason = "the range is compared with that of an integer first"
     )]
     if value.abs() < 9.0e18 { Ok(Value::Int(value as i64)) } else { Err(overflow()) }
 }

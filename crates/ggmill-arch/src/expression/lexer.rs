@@ -44,7 +44,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
     }
 }
 
-/// Whether the text can be the name of a hyper-parameter or loop variable.
+/// Whether the text can be the name of a hyperparameter or loop variable.
 pub(crate) fn is_name(text: &str) -> bool {
     const WORDS: [&str; 7] = ["and", "or", "not", "in", "true", "false", "none"];
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

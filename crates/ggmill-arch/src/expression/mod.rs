@@ -1,4 +1,4 @@
-//! Expressions over hyper-parameters: what descriptions say about sizes, conditions and values.
+//! Expressions over hyperparameters: what descriptions say about sizes, conditions and values.
 //!
 //! Integers stay exact: a division that does not come out even is an error, and so is every
 //! overflow. Parsing is bounded in length and depth, evaluation by what was parsed; neither can
@@ -82,7 +82,7 @@ impl Expression {
         &self.text
     }
 
-    /// The hyper-parameter that the whole expression is, when it is one and nothing else.
+    /// The hyperparameter that the whole expression is, when it is one and nothing else.
     pub(crate) fn as_name(&self) -> Option<&str> {
         match &self.node {
             Node::Name(name) => Some(name),
@@ -95,7 +95,7 @@ impl Expression {
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         match self.names().into_iter().find(|name| !known(name)) {
             Some(name) => Err(Error::description(format!(
-                "expression {}: {} is not a hyper-parameter",
+                "expression {}: {} is not a hyperparameter",
                 quoted(&self.text),
                 quoted(name)
             ))),

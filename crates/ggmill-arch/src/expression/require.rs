@@ -1,4 +1,4 @@
-//! The way back through an expression: what hyper-parameters have to be for it to have a value.
+//! The way back through an expression: what hyperparameters have to be for it to have a value.
 //!
 //! Not every expression has a way back, and some have several. What is found here is a proposal:
 //! the caller applies the description to it and compares.
@@ -13,10 +13,10 @@ use super::{Expression, Node, Operator, Purpose, Scope};
 use crate::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
 
-/// Hyper-parameters with their values.
+/// Hyperparameters with their values.
 pub(crate) type Parameters = Arc<[(Box<str>, Value)]>;
 
-/// Hyper-parameters of which some are known.
+/// Hyperparameters of which some are known.
 pub(crate) trait Unknowns {
     /// Those with a value, in the order of the description; with `assume`, what is not known has
     /// its default.
@@ -27,16 +27,16 @@ pub(crate) trait Unknowns {
 
     fn purpose(&self) -> Purpose<'_>;
 
-    /// Says what a hyper-parameter is, or one element of it. What is known already stays.
+    /// Says what a hyperparameter is, or one element of it. What is known already stays.
     fn set(&mut self, name: &str, element: Option<u64>, value: &Value);
 
     /// Whether what is not known may be taken to have its default.
     fn may_assume(&self) -> bool;
 
-    /// A word that a hyper-parameter can be, other than this one.
+    /// A word that a hyperparameter can be, other than this one.
     fn other_word(&self, name: &str, than: &str) -> Value;
 
-    /// How likely a configuration is to have the hyper-parameter.
+    /// How likely a configuration is to have the hyperparameter.
     fn rank(&self, name: &str) -> i32;
 }
 
@@ -478,7 +478,7 @@ fn call(
     }
 }
 
-/// The hyper-parameter that a node is, or is an element of.
+/// The hyperparameter that a node is, or is an element of.
 fn named(node: &Node) -> Option<&str> {
     match node {
         Node::Name(name) => Some(name),

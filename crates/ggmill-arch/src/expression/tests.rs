@@ -158,7 +158,7 @@ fn unknown_names_are_found() {
     let error = Expression::parse("a + if(true, b, [c])").unwrap().check_names(&known).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"expression "a + if(true, b, [c])": "b" is not a hyper-parameter"#
+        r#"expression "a + if(true, b, [c])": "b" is not a hyperparameter"#
     );
 }
 

@@ -164,7 +164,7 @@ impl Architecture {
         let is_guess = !kind.is_of(class, types.whole);
         let mut documents = BTreeMap::new();
         let mut foreign = 0usize;
-        // A hyper-parameter that has one place only goes before those that have others.
+        // A hyperparameter that has one place only goes before those that have others.
         let mut found: Vec<_> = solver.found().collect();
         found.sort_by_key(|(parameter, _)| places::places_of(parameter, model_type).len() > 1);
         for (parameter, value) in found {

@@ -1,4 +1,4 @@
-//! Where a configuration has its numbers: the places of hyper-parameters, written to.
+//! Where a configuration has its numbers: the places of hyperparameters, written to.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use crate::parameter::Parameter;
 use crate::transformers::{class_defaults, class_has, classes_with};
 use crate::value::ParameterValue;
 
-/// The place of a hyper-parameter in the configuration of a model type: one that its configuration
+/// The place of a hyperparameter in the configuration of a model type: one that its configuration
 /// class has, otherwise one that most classes have; `None` where it cannot be written to.
 pub(super) fn place_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) -> Option<&'p str> {
     places_of(parameter, model_type).into_iter().next()
@@ -48,7 +48,7 @@ pub(super) fn is_none_of_class(place: &str, model_type: Option<&str>) -> bool {
     defaults.and_then(|defaults| defaults.get(place)).is_some_and(Json::is_null)
 }
 
-/// How likely a configuration has the hyper-parameter at all.
+/// How likely a configuration has the hyperparameter at all.
 pub(super) fn rank(parameter: &Parameter, model_type: Option<&str>) -> i32 {
     let Some(place) = place_of(parameter, model_type) else { return -1 };
     let (is_of_class, classes, Reverse(depth)) = weight(place, model_type);

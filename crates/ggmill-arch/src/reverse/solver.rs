@@ -1,4 +1,4 @@
-//! Hyper-parameters from the keys and tensors of a file.
+//! Hyperparameters from the keys and tensors of a file.
 
 use core::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::schema::RawStage;
 use crate::tensor::TensorGroup;
 use crate::value::ParameterValue as Value;
 
-/// The metadata of a file as values of hyper-parameters.
+/// The metadata of a file as values of hyperparameters.
 pub(super) struct ValueReader<'a> {
     entries: &'a Entries<'a>,
 }
@@ -86,7 +86,7 @@ impl CheckpointFacts for FileFacts<'_> {
     }
 }
 
-/// What is known of the hyper-parameters while keys and tensors are looked at.
+/// The known hyperparameters while keys and tensors are examined.
 pub(super) struct Solver<'a> {
     architecture: &'a Architecture,
     kind: &'a CheckpointKind,
@@ -265,7 +265,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// The hyper-parameters that have a place in a configuration, with what they are.
+    /// The hyperparameters that have a place in a configuration, with what they are.
     pub(super) fn found(&self) -> impl Iterator<Item = (&'a Parameter, Value)> {
         let parameters = self.architecture.parameters.iter();
         parameters

@@ -50,11 +50,11 @@ pub struct TensorSpec {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// From the checkpoint: the first of these alternatives that is there. Without any, only a
+    /// From the checkpoint: the first of these alternatives that exists. Without any, only a
     /// finished file can have the tensor.
     Checkpoint(Vec<Source>),
-    /// From hyper-parameters alone: the elements in stored order. A finished file has its own:
-    /// then there are none here.
+    /// From hyperparameters alone: the elements in stored order. A finished file has its own: then
+    /// there are none here.
     Computed(Arc<[f32]>),
 }
 
@@ -63,7 +63,7 @@ pub enum Origin {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Source {
-    /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
+    /// Names in the checkpoint: one, or as many as the first operation joins, in order.
     pub names: Vec<String>,
     /// The operations, in order. The first takes all tensors; when it does not
     /// join, there is one.
@@ -153,7 +153,7 @@ impl TensorSpec {
     /// The alternative that a checkpoint has, given which names it has, or nothing.
     ///
     /// Fails when an alternative is there in part (the error says what is missing), and when the
-    /// tensor is required and no alternative is there. A computed tensor has no alternatives.
+    /// tensor is required and no alternative exists. A computed tensor has no alternatives.
     pub fn source(&self, present: impl Fn(&str) -> bool) -> Result<Option<&Source>> {
         let Origin::Checkpoint(sources) = &self.origin else { return Ok(None) };
         let fault = |message: String| {

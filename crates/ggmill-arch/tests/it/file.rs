@@ -125,26 +125,26 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
     let message = error(&|metadata| metadata.set("different.feed_forward_length", 12u32));
     assert_eq!(
         message,
-        ", hyper-parameter \"widths\": different.feed_forward_length is 12, expected a list of \
+        ", hyperparameter \"widths\": different.feed_forward_length is 12, expected a list of \
          integers"
     );
     let message = error(&|metadata| metadata.set("different.block_count", "two"));
     assert_eq!(
         message,
-        ", hyper-parameter \"block_count\": different.block_count is \"two\", expected an integer"
+        ", hyperparameter \"block_count\": different.block_count is \"two\", expected an integer"
     );
     let message =
         error(&|metadata| metadata.set("different.feed_forward_length", &vec![1u32; 70_000][..]));
     assert_eq!(
         message,
-        ", hyper-parameter \"widths\": different.feed_forward_length is too long, too large or of \
-         a type that no hyper-parameter has"
+        ", hyperparameter \"widths\": different.feed_forward_length is too long, too large or of \
+         a type that no hyperparameter has"
     );
     let message = error(&|metadata| metadata.set("different.block_count", u64::MAX));
     assert_eq!(
         message,
-        ", hyper-parameter \"block_count\": different.block_count is too long, too large or of a \
-         type that no hyper-parameter has"
+        ", hyperparameter \"block_count\": different.block_count is too long, too large or of a \
+         type that no hyperparameter has"
     );
 
     let empty = header(&MetadataBuf::new(), &[]);

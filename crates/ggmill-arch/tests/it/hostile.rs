@@ -37,15 +37,15 @@ fn a_slip_is_found_when_the_description_is_loaded() {
                 "",
                 "",
             ),
-            "hyper-parameter \"m\": it is used to compute what it uses itself",
+            "hyperparameter \"m\": it is used to compute what it uses itself",
         ),
         (
             description("m = { type = \"integer\" }", "", ""),
-            "hyper-parameter \"m\": type \"integer\": expected int, float, bool, string or any",
+            "hyperparameter \"m\": type \"integer\": expected int, float, bool, string or any",
         ),
         (
             description("\"a b\" = { type = \"int\" }", "", ""),
-            "hyper-parameter \"a b\": expected a name of letters, digits and _",
+            "hyperparameter \"a b\": expected a name of letters, digits and _",
         ),
         (
             description("", "\"k\" = { type = \"u32\" }", ""),
@@ -74,8 +74,8 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
         (
             description("m = { type = \"int\", in_file = \"later\" }", "", ""),
-            "hyper-parameter \"m\": in_file: expression \"later\": \"later\" is not a \
-             hyper-parameter",
+            "hyperparameter \"m\": in_file: expression \"later\": \"later\" is not a \
+             hyperparameter",
         ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a.{x}\"]"),

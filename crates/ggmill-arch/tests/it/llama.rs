@@ -120,29 +120,29 @@ fn what_is_missing_or_wrong_is_named() {
         (
             without(mistral(), "hidden_size"),
             ErrorKind::Configuration,
-            "hyper-parameter \"embedding_length\": missing, looked for hidden_size, n_embd, dim \
+            "hyperparameter \"embedding_length\": missing, looked for hidden_size, n_embd, dim \
              in config.json",
         ),
         (
             with(mistral(), "vocab_size", "many".into()),
             ErrorKind::Configuration,
-            "hyper-parameter \"vocab_size\": vocab_size is \"many\", expected an integer",
+            "hyperparameter \"vocab_size\": vocab_size is \"many\", expected an integer",
         ),
         (
             with(mistral(), "vocab_size", json!({})),
             ErrorKind::Configuration,
-            "hyper-parameter \"vocab_size\": vocab_size is an object, expected a value or a list \
+            "hyperparameter \"vocab_size\": vocab_size is an object, expected a value or a list \
              of values",
         ),
         (
             with(mistral(), "num_hidden_layers", json!([1, 2])),
             ErrorKind::Configuration,
-            "hyper-parameter \"block_count\": num_hidden_layers is [1, 2], expected an integer",
+            "hyperparameter \"block_count\": num_hidden_layers is [1, 2], expected an integer",
         ),
         (
             with(mistral(), "num_hidden_layers", json!(1.5)),
             ErrorKind::Configuration,
-            "hyper-parameter \"block_count\": num_hidden_layers is 1.5, expected an integer",
+            "hyperparameter \"block_count\": num_hidden_layers is 1.5, expected an integer",
         ),
         (
             with(mistral(), "num_hidden_layers", json!(-1)),
@@ -152,13 +152,13 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "num_attention_heads", json!(0)),
             ErrorKind::Configuration,
-            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides \
+            "hyperparameter \"head_length\": first(head_size, embedding_length / heads) divides \
              by zero",
         ),
         (
             with(mistral(), "num_attention_heads", json!(33)),
             ErrorKind::Configuration,
-            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides \
+            "hyperparameter \"head_length\": first(head_size, embedding_length / heads) divides \
              4096 by 33, which does not come out even",
         ),
         (
@@ -294,7 +294,7 @@ fn a_value_is_not_passed_over_where_an_object_is_expected() {
     let error = llama().resolve(&with(mistral(), "rope_scaling", json!(5))).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "architecture \"llama\", hyper-parameter \"rope_type\": rope_scaling is a number, \
+        "architecture \"llama\", hyperparameter \"rope_type\": rope_scaling is a number, \
          expected an object"
     );
     llama().resolve(&with(mistral(), "rope_scaling", json!(null))).unwrap();

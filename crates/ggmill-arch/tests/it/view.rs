@@ -79,7 +79,7 @@ fn a_configuration_and_the_metadata_made_of_it_are_one_model() {
                 assert_eq!(of(&of_config), of(&of_file), "{config}: {name}");
                 assert_eq!(of(&of_config), of(&undescribed), "{config}: {name}");
             }
-            // Hyper-parameters that a file has a place for come out of it as they went in; floats
+            // Hyperparameters that a file has a place for come out of it as they went in; floats
             // as the f32 that they are there.
             let read = of_file.resolve().unwrap().unwrap();
             let described: Vec<_> = architecture

@@ -28,7 +28,7 @@ pub fn github(out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Text as the runner decodes it. A character that could act on a terminal, which the runner has no
+/// Text as the runner decodes it. A character that could affect a terminal, which the runner has no
 /// escape for, is shown by its number.
 fn data(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -52,7 +52,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// A writer with or without colours, for lines of at most `width` columns where that is given.
+    /// A writer with or without colors, for lines of at most `width` columns where that is given.
     pub fn new(styled: bool, width: Option<usize>) -> Self {
         Self { styles: Styles::new(styled), width, explained: Vec::new() }
     }

@@ -18,137 +18,137 @@ use super::metadata::retyped;
 
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
-        summary: "Missing hyper-parameter",
-        clause: "Reported when a key of the architecture is missing that the specification and llama.cpp require. Specification, of the keys of an architecture: \"each key specified _must_ be present\"; llama.cpp: \"key not found in model\".",
-        why: "llama.cpp refuses the model.",
+        summary: "Missing hyperparameter",
+        clause: "Reported when an architecture key that the specification and llama.cpp require is missing. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
+        why: "The model does not load.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "llama.context_length = 16",
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
-        summary: "Missing hyper-parameter required by the specification",
-        clause: "Reported when a key of the architecture is missing that the specification requires and llama.cpp does not. Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default, or does not support the architecture.",
-        why: "A program without a default refuses the model, and different defaults give different results.",
+        summary: "Missing hyperparameter required by the specification",
+        clause: "Reported when an architecture key that the specification requires and llama.cpp does not is missing. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
+        why: "A program without a default rejects the model, and different defaults give different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
     }
     REQUIRED_BY_LOADER = "GG1518" Error Reference {
-        summary: "Missing hyper-parameter required by llama.cpp",
-        clause: "Reported when a key of the architecture is missing that llama.cpp requires and the specification does not. llama.cpp: \"key not found in model\", or a number read as 0 with which the tensors do not load. The specification does not require the key for this architecture.",
-        why: "llama.cpp refuses the model.",
+        summary: "Missing hyperparameter required by llama.cpp",
+        clause: "Reported when an architecture key that llama.cpp requires and the specification does not is missing. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors. The specification does not require the key for this architecture.",
+        why: "The model does not load.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
     }
     REQUIRED_AND_RARE = "GG1519" Error Letter {
-        summary: "Missing hyper-parameter that few files have",
-        clause: "Reported when a key of the architecture is missing that the specification requires and hardly any file has. Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default or does not read the key.",
-        why: "A program that follows the letter of the specification refuses the model; no such program is known.",
+        summary: "Missing hyperparameter that few files have",
+        clause: "Reported when an architecture key that the specification requires, but hardly any file has, is missing. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
+        why: "A program that implements the specification strictly rejects the model; no such program is known.",
         remedy: "Set the key from the model's config.json.",
         fixed: "every key that the specification lists for falcon",
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file shows that an architecture of llama.cpp was meant. llama.cpp: \"unknown model architecture\". The specification allows communities to define their own.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests a misspelt name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification allows communities to define their own architectures.",
         why: "Only programs made for this architecture load the file.",
-        remedy: "Nothing has to be done if the file is for such a program.",
+        remedy: "No change is needed if the file is for such a program.",
         fixed: "general.architecture = \"llama\"",
     }
     KEY_TYPE = "GG1504" Error Reference {
-        summary: "Wrong type for a hyper-parameter",
-        clause: "Reported when a key of the architecture has another type than the loader reads. llama.cpp: \"key has wrong type\"; its converter writes each key with the type that the loader reads.",
-        why: "llama.cpp refuses the model.",
+        summary: "Wrong type for a hyperparameter",
+        clause: "Reported when an architecture key has a different type from the one llama.cpp expects. For most counts and lengths this is uint32, which llama.cpp's converter writes. The specification lists uint64 by convention and recommends that readers support both, so `--profile spec` does not report it.",
+        why: "llama.cpp rejects the model: \"key %s has wrong type %s but expected type %s\".",
         remedy: "Set the key again with its expected type.",
         fixed: "llama.context_length = 16 (u32)",
-        automatic: "changes the type of an integer where the value fits the expected type",
+        automatic: "changes the type of an integer if the value fits the expected type",
     }
     HEADS = "GG1505" Warning Practice {
-        summary: "Head counts do not fit",
-        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. A head has the embedding length divided by the number of heads, and each KV head belongs to the same number of heads.",
-        why: "The tensors cannot have the shapes that these numbers imply, and readers refuse the model.",
+        summary: "Head counts do not match",
+        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. The length of a head is the embedding length divided by the number of heads, and each KV head serves the same number of heads.",
+        why: "The tensors cannot have the shapes that these numbers imply, and readers reject the model.",
         remedy: "Set the head counts from the model's config.json.",
         fixed: "llama.attention.head_count = 2",
     }
     BLOCKS = "GG1506" Error Both {
         summary: "block_count does not match",
-        clause: "Reported when block_count is not the number of blocks that the tensors have. Specification: block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of block N are named blk.N, from 0.",
-        why: "llama.cpp refuses a model that lacks a block, and one with tensors that no block uses.",
-        remedy: "Set block_count to the number of blocks in the file, or convert the model again.",
+        clause: "Reported when block_count differs from the number of layers (blk.N) in the file. According to the specification, block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of layer N are named blk.N, from 0.",
+        why: "llama.cpp rejects a model with missing layers (\"missing tensor\"), and one with tensors that belong to no layer it loads (\"wrong number of tensors\").",
+        remedy: "Set block_count to the number of layers in the file, or convert the model again.",
         fixed: "llama.block_count = 1",
     }
     ROPE_TYPE = "GG1507" Warning Both {
         summary: "Unknown RoPE scaling method",
-        clause: "Reported when the value of `rope.scaling.type` is not a known method. Specification: rope.scaling.type \"can be `none`, `linear`, or `yarn`\"; llama.cpp also knows longrope.",
-        why: "The model fails beyond its original context length, or is refused.",
+        clause: "Reported when the value of `rope.scaling.type` is not a known method. According to the specification, it \"can be `none`, `linear`, or `yarn`\"; llama.cpp also supports longrope.",
+        why: "The model fails beyond its original context length, or is rejected.",
         remedy: "Set the key to one of the known methods.",
         fixed: "llama.rope.scaling.type = \"linear\"",
     }
     ROPE_FACTOR = "GG1508" Warning Practice {
         summary: "RoPE scaling has no factor",
-        clause: "Reported when the file names a method of RoPE scaling that needs a factor, and `rope.scaling.factor` is missing. Specification: rope.scaling.factor is \"a scale factor for RoPE to adjust the context length\".",
+        clause: "Reported when the file uses a RoPE scaling method that needs a factor, and `rope.scaling.factor` is missing. The specification defines it as \"a scale factor for RoPE to adjust the context length\".",
         why: "Readers use a factor of 1, which means no scaling.",
         remedy: "Set rope.scaling.factor from the model's config.json.",
         fixed: "llama.rope.scaling.factor = 4.0",
     }
     ROPE_OLD = "GG1509" Note Specification {
         summary: "RoPE scaling uses a deprecated key",
-        clause: "Reported when the file has the key `rope.scale_linear`. Specification: \"it is recommended that models use the newer keys if possible\" instead of rope.scale_linear.",
-        why: "Newer programs may not read it.",
+        clause: "Reported when the file has the key `rope.scale_linear`, which the newer keys `rope.scaling.*` replace. The specification says: \"It is recommended that models use the newer keys if possible\".",
+        why: "Newer programs may not read the old key.",
         remedy: "Set rope.scaling.type to linear and rope.scaling.factor to the value.",
         fixed: "llama.rope.scaling.type = \"linear\", llama.rope.scaling.factor = 2.0",
     }
     NO_TENSORS = "GG1510" Note Practice {
         summary: "Model has no tensors",
-        clause: "Reported when a file of type model has no tensors. A file that contains only a vocabulary has the type `vocab`; this one says it is a model.",
-        why: "Programs try to run it and fail.",
+        clause: "Reported when a file of type model has no tensors. A file that contains only a vocabulary should have the type `vocab`.",
+        why: "Programs try to run the model and fail.",
         remedy: "Set general.type to vocab, or download the whole model.",
         fixed: "general.type = \"vocab\"",
     }
     NUMBERS = "GG1511" Error Reference {
-        summary: "Contradictory hyper-parameters",
-        clause: "Reported when hyper-parameters contradict each other so that no model can have them. llama.cpp stops where numbers do not fit: \"invalid n_rot\", \"wrong array length\", a division by zero.",
-        why: "No set of tensors fits these numbers. llama.cpp refuses the model or crashes.",
+        summary: "Contradictory hyperparameters",
+        clause: "Reported when hyperparameters contradict each other, so that no model can have them. llama.cpp fails on such numbers: \"invalid n_rot\", \"wrong array length\", a division by zero.",
+        why: "No set of tensors fits these numbers. llama.cpp rejects the model or crashes.",
         remedy: "Set the keys from the model's config.json, or convert the model again.",
         fixed: "llama.rope.dimension_count = 4",
     }
     MISSING_TENSOR = "GG1512" Error Reference {
         summary: "Missing tensor",
-        clause: "Reported when a tensor is missing that the architecture requires. llama.cpp: \"tensor not found\", for each tensor that its architecture requires.",
-        why: "The model is incomplete, and llama.cpp refuses it.",
+        clause: "Reported when a tensor that the architecture requires is missing. llama.cpp rejects the model: \"tensor '%s' not found\" or \"missing tensor '%s'\".",
+        why: "The model is incomplete, and llama.cpp rejects it.",
         remedy: "Convert the model again, or download the whole file.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
-        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp: \"wrong number of tensors\", when a file has more tensors than the architecture uses.",
-        why: "llama.cpp refuses the model.",
-        remedy: "Remove the tensor, or correct general.architecture and the hyper-parameters that it depends on.",
+        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
+        why: "The model does not load.",
+        remedy: "Remove the tensor, or correct general.architecture and the hyperparameters that it depends on.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
         summary: "Wrong tensor shape",
-        clause: "Reported when the shape of a tensor does not follow from the hyper-parameters. The shape of every tensor must follow from the hyper-parameters. llama.cpp: \"tensor has wrong shape\".",
-        why: "llama.cpp refuses the model.",
-        remedy: "Set the hyper-parameters from the model's config.json, or convert the model again.",
+        clause: "Reported when the shape of a tensor does not match the hyperparameters. llama.cpp rejects the model: \"has wrong shape\".",
+        why: "The model does not load.",
+        remedy: "Set the hyperparameters from the model's config.json, or convert the model again.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file or a similar name show which one was meant; in the profile of llama.cpp, for every unknown value. llama.cpp: \"unknown model architecture\", for any name that is not exactly one of its own.",
-        why: "llama.cpp refuses the model.",
-        remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program that the file is made for.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file or a similar name show which one was meant; with `--profile ggml`, for every unknown value. llama.cpp rejects any name that is not exactly one of its own: \"unknown model architecture\".",
+        why: "The model does not load.",
+        remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program for which the file was created.",
         fixed: "general.architecture = \"llama\"",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
         summary: "Does not match the description of the architecture",
-        clause: "Reported when a file of an architecture that llama.cpp does not load differs from the built-in or the user's description of it. Hyper-parameters, tensor names and shapes are compared.",
-        why: "A program made for the architecture may refuse the model.",
-        remedy: "Check whether the file is complete and whether the description is right.",
-        fixed: "general.architecture = \"llama\", as the keys and tensors of the file say",
+        clause: "Reported when a file of an architecture that llama.cpp does not load differs from the architecture description, built-in or the user's. Hyperparameters, tensor names and shapes are compared.",
+        why: "A program for this architecture may reject the model.",
+        remedy: "Check whether the file is complete and whether the description is correct.",
+        fixed: "general.architecture = \"llama\", which matches the keys and tensors of the file",
     }
     TENSOR_NAME = "GG1516" Warning Practice {
         summary: "Unknown tensor name for the architecture",
-        clause: "Reported when a tensor name is not in gguf-py's table for the architecture. That table has the names that converters write.",
-        why: "A reader that follows the table refuses the model or ignores the tensor.",
-        remedy: "Name the tensor as the architecture's converter does.",
+        clause: "Reported when a tensor name is not in gguf-py's table for the architecture, which lists the names that converters write.",
+        why: "A reader that follows the table rejects the model or ignores the tensor.",
+        remedy: "Give the tensor the name that the architecture's converter writes.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
 }
@@ -484,7 +484,9 @@ fn blocks(
         .filter(|&gap| needed(gap));
     if let Some(gap) = gap {
         out.add(&BLOCKS, Place::value(&entry), || {
-            format!("block_count is {count}, but there is no tensor of block {gap}")
+            format!(
+                "block_count is {count}, but the file has no tensors for block {gap} (blk.{gap}.*)"
+            )
         });
     }
     gap.is_none()

@@ -10,28 +10,28 @@ use crate::{Input, Options};
 rules! { Data;
     NOT_FINITE = "GG2101" Error Reference {
         summary: "Weights are NaN or infinite",
-        clause: "Checked with `--data`: reported when a weight is NaN or infinite. llama.cpp: a row with such a number fails `ggml_validate_row_data`, which llama-quantize runs on every tensor and `--check-tensors` when a model is loaded.",
-        why: "Every result computed from such a weight is NaN, and so is the model's output.",
+        clause: "Checked with `--data`: reported when a weight is NaN or infinite. In llama.cpp such a row fails `ggml_validate_row_data`, which llama-quantize runs on every tensor, and the model loader with `--check-tensors`.",
+        why: "Every result computed from such a weight is NaN, and so is the output of the model.",
         remedy: "Convert the model again from its checkpoint. If the checkpoint has the same values, the training failed.",
         fixed: "all weights are finite",
     }
     SCALE = "GG2102" Error Reference {
         summary: "Block scales are NaN or infinite",
-        clause: "Checked with `--data`: reported when the scale of a block is NaN or infinite. llama.cpp: a block with such a scale fails `ggml_validate_row_data`, which `--check-tensors` runs on every tensor when a model is loaded.",
-        why: "All weights of the block are lost, and with them the model's output. Damage on disk or in transfer looks like this too.",
+        clause: "Checked with `--data`: reported when the scale of a block is NaN or infinite. In llama.cpp such a block fails `ggml_validate_row_data`, which the model loader runs on every tensor with `--check-tensors`.",
+        why: "All weights of the block are lost, and the output of the model becomes NaN. A typical cause is data corruption on disk or in transfer.",
         remedy: "Compare the hash of the file with its source and download it again, or quantize the model again.",
         fixed: "all block scales are finite",
     }
     ZERO = "GG2103" Warning Practice {
         summary: "Matrix is all zero",
-        clause: "Checked with `--data`: reported when all weights of a matrix are 0. No trained matrix is all zero. A download that left a hole in the file looks like this.",
+        clause: "Checked with `--data`: reported when all weights of a matrix are 0. No trained matrix is all zero; a typical cause is a download that left a hole in the file.",
         why: "The output of the matrix is always zero, so a part of the model is missing.",
         remedy: "Compare the hash of the file with its source and download it again.",
         fixed: "a matrix with nonzero weights",
     }
     TOO_LARGE = "GG2104" Warning Practice {
         summary: "Weights exceed the range of F16",
-        clause: "Checked with `--data`: reported when the largest weight of a tensor exceeds 65504, the range of F16. The largest finite value of IEEE half precision is 65504; trained weights are thousands of times smaller.",
+        clause: "Checked with `--data`: reported when the largest magnitude in a tensor exceeds 65504, the largest finite F16 value. Trained weights are thousands of times smaller.",
         why: "In F16 arithmetic the weight becomes infinite.",
         remedy: "Compare the tensor with the checkpoint. If the values are the same, keep the tensor in F32 or BF16.",
         fixed: "all weights within ±65504",

@@ -12,50 +12,50 @@ use crate::{Fix, FixValue, Input, Options};
 rules! { Keys;
     DUPLICATE = "GG1201" Error Reference {
         summary: "Duplicate key",
-        clause: "Reported when a key occurs more than once. llama.cpp refuses a \"duplicate key\". The specification does not say which of the entries counts.",
-        why: "llama.cpp refuses the file. Other readers use the first or the last entry, so the same file is two different models.",
+        clause: "Reported when a key occurs more than once. llama.cpp rejects the file with a \"duplicate key\" error. The specification does not say which of the entries is used.",
+        why: "llama.cpp rejects the file. Some readers use the first entry and others the last, so programs see different models in the same file.",
         remedy: "Remove all but one of the entries.",
         fixed: "one entry for general.name",
-        automatic: "removes the extra entries where all have the same type and value",
+        automatic: "removes the extra entries if all have the same type and value",
     }
     EMPTY = "GG1202" Error Both {
         summary: "Empty key",
-        clause: "Reported when a key is empty. Specification: a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp refuses an empty one.",
-        why: "llama.cpp refuses the file.",
+        clause: "Reported when a key is empty. According to the specification, a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty one.",
+        why: "The file does not load.",
         remedy: "Remove the entry.",
         fixed: "no entry with an empty key",
     }
     NOT_ASCII = "GG1203" Warning Must {
         summary: "Key is not ASCII",
-        clause: "Reported when a key has characters that are not ASCII. Specification: a key \"must be a valid ASCII string\".",
-        why: "The key can look like a standard key without being one; programs that follow the specification refuse the file.",
+        clause: "Reported when a key contains non-ASCII characters. According to the specification, a key \"must be a valid ASCII string\".",
+        why: "The key can look like a standard key without being one; programs that follow the specification reject the file.",
         remedy: "Rename the key.",
         fixed: "key \"x.e\"",
     }
     GRAMMAR = "GG1204" Warning Must {
         summary: "Key segment is not lower_snake_case",
-        clause: "Reported when a segment of a key is not lower_snake_case. Specification: \"each segment is `lower_snake_case` and separated by a `.`\"; \"any keys that do not follow these rules are invalid\".",
+        clause: "Reported when a segment of a key is not lower_snake_case. The specification says: \"each segment is `lower_snake_case` and separated by a `.`\", and \"any keys that do not follow these rules are invalid\".",
         why: "Programs look up the standard spelling and do not find this key.",
         remedy: "Rename the key so that every segment is lower_snake_case.",
         fixed: "key \"x.y\"",
     }
     TOO_LONG = "GG1205" Warning Must {
         summary: "Key is longer than 65,535 bytes",
-        clause: "Reported when a key is longer than 65,535 bytes. Specification: a key \"must be at most 2^16-1/65535 bytes long\".",
-        why: "Readers that store its length in 16 bits truncate the key or refuse the file.",
+        clause: "Reported when a key is longer than 65,535 bytes. According to the specification, a key \"must be at most 2^16-1/65535 bytes long\".",
+        why: "Readers that store the length of a key in 16 bits truncate the key or reject the file.",
         remedy: "Rename or remove the key.",
         fixed: "a key of at most 65,535 bytes",
     }
     NUL = "GG1206" Warning Practice {
         summary: "Key contains a NUL byte",
         clause: "Reported when a key contains a NUL byte. llama.cpp compares keys as C strings, which end at the first NUL.",
-        why: "Some readers see a different key, possibly one that the file already has.",
+        why: "Some readers see a different key, possibly one that the file already contains.",
         remedy: "Rename or remove the key.",
         fixed: "key \"x.a\"",
     }
     MISSPELT = "GG1207" Warning Practice {
         summary: "Key looks like a misspelt standard key",
-        clause: "Reported when a key differs from a standard key by a letter or two, and that key is not in the file. Standard keys are those of the specification and of llama.cpp.",
+        clause: "Reported when a key differs from a standard key by one or two letters, and the file does not contain that standard key. Standard keys are those of the specification and of llama.cpp.",
         why: "No program finds the value under this name.",
         remedy: "Rename the key to the standard spelling.",
         fixed: "general.author = \"Someone\"",
@@ -63,21 +63,21 @@ rules! { Keys;
     }
     NO_NAMESPACE = "GG1208" Note Specification {
         summary: "Key has no namespace",
-        clause: "Reported when a key has no dot. Specification: keys of a community \"should be namespaced with the relevant community name to avoid collisions\".",
+        clause: "Reported when a key has no dot. According to the specification, keys of a community \"should be namespaced with the relevant community name to avoid collisions\".",
         why: "Two communities can use the same key for different things.",
         remedy: "Prefix the key with the name of the community and a dot.",
         fixed: "example.answer = 42",
     }
     UNKNOWN_GENERAL = "GG1209" Note Specification {
         summary: "Unknown key in the general namespace",
-        clause: "Reported when a key in the `general` namespace is not a standard key. Specification: a community's keys \"should be namespaced with the relevant community name\"; `general.` is for standard keys.",
-        why: "No program reads it, and a later standard key of the same name may have another meaning.",
-        remedy: "Move the key to the namespace of the community that defines it. Keep it if a program needs it as it is.",
+        clause: "Reported when a key in the `general` namespace is not a standard key. According to the specification, keys of a community \"should be namespaced with the relevant community name\"; `general.` is for standard keys.",
+        why: "No program reads the key, and a later standard key of the same name may have a different meaning.",
+        remedy: "Move the key to the namespace of the community that defines it. Keep it if a program needs this name.",
         fixed: "example.weather = \"fine\"",
     }
     FOREIGN = "GG1210" Note Practice {
         summary: "Key of a different architecture",
-        clause: "Reported when a key begins with the name of an architecture other than the file's. llama.cpp reads the hyper-parameters whose keys begin with the name in general.architecture, and no others.",
+        clause: "Reported when a key begins with the name of an architecture other than the file's. llama.cpp reads only hyperparameters whose keys begin with the name in general.architecture.",
         why: "The key has no effect on the model.",
         remedy: "Rename the key so that it begins with the value of general.architecture, or remove it.",
         fixed: "llama.block_count = 1",

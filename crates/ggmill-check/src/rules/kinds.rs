@@ -10,57 +10,57 @@ use crate::{Input, Options};
 rules! { Architecture;
     ADAPTER_TYPE = "GG1520" Error Reference {
         summary: "Adapter has no type",
-        clause: "Reported when the value of `adapter.type` is not `lora`. llama.cpp: adapter.type must be \"lora\".",
-        why: "llama.cpp refuses the adapter.",
+        clause: "Reported when the value of `adapter.type` is not `lora`, the only type that llama.cpp accepts.",
+        why: "The adapter does not load.",
         remedy: "Set adapter.type to lora if the adapter is a LoRA.",
         fixed: "adapter.type = \"lora\"",
     }
     ADAPTER_ALPHA = "GG1521" Error Reference {
         summary: "LoRA adapter has no alpha",
-        clause: "Reported when a LoRA adapter has no `adapter.lora.alpha` of type f32. llama.cpp scales an adapter by adapter.lora.alpha (f32) divided by its rank.",
+        clause: "Reported when a LoRA adapter has no `adapter.lora.alpha` of type f32. llama.cpp scales an adapter by adapter.lora.alpha divided by its rank.",
         why: "The strength of the adapter is undefined.",
         remedy: "Set adapter.lora.alpha (f32) to lora_alpha from the adapter's configuration.",
         fixed: "adapter.lora.alpha = 16.0",
     }
     ADAPTER_PAIR = "GG1522" Error Reference {
         summary: "Incomplete LoRA tensor pair",
-        clause: "Reported when a tensor of an adapter has one of its factors, `.lora_a` and `.lora_b`, without the other. llama.cpp refuses a \"missing lora_a or lora_b\"; an adapter has `<name>.lora_a` and `<name>.lora_b` for each tensor.",
-        why: "llama.cpp refuses the adapter.",
+        clause: "Reported when an adapter has only one of the factors `<name>.lora_a` and `<name>.lora_b` of a tensor. llama.cpp rejects it: \"is missing one component\".",
+        why: "The adapter does not load.",
         remedy: "Convert the adapter again.",
         fixed: "tensors \"blk.0.attn_q.weight.lora_a\" and \"blk.0.attn_q.weight.lora_b\"",
     }
     ADAPTER_RANK = "GG1526" Error Reference {
         summary: "LoRA ranks differ",
-        clause: "Reported when the two factors of an adapter's tensor have different ranks. llama.cpp multiplies lora_a (input width by rank) with lora_b (rank by output width); for token_embd.weight both are transposed. The ranks must be equal.",
-        why: "llama.cpp refuses the adapter.",
+        clause: "Reported when the two factors of an adapted tensor have different ranks. llama.cpp multiplies lora_a (input width × rank) by lora_b (rank × output width); for token_embd.weight both are transposed. The ranks must be equal.",
+        why: "The adapter does not load.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }
     ADAPTER_TENSOR = "GG1527" Error Reference {
         summary: "LoRA adapter has an unexpected tensor",
-        clause: "Reported when the name of an adapter's tensor ends neither in .lora_a nor in .lora_b nor in _norm.weight. llama.cpp: \"unexpected suffix\" for a tensor whose name ends neither in .lora_a nor in .lora_b nor in _norm.weight.",
-        why: "llama.cpp refuses the adapter.",
-        remedy: "Convert the adapter again, without the weights that were trained in full.",
+        clause: "Reported when the name of a tensor in an adapter does not end in .lora_a, .lora_b or _norm.weight. llama.cpp rejects it: \"has unexpected suffix\".",
+        why: "The adapter does not load.",
+        remedy: "Convert the adapter again without the fully trained weights.",
         fixed: "no tensor \"output.weight\"",
     }
     MATRIX_PAIR = "GG1523" Error Reference {
         summary: "Incomplete importance matrix entry",
-        clause: "Reported when an entry of an importance matrix has one of its tensors, `.in_sum2` and `.counts`, without the other. llama-quantize: an entry consists of `<name>.in_sum2` and `<name>.counts`; one without the other is \"mismatched sums and counts\".",
-        why: "llama-quantize refuses the file.",
+        clause: "Reported when an entry of an importance matrix has only one of the tensors `<name>.in_sum2` and `<name>.counts`. llama-quantize rejects it: \"mismatched sums and counts\".",
+        why: "llama-quantize rejects the file.",
         remedy: "Compute the importance matrix again.",
         fixed: "tensors \"blk.0.attn_q.weight.in_sum2\" and \"blk.0.attn_q.weight.counts\"",
     }
     DIRECTION = "GG1524" Error Reference {
         summary: "Invalid control vector tensor",
-        clause: "Reported when a tensor of a control vector has another name than `direction.N` with N from 1, another type than F32, or more than one dimension. llama.cpp: the tensors of a control vector are named direction.N, with N from 1, and are F32 with one dimension.",
-        why: "llama.cpp refuses the control vector.",
+        clause: "Reported when a tensor of a control vector is not named `direction.N` with N from 1, is not F32, or has more than one dimension. llama.cpp reads only tensors of this form.",
+        why: "The control vector does not load.",
         remedy: "Create the control vector again.",
         fixed: "tensor \"direction.1\": F32, dimensions [1]",
     }
     ENCODER = "GG1525" Error Reference {
         summary: "Projector declares no encoder",
-        clause: "Reported when neither `clip.has_vision_encoder` nor `clip.has_audio_encoder` of a projector is true. llama.cpp reads clip.has_vision_encoder and clip.has_audio_encoder and needs one of them to be true.",
-        why: "llama.cpp refuses the projector.",
+        clause: "Reported when neither `clip.has_vision_encoder` nor `clip.has_audio_encoder` of a projector is true. llama.cpp requires one of them.",
+        why: "The projector does not load.",
         remedy: "Set the key of the encoder that the file contains to true.",
         fixed: "clip.has_vision_encoder = true",
     }

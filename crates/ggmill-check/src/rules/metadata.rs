@@ -10,79 +10,79 @@ use crate::{Fix, Input, Options, Rule};
 rules! { Metadata;
     NO_ARCHITECTURE = "GG1101" Error Both {
         summary: "Missing general.architecture",
-        clause: "Reported when the file has no `general.architecture`. Specification: `general.architecture: string` is required; llama.cpp refuses a model without it.",
+        clause: "Reported when the file has no `general.architecture`. The specification requires `general.architecture: string`; llama.cpp rejects a model without it.",
         why: "Without it a program can tell neither how to run the model nor which other keys to read.",
         remedy: "Set general.architecture to the name of the architecture, such as llama.",
         fixed: "general.architecture = \"llama\"",
     }
     RELIED_TYPE = "GG1102" Error Both {
         summary: "Wrong type for a standard key",
-        clause: "Reported when a standard key that llama.cpp reads has another type than the specification lists. Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads one as another type.",
-        why: "llama.cpp refuses the model; other readers use a default or refuse it too.",
+        clause: "Reported when a standard key that llama.cpp reads has a different type from the one in the specification. The specification lists each standard key with its type; llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
+        why: "llama.cpp rejects the model; other readers reject it too, or use a default.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.file_type = 0 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
-        summary: "Wrong type for a descriptive key",
-        clause: "Reported when a standard key that only describes the model has another type than the specification lists. Specification: each standard key is listed with its type.",
+        summary: "Wrong type for a key that llama.cpp does not read",
+        clause: "Reported when a standard key that llama.cpp does not read when it loads a model has a different type from the one in the specification. These are descriptive keys such as `general.author`, and `general.quantization_version`.",
         why: "Model hubs and programs that display the key ignore it or fail.",
         remedy: "Set the key again with its expected type.",
-        fixed: "general.name = \"Tiny\" (string)",
+        fixed: "general.author = \"Someone\" (string)",
     }
     BOOL_BYTE = "GG1104" Warning Must {
         summary: "Invalid bool value",
-        clause: "Reported when a value of type bool is stored as a byte other than 0 or 1. Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
-        why: "llama.cpp reads it as true; readers that follow the specification refuse the file.",
+        clause: "Reported when a value of type bool is stored as a byte other than 0 or 1. The specification defines a bool as a \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
+        why: "llama.cpp reads it as true; readers that follow the specification reject the file.",
         remedy: "Set the key to true or false.",
         fixed: "llama.attention.causal = true",
         automatic: "sets the key to true, as llama.cpp reads it",
     }
     NOT_UTF8 = "GG1105" Warning Must {
         summary: "String is not valid UTF-8",
-        clause: "Reported when a string value is not valid UTF-8. Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
-        why: "Readers whose strings must be valid Unicode, such as those written in Python, replace the invalid bytes or fail.",
+        clause: "Reported when a string value is not valid UTF-8. The specification says of strings: \"The value is a UTF-8 non-null-terminated string, with length prepended.\"",
+        why: "Readers that decode strings as UTF-8, such as Python programs, replace the invalid bytes or fail.",
         remedy: "Set the value again, encoded as UTF-8.",
         fixed: "general.name = \"Tiny\"",
     }
     NUL = "GG1106" Warning Practice {
         summary: "String contains a NUL byte",
-        clause: "Reported when a string value contains a NUL byte. Specification: strings are \"non-null-terminated\"; llama.cpp passes them on as C strings, which end at the first NUL.",
-        why: "Readers disagree about the text: everything after the NUL is invisible to some of them.",
+        clause: "Reported when a string value contains a NUL byte. According to the specification, strings are \"non-null-terminated\"; llama.cpp passes them on as C strings, which end at the first NUL.",
+        why: "Readers disagree about the text: some do not see anything after the NUL.",
         remedy: "Set the string again without the NUL.",
         fixed: "general.name = \"ab\"",
     }
     NESTED_ARRAY = "GG1107" Error Reference {
         summary: "Nested array",
-        clause: "Reported when an array has arrays as its elements. llama.cpp: the elements of an array must be of a scalar type or strings. Specification: \"arrays can be nested\".",
-        why: "llama.cpp refuses the file.",
+        clause: "Reported when an array contains arrays. llama.cpp accepts only arrays of scalars or strings; the specification says: \"Arrays can be nested\".",
+        why: "The file does not load.",
         remedy: "Store the value as one flat array, or under several keys.",
         fixed: "x.y = [\"a\"]",
     }
     ARCHITECTURE_NAME = "GG1108" Note Must {
         summary: "Architecture name has characters other than a-z and 0-9",
-        clause: "Reported when the value of `general.architecture` has a character other than a-z and 0-9. Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
-        why: "llama.cpp itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text of the specification may not.",
+        clause: "Reported when the value of `general.architecture` has a character other than a-z and 0-9. The specification says of it: \"All lowercase ASCII, with only `[a-z0-9]+` characters allowed.\"",
+        why: "llama.cpp itself uses names such as command-r and nemotron_h, so readers accept them; a program that implements the specification strictly may not.",
         remedy: "Keep a name that llama.cpp knows. For a new architecture, use only letters and digits.",
         fixed: "general.architecture = \"commandr\"",
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
         summary: "Unknown general.type",
-        clause: "Reported when the value of `general.type` is not a known one. gguf-py writes general.type as one of model, adapter, imatrix, mmproj and vocab.",
+        clause: "Reported when the value of `general.type` is not a known one. gguf-py writes model, adapter, imatrix, mmproj or vocab.",
         why: "Programs that select files by type cannot classify this one.",
         remedy: "Set general.type to one of the known types, or remove it.",
         fixed: "general.type = \"model\"",
     }
     NOT_FINITE = "GG1110" Warning Practice {
         summary: "Metadata number is infinite or NaN",
-        clause: "Reported when a number in the metadata, in arrays too, is infinite or NaN. No standard key has a defined meaning for them.",
+        clause: "Reported when a number in the metadata is infinite or NaN; array elements are included. Such a value has no defined meaning for any standard key.",
         why: "Results computed from it become NaN or infinite.",
         remedy: "Set the key to a finite number.",
         fixed: "llama.rope.freq_base = 10000.0",
     }
     NO_ALIGNMENT = "GG1111" Note Letter {
         summary: "Missing general.alignment",
-        clause: "Reported when the file has no `general.alignment`. Specification: `general.alignment: uint32` is among the required keys; \"some writers may not write the alignment\", and the default is then 32.",
+        clause: "Reported when the file has no `general.alignment`. The specification lists `general.alignment: uint32` among the required keys, but adds that \"some writers may not write the alignment\"; the default is then 32.",
         why: "Every reader uses 32 when the key is missing, so the file loads everywhere.",
         remedy: "Set general.alignment to 32 (u32).",
         fixed: "general.alignment = 32",
@@ -90,29 +90,29 @@ rules! { Metadata;
     }
     SAMPLING = "GG1112" Warning Practice {
         summary: "Sampling setting out of range",
-        clause: "Reported when a key of `general.sampling` has a value outside its range. llama.cpp reads general.sampling.* as defaults: probabilities from 0 to 1, temperatures and penalties of at least 0, mirostat 0, 1 or 2.",
-        why: "Programs that use the setting produce nonsense, or refuse it.",
+        clause: "Reported when a key of `general.sampling` has a value outside its range. llama.cpp reads general.sampling.* as defaults: probabilities are from 0 to 1, temperatures and penalties at least 0, mirostat is 0, 1 or 2.",
+        why: "Programs that use the setting generate nonsense, or reject it.",
         remedy: "Set the key to the value from the model's generation_config.json, or remove it.",
         fixed: "general.sampling.top_p = 0.95",
     }
-    NOT_PARALLEL = "GG1113" Warning Practice {
+    NOT_PARALLEL = "GG1113" Error Reference {
         summary: "general.tensor_extra arrays differ in length",
-        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays: the element of the second with the index of a tensor name says whether llama.cpp may quantize the activations of this tensor to 4 bits.",
-        why: "The elements cannot be matched to the tensor names.",
-        remedy: "Regenerate the file, for example by converting it again.",
+        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays of tensor names and flags: a flag says whether llama.cpp may quantize the activations of that tensor to 4 bits. llama.cpp rejects the model: \"tensor/value length mismatch\".",
+        why: "llama.cpp rejects the model, because the flags cannot be matched to the tensor names.",
+        remedy: "Regenerate the file, for example by converting the model again.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
     LOADER_TYPE = "GG1114" Error Reference {
         summary: "Wrong type for a key that llama.cpp reads",
-        clause: "Reported when a key that llama.cpp reads and the specification does not list has another type than llama.cpp expects. llama.cpp: \"key has wrong type\". The specification does not list the key.",
-        why: "llama.cpp refuses the model.",
+        clause: "Reported when a key that llama.cpp reads and the specification does not list has a different type from the one llama.cpp expects: \"key %s has wrong type %s but expected type %s\".",
+        why: "The model does not load.",
         remedy: "Set the key again with its expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",
     }
     CUSTOMARY_TYPE = "GG1115" Warning Practice {
         summary: "Unusual type for a key",
-        clause: "Reported when the value of a key has another type than the one that gguf-py and llama.cpp write. The specification does not list these keys.",
+        clause: "Reported when the value of a key has a different type from the one that gguf-py and llama.cpp write. The specification does not list these keys.",
         why: "Programs that display or read the key ignore it or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.source.huggingface.repository = \"owner/model\" (string)",
@@ -122,6 +122,7 @@ rules! { Metadata;
 /// Keys that the specification gives a type and llama.cpp reads with that type.
 const RELIED_ON: &[(&str, ValueType)] = &[
     (keys::GENERAL_ARCHITECTURE, ValueType::STRING),
+    (keys::GENERAL_NAME, ValueType::STRING),
     (keys::GENERAL_FILE_TYPE, ValueType::U32),
     (keys::GENERAL_ALIGNMENT, ValueType::U32),
     (keys::TOKENIZER_MODEL, ValueType::STRING),
@@ -489,7 +490,7 @@ fn elements(entry: &Entry<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
 
 /// Whether every string of an array is UTF-8.
 ///
-/// Many short strings are looked at in one go, their lengths with them: the bytes of a length below
+/// Many short strings are examined at once, their lengths with them: the bytes of a length below
 /// 128 are ASCII, so a character that one string breaks off cannot go on in the next.
 fn are_utf8(array: &Array<'_>) -> bool {
     const LONG: usize = 128;

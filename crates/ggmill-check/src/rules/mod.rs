@@ -83,8 +83,8 @@ pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
 /// Holds the files of a model to the rules: as one model where they are all shards of a set and each
 /// has its whole header, each by itself otherwise. A report for each file.
 ///
-/// `set_fault`, in one line without control characters, says what is wrong with the set that they
-/// are, or are a part of; it is told of the first of the files.
+/// `set_fault`, in one line without control characters, describes what is wrong with their shard
+/// set; it is reported for the first of the files.
 pub fn check_files(files: &[Input<'_>], set_fault: Option<&str>, options: &Options) -> Vec<Report> {
     if files.len() > 1 && set_fault.is_none() && files.iter().all(Input::is_whole) {
         return check_set(files, options);

@@ -9,44 +9,44 @@ use crate::{Input, Options, Rule};
 rules! { Naming;
     CONVENTION = "GG1801" Note Specification {
         summary: "File name does not follow the naming convention",
-        clause: "Reported when the name of a file does not follow the naming convention. Specification: \"at a minimum all model files should have at least BaseName, SizeLabel, Version\"; it includes a regular expression that validates names.",
+        clause: "Reported when the name of a file does not follow the naming convention. The specification says: \"At a minimum all model files should have at least BaseName, SizeLabel, Version\"; it includes a regular expression that validates names.",
         why: "Programs and people cannot tell model, size and quantization from the name.",
-        remedy: "`ggmill name build` makes the name from the metadata, or says which key is missing.",
+        remedy: "`ggmill name build` builds the name from the metadata, or reports which key is missing.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     ENCODING = "GG1802" Warning Practice {
         summary: "File name has a different quantization",
-        clause: "Reported when the name of a file has another quantization than `general.file_type`. Specification: the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\". It is compared with general.file_type.",
-        why: "People download and run a different model than they expect.",
+        clause: "Reported when the quantization in the file name differs from `general.file_type`. According to the specification, the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\".",
+        why: "People download and run a different model from the one they expect.",
         remedy: "Rename the file, or correct general.file_type.",
         fixed: "Tiny-1K-v1.0-F32.gguf",
     }
     SIZE = "GG1803" Warning Specification {
         summary: "File name has a different size label",
-        clause: "Reported when the name of a file has another size label than `general.size_label`. Specification: the SizeLabel of a name \"can be derived from gguf metadata `general.size_label`\".",
-        why: "People download a different model than they expect.",
-        remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct general.size_label.",
+        clause: "Reported when the size label in the file name differs from `general.size_label`. According to the specification, the SizeLabel in a name \"can be derived from gguf metadata `general.size_label`\".",
+        why: "People download a different model from the one they expect.",
+        remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.size_label to match it.",
         fixed: "general.size_label = \"1K\"",
     }
     KIND = "GG1804" Warning Specification {
         summary: "File name has a different type",
-        clause: "Reported when the name of a file is that of another type of file. Specification: the Type in a name is LoRA for an adapter and vocab for a vocabulary, and absent otherwise; the names of projectors begin with mmproj-.",
+        clause: "Reported when the file name indicates a different type of file from `general.type`. According to the specification, the Type in a name is LoRA for an adapter, vocab for a vocabulary, and absent otherwise; names of projectors begin with mmproj-.",
         why: "Programs that select files by name load the wrong one.",
-        remedy: "`ggmill name rename` renames the file after its metadata.",
+        remedy: "`ggmill name rename` renames the file to match its metadata.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     VERSION = "GG1805" Warning Specification {
         summary: "File name has a different version",
-        clause: "Reported when the name of a file has another version than `general.version`. Specification: the Version of a name \"can be derived from gguf metadata `general.version`\", and is v1.0 when the model has none.",
+        clause: "Reported when the version in the file name differs from `general.version`. According to the specification, the Version in a name \"can be derived from gguf metadata `general.version`\", and is v1.0 if the model has none.",
         why: "People confuse two versions.",
-        remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct general.version.",
+        remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.version to match it.",
         fixed: "general.version = \"v1.0\"",
     }
     BASE = "GG1806" Note Specification {
         summary: "File name has a different base name or fine-tune",
-        clause: "Reported when the name of a file has another base name than `general.basename`, or another fine-tune than `general.finetune`. Specification: the BaseName of a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
+        clause: "Reported when the base name in the file name differs from `general.basename`, or the fine-tune from `general.finetune`. According to the specification, the BaseName in a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
         why: "People cannot tell which of the two the model is.",
-        remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct the keys.",
+        remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set the keys to match it.",
         fixed: "general.basename = \"Tiny\"",
     }
 }
@@ -170,7 +170,7 @@ fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     };
     if says != is && (is != "vocab" || input.is_complete()) {
         out.add(&KIND, Place::FILE, || {
-            format!("the file name is that of type {says}, the file has type {is}")
+            format!("the file name indicates type {says}, but the file has type {is}")
         });
     }
 }

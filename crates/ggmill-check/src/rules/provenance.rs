@@ -1,4 +1,4 @@
-//! Who made the model, from what, under which licence.
+//! Who made the model, from what, under which license.
 
 use ggmill_core::{Entry, RawStr, ValueType, keys};
 
@@ -9,72 +9,72 @@ use crate::{Fix, Input, Options};
 
 rules! { Provenance;
     LICENSE = "GG2001" Warning Specification {
-        summary: "Licence is not an SPDX expression",
-        clause: "Reported when the value of `general.license` is not an SPDX expression. Specification: general.license is \"a SPDX license expression\"; \"do not include any other information\".",
+        summary: "License is not an SPDX expression",
+        clause: "Reported when the value of `general.license` is not an SPDX expression. According to the specification, it is \"a SPDX license expression\"; \"do not include any other information\".",
         why: "Programs cannot tell whether the model may be used.",
-        remedy: "Set an SPDX expression such as Apache-2.0 or MIT (case does not matter). For a licence unknown to SPDX, use LicenseRef- and a name, with general.license.link.",
+        remedy: "Set an SPDX expression such as Apache-2.0 or MIT (case does not matter). For a license that SPDX does not list, use LicenseRef- followed by a name, and set general.license.link.",
         fixed: "general.license = \"mit\"",
     }
     LANGUAGE = "GG2002" Note Specification {
         summary: "Language is not an ISO 639-1 code",
-        clause: "Reported when an element of `general.languages` is not an ISO 639-1 code. Specification: general.languages are \"encoded as ISO 639 two letter codes\".",
+        clause: "Reported when an element of `general.languages` is not an ISO 639-1 code. According to the specification, languages are \"encoded as ISO 639 two letter codes\".",
         why: "Searches by language do not find the model.",
         remedy: "Use the two-letter code, such as en.",
         fixed: "general.languages = [\"en\"]",
     }
     URL = "GG2003" Note Specification {
         summary: "Link is not a web address",
-        clause: "Reported when the value of a key for a link does not begin with http:// or https://. Specification: the keys url, repo_url and license.link hold URLs. Expected is http:// or https://.",
-        why: "The link cannot be followed, and one that runs a script should not be.",
-        remedy: "Set the address with https:// before it.",
+        clause: "Reported when the value of a link key does not begin with http:// or https://. According to the specification, the keys url, repo_url and license.link hold URLs.",
+        why: "The link does not work, or uses a scheme that can run a script.",
+        remedy: "Set the full address, beginning with https://.",
         fixed: "general.url = \"https://example.org\"",
     }
     DOI = "GG2004" Note Specification {
         summary: "Invalid DOI",
-        clause: "Reported when the value of a doi key is not a DOI. Specification: the doi keys hold a Digital Object Identifier, which begins with 10. and contains a slash.",
+        clause: "Reported when the value of a doi key is not a DOI. According to the specification, the doi keys hold a Digital Object Identifier, which begins with 10. and contains a slash.",
         why: "The identifier cannot be resolved.",
         remedy: "Set the DOI as 10.NNNN/name.",
         fixed: "general.doi = \"10.1000/182\"",
     }
     UUID = "GG2005" Note Specification {
         summary: "Invalid UUID",
-        clause: "Reported when the value of a uuid key is not a UUID. Specification: the uuid keys hold a universally unique identifier: 32 hexadecimal digits in groups of 8-4-4-4-12.",
-        why: "Programs that look up models by it fail.",
-        remedy: "Set it again, or remove the key.",
+        clause: "Reported when the value of a uuid key is not a UUID. According to the specification, the uuid keys hold a universally unique identifier: 32 hexadecimal digits in groups of 8-4-4-4-12.",
+        why: "Programs that look up models by UUID fail.",
+        remedy: "Set the correct UUID, or remove the key.",
         fixed: "general.uuid = \"12345678-1234-5678-1234-567812345678\"",
     }
     COUNT = "GG2006" Warning Specification {
         summary: "Number of base models or datasets does not match",
-        clause: "Reported when the count of base models or datasets is not the number of those that the file has. Specification: general.base_model.count is the \"number of parent models\", each under its number from 0; general.dataset.count likewise.",
-        why: "Programs that read as many as the count says miss some, or look for entries that are absent.",
+        clause: "Reported when the declared number of base models or datasets differs from the number of entries in the file. According to the specification, general.base_model.count is the \"number of parent models\", which are numbered from 0; likewise general.dataset.count.",
+        why: "Programs that rely on the count miss entries, or look for entries that do not exist.",
         remedy: "Set the count to the number of entries, and number them from 0.",
-        fixed: "no general.base_model.count, or general.base_model.0.name beside it",
-        automatic: "sets the count where the entries are numbered from 0",
+        fixed: "no general.base_model.count, or also general.base_model.0.name",
+        automatic: "sets the count if the entries are numbered from 0",
     }
     SIZE_LABEL = "GG2007" Note Practice {
         summary: "Size label does not match the number of parameters",
-        clause: "Reported when `general.size_label` is off by more than a factor of 2 from the number of parameters. Specification: general.size_label is the \"size class of the model, such as number of weights and experts\".",
+        clause: "Reported when `general.size_label` differs from the number of parameters by more than a factor of 2. According to the specification, general.size_label is the \"size class of the model, such as number of weights and experts\".",
         why: "The model is listed under the wrong size.",
         remedy: "Set general.size_label to the number of parameters, such as 7B or 8x7B.",
         fixed: "general.size_label = \"0.6K\"",
     }
     JUNK_NAME = "GG2008" Note Practice {
         summary: "Name is a path or a checksum",
-        clause: "Reported when the value of `general.name` is a path or a checksum. Specification: general.name \"should be a human-readable name that can be used to identify the model\".",
-        why: "Converters use the name of a directory when none is given, which can reveal where the file was made.",
+        clause: "Reported when the value of `general.name` is a path or a checksum. According to the specification, general.name \"should be a human-readable name that can be used to identify the model\".",
+        why: "Converters use the directory name if no name is given, which can reveal where the file was created.",
         remedy: "Set general.name to the name of the model.",
         fixed: "general.name = \"Tiny\"",
     }
     RECOMMENDED = "GG2009" Note Letter {
         summary: "Missing recommended key",
-        clause: "Reported when a standard key that describes the model, such as `general.author` or `general.url`, is missing. Specification, about the standard keys: \"Not all of these are required, but they are all recommended\".",
-        why: "The file does not say what the model is called, who made it, or whether it may be used.",
+        clause: "Reported when a descriptive standard key, such as `general.author` or `general.url`, is missing. The specification says of the standard keys: \"Not all of these are required, but they are all recommended.\"",
+        why: "The file does not state the name of the model, its author, or its license.",
         remedy: "Set the key: `ggmill edit FILE --set KEY=VALUE`.",
         fixed: "general.author = \"Someone\"",
     }
     NO_SIZE = "GG2010" Note Letter {
         summary: "Missing general.size_label",
-        clause: "Reported when the file has no `general.size_label`. Specification: general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in file names it is \"calculated if missing\".",
+        clause: "Reported when the file has no `general.size_label`. According to the specification, general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in file names it is \"calculated if missing\".",
         why: "Model hubs that sort by size have to inspect every tensor.",
         remedy: "Set general.size_label, such as 7B or 8x7B.",
         fixed: "general.size_label = \"0.6K\"",

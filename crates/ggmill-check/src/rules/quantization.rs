@@ -11,56 +11,56 @@ use crate::{Fix, Input, Options};
 rules! { Quantization;
     NO_VERSION = "GG1401" Warning Must {
         summary: "Missing general.quantization_version",
-        clause: "Reported when a tensor is quantized and the file has no `general.quantization_version`. Specification: \"if any tensors are quantized, this _must_ be present\".",
-        why: "If the layout of a type changed again, readers could not tell which layout this file uses.",
+        clause: "Reported when a tensor is quantized and the file has no `general.quantization_version`. The specification says: \"If any tensors are quantized, this _must_ be present.\"",
+        why: "If the layout of a type changes again, readers will not be able to tell which layout the file uses.",
         remedy: "Set general.quantization_version to 2 (u32).",
         fixed: "general.quantization_version = 2",
         automatic: "sets general.quantization_version to 2",
     }
     VERSION = "GG1402" Warning Practice {
         summary: "Unknown quantization version",
-        clause: "Reported when the value of `general.quantization_version` is not 2. The current version is 2 (`GGML_QNT_VERSION`); version 1 dates from early 2023.",
-        why: "Readers decode the data as version 2, whatever this key says.",
+        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`); version 1 dates from early 2023.",
+        why: "Readers decode the data as version 2, regardless of this key.",
         remedy: "Set general.quantization_version to 2 if the file was created after May 2023.",
         fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {
         summary: "Unknown or removed general.file_type",
-        clause: "Reported when the value of `general.file_type` is unknown, or that of a type that was removed. Specification: general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp shows any other number as unknown.",
+        clause: "Reported when the value of `general.file_type` is unknown, or is the number of a removed type. According to the specification, general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp shows any other number as unknown.",
         why: "Programs show no quantization name, or a wrong one.",
-        remedy: "Set general.file_type to the number of the type that most tensors have, or remove it.",
+        remedy: "Set general.file_type to the file type number (llama_ftype, not the tensor type number) of the type that most tensors have: 7 for Q8_0, 15 for Q4_K_M. Or remove the key.",
         fixed: "general.file_type = 0 (all F32)",
-        automatic: "sets the number where one file type fits the tensors",
+        automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
         summary: "general.file_type does not match the tensors",
-        clause: "Reported when no matrix has the tensor type that `general.file_type` names. Specification: general.file_type describes \"the type of the majority of the tensors in the file\".",
+        clause: "Reported when no matrix has the tensor type that `general.file_type` names. According to the specification, general.file_type describes \"the type of the majority of the tensors in the file\".",
         why: "The model is displayed, sorted and named with the wrong quantization.",
-        remedy: "Set general.file_type to the number of the type that most tensors have.",
+        remedy: "Set general.file_type to the file type number (llama_ftype, not the tensor type number) of the type that most tensors have: 7 for Q8_0, 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
-        automatic: "sets the number where one file type fits the tensors",
+        automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
     NOT_FOR_STORAGE = "GG1405" Warning Practice {
         summary: "Tensor type is for intermediate results only",
-        clause: "Reported when a tensor has the type Q8_1 or Q8_K. ggml creates Q8_1 and Q8_K from activations at run time; no file type uses them.",
-        why: "Many operations have no code for weights of this type.",
+        clause: "Reported when a tensor has the type Q8_1 or Q8_K. ggml creates these types only from activations at run time, and no file type uses them.",
+        why: "ggml does not implement most operations for weights of this type.",
         remedy: "Quantize the tensor to Q8_0.",
         fixed: "tensor \"x.weight\": Q8_0",
     }
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
-        clause: "Reported when an NVFP4 tensor `X.weight` has no tensor `X.scale` beside it. `X.scale` is the scale of the whole tensor, which llama.cpp's converter writes for checkpoints that have one.",
-        why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks only represent values up to 448 times 6. A tensor that `llama-quantize` made of 16-bit weights has none, and needs none.",
-        remedy: "Convert the model again if `X.weight_scale_2` or `X.weight_global_scale` is in its checkpoint; otherwise there is nothing to do.",
+        clause: "Reported when an NVFP4 tensor `X.weight` has no tensor `X.scale`, the scale of the whole tensor. llama.cpp's converter writes it for checkpoints that have one.",
+        why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
+        remedy: "Convert the model again if its checkpoint contains `X.weight_scale_2` or `X.weight_global_scale`; otherwise no change is needed.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",
     }
     NO_FILE_TYPE = "GG1407" Note Letter {
         summary: "Missing general.file_type",
-        clause: "Reported when the file has no `general.file_type`. Specification: general.file_type is a standard key, \"optional; can be inferred from the tensor types\"; the standard keys \"are all recommended\".",
-        why: "Programs that display or sort models by it have to inspect every tensor.",
-        remedy: "Set general.file_type to the number of the type that most tensors have.",
+        clause: "Reported when the file has no `general.file_type`. According to the specification, it is \"optional; can be inferred from the tensor types\", but the standard keys \"are all recommended\".",
+        why: "Without it, programs that display or sort models by quantization have to inspect every tensor.",
+        remedy: "Set general.file_type to the file type number (llama_ftype, not the tensor type number) of the type that most tensors have: 7 for Q8_0, 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
-        automatic: "sets the number where one file type fits the tensors",
+        automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
 }
 

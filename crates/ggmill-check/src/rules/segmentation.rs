@@ -1,4 +1,4 @@
-//! What a tokenizer makes of its own vocabulary: only on request.
+//! Tests of a vocabulary with its own tokenizer, only on request.
 
 use ggmill_core::{Entry, RawStr, keys};
 use ggmill_tokenizer::{Attributes, EncodeOptions, TokenFit, Tokenizer};
@@ -9,38 +9,38 @@ use crate::{Input, Options};
 
 rules! { Segmentation;
     UNREACHABLE = "GG2301" Note Practice {
-        summary: "Tokens that no text gives",
-        clause: "Reported when merging the characters of an ordinary token gives other tokens, so that the token occurs in no text. Tokens that are reserved by their texts, such as <unused7>, are not counted. Examined are vocabularies whose tokens are merged: llama, gpt2 and gemma4.",
-        why: "The model does not see the token where it saw it in training, if it did; where there are many, the merges or the scores are not those of the vocabulary.",
-        remedy: "Convert the model again from its tokenizer.json. Single tokens that the original tokenizer cannot give either need no change.",
+        summary: "Tokens that cannot result from any text",
+        clause: "Reported when merging the characters of an ordinary token gives other tokens, so that no text is tokenized to it. Tokens that are reserved according to their text, such as <unused7>, are excluded. Only vocabularies with merges are tested: llama, gpt2 and gemma4.",
+        why: "The model may not see the token where it occurred in training; if there are many such tokens, the merges or scores do not belong to the vocabulary.",
+        remedy: "Convert the model again from its tokenizer.json. No change is needed for single tokens that the original tokenizer cannot produce either.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     IDLE_MERGE = "GG2302" Note Practice {
         summary: "Merges that are never applied",
-        clause: "Reported when the result of a merge comes up in no text, by this merge or another: merges of lower rank take its halves apart, or no merge makes these.",
-        why: "The token that the merge should make does not occur, or the merges are those of another vocabulary or in another order.",
+        clause: "Reported when no text leads to the result of a merge, by this merge or another: merges of lower rank split its halves, or no merge produces the halves.",
+        why: "The result of the merge never occurs, or the merges belong to another vocabulary or are in a different order.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
     }
     SPLIT_SPECIAL = "GG2303" Warning Practice {
         summary: "Special token is an ordinary token",
-        clause: "Reported when the token that a key such as tokenizer.ggml.eos_token_id names is an ordinary one, and its text becomes several tokens even where special tokens are recognised. llama.cpp recognises control and user-defined tokens in text.",
-        why: "A prompt that has the text of the token, as chat templates write it, does not have the token.",
+        clause: "Reported when a key such as tokenizer.ggml.eos_token_id names an ordinary token whose text is tokenized to several tokens even if special tokens are parsed. llama.cpp recognizes only control and user-defined tokens in text.",
+        why: "A prompt that contains the text of the token, as chat templates write it, does not contain the token.",
         remedy: "Give the token the type 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for the token",
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "Reported when the pre-tokenizer cuts at least 64 tokens of ASCII characters, and 0.2 % of those that merges make, wherever they are in a text, and another that llama.cpp knows cuts at most an eighth of them. Merges are learnt within words, so that the pre-tokenizer of a vocabulary cuts few or none of its tokens.",
-        why: "Text is split differently than in training, so the model sees tokens that it hardly knows.",
-        remedy: "Compare with the original tokenizer.json by `ggmill tokenize`, which finds the name that fits, and set tokenizer.ggml.pre to it.",
+        clause: "Reported when the pre-tokenizer splits at least 64 tokens of ASCII characters, and at least 0.2 % of the tokens formed by merges, in every context, and another pre-tokenizer of llama.cpp splits at most an eighth as many. Merges are learned within words, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
+        why: "Text is split differently from training, so the model sees unfamiliar token sequences.",
+        remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is the original one, and set tokenizer.ggml.pre to it.",
         fixed: "tokenizer.ggml.pre = \"gpt-2\"",
     }
     LOST_BYTES = "GG2305" Warning Practice {
-        summary: "Bytes of text that no token stands for",
-        clause: "Reported when a vocabulary of merges has tokens for most bytes of UTF-8 text, and none for others. Control characters, but for tabs and line breaks, and the first bytes of planes without characters are not counted. llama.cpp leaves out such bytes silently.",
-        why: "The model does not see a part of the text.",
-        remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its tokens of single bytes.",
+        summary: "Bytes of text without a token",
+        clause: "Reported when a vocabulary with merges has tokens for most bytes of UTF-8 text, but not for some. Control characters other than tabs and line breaks, and the lead bytes of planes without characters, are excluded. llama.cpp silently drops such bytes.",
+        why: "The model does not see part of the text.",
+        remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its single-byte tokens.",
         fixed: "a token for every byte",
     }
 }
@@ -56,7 +56,7 @@ const ROLES: [&str; 7] = [
     "tokenizer.ggml.fim_mid_token_id",
 ];
 
-/// Where so many bytes have no token, the vocabulary is not one of bytes.
+/// Where this many bytes have no token, the vocabulary is not one of bytes.
 const MOST_LOST: usize = 128;
 /// What the texts of reserved tokens have in them.
 const RESERVED: [&[u8]; 4] = [b"unused", b"reserved", b"[PAD", b"extra_id"];
@@ -90,10 +90,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
             let more = match lost.len() {
                 1 => String::new(),
-                count => format!(", and for {} more", count.saturating_sub(1)),
+                count => format!(" and {} more", count.saturating_sub(1)),
             };
             out.add(&LOST_BYTES, Place::value(&tokens), || {
-                format!("there is no token for the byte 0x{first:02X}{more}")
+                format!("no token for byte 0x{first:02X}{more}")
             });
         }
     }
@@ -156,7 +156,7 @@ fn special(input: &Input<'_>, tokenizer: &Tokenizer, out: &mut Findings<'_>) {
             && count > 1
         {
             out.add(&SPLIT_SPECIAL, Place::value(&entry), || {
-                format!("token {id}, {}, becomes {count} tokens", shown(RawStr::new(text)))
+                format!("token {id}, {}, is tokenized to {count} tokens", shown(RawStr::new(text)))
             });
         }
     }
@@ -172,7 +172,7 @@ fn pre_tokenizer(tokenizer: &Tokenizer, place: Place, out: &mut Findings<'_>) {
     };
     out.add(&PRE_TOKENIZER, place, || {
         format!(
-            "{name:?} cuts {} of {} tokens{}; the rules of {:?} cut {}",
+            "{name:?} splits {} of {} tokens{}; the rules of {:?} split {}",
             fit.own.cut,
             fit.tokens,
             example(&fit.own),

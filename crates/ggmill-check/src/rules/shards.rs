@@ -9,28 +9,28 @@ use crate::{Fix, Input, Options};
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
         summary: "Shard number out of range",
-        clause: "Reported when `split.no` is not less than `split.count`. llama.cpp counts split.no from 0 and requires each shard to have its number among split.count.",
-        why: "llama.cpp refuses the set.",
+        clause: "Reported when `split.no` is not less than `split.count`. llama.cpp numbers shards from 0, so split.no must be less than split.count.",
+        why: "The model does not load.",
         remedy: "Split the model again.",
         fixed: "split.no = 1, split.count = 2",
     }
     NAME = "GG1902" Error Reference {
         summary: "Shard file name does not match its keys",
-        clause: "Reported when the name of a shard has another number or count than its keys. llama.cpp finds the shards by `<prefix>-<number>-of-<count>.gguf`, numbered from 00001, and compares the names with split.no and split.count.",
-        why: "llama.cpp refuses the set, or loads the shards in the wrong order.",
-        remedy: "Rename the file after its keys.",
+        clause: "Reported when the name of a shard has a different number or count from its keys. llama.cpp finds the shards by `<prefix>-<number>-of-<count>.gguf`, numbered from 00001, and compares the names with split.no and split.count.",
+        why: "llama.cpp rejects the model, or loads the shards in the wrong order.",
+        remedy: "Rename the file to match its keys.",
         fixed: "Tiny-1K-v1.0-00001-of-00002.gguf with split.no = 0, split.count = 2",
     }
     TENSORS = "GG1903" Error Reference {
         summary: "Shard has more tensors than the set",
-        clause: "Reported when one shard has more tensors than `split.tensors.count` says the whole set has. llama.cpp: \"corrupted model: expected tensors\" when the shards together do not have split.tensors.count tensors.",
-        why: "llama.cpp refuses the set.",
+        clause: "Reported when one shard has more tensors than the whole model according to `split.tensors.count`. llama.cpp rejects a model whose shards do not have split.tensors.count tensors in total: \"corrupted model: %d tensors expected but %d found\".",
+        why: "The model does not load.",
         remedy: "Split the model again.",
         fixed: "split.tensors.count = 24",
     }
     LEFTOVER = "GG1904" Note Practice {
         summary: "Shard keys in a complete file",
-        clause: "Reported when `split.count` is 0 or 1 and the file has keys of a shard. A split.count of 0 or 1 means a complete model; gguf-split leaves it at 0 when it merges.",
+        clause: "Reported when `split.count` is 0 or 1 and the file has shard keys. A split.count of 0 or 1 means a complete model; gguf-split writes 0 when it merges shards.",
         why: "Some programs treat any file with the key as a shard.",
         remedy: "Remove the split.* keys.",
         fixed: "no split.* keys",
@@ -38,22 +38,22 @@ rules! { Shards;
     }
     NAME_ALONE = "GG1905" Warning Practice {
         summary: "Shard file name on a file without shard keys",
-        clause: "Reported when the name of a file is that of a shard, and the file has no `split.count`. A shard has split.no and split.count; llama.cpp loads the other files that they announce.",
+        clause: "Reported when the file name is that of a shard, but the file has no `split.count`. A shard has split.no and split.count, by which llama.cpp finds the other files.",
         why: "People and programs look for the other files of the set.",
         remedy: "Rename the file, or download the shard again if it should have the keys.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     KEYS = "GG1906" Error Reference {
         summary: "Shard lacks some of its keys",
-        clause: "Reported when a shard has `split.count` and lacks `split.no` or `split.tensors.count`. llama.cpp reads split.no of every shard, and gguf-split writes split.no, split.count and split.tensors.count into each.",
-        why: "llama.cpp treats the shard as the first, and refuses the set.",
+        clause: "Reported when a shard has `split.count` but lacks `split.no` or `split.tensors.count`. llama.cpp reads split.no of every shard; gguf-split writes all three keys to each shard.",
+        why: "llama.cpp treats the shard as the first one and rejects the model.",
         remedy: "Split the model again.",
         fixed: "split.no = 0, split.count = 2, split.tensors.count = 24",
     }
     SET = "GG1907" Error Both {
         summary: "Incomplete set of shards",
-        clause: "Reported when a shard of the set is missing, or does not belong to it. Specification: shards are numbered from 00001 to their total; llama.cpp opens the others from the directory of the first, and refuses the model when one is missing or belongs to another model.",
-        why: "llama.cpp refuses the model.",
+        clause: "Reported when a shard of the set is missing, or belongs to another model. According to the specification, shards are numbered from 00001 to their total; llama.cpp opens the other shards in the directory of the first.",
+        why: "The model does not load.",
         remedy: "Download the missing files into the directory of the first shard, or replace those that belong to another model.",
         fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf",
     }
@@ -68,7 +68,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         if let Some(name) = name.filter(|name| name.count() > 1 && input.is_whole()) {
             out.add(&NAME_ALONE, Place::FILE, || {
                 format!(
-                    "the file name has shard {} of {}, the file has no split.count",
+                    "the file name indicates shard {} of {}, but the file has no split.count",
                     name.number(),
                     name.count()
                 )
@@ -115,7 +115,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let (number, count) = (split.number + 1, split.count);
         out.add(&NAME, place, || {
             format!(
-                "the keys have shard {number} of {count}, the file name {} of {}",
+                "the keys say shard {number} of {count}, the file name says {} of {}",
                 name.number(),
                 name.count()
             )

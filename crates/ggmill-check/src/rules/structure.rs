@@ -9,97 +9,97 @@ use crate::{Fix, Input, Options, Rule};
 rules! { Structure;
     NOT_GGUF = "GG1001" Error Both {
         summary: "Not a GGUF file",
-        clause: "Reported when a file does not begin with the magic and an existing version number. Specification: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\"; versions 1, 2 and 3 exist.",
+        clause: "Reported when a file does not begin with the magic and a known version number. The specification says of the magic: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\". Versions 1, 2 and 3 exist.",
         why: "No GGUF reader opens the file. Often it is a web page or a Git LFS pointer that was saved instead of the model.",
         remedy: "Download the model itself. If it is a model in another format, convert it.",
         fixed: "the file begins with the bytes 47 47 55 46 (GGUF)",
     }
     HEADER_CUT = "GG1002" Error Both {
         summary: "File ends inside the header",
-        clause: "Reported when the file ends within the header, or a count in the header needs more bytes than remain. Specification: the header has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
+        clause: "Reported when the file ends within the header, or a count in the header needs more bytes than remain. According to the specification, the header has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
         why: "Metadata keys or tensor infos are missing. Usually a download was interrupted.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file has all bytes that its header declares",
     }
     HEADER_BROKEN = "GG1003" Error Both {
         summary: "Header is malformed",
-        clause: "Reported when a field of the header has a value that is not defined, such as an unknown value type or a fifth dimension. Every field of the header must have a defined value. Specification: a value type \"must be one of the `gguf_metadata_value_type` values\", a tensor has \"currently at most 4\" dimensions; llama.cpp refuses anything else.",
+        clause: "Reported when a field of the header has an undefined value, such as an unknown value type or more than four dimensions. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and a tensor has \"currently at most 4\" dimensions; llama.cpp rejects anything else.",
         why: "Parsing stops at this field, in ggmill and in every other reader; the rest of the header cannot be read.",
-        remedy: "Regenerate the file, for example by converting it again from its source: it was damaged, or written by a program with a bug.",
+        remedy: "Regenerate the file, for example by converting the model again from its source: the file is damaged, or was written by a program with a bug.",
         fixed: "key \"a.key\": value type 4 (u32)",
     }
     VERSION_1 = "GG1004" Error Reference {
         summary: "GGUF version 1 is no longer supported",
-        clause: "Reported when the file has version 1 of the format. llama.cpp: \"GGUFv1 is no longer supported\". According to the specification, version 2 widened counts and lengths to 64 bits.",
-        why: "llama.cpp has refused version 1 since late 2023.",
+        clause: "Reported when the file has version 1 of the format, which llama.cpp rejects: \"GGUFv1 is no longer supported\". According to the specification, version 2 widened counts and lengths to 64 bits.",
+        why: "llama.cpp has rejected version 1 since late 2023.",
         remedy: "Rewrite the file as version 3.",
         fixed: "version 3",
         automatic: "rewrites the file as version 3",
     }
     VERSION_2 = "GG1005" Note Specification {
         summary: "Old GGUF version 2",
-        clause: "Reported when the file has version 2 of the format. Specification: the version \"must be `3` for version described in this spec\".",
+        clause: "Reported when the file has version 2 of the format. The specification says that the version \"must be `3` for version described in this spec\".",
         why: "Readers accept version 2: version 3 only added big-endian files.",
-        remedy: "Nothing has to be done. `ggmill repack` writes the file as version 3.",
+        remedy: "No change is needed. `ggmill repack` writes the file as version 3.",
         fixed: "version 3",
     }
     BIG_ENDIAN = "GG1006" Warning Reference {
         summary: "File is big-endian",
-        clause: "Reported when the file is big-endian. llama.cpp refuses a file whose byte order differs from the machine's. The specification allows both byte orders.",
+        clause: "Reported when the file is big-endian. llama.cpp rejects a file whose byte order differs from that of the machine. The specification allows both byte orders.",
         why: "The file loads only on big-endian machines.",
         remedy: "Convert the byte order for the machines that will load the file: `ggmill repack --endian little`.",
         fixed: "version 3, little-endian",
     }
     SWAPPED_MAGIC = "GG1007" Error Both {
         summary: "Magic is byte-swapped",
-        clause: "Reported when the bytes of the magic are in reverse order. Specification: the magic is `GGUF` \"at the byte level\", in either byte order.",
-        why: "Readers that compare the four bytes, as llama.cpp does, do not recognise the file.",
+        clause: "Reported when the bytes of the magic are in reverse order. According to the specification, the magic is `GGUF` \"at the byte level\" in both byte orders.",
+        why: "Readers that compare the four bytes, as llama.cpp does, do not recognize the file.",
         remedy: "Replace the first four bytes, FUGG, with GGUF.",
         fixed: "the file begins with GGUF",
         automatic: "rewrites the file with the correct magic",
     }
     ALIGNMENT = "GG1008" Error Both {
         summary: "Invalid alignment",
-        clause: "Reported when `general.alignment` is not a positive multiple of 8 below 2^32. Specification: `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp refuses 0 and every value that is not a power of two.",
+        clause: "Reported when `general.alignment` is not a positive multiple of 8 below 2^32. According to the specification, `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp rejects 0 and every value that is not a power of two.",
         why: "The start of the tensor data cannot be computed.",
-        remedy: "Regenerate the file, for example by converting it again with an alignment of 32. It cannot be repaired, because the offset of its tensor data is unknown.",
+        remedy: "Regenerate the file, for example by converting the model again with an alignment of 32. The file cannot be repaired, because the offset of its tensor data is unknown.",
         fixed: "general.alignment = 32",
     }
     ALIGNMENT_POWER = "GG1009" Error Reference {
         summary: "Alignment is not a power of two",
-        clause: "Reported when `general.alignment` is a multiple of 8 and not a power of two. llama.cpp: the alignment must be a power of two. The specification allows every multiple of 8.",
-        why: "llama.cpp refuses the file.",
+        clause: "Reported when `general.alignment` is a multiple of 8 but not a power of two. llama.cpp requires a power of two; the specification allows every multiple of 8.",
+        why: "The file does not load.",
         remedy: "Rewrite the file with an alignment of 32: `ggmill edit FILE --set general.alignment=32`.",
         fixed: "general.alignment = 32",
     }
     TRAILING_BYTES = "GG1010" Warning Practice {
         summary: "Trailing data after the last tensor",
         clause: "Reported when a file continues after the padding of its last tensor. The specification defines nothing after the tensor data, and readers ignore these bytes.",
-        why: "Data was appended to the file, or its tensor infos describe less data than the file has.",
-        remedy: "Find out what the bytes are before you rewrite the file: a rewrite does not keep them.",
+        why: "Data was appended to the file, or its tensor infos describe less data than the file contains.",
+        remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "the file ends after the padding of its last tensor",
     }
     PADDING = "GG1011" Warning Specification {
         summary: "Padding contains nonzero bytes",
-        clause: "Reported when a byte of the padding is not 0. Specification: \"the file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
-        why: "Readers skip padding, so it can hide data, and two equal models get different file hashes.",
-        remedy: "Rewrite the file: its padding is then zero.",
+        clause: "Reported when a padding byte is not 0. The specification says: \"The file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
+        why: "Readers skip padding, so it can hide data; and nonzero padding gives files of the same model different file hashes.",
+        remedy: "Rewrite the file, which fills the padding with zeros.",
         fixed: "31 bytes of padding, all zero",
         automatic: "rewrites the file with zero padding",
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
-        clause: "Reported when the file ends before the padding after its last tensor is complete. ggml writes this padding, and expects it when it reads the tensor data of a file in one read. The specification requires padding only between tensors: \"the space between tensors should be padded\".",
-        why: "Programs that read all tensor data in one read, as ggml can, refuse the file. The model loader of llama.cpp reads or maps each tensor by itself, and loads it.",
-        remedy: "Rewrite the file, which adds the padding.",
+        clause: "Reported when the file ends before the padding after its last tensor is complete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification requires padding only between tensors: \"the space between tensors should be padded\".",
+        why: "Programs that load all tensor data with a single read, as ggml can, reject the file. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
+        remedy: "Rewrite the file, which adds the missing padding.",
         fixed: "the file ends at a multiple of the alignment",
         automatic: "rewrites the file with the padding",
     }
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",
-        clause: "Reported when there are more bytes between two tensors than padding needs. Only zero padding may lie between tensors: the specification defines nothing else there, and llama.cpp accepts no gaps.",
+        clause: "Reported when there are more bytes between two tensors than padding needs, and not all of them are zero. The specification defines nothing but padding there, and llama.cpp accepts no gaps.",
         why: "Data may be hidden there, or a tensor info declares fewer bytes than its tensor has.",
-        remedy: "Find out what the bytes are before you rewrite the file: a rewrite does not keep them.",
+        remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "only zero padding between the two tensors",
     }
 }
@@ -181,7 +181,7 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
         })
 }
 
-/// Bytes of gaps that are looked at.
+/// Bytes of gaps that are examined.
 const MAX_GAP_BYTES: u64 = 64 << 20;
 
 /// The bytes between tensors beyond their padding.

@@ -10,56 +10,56 @@ use crate::{Input, Options};
 rules! { Template;
     SYNTAX = "GG1701" Warning Practice {
         summary: "Chat template does not parse",
-        clause: "Reported when a chat template does not parse. Specification: tokenizer.chat_template is \"a Jinja template that specifies the input format expected by the model\".",
+        clause: "Reported when a chat template does not parse. According to the specification, tokenizer.chat_template is \"a Jinja template that specifies the input format expected by the model\".",
         why: "Programs fall back to a format that the model was not trained on, or fail.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     ESCAPE = "GG1702" Error Practice {
         summary: "Chat template accesses interpreter internals",
-        clause: "Reported when a chat template accesses an attribute that leads to the internals of the interpreter. No chat format needs attributes such as `__class__` or `__globals__`, which lead from a Jinja template into the Python program that renders it.",
-        why: "A program that renders it without a sandbox runs arbitrary code (CVE-2024-34359).",
+        clause: "Reported when a chat template accesses an attribute that leads to interpreter internals, such as `__class__` or `__globals__`: from a Jinja template they lead into the Python program that renders it. No chat format needs them.",
+        why: "A program that renders the template without a sandbox can be made to run arbitrary code (CVE-2024-34359).",
         remedy: "Do not use the file, and report it to the site that hosts it.",
         fixed: "a template without such attributes",
     }
     HIDDEN = "GG1703" Warning Practice {
         summary: "Chat template has hidden characters",
-        clause: "Reported when a chat template has characters that reorder or hide text: bidirectional overrides, zero-width characters, tags, control characters. No chat format needs them.",
-        why: "People who review the template do not see what the model is told.",
+        clause: "Reported when a chat template contains characters that reorder or hide text: bidirectional overrides, zero-width characters, tags, control characters. No chat format needs them.",
+        why: "People who review the template do not see the text that the model receives.",
         remedy: "Set the template again without them.",
         fixed: "{# comment #}",
     }
     EMPTY = "GG1704" Warning Practice {
         summary: "Chat template is empty",
-        clause: "Reported when a chat template is empty or has only white space. Specification: tokenizer.chat_template is a Jinja template; an empty one formats every chat as nothing.",
+        clause: "Reported when a chat template is empty or contains only white space. An empty template renders every conversation as an empty text.",
         why: "The model receives an empty prompt.",
         remedy: "Set the template, or remove the key.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     TOO_LONG = "GG1705" Warning Practice {
         summary: "Chat template is too long to analyse",
-        clause: "Reported when a chat template is longer than 1 MiB, or has an expression of more than 1,000 tokens. ggmill analyses templates of up to 1 MiB, with expressions of up to 1,000 tokens. The longest known template is shorter than 100 KiB, its longest expression than 200 tokens.",
-        why: "What the template does is not known.",
+        clause: "Reported when a chat template is longer than 1 MiB, or has an expression of more than 1,000 tokens, the limits of the analysis. The longest known template is shorter than 100 KiB; the longest known expression has fewer than 200 tokens.",
+        why: "The behavior of the template is unknown.",
         remedy: "Read the template before using the file.",
         fixed: "a template of at most 1 MiB",
     }
     COMPUTED = "GG1706" Note Practice {
         summary: "Chat template computes an attribute name",
-        clause: "Reported when a chat template computes the name of an attribute at run time. Chat formats name the attributes that they read. A name that is assembled at run time can evade a search for `__class__`.",
-        why: "What the template accesses cannot be determined without running it.",
-        remedy: "Read the template before using the file outside of a sandbox.",
+        clause: "Reported when a chat template computes an attribute name at run time. Ordinary templates name the attributes that they read; a computed name can evade a search for `__class__`.",
+        why: "Without running the template it cannot be determined what it accesses.",
+        remedy: "Read the template before using the file outside a sandbox.",
         fixed: "{{ message.content }}",
     }
     OTHER = "GG1707" Error Practice {
         summary: "Chat template loads another template",
-        clause: "Reported when a chat template has the tag include, import or extends. llama.cpp: \"Unknown statement\" for include, import and extends; transformers renders templates without a loader.",
-        why: "The template cannot be rendered; a program with a loader would read the file that it names.",
-        remedy: "Set the whole template in this key.",
+        clause: "Reported when a chat template uses the tags include, import or extends. llama.cpp rejects them (\"Unknown statement\"); transformers renders templates without a loader.",
+        why: "The template cannot be rendered; a program with a loader would read the named file.",
+        remedy: "Store the whole template in this key.",
         fixed: "a template without include, import and extends",
     }
     ENDLESS = "GG1708" Warning Practice {
         summary: "Chat template has an excessive loop",
-        clause: "Reported when a range in a chat template has more than 100,000 numbers, or its loops have more than 10,000,000 iterations. Jinja's sandbox refuses a range of more than 100,000 numbers; chats have a few hundred messages.",
+        clause: "Reported when a range in a chat template has more than 100,000 numbers, or its loops have more than 10,000,000 iterations. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations have a few hundred messages.",
         why: "A program that renders the template without such limits hangs or runs out of memory.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",

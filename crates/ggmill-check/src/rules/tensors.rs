@@ -10,94 +10,94 @@ use crate::{Input, Options};
 rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
         summary: "Duplicate tensor name",
-        clause: "Reported when a tensor name occurs more than once. llama.cpp refuses a file with a \"duplicate tensor name\".",
-        why: "llama.cpp refuses the file; other readers use either of the tensors.",
-        remedy: "Regenerate the file, for example by converting it again. A program that joined two files usually causes this.",
+        clause: "Reported when a tensor name occurs more than once. llama.cpp rejects the file with a \"duplicate tensor name\" error.",
+        why: "llama.cpp rejects the file; other readers use one of the tensors, and not all of them the same one.",
+        remedy: "Regenerate the file, for example by converting the model again. The usual cause is a program that joined two files.",
         fixed: "one tensor \"output.weight\"",
     }
     OUTSIDE = "GG1302" Error Both {
         summary: "Tensor data is outside the file",
-        clause: "Reported when the data of a tensor is not wholly within the file. Specification: \"each tensor's data must be stored within this array\"; llama.cpp: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
+        clause: "Reported when the data of a tensor is not entirely within the file. According to the specification, \"each tensor's data must be stored within this array\"; llama.cpp rejects the file: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
         why: "Weights are missing. Usually a download was interrupted.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file contains the data of every tensor",
     }
     NOT_BLOCKS = "GG1303" Error Reference {
         summary: "Row length is not a multiple of the block size",
-        clause: "Reported when the row length of a tensor is not a multiple of the block size of its type. llama.cpp refuses such a tensor; the specification defines no partial blocks.",
-        why: "The size of the tensor data is undefined, and every reader refuses the file.",
-        remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row.",
+        clause: "Reported when the row length of a tensor is not a multiple of the block size of its type. llama.cpp rejects such a tensor; the specification does not define partial blocks.",
+        why: "The size of the tensor data is undefined, and every reader rejects the file.",
+        remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row length.",
         fixed: "tensor \"x.weight\": Q8_0, row length 64",
     }
     BAD_PLACE = "GG1304" Error Both {
         summary: "Tensor data overlaps or ends beyond 2^64",
-        clause: "Reported when the data of two tensors overlaps, or when the data of a tensor would end beyond byte 2^64. llama.cpp requires that an offset is the sum of the padded sizes of the tensors before it, so that each tensor has data of its own.",
-        why: "A small file can claim to be a huge model, and a change to one tensor changes another.",
+        clause: "Reported when the data of two tensors overlaps, or when the data of a tensor would end beyond byte 2^64. llama.cpp requires each offset to be the sum of the padded sizes of the preceding tensors, so tensors cannot share data.",
+        why: "A small file can declare a huge model, and a change to one tensor changes another.",
         remedy: "Download the file from a source that you trust, or convert the model again.",
         fixed: "tensor \"a.c\": offset 32",
     }
     NAME_TOO_LONG = "GG1305" Error Both {
         summary: "Tensor name is longer than 64 bytes",
-        clause: "Reported when a tensor name is longer than 64 bytes. Specification: a tensor name \"must be at most 64 bytes long\".",
-        why: "llama.cpp refuses the file. It refuses 64 bytes too, which the specification allows (GG1306).",
-        remedy: "Regenerate the file with a shorter name. Programs that expect the long name have to know the new one.",
+        clause: "Reported when a tensor name is longer than 64 bytes. According to the specification, a tensor name \"must be at most 64 bytes long\".",
+        why: "llama.cpp rejects the file. It also rejects names of exactly 64 bytes, which the specification allows (GG1306).",
+        remedy: "Regenerate the file with a shorter name, and adapt programs that expect the long name.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_64 = "GG1306" Error Reference {
         summary: "Tensor name is exactly 64 bytes long",
-        clause: "Reported when a tensor name is exactly 64 bytes long. llama.cpp: a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
-        why: "llama.cpp refuses the file.",
+        clause: "Reported when a tensor name is exactly 64 bytes long. In llama.cpp a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
+        why: "The file does not load.",
         remedy: "Shorten the name by at least one byte.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_ODD = "GG1307" Warning Practice {
         summary: "Tensor name is empty or has unusual characters",
-        clause: "Reported when a tensor name is empty, or has spaces, control characters, quotes, shell metacharacters or characters outside ASCII. Standard tensor names consist of letters, digits, `_`, `-` and `.`.",
-        why: "Such names mislead readers, and break programs that build file names or command lines from them.",
+        clause: "Reported when a tensor name is empty, or contains spaces, control characters, quotes, shell metacharacters or non-ASCII characters. Standard tensor names consist of letters, digits, `_`, `-` and `.`.",
+        why: "Such names are easily misread, and break programs that use them in file names or command lines.",
         remedy: "Rename the tensor.",
         fixed: "tensor \"a.b\"",
     }
     UNKNOWN_TYPE = "GG1308" Error Both {
         summary: "Unknown tensor type",
-        clause: "Reported when the number of a tensor's type is unknown. Specification: `ggml_type` lists the tensor types; llama.cpp refuses any other number.",
-        why: "Neither the size nor the content of the tensor data is known. Forks of llama.cpp use such numbers.",
+        clause: "Reported when the type number of a tensor is unknown. The specification lists the tensor types in `ggml_type`; llama.cpp rejects any other number.",
+        why: "Neither the size nor the content of the tensor data can be determined. Forks of llama.cpp use such numbers.",
         remedy: "Use the fork that created the file, or quantize the model to a published type.",
         fixed: "tensor \"x.weight\": F32",
     }
     RETIRED_TYPE = "GG1309" Error Both {
         summary: "Removed tensor type",
-        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved one. Specification: \"support has been removed\" for Q4_2 and Q4_3; llama.cpp has also removed the interleaved types.",
-        why: "Current readers refuse the file.",
-        remedy: "Quantize the model again, to a current type.",
+        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved one. The specification says of Q4_2 and Q4_3: \"support has been removed\"; llama.cpp has also removed the interleaved types.",
+        why: "Current readers reject the file.",
+        remedy: "Quantize the model again to a current type.",
         fixed: "tensor \"x.weight\": Q4_0",
     }
     NOT_ALIGNED = "GG1310" Error Both {
         summary: "Tensor offset is not aligned",
-        clause: "Reported when the offset of a tensor is not a multiple of the alignment. Specification: the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp refuses any other.",
-        why: "llama.cpp refuses the file. In a memory map, access to the data is slow or faults.",
+        clause: "Reported when the offset of a tensor is not a multiple of the alignment. According to the specification, the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp rejects any other.",
+        why: "llama.cpp rejects the file. With a memory map, access to the data is slow or faults.",
         remedy: "Rewrite the file.",
         fixed: "tensor \"a.b\": offset 0",
         automatic: "rewrites the file with aligned offsets",
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "Reported when the offset of a tensor is not the sum of the padded sizes of the tensors before it, in the order of the tensor infos. llama.cpp requires this. The specification only requires that offsets are multiples of the alignment.",
-        why: "llama.cpp refuses the file.",
+        clause: "Reported when the offset of a tensor is not the sum of the padded sizes of the preceding tensors, in the order of the tensor infos. llama.cpp requires this; the specification requires only that offsets are multiples of the alignment.",
+        why: "The file does not load.",
         remedy: "Rewrite the file.",
         fixed: "tensor \"a.b\": offset 0",
         automatic: "rewrites the file with the tensor data in the order of the tensor infos and without gaps",
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",
-        clause: "Reported when a dimension of a tensor, or the product of its dimensions, does not fit in int64. llama.cpp: every dimension, and their product, must fit in int64. The dimensions of the specification are unsigned.",
-        why: "llama.cpp refuses the file.",
-        remedy: "Regenerate the file, for example by converting it again: no real tensor is that large.",
+        clause: "Reported when a dimension of a tensor, or the product of its dimensions, does not fit in int64, as llama.cpp requires. In the specification dimensions are uint64.",
+        why: "The file does not load.",
+        remedy: "Regenerate the file, for example by converting the model again: no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
         summary: "Tensor has no elements",
-        clause: "Reported when a tensor has a dimension of 0. A dimension of 0 is allowed, and llama.cpp loads such tensors.",
-        why: "Nothing can be computed with it. Some converters write one where a part of a model is absent.",
+        clause: "Reported when a tensor has a dimension of 0, which llama.cpp accepts.",
+        why: "The tensor cannot be used in a computation. Some converters write an empty tensor in place of a missing part of a model.",
         remedy: "Remove the tensor unless a program expects it.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }

@@ -15,43 +15,43 @@ use crate::{Fix, Input, Options};
 rules! { Tokenizer;
     NO_TOKENS = "GG1601" Error Reference {
         summary: "Tokenizer has no tokens",
-        clause: "Reported when the file has a tokenizer, and `tokenizer.ggml.tokens` is missing or not an array of strings. llama.cpp: \"cannot find tokenizer vocab in model file\"; in the specification, tokenizer.ggml.tokens is an array of strings.",
-        why: "Text cannot be tokenized, and llama.cpp refuses the model.",
+        clause: "Reported when the file has a tokenizer, but `tokenizer.ggml.tokens` is missing or not an array of strings. llama.cpp rejects the model: \"cannot find tokenizer vocab in model file\".",
+        why: "Text cannot be tokenized, and llama.cpp rejects the model.",
         remedy: "Convert the model again with its tokenizer files in the same directory.",
         fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     SCORES = "GG1602" Error Both {
         summary: "Scores do not match the tokens",
-        clause: "Reported when `tokenizer.ggml.scores` has another length than the tokens, or another type than f32. Specification: scores \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer scores than tokens, and other types.",
+        clause: "Reported when `tokenizer.ggml.scores` differs in length from the tokens, or is not an array of f32. According to the specification, scores \"must have the same length and index as `tokens`\"; llama.cpp rejects fewer scores than tokens, and other types.",
         why: "Scores are missing, or are applied to the wrong tokens.",
         remedy: "Convert the model again, or copy the vocabulary from a correct file.",
         fixed: "tokenizer.ggml.scores: 5 elements for 5 tokens",
     }
     TOKEN_TYPES = "GG1603" Error Both {
         summary: "Token types do not match the tokens",
-        clause: "Reported when `tokenizer.ggml.token_type` has another length than the tokens, or another type than int32. Specification: token_type is an array of int32 that \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer types than tokens.",
+        clause: "Reported when `tokenizer.ggml.token_type` differs in length from the tokens, or is not an array of int32. According to the specification, it \"must have the same length and index as `tokens`\"; llama.cpp rejects fewer types than tokens.",
         why: "Control tokens can be treated as text, and text as control tokens.",
         remedy: "Convert the model again, or copy the vocabulary from a correct file.",
         fixed: "tokenizer.ggml.token_type: 5 elements for 5 tokens",
     }
     TOKEN_TYPE = "GG1604" Warning Specification {
         summary: "Unknown token type",
-        clause: "Reported when a token has a type other than 1 to 6. Specification: \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
+        clause: "Reported when a token has a type other than 1 to 6. The specification defines \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
         why: "Readers treat the token as undefined: it is never produced from text.",
         remedy: "Set the type of the token to one of the six.",
         fixed: "tokenizer.ggml.token_type = [3, 1, 1, 1, 1]",
     }
     SPECIAL_ID = "GG1605" Warning Both {
         summary: "Special token ID out of range",
-        clause: "Reported when the ID of a special token is not the index of a token. A special token ID must be the index of a token. llama.cpp: \"bad special token\", a warning, for an ID outside the vocabulary.",
-        why: "Readers ignore the key and use a default, so text begins or ends with the wrong token.",
+        clause: "Reported when the ID of a special token is not the index of a token. llama.cpp warns about an ID outside the vocabulary: \"bad special token\".",
+        why: "Readers ignore the key and use a default, so text can begin or end with the wrong token.",
         remedy: "Set the key to the ID from the tokenizer's configuration, or remove it.",
         fixed: "tokenizer.ggml.bos_token_id = 0",
     }
     MERGE = "GG1606" Error Reference {
         summary: "Merge does not have two parts",
-        clause: "Reported when a merge has no space between two parts. llama.cpp splits each merge at the first space after its first character.",
-        why: "The merge is lost, and with it every token that depends on it.",
+        clause: "Reported when a merge does not consist of two parts with a space between them. llama.cpp splits each merge at the first space after its first character.",
+        why: "The merge is lost, as is every token that depends on it.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
@@ -64,24 +64,24 @@ rules! { Tokenizer;
     }
     NO_PRE = "GG1608" Warning Reference {
         summary: "BPE vocabulary has no pre-tokenizer",
-        clause: "Reported when a BPE vocabulary has no `tokenizer.ggml.pre`. llama.cpp: \"missing pre-tokenizer type, using: 'default'\"; it warns that generation quality will be degraded.",
-        why: "Text is split differently than in training, so the model sees tokens that it hardly knows.",
+        clause: "Reported when a BPE vocabulary has no `tokenizer.ggml.pre`. llama.cpp warns that generation quality will be degraded: \"missing pre-tokenizer type, using: 'default'\".",
+        why: "Text is split differently from training, so the model sees unfamiliar token sequences.",
         remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the pre-tokenizer.",
         fixed: "tokenizer.ggml.pre = \"default\"",
     }
     UNKNOWN_PRE = "GG1609" Error Reference {
         summary: "Unknown pre-tokenizer",
-        clause: "Reported when llama.cpp does not know the pre-tokenizer that `tokenizer.ggml.pre` names. llama.cpp refuses an \"unknown pre-tokenizer type\".",
-        why: "llama.cpp refuses the model. A newer version may know the name.",
-        remedy: "Set tokenizer.ggml.pre to a name that the programs in use know.",
+        clause: "Reported when llama.cpp does not know the pre-tokenizer that `tokenizer.ggml.pre` names. It rejects the model: \"unknown pre-tokenizer type\".",
+        why: "llama.cpp rejects the model. A newer version may support the name.",
+        remedy: "Set tokenizer.ggml.pre to a name that the programs you use support.",
         fixed: "tokenizer.ggml.pre = \"default\"",
     }
     SEPARATOR = "GG1610" Warning Reference {
         summary: "separator_token_id is not read by llama.cpp",
-        clause: "Reported when the file has `tokenizer.ggml.separator_token_id` and not the key that llama.cpp reads instead. llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification spells it separator_token_id.",
+        clause: "Reported when the file has `tokenizer.ggml.separator_token_id` but not the key that llama.cpp reads instead. llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification spells it separator_token_id.",
         why: "llama.cpp does not find the separator token.",
         remedy: "Add tokenizer.ggml.seperator_token_id, as llama.cpp spells it, with the same value.",
-        fixed: "tokenizer.ggml.seperator_token_id = 1, beside separator_token_id",
+        fixed: "tokenizer.ggml.seperator_token_id = 1, in addition to separator_token_id",
         automatic: "adds the key as llama.cpp spells it, with the same value",
     }
     DUPLICATE_TOKEN = "GG1611" Error Reference {
@@ -93,53 +93,53 @@ rules! { Tokenizer;
     }
     UNKNOWN_MODEL = "GG1612" Error Reference {
         summary: "Unknown tokenizer model",
-        clause: "Reported when llama.cpp does not know the value of `tokenizer.ggml.model`. llama.cpp refuses an \"unknown tokenizer\".",
-        why: "llama.cpp refuses the model.",
+        clause: "Reported when llama.cpp does not know the value of `tokenizer.ggml.model`. It rejects the model: \"unknown tokenizer\".",
+        why: "The model does not load.",
         remedy: "Set tokenizer.ggml.model to the kind of tokenizer: llama, gpt2, bert, t5, rwkv, ….",
         fixed: "tokenizer.ggml.model = \"gpt2\"",
     }
     VOCABULARY_SIZE = "GG1613" Warning Practice {
         summary: "Number of tokens does not match the embedding",
-        clause: "Reported when the number of tokens is not the number of rows of `token_embd.weight`. llama.cpp: token_embd.weight has one row for each token.",
-        why: "Token IDs without a row cannot be used, and rows without a token cannot be displayed. llama.cpp refuses most such models.",
+        clause: "Reported when the number of tokens differs from the number of rows of `token_embd.weight`. llama.cpp expects one row for each token.",
+        why: "Token IDs without a row cannot be used, and rows without a token cannot be displayed. llama.cpp rejects most such models.",
         remedy: "Pad the vocabulary to the size of the embedding when converting the model.",
         fixed: "5 tokens, token_embd.weight with 5 rows",
     }
     NO_MERGES = "GG1614" Error Reference {
         summary: "BPE vocabulary has no merges",
-        clause: "Reported when a BPE vocabulary has no merges. llama.cpp refuses such a model: \"cannot find tokenizer merges in model file\". In the specification, tokens without merges are atomic.",
-        why: "llama.cpp refuses the model.",
+        clause: "Reported when a BPE vocabulary has no merges. llama.cpp rejects the model: \"cannot find tokenizer merges in model file\". According to the specification, tokens without merges are atomic.",
+        why: "The model does not load.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     OLD_KEY = "GG1615" Note Practice {
         summary: "Renamed tokenizer key",
-        clause: "Reported when a key of the tokenizer has a name that llama.cpp no longer uses. llama.cpp renamed prefix_token_id, suffix_token_id and middle_token_id to fim_pre_token_id, fim_suf_token_id and fim_mid_token_id.",
+        clause: "Reported when a tokenizer key has a name that llama.cpp no longer uses. llama.cpp renamed prefix_token_id, suffix_token_id and middle_token_id to fim_pre_token_id, fim_suf_token_id and fim_mid_token_id.",
         why: "Programs that know only the new names do not find the token.",
         remedy: "Add the key under its new name.",
-        fixed: "tokenizer.ggml.fim_pre_token_id = 1, beside prefix_token_id",
+        fixed: "tokenizer.ggml.fim_pre_token_id = 1, in addition to prefix_token_id",
         automatic: "adds the key under its new name, with the same value",
     }
     NOT_JSON = "GG1616" Warning Specification {
         summary: "tokenizer.huggingface.json is not valid JSON",
-        clause: "Reported when the value of `tokenizer.huggingface.json` is not valid JSON. Specification: tokenizer.huggingface.json is \"the entirety of the HF `tokenizer.json` for a given model\".",
+        clause: "Reported when the value of `tokenizer.huggingface.json` is not valid JSON. According to the specification, it is \"the entirety of the HF `tokenizer.json` for a given model\".",
         why: "Programs that prefer it over the embedded vocabulary fail.",
         remedy: "Set the key again from the model's tokenizer.json, or remove it.",
         fixed: "tokenizer.huggingface.json = \"{}\"",
     }
     SEPARATORS_DIFFER = "GG1617" Warning Practice {
         summary: "Separator token keys differ",
-        clause: "Reported when `tokenizer.ggml.separator_token_id` and `tokenizer.ggml.seperator_token_id` have different values. The specification's separator_token_id and llama.cpp's seperator_token_id name the same token, so they must have the same value.",
+        clause: "Reported when `tokenizer.ggml.separator_token_id` and `tokenizer.ggml.seperator_token_id` have different values. The specification's separator_token_id and llama.cpp's seperator_token_id denote the same token.",
         why: "Which token is the separator depends on the program.",
         remedy: "Set both keys to the ID from the tokenizer's configuration.",
         fixed: "tokenizer.ggml.separator_token_id = 1, tokenizer.ggml.seperator_token_id = 1",
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "Reported when a vocabulary has tokens for some bytes and none for others. llama.cpp encodes bytes of text that no token covers as the tokens <0x00> to <0xFF>. It throws an exception when the vocabulary has neither that token nor, except for PLaMo-2, a token for the byte itself.",
-        why: "Text with such a byte terminates the program, and users control the text.",
+        clause: "Reported when a vocabulary has byte tokens for some bytes but not for all. llama.cpp encodes bytes that no other token covers as the tokens <0x00> to <0xFF>. It throws an exception if the vocabulary has neither that token nor, except for PLaMo-2, a token for the byte itself.",
+        why: "Text that contains such a byte terminates the program, and the text often comes from untrusted users.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
-        fixed: "all of <0x00> to <0xFF> are tokens, or none is",
+        fixed: "all of the tokens <0x00> to <0xFF>, or none of them",
     }
 }
 
@@ -338,8 +338,8 @@ fn embedding(input: &Input<'_>, entry: &Entry<'_>, count: u64, out: &mut Finding
     }
 }
 
-/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers take
-/// a token of the byte itself for one.
+/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers also
+/// use a token of the byte itself.
 fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
     let mut known = [false; 256];
     let mut left = known.len();
@@ -370,9 +370,7 @@ fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findi
     if let Some(first) = missing.next() {
         let more = missing.count();
         let others = if more > 0 { format!(", and {more} more") } else { String::new() };
-        out.add(&BYTE_TOKENS, Place::value(entry), || {
-            format!("there is no <0x{first:02X}>{others}")
-        });
+        out.add(&BYTE_TOKENS, Place::value(entry), || format!("missing: <0x{first:02X}>{others}"));
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         }
         "GG1101" => model(llama().unset("general.architecture")),
         "GG1102" => model(llama().set("general.file_type", Value::U64(0))),
-        "GG1103" => model(llama().set("general.name", Value::U32(7))),
+        "GG1103" => model(llama().set("general.author", Value::U32(7))),
         "GG1104" => model(llama().set("llama.attention.causal", Value::Bool(2))),
         "GG1105" => model(llama().set("general.name", Value::Str(vec![0xff]))),
         "GG1106" => model(llama().set("general.name", "a\0b")),

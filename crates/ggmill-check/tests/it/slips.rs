@@ -1,4 +1,4 @@
-//! Slips in files of today, and what is right though it looks like one.
+//! Slips in current files, and correct files that look like slips.
 
 use ggmill_check::{Options, Profile, Severity};
 use ggmill_core::GgmlType;
@@ -178,4 +178,16 @@ fn an_infinite_number_that_is_not_used_hides_nothing() {
         .set("llama.expert_count", Value::U32(2))
         .set("llama.expert_used_count", Value::U32(4));
     assert_eq!(errors(experts), ["GG1511"]);
+}
+
+/// llama.cpp reads general.name with its type when it loads a model, unlike general.author.
+#[test]
+fn the_type_of_a_name_is_what_llama_cpp_requires() {
+    for (key, expected) in [("general.name", "GG1102"), ("general.author", "GG1103")] {
+        let bytes = Model::llama().set(key, Value::U32(7)).bytes();
+        assert!(codes(&report(&bytes)).contains(&expected), "{key}");
+        let options = Options::default().with_profile(Profile::Ggml);
+        let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
+        assert_eq!(codes(&found).contains(&expected), expected == "GG1102", "{key}");
+    }
 }

@@ -72,8 +72,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     }
     .map_err(|error| {
         let hint = (error.kind() == ggmill_io::ErrorKind::Exists).then(|| {
-            "a directory that is there is not replaced: remove it, or name another with -o"
-                .to_owned()
+            "an existing directory is not replaced: remove it, or name another with -o".to_owned()
         });
         Failure::new(error).with_hint(hint)
     })?;

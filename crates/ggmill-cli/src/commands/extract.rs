@@ -240,7 +240,7 @@ impl Taking<'_> {
         Ok(Status::Fine)
     }
 
-    /// Starts a file of so many bytes. In a dry run there is none: what would refuse it does, and
+    /// Starts a file of this many bytes. In a dry run there is none: what would refuse it does, and
     /// how long it would be is printed before want of space does.
     fn begin(self, path: &Path, len: u64) -> Result<Option<FileSink>, Failure> {
         let Self { args, inputs, .. } = self;

@@ -115,7 +115,7 @@ struct Named {
 }
 
 impl Named {
-    /// A file may have a `=` in its name; one that is there is meant.
+    /// A file may have a `=` in its name; one that exists is meant.
     fn parse(typed: &Path) -> Self {
         let split = typed.to_str().and_then(|text| text.split_once('='));
         match split.filter(|(name, file)| !name.is_empty() && !file.is_empty() && !typed.exists()) {
@@ -232,8 +232,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
 }
 
-/// Takes what was asked for from the donors, in their order. Every pattern has to match something
-/// in one of them.
+/// Takes what was asked for from the donors, in order. Every pattern has to match something in one
+/// of them.
 fn take<'a>(
     args: &Args,
     named: &[Named],

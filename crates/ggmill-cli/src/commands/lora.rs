@@ -137,8 +137,8 @@ impl From<Convert> for convert_lora::Request {
     }
 }
 
-/// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that is
-/// there is meant.
+/// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that
+/// exists is meant.
 fn scaled(typed: &Path) -> Result<Scaled, Failure> {
     let split = typed.to_str().and_then(|text| text.rsplit_once('='));
     let Some((path, scale)) = split.filter(|_| !typed.exists()) else {

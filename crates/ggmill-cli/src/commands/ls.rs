@@ -36,7 +36,7 @@ pub(crate) struct Args {
 struct Listed {
     /// The path, of a set that of its first shard.
     name: String,
-    /// Shards that are there, and that there should be.
+    /// Shards that exist, and that there should be.
     shards: (u32, u32),
     bytes: u64,
 }

@@ -129,7 +129,7 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// A hint for when the output was taken for a shard, or a shard for the output.
+/// A hint for when the output was mistaken for a shard, or a shard for the output.
 const NAME_IT: &str = "-o OUT says which file is to be written";
 
 /// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves

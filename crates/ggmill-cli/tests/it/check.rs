@@ -541,7 +541,7 @@ fn the_page_of_an_architecture_says_who_requires_a_key() {
     let page = ggmill(directory.path(), &["explain", "falcon"]).stdout;
     for expected in [
         "the specification (Falcon, line 554) and llama.cpp (llama_model_base::load_hparams)",
-        "| `falcon.feed_forward_length` | u32, or an array of i32 with one for each block | \
+        "| `falcon.feed_forward_length` | u32, or an array of i32 with one element per layer | \
          llama.cpp (llama_model_falcon::load_arch_tensors) |",
         "| `falcon.attention.use_norm` | bool | the specification (Falcon, line 559) |",
     ] {

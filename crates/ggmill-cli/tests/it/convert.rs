@@ -122,11 +122,7 @@ fn what_is_no_checkpoint_is_named() {
     for (source, hint) in [
         ("model.gguf", "--to safetensors turns it back into a checkpoint; `ggmill quantize` "),
         ("page.safetensors", "this is a web page; "),
-        (
-            "pointers",
-            "this is a Git LFS pointer to a file of 1000 B, not that file; fetch the file itself: \
-             git lfs pull",
-        ),
+        ("pointers", "this is a Git LFS pointer, not the file itself (1000 B); run `git lfs pull`"),
     ] {
         let Outcome { code, stderr, .. } =
             ggmill(directory.path(), &["convert", source, "--type", "f16"]);

@@ -91,7 +91,7 @@ fn a_model_with_an_error_is_not_written() {
         let done = convert(&directory, &[&args, more].concat());
         assert_eq!(done.code, 2, "{more:?}: {}", done.stderr);
         assert!(
-            done.stderr.contains("error Contradictory hyper-parameters · GG1511"),
+            done.stderr.contains("error Contradictory hyperparameters · GG1511"),
             "{}",
             done.stderr
         );

@@ -31,9 +31,12 @@ fn rules_groups_keys_and_architectures_have_pages() {
     insta::assert_snapshot!("rule", page("gg1302"));
     insta::assert_snapshot!("group", page("shards"));
     insta::assert_snapshot!("key", page("general.alignment"));
-    assert!(page("llama.context_length").contains("Tokens of context"));
+    assert!(page("llama.context_length").contains("The context length in tokens"));
     assert!(page("llama").starts_with("# llama"));
-    assert!(page("general.base_model.3.url").contains("The home page of parent number n."));
+    assert!(
+        page("general.base_model.3.url")
+            .contains("The URL of the home page of base model number n.")
+    );
 }
 
 #[test]

@@ -272,8 +272,8 @@ fn standard_input() {
         (found.code, found.stderr.as_str()),
         (
             0,
-            "warning: the length of the file is not known: whether all tensor data are there was \
-             not checked\n"
+            "warning: the length of the file is not known: tensor data was not checked \
+             for completeness\n"
         )
     );
     let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! What undoing the operations of a description leaves out, compared with what the conversion would
-//! put there: padding, repetitions, and what several tensors of a file have in common.
+//! Parts that reversing the operations of a description removes, compared with the values that
+//! conversion would add: padding, repetitions, and what several tensors of a file have in common.
 
 use std::collections::BTreeSet;
 

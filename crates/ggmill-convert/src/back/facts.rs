@@ -1,4 +1,4 @@
-//! What descriptions ask about a checkpoint, answered by the tensors that a file gives.
+//! Facts about a checkpoint that descriptions use, derived from the tensors of a file.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl CheckpointFacts for Facts<'_> {
         builtin_template(name).ok()
     }
 
-    /// None are known: a file has no rows that are there to be left out.
+    /// None are known: a file has no rows that exist to be left out.
     fn zero_rows(&self, _: &str) -> Result<Vec<u64>, String> {
         Ok(Vec::new())
     }

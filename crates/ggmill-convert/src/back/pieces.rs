@@ -1,4 +1,4 @@
-//! What a tensor of the file says about tensors of the checkpoint: everything, or a slice.
+//! The part of checkpoint tensors that a tensor of the file determines: everything, or a slice.
 
 use ggmill_arch::Operation;
 use ggmill_core::Shape;

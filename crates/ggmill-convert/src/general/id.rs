@@ -1,4 +1,4 @@
-//! What the name of a model says: `mistralai/Mixtral-8x7B-v0.1` taken apart.
+//! The components of a model name such as `mistralai/Mixtral-8x7B-v0.1`.
 //!
 //! The rules are those of the reference (`Metadata.get_model_id_components` and `id_to_title`).
 

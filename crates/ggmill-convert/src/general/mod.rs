@@ -1,4 +1,4 @@
-//! The `general.*` keys that say whose model this is, under which licence, made from which others,
+//! The `general.*` keys that say whose model this is, under which license, made from which others,
 //! and how to sample from it.
 //!
 //! The sources and their precedence are those of the reference (`Metadata.load` of `gguf-py`), so
@@ -112,7 +112,7 @@ pub(crate) struct Sources<'a> {
 
 impl General {
     /// Gathers what the sources say; the first one that has a value wins. `notes` gets what was
-    /// passed over.
+    /// ignored.
     pub(crate) fn of(sources: &Sources<'_>, notes: &mut Vec<String>) -> Self {
         let mut general = Self::default();
         card::read(sources.files, sources.parameters, &mut general, notes);

@@ -129,8 +129,8 @@ impl Sampling {
     }
 }
 
-/// A value as the file has it, or what was expected instead. Python takes a truth value for a
-/// number, and so does the reference.
+/// A value as the file has it, or what was expected instead. Python accepts a bool as a number, and
+/// so does the reference.
 fn parameter(kind: Kind, value: &Value) -> Result<Option<Parameter>, &'static str> {
     let value = match value {
         Value::Null => return Ok(None),

@@ -84,7 +84,7 @@ enum Open {
 /// The key of an entry whose value comes next.
 enum Key {
     Text(String),
-    /// One that is not text: the entry is passed over.
+    /// One that is not text: the entry is ignored.
     Other,
     Merge,
 }

@@ -12,7 +12,7 @@ use super::ranks::last_merge;
 use super::request::Request;
 use super::tokens::bounded;
 
-/// The tokens, a line each; one of LLaMA is a carriage return.
+/// The tokens, one per line; one LLaMA token is a carriage return.
 const LISTS: [(&str, &str); 2] = [
     ("gpt-neox", include_str!("../../data/vocabularies/gpt-neox.txt")),
     ("llama-spm", include_str!("../../data/vocabularies/llama-spm.txt")),
@@ -104,7 +104,7 @@ fn scores(tokens: &[String], first: usize) -> Vec<f32> {
     tokens.iter().enumerate().map(score).collect()
 }
 
-/// The merges that make the tokens, in their order.
+/// The merges that make the tokens, in order.
 fn merges(tokens: &[&str]) -> Vec<String> {
     let ranks: HashMap<&str, u32> = (0u32..).zip(tokens).map(|(id, token)| (*token, id)).collect();
     let mut merges = Vec::with_capacity(tokens.len());

@@ -1,4 +1,4 @@
-//! What the tokenizer classes of the `transformers` library take for granted.
+//! Defaults of the tokenizer classes of the `transformers` library.
 //!
 //! `tokenizer_config.json` names a class and leaves out what the class has anyway; the reference
 //! converter loads the class. `data/tokenizer-classes.json` has these values as facts.
@@ -112,7 +112,7 @@ impl Class {
     }
 
     /// The flags with which the class makes a special token again that is named by its text; `None`
-    /// where it leaves a token that is there as it is. `from_pairs` is whether it made the tokenizer
+    /// where it leaves a token that exists as it is. `from_pairs` is whether it made the tokenizer
     /// of [pairs](Self::of_pairs).
     pub(crate) fn made_flags(
         &self,

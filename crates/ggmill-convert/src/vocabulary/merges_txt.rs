@@ -5,7 +5,7 @@ use ggmill_pipeline::Result;
 use super::files::{self, fault};
 use super::request::Request;
 
-/// The merges of `merges.txt`, a line each; none where the file is absent.
+/// The merges of `merges.txt`, one per line; none if the file does not exist.
 pub(crate) fn read(request: &mut Request<'_>) -> Result<Vec<String>> {
     const FILE: &str = "merges.txt";
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(Vec::new()) };

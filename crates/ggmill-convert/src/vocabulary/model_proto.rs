@@ -1,7 +1,7 @@
 //! SentencePiece's `tokenizer.model`: the parts of its protobuf message that enter a GGUF file.
 //!
 //! The message is `ModelProto` of `sentencepiece_model.proto`. The reader takes memory in
-//! proportion to the file, follows no nesting deeper than the two levels it knows, and passes over
+//! proportion to the file, follows no nesting deeper than the two levels it knows, and ignores
 //! fields it does not know.
 
 /// A piece of the vocabulary.

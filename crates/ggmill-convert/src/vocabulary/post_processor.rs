@@ -1,4 +1,4 @@
-//! What the post-processor of `tokenizer.json` says of special tokens.
+//! Special tokens in the post-processor of `tokenizer.json`.
 //!
 //! As in the reference (`gguf` 0.19.0, `vocab.py`), templates are read roughly: whether one begins
 //! or ends with a special token, and which.

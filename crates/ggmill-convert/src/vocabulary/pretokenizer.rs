@@ -1,5 +1,5 @@
-//! Which pre-tokenizer a tokenizer has, recognised as the reference does: by the hash of the IDs
-//! it gives a check text.
+//! Which pre-tokenizer a tokenizer has, recognized as the reference does: by the hash of the IDs it
+//! gives a check text.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -28,8 +28,8 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     Known { text, hashes: lines.filter_map(parts).collect() }
 });
 
-/// The name of the tokenizer's pre-tokenizer: the one asked for, or the one recognised. Fails when
-/// none is recognised.
+/// The name of the tokenizer's pre-tokenizer: the one asked for, or the one recognized. Fails when
+/// none is recognized.
 pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
     if let Some(name) = request.pre {
         return Ok(name.to_owned());
@@ -42,7 +42,7 @@ pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
     let nearest = patterns::nearest(tokenizer.pre_tokenizer())
         .unwrap_or_else(|| "it has nothing in common with those that are known".to_owned());
     let message = format!(
-        "the pre-tokenizer is not recognised: {nearest} (the hash of the check text's IDs is \
+        "the pre-tokenizer is not recognized: {nearest} (the hash of the check text's IDs is \
          {hash})"
     );
     Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))

@@ -1,4 +1,4 @@
-//! What the reference's language makes of JSON, and how it writes bytes.
+//! How Python parses JSON and writes bytes.
 
 use std::fmt::Write as _;
 

@@ -78,7 +78,7 @@ impl Ranks {
         merges.iter().map(joined).collect()
     }
 
-    /// The merges that make the sequences, in their order: of each the last one.
+    /// The merges that make the sequences, in order: of each the last one.
     fn merges(&self) -> Vec<String> {
         let ranks: HashMap<&[u8], u32> =
             self.sequences.iter().map(|(bytes, rank)| (&**bytes, *rank)).collect();

@@ -1,4 +1,4 @@
-//! What a vocabulary is made from.
+//! The inputs from which a vocabulary is converted.
 
 use std::rc::Rc;
 

@@ -30,7 +30,7 @@ const BESIDE: [&str; 4] =
 /// What is read beside one of them, besides that.
 const PAIRS: [(&str, &str); 1] = [("vocab.json", "merges.txt")];
 
-/// Those that are there.
+/// Those that exist.
 pub(crate) fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
     SOURCES.into_iter().filter(|name| files.has(name))
 }

@@ -1,5 +1,5 @@
-//! What a vocabulary has besides its tokens: the IDs of special tokens, whether they are added to
-//! a text, merges, chat templates and flags of the normalizer.
+//! Parts of a vocabulary other than its tokens: the IDs of special tokens, whether they are added
+//! to a text, merges, chat templates and flags of the normalizer.
 //!
 //! The rules are those of the reference (`gguf` 0.19.0, `vocab.py`, `SpecialVocab`), in its order.
 

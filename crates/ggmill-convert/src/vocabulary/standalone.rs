@@ -27,9 +27,9 @@ const KINDS: [VocabularyKind; 11] = [
 /// others, with what is beside them, such as `tokenizer_config.json`), as the metadata of a GGUF
 /// file, and remarks on it. It is what a conversion writes if the description of the architecture
 /// says nothing particular. `pre` is the name of the pre-tokenizer, where it is not to be
-/// recognised; a file of ranks has none that can be.
+/// recognized; a file of ranks has none that can be.
 ///
-/// Fails where no file can be read, and where the pre-tokenizer is not recognised.
+/// Fails where no file can be read, and where the pre-tokenizer is not recognized.
 ///
 /// ```
 /// use std::collections::BTreeMap;

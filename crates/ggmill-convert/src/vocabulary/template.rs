@@ -141,8 +141,8 @@ impl Templates {
         Ok(())
     }
 
-    /// Sets the keys. The names are listed in their order here; the reference lists them in that
-    /// of a Python set, which differs from run to run.
+    /// Sets the keys. The names are listed in order here; the reference lists them in that of a
+    /// Python set, which differs from run to run.
     pub(crate) fn write_to(&self, metadata: &mut MetadataBuf) {
         for (name, template) in self.named.iter().filter(|(_, template)| !template.is_empty()) {
             metadata.set(format!("tokenizer.chat_template.{name}"), template.as_str());

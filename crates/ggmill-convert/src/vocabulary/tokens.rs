@@ -124,7 +124,7 @@ impl Tokens {
     }
 }
 
-/// A number of tokens that memory is taken for.
+/// The number of tokens for which memory is reserved.
 pub(crate) fn bounded(count: u64) -> Result<usize> {
     usize::try_from(count).ok().filter(|&count| count <= MAX_TOKENS).ok_or_else(|| {
         let message = format!("a vocabulary of {count} tokens, the limit is {MAX_TOKENS}");

@@ -27,7 +27,7 @@ pub(crate) use self::quantization::Quantization;
 pub(crate) use self::unpacking::Factors;
 use self::unpacking::{Content, Unpacking, Weight, unscaled};
 
-/// The tensors of a checkpoint in their order, without those that only say how others are packed.
+/// The tensors of a checkpoint in order, without those that only say how others are packed.
 pub(crate) struct Weights<'a> {
     checkpoint: &'a dyn Pretrained,
     tensors: Vec<Weight>,

@@ -1,4 +1,4 @@
-//! What the configuration of a checkpoint says about how its weights are quantized.
+//! The quantization of weights according to the configuration of a checkpoint.
 
 use ggmill_arch::{Architecture, configured};
 use ggmill_core::RawStr;

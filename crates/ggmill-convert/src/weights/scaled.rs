@@ -82,7 +82,7 @@ fn is_bytes(tensor: &SourceTensor) -> bool {
     }
 }
 
-/// The same of Model Optimizer's, whose scales may belong to weights that are not there.
+/// The same of Model Optimizer's, whose scales may belong to weights that do not exist.
 pub(super) fn modelopt(list: &mut Unpacking<'_>) -> Result<()> {
     list.leave_out_ending(&UNUSED);
     for (scales, base) in list.ending(".weight_scale") {

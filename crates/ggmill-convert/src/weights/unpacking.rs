@@ -17,7 +17,7 @@ pub(super) struct Weight {
 
 /// What a tensor holds.
 pub(super) enum Content {
-    /// What is stored.
+    /// The stored data.
     Stored,
     /// Numbers, in F32.
     Values(Expression),

@@ -171,7 +171,7 @@ fn contradictions_are_refused() {
     options.head_count_kv = Some(2);
     assert_eq!(
         convert(whole, &options),
-        "tensor \"blk.0.attn_k.weight\": shape 64 × 64, and a model with these hyper-parameters \
+        "tensor \"blk.0.attn_k.weight\": shape 64 × 64, and a model with these hyperparameters \
          has 64 × 32"
     );
 

@@ -17,8 +17,8 @@ pub use part::Part;
 
 /// A GGUF model over any source of bytes: one file, or the files of a set of shards seen as one.
 ///
-/// Headers are in memory, tensor data are read by position when asked for; several threads may
-/// share a model. Data come out in canonical form, blocks in little-endian order, whatever the byte
+/// Headers are in memory, tensor data is read by position when asked for; several threads may share
+/// a model. Data come out in canonical form, blocks in little-endian order, regardless of the byte
 /// order of the file; only methods with `raw` in their name give the bytes as they lie there.
 ///
 /// ```
@@ -53,7 +53,7 @@ impl Model {
         Self::open_with(source, &Limits::default())
     }
 
-    /// [`Model::open`] with limits of one's own.
+    /// [`Model::open`] with custom limits.
     pub fn open_with(source: impl ReadAt + 'static, limits: &Limits) -> Result<Self> {
         Part::open(Arc::new(source), limits).map(Self::of_part)
     }
@@ -84,9 +84,9 @@ impl Model {
         Self::of_part(Part::of_header(header, faults))
     }
 
-    /// A model whose header has been read already, with the file that its tensor data are read
-    /// from: for those who feed a [`Decoder`](crate::Decoder) themselves because they know better
-    /// how to read the beginning of their files.
+    /// A model whose header has been read already, with the file that its tensor data is read from:
+    /// for those who feed a [`Decoder`](crate::Decoder) themselves because they know better how to
+    /// read the beginning of their files.
     ///
     /// ```
     /// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Model, Shape};
@@ -109,7 +109,7 @@ impl Model {
         Self::of_parts(vec![part])
     }
 
-    /// Parts in their order, of which there is at least one.
+    /// Parts in order, of which there is at least one.
     fn of_parts(parts: Vec<Part>) -> Self {
         let parts: Vec<Part> =
             parts.into_iter().enumerate().map(|(number, part)| part.numbered(number)).collect();

@@ -34,7 +34,7 @@ impl Model {
     /// All shards of one model, in any order.
     ///
     /// Which shard a file is, its `split.*` keys say. Fails with an error of kind
-    /// [`Shards`](crate::ErrorKind::Shards) when one is not a shard, is there more than once, is
+    /// [`Shards`](crate::ErrorKind::Shards) when one is not a shard, exists more than once, is
     /// missing, or belongs to another set: [`Error::shard`] says which. Of shards that have several
     /// files each, all files count.
     ///

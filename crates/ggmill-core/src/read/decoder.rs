@@ -53,8 +53,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Progress {
-    /// The header goes on: the first so many bytes of the file are needed before anything more can
-    /// be said. Feeding more than that is welcome.
+    /// The header goes on: the first this many bytes of the file are needed before anything more
+    /// can be said. Feeding more than that is welcome.
     Needs(u64),
     /// The header is complete; [`Decoder::finish`] has it.
     Complete,
@@ -63,8 +63,8 @@ pub enum Progress {
 impl Decoder {
     /// A decoder for a file of `file_len` bytes, or of a length not yet known.
     ///
-    /// With a length, counts and tensor data are held against it. Without one they cannot be;
-    /// [`Gguf::index`] then has no `file_len`.
+    /// With a length, counts and tensor ranges are checked against it; without one they are not, and
+    /// [`Gguf::index`] has no `file_len`.
     pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
         Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }
@@ -166,10 +166,10 @@ impl Decoder {
     /// The readable part of a file that is refused, with all its faults: for programs that examine
     /// damaged files.
     ///
-    /// The metadata entries and tensors before the place where reading stopped are there. A tensor
-    /// whose data lie outside the file or in another tensor is there too, so the file must not be
-    /// taken for a good one when there are faults. Fails when the bytes are not those of a GGUF
-    /// file at all. Without faults the answer is that of [`finish`](Self::finish).
+    /// The metadata entries and tensors before the place where reading stopped are included. A
+    /// tensor whose data lies outside the file or in another tensor is included too, so the file
+    /// must not be considered valid if there are faults. Fails when the bytes are not those of a
+    /// GGUF file at all. Without faults the answer is that of [`finish`](Self::finish).
     ///
     /// ```
     /// use ggmill_core::{Decoder, ErrorKind, Limits};

@@ -80,8 +80,8 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     Ok(found.unwrap_or_default())
 }
 
-/// Puts one tensor's data in their place, held against the end of the file where that is known, and
-/// says what is wrong with it.
+/// Computes the position of one tensor's data, checks it against the end of the file if that is
+/// known, and says what is wrong with it.
 fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> Option<Error> {
     let offset = tensor.start;
     let (size, mut fault) = match size(tensor.shape, tensor.ggml_type) {

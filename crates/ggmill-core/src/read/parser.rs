@@ -23,7 +23,7 @@ pub(crate) struct Parser {
     tensor_count: u64,
     entries: Vec<MetadataEntry>,
     /// With their offsets as the file has them, until [`Parser::finish`] knows where the data
-    /// begin.
+    /// begins.
     tensors: Vec<TensorEntry>,
     stage: Stage,
 }
@@ -239,7 +239,7 @@ impl Parser {
         self.file_len = Some(len);
     }
 
-    /// More bytes than these are never looked at.
+    /// More bytes than these are never examined.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.limits.header_bytes.min(self.file_len.unwrap_or(u64::MAX))
     }

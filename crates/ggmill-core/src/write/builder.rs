@@ -53,7 +53,7 @@ impl Builder {
         self
     }
 
-    /// Writes numbers of the header in this order. Tensor data are the caller's to write in the
+    /// Writes numbers of the header in this order. Tensor data is the caller's to write in the
     /// same.
     #[must_use]
     pub fn endian(mut self, endian: Endian) -> Self {
@@ -61,7 +61,7 @@ impl Builder {
         self
     }
 
-    /// The metadata, in their order.
+    /// The metadata, in order.
     #[must_use]
     pub fn metadata(mut self, metadata: MetadataBuf) -> Self {
         self.metadata = metadata;

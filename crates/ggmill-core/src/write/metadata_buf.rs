@@ -5,10 +5,10 @@ use crate::error::Result;
 use crate::write::encode::{ToValue, put_string, put_value};
 use crate::{Metadata, RawStr, Value, ValueType};
 
-/// Metadata being made: ordered entries that own their values.
+/// A builder of metadata: ordered entries that own their values.
 ///
-/// [`set`](Self::set) keeps the place of a key that is there already. A value read from any file
-/// can be set as it is; [`MetadataBuf::copy_of`] takes them all.
+/// [`set`](Self::set) keeps the place of a key that already exists. A value read from any file can
+/// be set as it is; [`MetadataBuf::copy_of`] takes them all.
 ///
 /// ```
 /// use ggmill_core::{MetadataBuf, Value};
@@ -69,9 +69,8 @@ impl MetadataBuf {
         Ok(Self { entries: metadata.iter().map(entry).collect::<Result<_>>()? })
     }
 
-    /// Sets the value of a key: in its place when it is there, at the end when it is not. Of a
-    /// duplicate key the first place remains, since two values that disagree would be two readings
-    /// of one file.
+    /// Sets the value of a key: in place if it exists, otherwise at the end. Of a duplicate key the
+    /// first place remains, since two values that disagree would be two readings of one file.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl ToValue) {
         let entry = OwnedEntry::new(key.as_ref(), &value);
         let Some(place) = self.entries.iter().position(|present| present.key == entry.key) else {

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use crate::{Alignment, GgmlType, RawStr, Shape};
 
-/// A file laid out to the byte, before any tensor data exist: the header as it will be written,
+/// The exact layout of a file before any tensor data exists: the header as it will be written,
 /// every offset, the final size.
 ///
 /// ```
@@ -32,7 +32,7 @@ impl Plan {
         &self.tensors
     }
 
-    /// Where tensor data begin.
+    /// Where tensor data begins.
     pub fn data_offset(&self) -> u64 {
         self.header.len() as u64
     }

@@ -36,7 +36,7 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the two sides of a write")]
 pub enum WriteError<E> {
-    /// Too much, too little or another tensor than the plan has next.
+    /// Too much or too little data, or a different tensor from the next one in the plan.
     Plan(Error),
     /// The sink's own error.
     Sink(E),

@@ -1,4 +1,4 @@
-//! Edits applied to metadata, and the result held against what a file must be.
+//! Edits applied to metadata, and a check of the result.
 
 use ggmill_core::{
     Alignment, FileType, Limits, MetadataBuf, RawStr, ToValue as _, Value, ValueType, keys,
@@ -65,11 +65,11 @@ impl Edited {
     }
 }
 
-/// Applies edits in their order. `embedding_rows` is the number of rows of the token embedding,
-/// where the file has one.
+/// Applies edits in order. `embedding_rows` is the number of rows of the token embedding, where the
+/// file has one.
 ///
-/// Fails, and says which key it is about, when a value does not fit its type, when a key that is to
-/// go or to be renamed is not there, and when the result would be a broken file: no architecture,
+/// Fails, and says which key it is about, when a value does not fit its type, when a key to be
+/// removed or renamed does not exist, and when the result would be a broken file: no architecture,
 /// an alignment that is none, vocabulary arrays of different lengths.
 ///
 /// ```

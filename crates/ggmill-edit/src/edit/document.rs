@@ -77,7 +77,7 @@ impl Edit {
         Ok(edits)
     }
 
-    /// A new vocabulary: a JSON array of strings, or a token a line.
+    /// A new vocabulary: a JSON array of strings, or one token per line.
     ///
     /// ```
     /// use ggmill_edit::Edit;

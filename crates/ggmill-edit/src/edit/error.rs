@@ -286,7 +286,7 @@ pub enum ValueError {
         /// The type.
         expected: KeyType,
     },
-    /// A typed value of another type than the edit says.
+    /// A typed value of a different type from the one in the edit.
     OtherType {
         /// The type of the value.
         found: ValueType,

@@ -47,7 +47,7 @@ impl KeyType {
         self == Self::single(ValueType::STRING)
     }
 
-    /// The type of a value that is there, or `None` when it is an array of arrays, which may have
+    /// The type of an existing value, or `None` when it is an array of arrays, which may have
     /// different innermost types.
     pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
         match value.as_array() {

@@ -45,11 +45,11 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditMethod {
-    /// The metadata are what they were.
+    /// The metadata is what they were.
     Unchanged,
     /// The header fits where it is.
     InPlace,
-    /// So many bytes are inserted before the data, and the header written.
+    /// This many bytes are inserted before the data, and the header written.
     Insert(u64),
     /// A new header, and a copy of the data. Says why.
     Copy(&'static str),

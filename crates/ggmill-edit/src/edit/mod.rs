@@ -29,7 +29,7 @@ pub use value::{EditValue, TypedValue};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Edit {
-    /// Gives a key a value, in its place when it is there, at the end when it is not.
+    /// Gives a key a value, in place if it exists, otherwise at the end.
     ///
     /// A typed value keeps its type. Text and JSON without a type get that of the present value,
     /// else the one the key has by the specification or the architecture, else the one they

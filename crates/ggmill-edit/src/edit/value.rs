@@ -15,8 +15,8 @@ pub enum EditValue {
     Typed(TypedValue),
     /// Typed on a command line: one value, or an array in JSON.
     Text(String),
-    /// The content of a file: one value, an array in JSON, or the elements of an array with a line
-    /// each.
+    /// The content of a file: one value, an array in JSON, or the elements of an array, one per
+    /// line.
     Content(String),
     /// A value in JSON.
     Json(Json),

@@ -39,7 +39,7 @@ pub struct LoraTarget<'a> {
 }
 
 impl<'a> LoraAdapter<'a> {
-    /// Takes a GGUF file for an adapter. Fails when it says that it is not one, when a factor lacks
+    /// Reads a GGUF file as an adapter. Fails when it says that it is not one, when a factor lacks
     /// the other, when the two do not fit each other, and when there is a tensor that llama.cpp
     /// would refuse.
     pub fn new(file: &'a GgufCheckpoint) -> Result<Self> {
@@ -158,7 +158,7 @@ impl<'a> LoraAdapter<'a> {
         self.alpha
     }
 
-    /// What it changes, in the order of the names.
+    /// The tensors that it changes, sorted by name.
     pub fn targets(&self) -> impl ExactSizeIterator<Item = LoraTarget<'_>> {
         self.pairs.iter().map(|(name, factors)| LoraTarget {
             name: RawStr::new(name),

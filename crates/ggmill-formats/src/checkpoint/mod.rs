@@ -172,7 +172,10 @@ impl CheckpointDirectory {
                     shown(path)
                 ),
                 None => {
-                    format!("the index says it is in {:?}, it is not there", RawStr::from(&**file))
+                    format!(
+                        "the index says it is in {:?}, but it is missing there",
+                        RawStr::from(&**file)
+                    )
                 }
             };
             return Err(Error::new(ErrorKind::Checkpoint, message).tensor(name));

@@ -11,7 +11,7 @@ const AT_ONCE: u64 = 4096;
 /// How blocks lay at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Era {
-    /// Before May 2023 (GGMF, GGJT 1): neighbours share a byte, and scales are f32 where they are
+    /// Before May 2023 (GGMF, GGJT 1): neighbors share a byte, and scales are f32 where they are
     /// not f16 in Q5.
     Shuffled,
     /// GGJT 2: the halves of a block share its bytes, as they do today; the scales of Q4 and Q8 are
@@ -31,7 +31,7 @@ pub(super) struct Blocks {
     elements: u64,
     /// Bytes of a block in the file.
     old: u64,
-    /// Bytes of a block of today.
+    /// Bytes of a block in the current layout.
     new: u64,
     change: Option<Change>,
 }
@@ -43,7 +43,7 @@ struct Change {
     scales: usize,
     /// Whether they are f32.
     is_long: bool,
-    /// Whether neighbours share a byte.
+    /// Whether neighbors share a byte.
     is_shuffled: bool,
     /// Bytes of fifth bits after the scales.
     fifth_bits: usize,
@@ -108,7 +108,7 @@ impl Blocks {
         })
     }
 
-    /// Fills `out` with bytes of today's blocks from `offset` on.
+    /// Fills `out` with bytes of blocks in the current layout, starting at `offset`.
     pub(super) fn read(
         &self,
         file: &RandomAccess,

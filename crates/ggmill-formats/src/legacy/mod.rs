@@ -1,7 +1,7 @@
 //! The formats before GGUF: GGML without a version, GGMF, and GGJT 1 to 3.
 //!
 //! None of them says what model it holds. LLaMA files are read whole; those of Whisper and of RWKV,
-//! which has version numbers and type numbers of its own, are recognised and listed.
+//! which has version numbers and type numbers of its own, are recognized and listed.
 
 mod blocks;
 mod reader;
@@ -34,7 +34,7 @@ pub enum LegacyContainer {
     Ggml,
     /// GGMF; version 1, and 100 and 101 of RWKV.
     Ggmf(u32),
-    /// GGJT, versions 1 to 3: tensor data begin at multiples of 32.
+    /// GGJT, versions 1 to 3: tensor data begins at multiples of 32.
     Ggjt(u32),
 }
 
@@ -154,8 +154,8 @@ impl Legacy {
             // Many programs used this magic number, and nothing in the file says which.
             LegacyContainer::Ggml if error.kind() != ErrorKind::Unsupported => {
                 let message = format!(
-                    "is a GGML file of another model than LLaMA or Whisper, or a damaged one: \
-                     read as one of theirs, {error}"
+                    "is a GGML file of a model other than LLaMA or Whisper, or damaged: read as \
+                     one of these, {error}"
                 );
                 Error::new(ErrorKind::Checkpoint, message).file(file.path())
             }
@@ -175,12 +175,12 @@ impl Legacy {
         self.family
     }
 
-    /// The hyper-parameters by the names their programs give them, in the order of the file.
+    /// The hyperparameters by the names their programs give them, in the order of the file.
     pub fn parameters(&self) -> &[(&'static str, u32)] {
         &self.parameters
     }
 
-    /// A hyper-parameter; 0 where there is none of this name.
+    /// A hyperparameter; 0 where there is none of this name.
     pub fn parameter(&self, name: &str) -> u32 {
         self.parameters.iter().find(|(found, _)| *found == name).map_or(0, |(_, value)| *value)
     }
@@ -196,7 +196,7 @@ impl Legacy {
         Some((*start, blocks.old_size(self.tensors.get(number)?.shape.elements())?))
     }
 
-    /// How the blocks of tensor `number` differ from those of today: nothing where they do not.
+    /// How the blocks of tensor `number` differ from the current layout: `None` if they do not.
     pub fn block_note(&self, number: usize) -> Option<&'static str> {
         self.places.get(number)?.1.note()
     }

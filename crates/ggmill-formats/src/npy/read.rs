@@ -94,7 +94,7 @@ impl Checkpoint for Numpy {
     }
 }
 
-/// The text of the header, and where the data begin.
+/// The text of the header, and where the data begins.
 fn header(file: &RandomAccess) -> Result<(String, u64)> {
     let bad = || Error::new(ErrorKind::Checkpoint, "is not a file of NumPy").file(file.path());
     let mut start = [0; 8];

@@ -19,7 +19,7 @@ const MAX_STRINGS: usize = 1 << 21;
 /// The key of what is not about a tensor.
 const METADATA: &str = "__metadata__";
 
-/// The header, and where the data begin.
+/// The header, and where the data begins.
 pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
     let mut length = [0; 8];

@@ -40,7 +40,7 @@ struct Place {
     start: u64,
     /// Bytes of all elements.
     size: u64,
-    /// Where the others are, unless they follow in their order.
+    /// Where the others are, unless they follow in order.
     strided: Option<Box<Strided>>,
     /// Bytes that are to be reversed; 1 for none.
     swapped: usize,

@@ -1,4 +1,4 @@
-//! What a pickle describes: values, and the tensors and storages among them.
+//! The objects in a pickle: values, including tensors and storages.
 
 use ggmill_core::{RawStr, Shape};
 
@@ -427,7 +427,7 @@ impl Tensor {
     }
 }
 
-/// The name of a module's member, fit to be shown.
+/// The name of a module's member, escaped for display.
 pub(super) fn member(module: &[u8], name: &[u8]) -> String {
     format!("{}.{}", RawStr::new(module), RawStr::new(name))
 }

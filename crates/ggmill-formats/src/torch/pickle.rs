@@ -283,7 +283,7 @@ impl Machine<'_> {
         Ok(self.push(Value::Int(value)))
     }
 
-    /// A value with the number of its bytes before it, which has so many bytes itself.
+    /// A value with the number of its bytes before it, which has this many bytes itself.
     fn sized(
         &mut self,
         prefix: u64,

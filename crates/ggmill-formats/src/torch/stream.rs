@@ -81,7 +81,7 @@ impl<'a> Stream<'a> {
         Ok(text.of(&self.bytes).first_chunk().copied().unwrap_or([0; LEN]))
     }
 
-    /// The bytes up to the end of the line, which is passed over.
+    /// The bytes up to the end of the line, which is ignored.
     pub(super) fn line(&mut self) -> Result<Text> {
         /// Names of modules and functions are shorter.
         const MAX_LINE: u32 = 1024;
@@ -95,7 +95,7 @@ impl<'a> Stream<'a> {
         Err(self.fault(offset, format_args!("a name of more than {MAX_LINE} bytes")))
     }
 
-    /// Reads so many bytes of the pickle.
+    /// Reads this many bytes of the pickle.
     fn fill(&mut self, until: u64) -> Result<()> {
         let read = self.bytes.len() as u64;
         if until <= read {

@@ -82,7 +82,7 @@ impl<'a> Archive<'a> {
         Ok(Self { file, entries, directory: end.start })
     }
 
-    /// The names of the entries, in their order.
+    /// The names of the entries, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.entries.keys().map(Vec::as_slice)
     }

@@ -91,8 +91,8 @@ impl<'a> Diff<'a> {
     /// Compares what the headers say, as far as it is selected. Whether the data of tensors are the
     /// same is not known before [`Diff::set_data`].
     ///
-    /// Where a key or a name occurs several times, the first is held to the first and so on. Fails
-    /// when the bytes of a file changed meanwhile.
+    /// Where a key or a name occurs several times, the first is compared with the first and so on.
+    /// Fails when the bytes of a file changed meanwhile.
     pub fn of(a: &'a Model, b: &'a Model, selection: &Selection) -> Result<Self> {
         let mut this = Self {
             forms: [form(a), form(b)],

@@ -42,15 +42,15 @@ pub struct DataDiff {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "built by a program that compares")]
 pub struct NumericDiff {
-    /// The largest distance of two numbers.
+    /// The largest absolute difference between two elements.
     pub max_abs: f64,
-    /// The element it is at, in stored order; `None` when no numbers differ.
+    /// The index of that element, in stored order; `None` if no elements differ.
     pub max_at: Option<u64>,
     /// The root mean square error (RMSE).
     pub rmse: f64,
     /// That, divided by the root mean square of A's numbers; `None` when they are all 0.
     pub relative: Option<f64>,
-    /// The cosine of the angle between the two as vectors; `None` when all numbers of one are 0.
+    /// The cosine similarity of the two tensors; `None` if all elements of one are 0.
     pub cosine: Option<f64>,
     /// Elements of which only one is finite, or that are not finite and not the same.
     pub non_finite: u64,

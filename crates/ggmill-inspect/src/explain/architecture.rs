@@ -11,18 +11,20 @@ use ggmill_arch::{
 pub(super) fn described(architecture: &Architecture) -> String {
     let (name, title) = (architecture.name(), architecture.title());
     let mut page = format!(
-        "# {name}: {title}\n\nFiles of it say `general.architecture = {name}`; keys of its own \
-         begin with `{name}.`."
+        "# {name}: {title}\n\nFiles have `general.architecture = {name}`; architecture keys begin \
+         with `{name}.`."
     );
     // Writing to a String cannot fail.
     let _ = match architecture.loader() {
-        Some(loader) => write!(page, " The loader of {loader} holds files to what is said here."),
-        None => write!(page, " No loader holds files to what is said here."),
+        Some(loader) => {
+            write!(page, " {loader} checks files against this description when it loads them.")
+        }
+        None => write!(page, " llama.cpp does not check files against this description."),
     };
     let classes: Vec<_> =
         architecture.checkpoint_classes().map(|class| format!("`{class}`")).collect();
     if !classes.is_empty() {
-        let _ = write!(page, "\n\nMade from checkpoints of class {}.", classes.join(", "));
+        let _ = write!(page, "\n\nCheckpoint classes: {}.", classes.join(", "));
     }
     page.push_str("\n\n## Keys\n\n| key | type | required by |\n|---|---|---|\n");
     for key in architecture.keys() {
@@ -36,12 +38,12 @@ pub(super) fn described(architecture: &Architecture) -> String {
     }
     let _ = write!(
         page,
-        "\nLines are those of the specification, {SPECIFICATION_REVISION}; functions those of \
+        "\nLine numbers refer to {SPECIFICATION_REVISION}; function names refer to \
          {LOADER_REVISION}.\n"
     );
     page.push_str(
-        "\n## Numbers\n\nWhat shapes and conditions are made of.\n\n| number | read from | or \
-         else |\n|---|---|---|\n",
+        "\n## Hyperparameters\n\nUsed in shapes and conditions below.\n\n| hyperparameter | key | \
+         default |\n|---|---|---|\n",
     );
     // What neither a key nor a number gives, only a checkpoint has.
     for number in architecture
@@ -57,14 +59,16 @@ pub(super) fn described(architecture: &Architecture) -> String {
             number.default.unwrap_or_default()
         );
     }
-    page.push_str("\n## Tensors\n\nDimensions in stored order, the fastest first.\n");
+    page.push_str(
+        "\n## Tensors\n\nDimensions in stored order: elements along the first one are contiguous.\n",
+    );
     let mut repeat = None;
     for tensor in architecture.outline() {
         if repeat.as_ref() != Some(&tensor.repeat) {
-            let heading = tensor.repeat.as_ref().map_or_else(
-                || "Of the whole model".to_owned(),
-                |repeat| format!("For each {repeat}"),
-            );
+            let heading = tensor
+                .repeat
+                .as_ref()
+                .map_or_else(|| "Global tensors".to_owned(), |repeat| format!("For each {repeat}"));
             let _ =
                 write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
         }
@@ -84,9 +88,8 @@ pub(super) fn described(architecture: &Architecture) -> String {
 /// The page of an architecture that is known by name alone.
 pub(super) fn named(name: &str, names: &TensorNames) -> String {
     let mut page = format!(
-        "# {name}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with \
-         `{name}.`. It is known by name, as {} has it: what its tensors are called.\n\n## \
-         Tensors\n\n",
+        "# {name}\n\nFiles have `general.architecture = {name}`; architecture keys begin with \
+         `{name}.`. Only its tensor names are known, from {}.\n\n## Tensors\n\n",
         TensorNames::sources().join(" and ")
     );
     for pattern in names.patterns() {
@@ -115,7 +118,7 @@ fn place(key: &SpecifiedKey) -> String {
 fn key_type(key: &KeySpec<'_>) -> String {
     match (key.single, key.element) {
         (Some(single), Some(element)) => {
-            format!("{single}, or an array of {element} with one for each block")
+            format!("{single}, or an array of {element} with one element per layer")
         }
         (Some(single), None) => single.to_string(),
         (None, Some(element)) => format!("array of {element}"),
@@ -126,14 +129,14 @@ fn key_type(key: &KeySpec<'_>) -> String {
 fn remark(tensor: &TensorOutline<'_>) -> String {
     let mut parts = Vec::new();
     match (tensor.required, tensor.tied) {
-        ("true", Some(tied)) => parts.push(format!("or `{tied}` in its place")),
+        ("true", Some(tied)) => parts.push(format!("or `{tied}` instead")),
         ("true", None) => {}
         ("false", _) => parts.push("optional".to_owned()),
-        (when, _) => parts.push(format!("required when {when}")),
+        (when, _) => parts.push(format!("required if {when}")),
     }
     if let Some(unless) = tensor.unless {
-        parts.push(format!("not beside `{unless}`"));
+        parts.push(format!("not together with `{unless}`"));
     }
-    parts.extend(tensor.conditions.iter().map(|condition| format!("when {condition}")));
+    parts.extend(tensor.conditions.iter().map(|condition| format!("if {condition}")));
     parts.join("; ")
 }

@@ -9,24 +9,24 @@ struct Mixture {
     advice: &'static str,
 }
 
-const NEARLY_LOSSLESS: &str = "Nearly lossless: for comparisons, for small models, and where \
-                               memory is plentiful.";
-const VERY_GOOD: &str = "A very small loss; larger types are rarely worth their size.";
-const GOOD: &str = "A small loss: the next step up where Q4_K_M is not enough.";
+const NEARLY_LOSSLESS: &str = "Nearly lossless: for comparisons, for small models, or if there \
+                               is plenty of memory.";
+const VERY_GOOD: &str = "Very small quality loss; larger types are rarely worth their size.";
+const GOOD: &str = "Small quality loss: the next step up if Q4_K_M is not good enough.";
 const USUAL: &str = "The usual choice: a good balance of size and quality for most models.";
-const SMALLER: &str = "A little smaller than Q4_K_M, with a little more loss. An importance matrix \
-                       reduces it.";
-const NOTICEABLE: &str = "A noticeable loss: where Q4_K_M does not fit. Use an importance matrix \
-                          (`--imatrix`), and compare with a smaller model of more bits.";
-const STRONG: &str = "A large loss: for large models that do not fit otherwise, and only with an \
-                      importance matrix (`--imatrix`).";
-const LEGACY: &str = "An older type: Q4_K_M, Q5_K_M or IQ4_NL lose less in as many bytes. Useful \
-                      where the row length is not a multiple of 256, or for a backend without \
-                      other types.";
-const TERNARY: &str = "For models that were trained with ternary weights, such as BitNet; it makes \
-                       others useless.";
-const MICROSCALING: &str = "For models that were trained in this format, such as gpt-oss; for \
-                            others Q4_K_M loses less.";
+const SMALLER: &str = "Slightly smaller than Q4_K_M, with slightly more quality loss. An importance \
+                       matrix reduces the loss.";
+const NOTICEABLE: &str = "Noticeable quality loss: if Q4_K_M does not fit. Use an importance matrix \
+                          (`--imatrix`), and compare with a smaller model at more bits.";
+const STRONG: &str = "Large quality loss: only for large models that do not fit otherwise, and only \
+                      with an importance matrix (`--imatrix`).";
+const LEGACY: &str = "An older type: Q4_K_M, Q5_K_M or IQ4_NL have lower error at the same size. \
+                      Useful if row lengths are not multiples of 256, or for backends that \
+                      support no other types.";
+const TERNARY: &str = "For models trained with ternary weights, such as BitNet; other models \
+                       become unusable.";
+const MICROSCALING: &str = "For models trained in this format, such as gpt-oss; for other models, \
+                            Q4_K_M has lower error.";
 
 const fn mixture(name: &'static str, bits: f64, advice: &'static str) -> Mixture {
     Mixture { name, bits: Some(bits), advice }
@@ -79,11 +79,11 @@ pub(super) fn advice(name: &str) -> String {
     let Some(Mixture { name, bits, advice }) = of(name) else { return String::new() };
     let bits = bits.map_or_else(String::new, |bits| {
         let size = bits * 8.03 / 8.0;
-        format!("Llama 3.1 8B quantized to it has {bits:.2} bits per weight, {size:.1} GB. ")
+        format!("For Llama 3.1 8B: {bits:.2} bits per weight, {size:.1} GB. ")
     });
     format!(
         "\n## When to choose it\n\n{bits}{advice}\n\n`ggmill quantize MODEL --compare {name},…` \
-         prints size and bits per weight of a model, side by side.\n"
+         compares the size and bits per weight for several types.\n"
     )
 }
 

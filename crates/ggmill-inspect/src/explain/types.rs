@@ -30,9 +30,8 @@ fn specified_type(name: &str) -> Option<ValueType> {
 pub(super) fn file_type_page(topic: &str) -> Option<String> {
     let file_type = topic.to_ascii_uppercase().parse::<FileType>().ok()?;
     Some(format!(
-        "# {file_type}\n\nFile type number {}: what general.file_type says of a file that was \
-         made as {file_type}, and what `ggmill quantize` takes as a type. It is a mixture: which \
-         type each tensor has, `ggmill quantize --dry-run` shows.\n{}",
+        "# {file_type}\n\nFile type number {} (`general.file_type`), and a TYPE for `ggmill \
+         quantize`. It is a mixture: `ggmill quantize --dry-run` shows the type of each tensor.\n{}",
         file_type.0,
         super::mixtures::advice(&file_type.to_string())
     ))
@@ -51,17 +50,17 @@ fn type_page(ggml_type: GgmlType) -> String {
             layout.bits_per_weight()
         );
         if elements > 1 {
-            let _ = write!(page, " Rows must be a multiple of {elements} elements.");
+            let _ = write!(page, " Row lengths must be multiples of {elements}.");
         }
     }
     if ggml_type.is_retired() {
-        page.push_str("\n\nSupport has been removed: current readers refuse it.");
+        page.push_str("\n\nThis type was removed: current readers reject it.");
     }
     page.push('\n');
     if let Some(block) = BlockDescription::of(ggml_type) {
         let parts: Vec<_> =
             block.fields.iter().map(|field| Part { name: field.name, size: field.bytes }).collect();
-        let _ = write!(page, "\n## A block, byte by byte\n\n{}\n", draw(&parts));
+        let _ = write!(page, "\n## Block layout in bytes\n\n{}\n", draw(&parts));
         let widest = block.fields.iter().map(|field| field.name.len()).max().unwrap_or(0);
         for field in block.fields {
             let bytes = if field.bytes == 1 {
@@ -73,12 +72,12 @@ fn type_page(ggml_type: GgmlType) -> String {
         }
         let _ = write!(
             page,
-            "\nA weight is {}. Numbers of several bytes are in the byte order of the file.\n",
+            "\nA weight is {}. Multi-byte numbers are in the byte order of the file.\n",
             block.formula
         );
     } else if let Some(bits) = bits(ggml_type) {
         let parts = bits.map(|(name, size)| Part { name, size });
-        let _ = write!(page, "\n## A number, bit by bit from the highest\n\n{}", draw(&parts));
+        let _ = write!(page, "\n## Layout in bits, most significant first\n\n{}", draw(&parts));
     }
     page.push_str(&super::mixtures::advice(&ggml_type.to_string()));
     page
@@ -102,9 +101,12 @@ fn value_type_page(value_type: ValueType) -> String {
         Some(1) => "one byte".to_owned(),
         Some(size) => format!("{size} bytes"),
         None if value_type == ValueType::STRING => {
-            "its length in bytes as u64, then the bytes: UTF-8, without a NUL at the end".to_owned()
+            "its length in bytes as u64, then the bytes: UTF-8, without a terminating NUL"
+                .to_owned()
         }
-        None => "the type of the elements as u32, their count as u64, then the elements".to_owned(),
+        None => {
+            "the element type as u32, the number of elements as u64, then the elements".to_owned()
+        }
     };
     let picture = match value_type {
         ValueType::STRING => draw(&[
@@ -129,7 +131,7 @@ fn value_type_page(value_type: ValueType) -> String {
     });
     let gap = if picture.is_empty() { "" } else { "\n" };
     let width = if value_type.fixed_size().is_none() {
-        " Version 1 has lengths and counts of 32 bits."
+        " Version 1 uses 32-bit lengths and counts."
     } else {
         ""
     };

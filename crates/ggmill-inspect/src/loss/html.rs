@@ -10,7 +10,7 @@ use super::text::{human_summary, percent, scientific};
 use super::{LossReport, Row};
 use crate::human::{self, counted, grouped};
 
-/// Colours for types, those with the most bytes first.
+/// Colors for types, those with the most bytes first.
 const COLOURS: [&str; 12] = [
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee7733", "#009988",
     "#882255", "#999933", "#44aa99", "#bbbbbb",

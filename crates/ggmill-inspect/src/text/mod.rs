@@ -30,7 +30,7 @@ pub struct Options {
     /// Columns of the terminal. Without a terminal there is nothing lines must fit: keys and names
     /// are never cut.
     pub width: Option<usize>,
-    /// Whether to send colours, as ANSI escape sequences.
+    /// Whether to send colors, as ANSI escape sequences.
     pub styled: bool,
     /// Whether long strings and arrays are written whole.
     pub full: bool,
@@ -48,7 +48,7 @@ impl Options {
         self
     }
 
-    /// With or without colours.
+    /// With or without colors.
     #[must_use]
     pub fn with_styled(mut self, styled: bool) -> Self {
         self.styled = styled;
@@ -62,7 +62,7 @@ impl Options {
         self
     }
 
-    /// With at most so many tensors; `None` for all.
+    /// With at most this many tensors; `None` for all.
     #[must_use]
     pub fn with_tensor_rows(mut self, rows: impl Into<Option<usize>>) -> Self {
         self.tensor_rows = rows.into();

@@ -1,8 +1,8 @@
-//! The few colours, and what they mean.
+//! The few colors, and what they mean.
 
 use anstyle::{AnsiColor, Style};
 
-/// One style for each role a piece of text can have; all plain when colours are off.
+/// One style for each role a piece of text can have; all plain when colors are off.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Styles {
     pub(crate) title: Style,

@@ -58,6 +58,6 @@ fn an_unknown_length_is_told() {
     decoder.feed(small_model().bytes()).unwrap();
     assert_eq!(
         told(&decoder.finish().unwrap()),
-        ["the length of the file is not known: whether all tensor data are there was not checked"]
+        ["the length of the file is not known: tensor data was not checked for completeness"]
     );
 }

@@ -1,5 +1,5 @@
-//! Changing the header of a file where it lies, so that a crash at any instant leaves the old file
-//! or the new one.
+//! Changing the header of a file in place, so that a crash at any instant leaves the old file or
+//! the new one.
 
 mod disk;
 mod protocol;

@@ -15,7 +15,7 @@ use crate::journal::{Journal, MAX_JOURNAL, checksum, journal_len};
 
 /// Bytes that are read or written at once.
 const PIECE: usize = 1 << 20;
-/// How much of the beginning and of the end of the bytes that stay is held against the journal.
+/// How much of the beginning and of the end of the preserved bytes is checked against the journal.
 const SAMPLE: u64 = 64 << 10;
 
 /// A file being edited and its journal, as far as the protocol needs to know them. Tests have one

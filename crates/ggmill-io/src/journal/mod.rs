@@ -65,7 +65,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     xxh64(bytes, 0)
 }
 
-/// How long the journal of so many bytes is.
+/// How long the journal of this many bytes is.
 pub(crate) fn journal_len(bytes: u64) -> u64 {
     bytes.saturating_add((HEAD + TAIL) as u64)
 }

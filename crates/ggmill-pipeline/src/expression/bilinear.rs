@@ -8,7 +8,7 @@ use super::decode::{Decode, Inputs};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A grid of vectors becomes one with other numbers of columns and rows whose corners are the same:
-/// linear interpolation between the four neighbours of each place, as for learned positions of
+/// linear interpolation between the four neighbors of each place, as for learned positions of
 /// images of another size. The input has the shape (length, columns, rows), and floats of any type;
 /// the output is F32.
 ///
@@ -30,7 +30,7 @@ impl Bilinear {
     }
 }
 
-/// Two neighbours in a dimension, with the weight of the second.
+/// Two neighbors in a dimension, with the weight of the second.
 struct Between {
     first: u64,
     second: u64,

@@ -120,7 +120,7 @@ fn walk<S: Copy, D>(strides: &[Stride], from: &[S], to: &mut [D], turn: impl Fn(
 }
 
 /// Strides without loops of one iteration, those that go on where another ends joined with it, the
-/// one that writes neighbours last and before it the one that reads neighbours.
+/// one that writes neighbors last and before it the one that reads neighbors.
 fn joined(strides: &[Stride]) -> Vec<Stride> {
     let mut strides: Vec<Stride> = strides.iter().filter(|this| this.count > 1).copied().collect();
     strides.sort_by_key(|this| this.to);
@@ -163,7 +163,7 @@ fn row<S: Copy, D>(inner: Stride, from: &[S], to: &mut [D], turn: impl Fn(S) -> 
     }
 }
 
-/// Two loops, in squares where the one reads neighbours and the other writes them.
+/// Two loops, in squares where the one reads neighbors and the other writes them.
 fn square<S: Copy, D>(
     second: Stride,
     first: Stride,

@@ -71,7 +71,7 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
-/// Decodes rows of so many bytes, in any order, into `out`.
+/// Decodes rows of this many bytes, in any order, into `out`.
 pub(super) fn decode_rows(
     decoder: &dyn Decode,
     rows: &[u64],

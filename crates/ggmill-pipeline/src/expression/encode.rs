@@ -38,8 +38,8 @@ impl Encoding {
 
 impl Expression {
     /// The elements in another type. What has the type already stays as it is, to the byte,
-    /// whatever it holds; with `finite` it is looked at. Fails when the row length is not a
-    /// multiple of the block size of the type, and when importance weights do not fit the shape.
+    /// whatever it holds; with `finite` it is checked. Fails when the row length is not a multiple
+    /// of the block size of the type, and when importance weights do not fit the shape.
     pub fn encode(&self, ggml_type: GgmlType, encoding: Encoding) -> Result<Self> {
         let shape = *self.shape();
         if let Some(weights) = &encoding.importance

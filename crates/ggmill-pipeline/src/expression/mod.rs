@@ -162,7 +162,7 @@ enum Kind {
         inputs: Vec<Expression>,
         decoder: Arc<dyn Decode>,
     },
-    /// In the type of the node; only looked at where the child has it already.
+    /// In the type of the node; only examined if the child already has it.
     Encoded {
         child: Expression,
         encoding: Encoding,
@@ -245,8 +245,8 @@ impl Expression {
         Evaluator::new(source, 0).bytes(self, elements.start, elements.end)
     }
 
-    /// The number of the tensor whose elements these are, all of them in their order, whatever
-    /// their type has become.
+    /// The number of the tensor whose elements these are, all of them in order, whatever their type
+    /// has become.
     pub fn origin(&self) -> Option<usize> {
         match &self.0.kind {
             Kind::Tensor { number, .. } => Some(*number),
@@ -353,7 +353,7 @@ impl Expression {
         Error::new(ErrorKind::Misuse, format!("{step} of {self}: {message}"))
     }
 
-    /// The length of a dimension; 1 for those that are not there.
+    /// The length of a dimension; 1 for those that do not exist.
     fn extent(&self, dimension: usize) -> u64 {
         self.shape().dimensions().get(dimension).copied().unwrap_or(1)
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes of the weights of a block.
 const BYTES: usize = 16;
 
-/// MXFP4 in two tensors of bytes: for each block 16 bytes with two neighbouring weights each, the
+/// MXFP4 in two tensors of bytes: for each block 16 bytes with two neighboring weights each, the
 /// first in the lower half, and its scale (E8M0). Inputs are the weights, of shape (16, blocks of a
 /// row, …), and the scales, of shape (blocks of a row, …), both as I8. The output is MXFP4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Groups of 16 weights in a block.
 const GROUPS: usize = 4;
 
-/// NVFP4 in two tensors of bytes: two neighbouring weights in a byte, the first in the lower half,
+/// NVFP4 in two tensors of bytes: two neighboring weights in a byte, the first in the lower half,
 /// and a scale (E4M3, whose sign is ignored) for each 16 of them. Inputs are the weights, of shape
 /// (half the row length, …), and the scales, of shape (row length / 16, …), both as I8. The output
 /// is NVFP4. The factor for a whole tensor, which checkpoints have besides, is not in the blocks.

@@ -39,7 +39,7 @@ pub struct PackedIntegers {
 /// Which group a column belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grouping {
-    /// Groups of so many neighbours.
+    /// Groups of so many neighbors.
     Neighbours(u64),
     /// An input says it.
     Numbers,
@@ -53,7 +53,7 @@ impl PackedIntegers {
         Self { bits, columns, rows, is_interleaved: false, zeros: None, grouping }
     }
 
-    /// The same with levels of eight neighbouring rows in a word of 32 bits, in the order 0, 2, 4,
+    /// The same with levels of eight neighboring rows in a word of 32 bits, in the order 0, 2, 4,
     /// 6, 1, 3, 5, 7, zero points too: AWQ's. For four bits.
     #[must_use]
     pub fn interleaved(self) -> Self {
@@ -66,7 +66,7 @@ impl PackedIntegers {
         Self { zeros: Some(plus), ..self }
     }
 
-    /// The same with groups of so many neighbouring columns, the last one shorter where they do not
+    /// The same with groups of so many neighboring columns, the last one shorter where they do not
     /// fill it. Not 0.
     #[must_use]
     pub fn in_groups(self, columns: u64) -> Self {

@@ -7,8 +7,8 @@ use crate::buffers::resize;
 use crate::error::Result;
 use crate::source::Checkpoint;
 
-/// Bytes between two pieces that are read along rather than passed over: passing over takes a call
-/// of the system.
+/// Bytes between two pieces that are read along rather than ignored: passing over takes a call of
+/// the system.
 const GAP: u64 = 2048;
 
 /// Bytes that become numbers at once, while they are in a near cache.
@@ -71,7 +71,7 @@ impl Reading<'_, '_> {
         Ok(())
     }
 
-    /// Reads neighbours that stay neighbours.
+    /// Reads neighbors that stay neighbors.
     fn read_run(&mut self, source: &dyn Checkpoint, start: u64, count: u64, to: u64) -> Result<()> {
         let (count, to, atom) = (size(count), size(to), self.atom);
         match &mut *self.out {

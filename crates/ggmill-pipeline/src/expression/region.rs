@@ -121,9 +121,9 @@ impl Region {
         [self, second]
     }
 
-    /// Calls `each` with the parts of the region that lie between neighbouring ends along a
-    /// dimension: the number of the part and its region, counted from where the part begins.
-    /// `ends` are where the parts end, in order.
+    /// Calls `each` with the parts of the region that lie between neighboring ends along a
+    /// dimension: the number of the part and its region, counted from where the part begins. `ends`
+    /// are where the parts end, in order.
     pub(super) fn split(
         mut self,
         dimension: usize,
@@ -175,8 +175,8 @@ impl Region {
     }
 }
 
-/// Has the loops lead one after the other, in their order, over atoms of so many; says how many
-/// they lead over in all.
+/// Has the loops lead one after the other, in order, over atoms of so many; says how many they lead
+/// over in all.
 pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     loops.iter_mut().fold(atoms, |to, this| {
         this.to = to;
@@ -184,7 +184,7 @@ pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     })
 }
 
-/// How far apart neighbours along each dimension are.
+/// How far apart neighbors along each dimension are.
 pub(super) fn strides(extents: &[u64]) -> [u64; RANK] {
     let mut strides = [0; RANK];
     let mut stride = 1;

@@ -7,7 +7,7 @@ use ggmill_core::{GgmlType, Shape};
 use super::{Expression, Kind};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Numbers that are there, or computed element by element when they are wanted.
+/// Stored numbers, or numbers computed element by element on demand.
 #[derive(Clone)]
 pub(super) enum Values {
     Floats(Arc<[f32]>),

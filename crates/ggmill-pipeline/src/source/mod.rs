@@ -66,7 +66,7 @@ pub trait Checkpoint: Debug + Sync {
 pub struct FileRange<'a> {
     /// The file.
     pub file: &'a RandomAccess,
-    /// Where in it the data begin.
+    /// Where in it the data begins.
     pub offset: u64,
     /// Their byte order there. What [`Checkpoint::read`] gives is always little-endian.
     pub endian: Endian,
@@ -81,7 +81,7 @@ impl<'a> FileRange<'a> {
 
 /// A checkpoint as a training framework leaves it: weights beside a configuration.
 pub trait Pretrained: Checkpoint {
-    /// The hyper-parameters: the content of `config.json`.
+    /// The hyperparameters: the content of `config.json`.
     fn config(&self) -> &serde_json::Value;
 
     /// The name people know the checkpoint by, where it has one: that of its directory.
@@ -128,7 +128,7 @@ impl SourceTensor {
         self.stored_type.map_or_else(|| self.ggml_type.to_string(), str::to_owned)
     }
 
-    /// The name, fit to be shown.
+    /// The name, escaped for display.
     pub fn name(&self) -> RawStr<'_> {
         RawStr::new(&self.name)
     }

@@ -1,4 +1,4 @@
-//! Models held to the rules.
+//! Models checked against the rules.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What two models do not have in common.
+//! Differences between two models.
 
 use std::path::PathBuf;
 

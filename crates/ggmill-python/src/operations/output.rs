@@ -148,7 +148,7 @@ fn not_a_prefix(path: &Path) -> Failure {
     Failure::misuse("expected the prefix of the shards' names").at(path)
 }
 
-/// Starts a file of so many bytes, never over an input.
+/// Starts a file of this many bytes, never over an input.
 pub(super) fn start(
     path: &Path,
     inputs: &[PathBuf],

@@ -41,7 +41,7 @@ use ggmill_pipeline::{Recipe, RunOptions};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Goal {
-    /// So many bytes at most, headers and padding included. Of a set of shards all together, with
+    /// This many bytes at most, headers and padding included. Of a set of shards all together, with
     /// the headers of as many shards as there are at most.
     Size(u64),
     /// So many bits for each weight at most, over all tensors and without padding.

@@ -1,7 +1,7 @@
 //! Importance matrices: for each tensor how much each of its columns matters, as measured by
 //! running a model over a text.
 //!
-//! Two forms are read: the GGUF files of today (tensors `NAME.in_sum2` and `NAME.counts`), and the
+//! Two forms are read: current GGUF files (tensors `NAME.in_sum2` and `NAME.counts`), and the
 //! binary `.dat` files from before.
 
 mod combine;
@@ -83,9 +83,9 @@ impl Imatrix {
         Self::parse(&bytes).map_err(|error| error.file(path))
     }
 
-    /// Reads the bytes of a file of either form. Fails when a count exceeds the bytes that are
-    /// there, when sums and counts do not belong together, when two entries have one name, when
-    /// a number is not finite, and when memory is short.
+    /// Reads the bytes of a file of either form. Fails when a count exceeds the remaining bytes,
+    /// when sums and counts do not belong together, when two entries have one name, when a number
+    /// is not finite, and when memory is short.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let imatrix =
             if bytes.starts_with(b"GGUF") { gguf::parse(bytes)? } else { legacy::parse(bytes)? };

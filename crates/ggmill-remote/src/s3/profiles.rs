@@ -4,7 +4,7 @@ use crate::secret::Secret;
 
 use super::credentials::S3Credentials;
 
-/// What the files `config` and `credentials` say of one profile.
+/// One profile in the files `config` and `credentials`.
 ///
 /// ```
 /// use ggmill_remote::Profile;

@@ -87,7 +87,7 @@ fn is_inside(name: &str) -> bool {
     dunder || INSIDES.contains(&name) || name.starts_with("_TemplateReference")
 }
 
-/// What the text of a template accesses, each once, determined without running it: expressions of
+/// The accesses in a template, each listed once, determined without running it: expressions of
 /// constants are folded. In a text that does not parse, names are looked for; another parser may
 /// read it.
 ///

@@ -1,4 +1,4 @@
-//! What templates can call: functions, methods, filters and tests.
+//! Callables in templates: functions, methods, filters and tests.
 
 mod args;
 mod filters;

@@ -20,7 +20,7 @@ impl Namespace {
         Ok(Self { entries, held: Held::new(meter, bytes)? })
     }
 
-    /// Adds an attribute that is not there.
+    /// Adds an attribute that does not exist.
     pub(crate) fn push(&mut self, name: Text, value: Value) -> Result<()> {
         self.held.hold(2 * size_of::<(Text, Value)>())?;
         self.entries.push((name, value));

@@ -1,4 +1,4 @@
-//! What can be called: functions, methods, and loops.
+//! Callable values: functions, methods, and loops.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -34,7 +34,7 @@ pub(crate) enum Value {
     Seq(Rc<Seq>),
     Dict(Rc<Dict>),
     Range(Rc<Span>),
-    /// What filters such as `map` give: it is consumed once.
+    /// The result of filters such as `map`, which can be consumed once.
     Generator(Rc<Generator>),
     /// The number of a namespace of the rendering.
     Namespace(usize),
@@ -60,7 +60,7 @@ pub(crate) struct Missing {
 pub(crate) enum SeqKind {
     List,
     Tuple,
-    /// What `groupby` gives: a tuple with the names `grouper` and `list`.
+    /// The result of `groupby`: a tuple with the names `grouper` and `list`.
     Group,
     Items,
     Keys,
@@ -135,7 +135,7 @@ impl Value {
         Missing::value(message.into(), ErrorKind::Undefined, meter)
     }
 
-    /// What the sandbox hides: it can be looked at as what does not exist, and not be used.
+    /// What the sandbox hides: it is treated as undefined, and cannot be used.
     pub(crate) fn unsafe_undefined(message: impl Into<String>, meter: &Rc<Meter>) -> Result<Self> {
         Missing::value(message.into(), ErrorKind::Security, meter)
     }

@@ -72,7 +72,7 @@ pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The reference's value of a hexadecimal digit, of which it takes any byte for one.
+/// The reference's value of a hexadecimal digit, for which it accepts any byte.
 fn digit(byte: u8) -> u8 {
     // `char` is signed there: a byte beyond ASCII is less than `a`.
     if (b'a'..0x80).contains(&byte) {

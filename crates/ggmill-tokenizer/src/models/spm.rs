@@ -1,4 +1,4 @@
-//! SentencePiece with scores: neighbours become one symbol while they are a token together, the
+//! SentencePiece with scores: neighbors become one symbol while they are a token together, the
 //! highest score first.
 
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use crate::word_cache::{Key, WordCache};
 #[derive(Debug)]
 pub(crate) struct Spm {
     cuts: Cuts,
-    /// Neighbours in some token. Two symbols that are neighbours in none are never in one token.
+    /// Neighbors in some token. Two symbols that are neighbors in none are never in one token.
     pairs: HashSet<u64, FixedState>,
     /// The token for a byte of a symbol that has none.
     bytes: [Option<u32>; 256],
@@ -71,7 +71,7 @@ struct Merger {
 const NONE: u32 = u32::MAX;
 /// Up to so many symbols, the best pair is searched.
 const FEW: usize = 24;
-/// Longer words are also cut between symbols that are neighbours in no token.
+/// Longer words are also cut between symbols that are neighbors in no token.
 const LONG: usize = 48;
 
 impl Spm {
@@ -378,7 +378,7 @@ impl Merger {
     }
 }
 
-/// Two neighbours, if they are a token together.
+/// Two neighbors, if they are a token together.
 fn candidate(
     vocabulary: &Vocabulary,
     text: &[u8],

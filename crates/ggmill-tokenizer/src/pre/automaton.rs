@@ -1,4 +1,4 @@
-//! Expressions as automata: every character is looked at once, and nothing is tried twice.
+//! Expressions as automata: every character is examined once, without backtracking.
 //!
 //! A state is the list of places in a program that a backtracking matcher would still try, in the
 //! order it would. The first match of such a matcher is thus found without going back. Transitions
@@ -47,8 +47,8 @@ const LONG: usize = 256;
 /// No match.
 const NOWHERE: usize = usize::MAX;
 
-/// States at positions from which no match came, so that no part of a text is looked at again and
-/// again in vain.
+/// States at positions from which no match came, so that no part of a text is examined repeatedly
+/// in vain.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     start: usize,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plain::Steps;
 
-/// The bytes whose places are looked at together.
+/// The bytes whose places are examined together.
 pub(super) const BLOCK: usize = 64;
 /// The bits of a class, and the characters around a place.
 const BITS: usize = 4;

@@ -17,7 +17,7 @@ pub(super) struct Plain {
 
 const EACH: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x80 * EACH;
-/// The bytes that are looked at: a character before, a large letter, sixteen letters, and what is
+/// The bytes that are examined: a character before, a large letter, sixteen letters, and what is
 /// after them.
 const WINDOW: usize = 24;
 

@@ -105,8 +105,8 @@ fn general(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a letter is missing, too many or another, or two neighbours changed places. A number
-/// that differs is another key.
+/// Whether a letter is missing, too many or another, or two neighbors changed places. A number that
+/// differs is another key.
 fn is_near(known: &str, key: &str) -> bool {
     if known.len().abs_diff(key.len()) > 1 {
         return false;

@@ -431,7 +431,7 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
             Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
         }
         ggmill_io::ErrorKind::Journal => {
-            Some("when the file is as it should be, delete the journal".to_owned())
+            Some("if the file is intact, delete the journal".to_owned())
         }
         _ => None,
     };

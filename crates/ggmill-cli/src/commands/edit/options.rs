@@ -11,7 +11,7 @@ use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
 
-/// Edits as they are typed, in their order across options.
+/// Edits as they are typed, in order across options.
 #[derive(Debug, Default)]
 pub(super) struct Typed(Vec<(&'static EditOption, String)>);
 
@@ -210,7 +210,7 @@ fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::Rename { from: from.to_owned(), to: to.to_owned() }])
 }
 
-/// Whether an argument is a template itself, and not the name of a file that is there.
+/// Whether an argument is a template itself, and not the name of a file that exists.
 fn is_template_text(given: &str) -> bool {
     let is_text = ["{{", "{%", "{#", "[{"].iter().any(|mark| given.contains(mark));
     is_text && !Path::new(given).exists()

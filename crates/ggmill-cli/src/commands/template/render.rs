@@ -164,7 +164,7 @@ fn special(tokens: &Tokens, tokenizer: &Tokenizer) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The text with colours: special tokens, and text of the conversation.
+/// The text with colors: special tokens, and text of the conversation.
 fn coloured(
     rendered: &Rendered,
     special: &[Range<usize>],
@@ -193,7 +193,7 @@ fn coloured(
     Ok(out.flush()?)
 }
 
-/// Text that cannot act on the terminal.
+/// Text that cannot affect the terminal.
 fn styled(out: &mut impl std::io::Write, text: &str, style: Style) -> std::io::Result<()> {
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));

@@ -12,7 +12,7 @@ use super::source::Source;
 use super::{template, tokenizer_json};
 use crate::vocabulary::patterns;
 
-/// What readers do by the name of a pre-tokenizer alone.
+/// What readers do based only on the name of a pre-tokenizer.
 #[derive(Debug, Default, Deserialize)]
 struct Flags {
     /// A word that is a token is one, whatever its merges are.

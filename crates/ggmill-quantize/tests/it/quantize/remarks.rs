@@ -84,7 +84,7 @@ fn options_that_meet_nothing_are_told_of() {
     said(
         &llama,
         &odd,
-        "F16 gives every tensor one type or its own, so patterns of types are not looked at",
+        "F16 gives every tensor one type or its own, so patterns of types are not used",
     );
 
     let mut types = options("Q8_0");

@@ -1,4 +1,4 @@
-//! What merging makes of a string that is by itself.
+//! The result of merging a string on its own.
 //!
 //! A symbol comes up in some text just if merging its own characters gives it: merges within a part
 //! of a word whose ends stay ends are those of the part alone.
