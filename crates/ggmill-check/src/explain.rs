@@ -118,13 +118,15 @@ fn group_table(group: Group, page: &mut String, links: bool) {
     }
     if group == Group::Rendering {
         page.push_str(
-            "\nThese rules render chat templates with test conversations. Checked with `--profile run`, by \
+            "\nThese rules render chat templates with test conversations. Checked with `--profile \
+             run`, by \
              `ggmill template lint`, or when selected with `--select rendering` or `--select all`.\n",
         );
     }
     if group == Group::Segmentation {
         page.push_str(
-            "\nThese rules test vocabularies with their tokenizer. Checked with `--profile run`, or when selected with `--select segmentation` or `--select all`.\n",
+            "\nThese rules test vocabularies with their tokenizer. Checked with `--profile run`, or \
+             when selected with `--select segmentation` or `--select all`.\n",
         );
     }
     page.push_str("\n| code | severity | problem |\n|---|---|---|\n");

@@ -37,6 +37,8 @@ pub(crate) fn advise(mut error: clap::Error, command: Option<&str>) -> clap::Err
     if let Some((_, _, advice)) = known {
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::SuggestedValue);
+        // It shows the option that is similar.
+        error.remove(ContextKind::Usage);
         let advice = ContextValue::StyledStrs(vec![StyledStr::from(*advice)]);
         error.insert(ContextKind::Suggested, advice);
     }

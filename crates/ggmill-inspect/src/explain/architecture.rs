@@ -19,7 +19,7 @@ pub(super) fn described(architecture: &Architecture) -> String {
         Some(loader) => {
             write!(page, " {loader} checks files against this description when it loads them.")
         }
-        None => write!(page, " It is not supported by llama.cpp."),
+        None => write!(page, " llama.cpp does not check files against this description."),
     };
     let classes: Vec<_> =
         architecture.checkpoint_classes().map(|class| format!("`{class}`")).collect();
@@ -59,14 +59,16 @@ pub(super) fn described(architecture: &Architecture) -> String {
             number.default.unwrap_or_default()
         );
     }
-    page.push_str("\n## Tensors\n\nDimensions in stored order: elements along the first one are contiguous.\n");
+    page.push_str(
+        "\n## Tensors\n\nDimensions in stored order: elements along the first one are contiguous.\n",
+    );
     let mut repeat = None;
     for tensor in architecture.outline() {
         if repeat.as_ref() != Some(&tensor.repeat) {
             let heading = tensor
                 .repeat
                 .as_ref()
-                .map_or_else(|| "Global tensors".to_owned(), |repeat| format!("Per {repeat}"));
+                .map_or_else(|| "Global tensors".to_owned(), |repeat| format!("For each {repeat}"));
             let _ =
                 write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
         }

@@ -18,11 +18,11 @@ const SMALLER: &str = "Slightly smaller than Q4_K_M, with slightly more quality 
                        matrix reduces the loss.";
 const NOTICEABLE: &str = "Noticeable quality loss: if Q4_K_M does not fit. Use an importance matrix \
                           (`--imatrix`), and compare with a smaller model at more bits.";
-const STRONG: &str = "Large quality loss: only for large models that do not fit otherwise, and only with \
-                      an importance matrix (`--imatrix`).";
-const LEGACY: &str = "An older type: Q4_K_M, Q5_K_M or IQ4_NL have lower error at the same size. Useful \
-                      if row lengths are not multiples of 256, or for backends that support no \
-                      other types.";
+const STRONG: &str = "Large quality loss: only for large models that do not fit otherwise, and only \
+                      with an importance matrix (`--imatrix`).";
+const LEGACY: &str = "An older type: Q4_K_M, Q5_K_M or IQ4_NL have lower error at the same size. \
+                      Useful if row lengths are not multiples of 256, or for backends that \
+                      support no other types.";
 const TERNARY: &str = "For models trained with ternary weights, such as BitNet; other models \
                        become unusable.";
 const MICROSCALING: &str = "For models trained in this format, such as gpt-oss; for other models, \

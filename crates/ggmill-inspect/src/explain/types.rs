@@ -30,8 +30,8 @@ fn specified_type(name: &str) -> Option<ValueType> {
 pub(super) fn file_type_page(topic: &str) -> Option<String> {
     let file_type = topic.to_ascii_uppercase().parse::<FileType>().ok()?;
     Some(format!(
-        "# {file_type}\n\nFile type number {} (`general.file_type`), and a TYPE for `ggmill quantize`. \
-         It is a mixture: `ggmill quantize --dry-run` shows the type of each tensor.\n{}",
+        "# {file_type}\n\nFile type number {} (`general.file_type`), and a TYPE for `ggmill \
+         quantize`. It is a mixture: `ggmill quantize --dry-run` shows the type of each tensor.\n{}",
         file_type.0,
         super::mixtures::advice(&file_type.to_string())
     ))
