@@ -64,6 +64,8 @@ mod rope_factors;
 mod schema;
 #[path = "src/standard_role.rs"]
 mod standard_role;
+#[path = "src/steps/mod.rs"]
+mod steps;
 #[path = "src/tensor/mod.rs"]
 mod tensor;
 #[path = "src/tensor_type.rs"]

@@ -14,24 +14,22 @@ use crate::allocations::bounded;
 pub fn architecture(data: &[u8]) {
     let mut halves = data.splitn(2, |&byte| byte == 0);
     let Some(Ok(description)) = halves.next().map(str::from_utf8) else { return };
-    // Parts that are included, and every name of a tensor with its numbers filled in, up to the
-    // limit of the library.
+    // Parts that are included, and the tensors and the graph of a model, up to the limits of the
+    // library: graphs are checked on made-up models.
+    let most = 3 * i64::try_from(Resolved::MAX_BYTES).expect("small");
     let Ok(architecture) =
-        bounded(description.len(), 8 << 20, 2000, || Architecture::parse(description))
+        bounded(description.len(), most, 2000, || Architecture::parse(description))
     else {
         return;
     };
+    assert_eq!(architecture.graph_text().is_some(), architecture.has_graph());
     let outline: Vec<_> = architecture.outline().collect();
     assert!(outline.len() <= description.len() + (1 << 12), "{} tensors", outline.len());
     let Some(config) = halves.next().and_then(|json| serde_json::from_slice::<Value>(json).ok())
     else {
         return;
     };
-    let Ok(resolved) =
-        bounded(data.len(), 3 * i64::try_from(Resolved::MAX_BYTES).expect("small"), 2000, || {
-            architecture.resolve(&config)
-        })
-    else {
+    let Ok(resolved) = bounded(data.len(), most, 2000, || architecture.resolve(&config)) else {
         return;
     };
     let names: BTreeSet<&str> =
@@ -47,6 +45,14 @@ pub fn architecture(data: &[u8]) {
     resolved.write_keys(FileType::F16, &mut metadata);
     let Ok(plan) = Builder::new().metadata(metadata).plan() else { return };
     let file = Gguf::parse(plan.header()).expect("what is written is read");
-    let _ = architecture.resolve_file(file.metadata());
+    if let Ok(model) = architecture.resolve_file(file.metadata())
+        && let Ok(graph) = bounded(data.len(), most, 2000, || model.graph(&|_| true))
+    {
+        let covered: usize = graph.sections().iter().map(|section| section.nodes.len()).sum();
+        assert_eq!(covered, graph.nodes().len(), "sections are all nodes");
+        for (number, node) in graph.nodes().iter().enumerate() {
+            assert!(node.inputs.iter().all(|&input| input < number), "operands come first");
+        }
+    }
     let _ = architecture.missing_keys(file.metadata());
 }

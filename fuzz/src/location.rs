@@ -6,7 +6,14 @@ use ggmill_remote::{Location, Profile, S3Credentials};
 /// has the same place. No text is more than refused.
 pub fn location(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Ok(Some(location)) = Location::parse(&text) {
+    let parsed = Location::parse(&text);
+    if let Err(error) = &parsed {
+        let query = error.name().split_once('?').map(|(_, query)| query);
+        assert!(matches!(query, None | Some("…")), "{text:?} is refused as {error}");
+    }
+    if let Ok(Some(location)) = parsed {
+        let again = Location::parse(&location.to_address());
+        assert_eq!(again.ok().flatten().as_ref(), Some(&location), "{text:?}");
         let shown = location.to_string();
         // A query is not shown.
         if !shown.contains("?…") {
@@ -22,6 +29,8 @@ pub fn location(data: &[u8]) {
             assert_eq!(beside.file_name(), Some("x-00001-of-00002.gguf"), "{text:?}");
             let back = beside.with_file_name("y.gguf").with_file_name("x-00001-of-00002.gguf");
             assert_eq!(back, beside);
+            let set: Vec<_> = beside.siblings().into_iter().flatten().collect();
+            assert_eq!((set.len(), set.first()), (2, Some(&beside)));
         }
     }
     let (config, credentials) = text.split_once('\0').unwrap_or((&text, ""));

@@ -12,7 +12,7 @@ A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json. One called
 makes it. Those in fixtures/mixtures, called mixtures/NAME, have rows that are multiples of 256.
 
 - class: the name in `architectures`; config: all of config.json;
-- files: other files by name: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
+- files: other files by name; those under target/ are of the model that a draft model is for: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
   a text under config.json goes before `config` (for what JSON does not have, such as Infinity);
 - tensors: NAME: [DTYPE, SHAPE] or [DTYPE, SHAPE, VALUES], dtypes as safetensors spells them, shapes as PyTorch shows them;
 - vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers
@@ -209,6 +209,8 @@ class Job:
         if not (self.cache / "made").exists():
             materialize(self.recipe, self.directory)
             (self.cache / "made").touch()
+        target = self.directory / "target"
+        self.target = target if target.is_dir() else None
 
     def reference(self, kind):
         """The reference's file, or none and its log."""
@@ -216,7 +218,7 @@ class Job:
         if not log.exists():
             ask_reference({"directory": str(self.directory), "out": str(out), "type": kind, "vocabulary": self.vocabulary, "eager": self.recipe.get("eager", False),
                            "exact": self.recipe.get("exact", False),
-                           "log": str(log), "mmproj": self.projector})
+                           "log": str(log), "mmproj": self.projector, "target": str(self.target) if self.target else None})
         return (out if out.exists() else None), log.read_text(errors="replace")
 
     def ours(self, kind, data):
@@ -224,6 +226,7 @@ class Job:
         out = self.cache / f"{self.name}.{kind}.{os.getpid()}.gguf"
         command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--no-check"]
         command += ["--arch-file", str(data)] if data else []
+        command += ["--target", str(self.target)] if self.target else []
         # These have no pre-tokenizer.
         plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
         pre = ["--mmproj"] if self.projector else {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])

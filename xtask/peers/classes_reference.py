@@ -2,7 +2,7 @@
 
     python classes_reference.py serve CACHE LLAMA_CPP
 
-waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary`, `eager`, `exact`, `mmproj` and `log`. Each runs in a process of its own,
+waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary`, `eager`, `exact`, `mmproj`, `target` and `log`. Each runs in a process of its own,
 forked from this one, so that what one changes the next does not see. The file is `out` if all went well; the log is written last.
 
     python classes_reference.py build CONFIG.json
@@ -59,7 +59,9 @@ def convert(job, conversion, gguf, torch):
             model_class = PixtralModel if job["mmproj"] else MistralModel if hparams.get("moe") is None else MistralMoeModel
         else:
             model_class = conversion.get_model_class(conversion.get_model_architecture(hparams, kind), mmproj=job["mmproj"])
-        model = model_class(directory, gguf.LlamaFileType[kinds[job["type"]]], partial, eager=job.get("eager", False))
+        target = job.get("target")
+        model = model_class(directory, gguf.LlamaFileType[kinds[job["type"]]], partial, eager=job.get("eager", False),
+                            target_model_dir=Path(target) if target else None)
         model.write()
     made = Path(model.fname_out)
     os.replace(made, job["out"])

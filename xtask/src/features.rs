@@ -1,4 +1,6 @@
 //! The features of the facade: each builds alone, and those that read pull in no pool of threads.
+//! All of them together, and none, are what programs outside the workspace are built with
+//! (`packages.rs`).
 
 use serde_json::Value;
 
@@ -22,14 +24,13 @@ pub(crate) fn run() -> Done {
                 .args(features),
         )
     };
-    check(&[])?;
     for feature in features()? {
         check(&["--features", &feature])?;
     }
     Ok(())
 }
 
-/// Every feature by its name.
+/// Every feature by its name, but the sets of them.
 fn features() -> Done<Vec<String>> {
     let metadata = metadata()?;
     let packages = metadata
@@ -41,7 +42,8 @@ fn features() -> Done<Vec<String>> {
     let features = facade
         .and_then(|facade| facade.get("features")?.as_object())
         .ok_or("the facade has no features")?;
-    Ok(features.keys().filter(|name| *name != "default").cloned().collect())
+    let is_alone = |name: &&String| !["default", "full"].contains(&name.as_str());
+    Ok(features.keys().filter(is_alone).cloned().collect())
 }
 
 /// The packages that the facade depends on with these features, as a user gets them.

@@ -1,8 +1,12 @@
 //! Fuzzing: seeds, and the smoke run of the gate. The targets are in `fuzz/`.
 
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use crate::process::{Done, cargo, command, output, run, succeeds};
+use crate::process::{Done, cargo, command, metadata_of, output, run, shown, succeeds};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -27,36 +31,87 @@ pub(crate) fn seeds() -> Done {
 }
 
 /// Runs every target for a short while: guided by coverage where cargo-fuzz can be built, over
-/// mutated seeds where not.
+/// mutated seeds where not. As many run at once as there are processors.
 pub(crate) fn smoke(args: &Args) -> Done {
-    seeds()?;
     let guided = !args.stable && succeeds(&mut cargo_fuzz(&["--version"])) && builds();
-    if !guided {
-        println!("no nightly toolchain with cargo-fuzz: mutating the seeds without guidance");
-    }
-    for target in targets()? {
-        if guided {
-            let corpus = format!("fuzz/corpus/{target}");
-            let time = format!("-max_total_time={}", args.seconds);
-            let limits = [
-                "-rss_limit_mb=2048",
-                "-malloc_limit_mb=64",
-                "-max_len=4096",
-                "-timeout=10",
-                "-verbosity=0",
-                "-print_final_stats=1",
-            ];
-            run(cargo_fuzz(&["run", &target, &corpus, "--", &time]).args(limits))?;
-        } else {
-            run(&mut harness(&[
-                "run",
-                &target,
-                &args.seconds.to_string(),
-                &format!("fuzz/corpus/{target}"),
-            ]))?;
+    let harness: &(dyn Fn(&[&str]) -> Command + Sync) = if guided {
+        // Built with the targets.
+        let built = guided_programs()?.join("harness");
+        &move |arguments| {
+            let mut harness = command(&built);
+            harness.args(arguments);
+            harness
         }
-    }
-    Ok(())
+    } else {
+        println!("no nightly toolchain with cargo-fuzz: mutating the seeds without guidance");
+        &harness
+    };
+    run(&mut harness(&["seeds", "fuzz/corpus"]))?;
+    let targets = output(&mut harness(&["targets"]))?;
+    let targets: Vec<&str> = targets.lines().collect();
+    each_at_once(&targets, |target| {
+        let corpus = format!("fuzz/corpus/{target}");
+        if guided {
+            guided_run(args, target, &corpus)
+        } else {
+            harness(&["run", target, &args.seconds.to_string(), &corpus])
+        }
+    })
+}
+
+/// One guided target, with limits of memory and time.
+fn guided_run(args: &Args, target: &str, corpus: &str) -> Command {
+    let time = format!("-max_total_time={}", args.seconds);
+    let limits = [
+        "-rss_limit_mb=2048",
+        "-malloc_limit_mb=64",
+        "-max_len=4096",
+        "-timeout=10",
+        "-verbosity=0",
+        "-print_final_stats=1",
+    ];
+    let mut run = cargo_fuzz(&["run", target, corpus, "--", &time]);
+    run.args(limits);
+    run
+}
+
+/// Runs a command for each of some names, as many at once as there are processors, and prints what
+/// each prints when it has ended. None is begun after one has failed.
+fn each_at_once(names: &[&str], command: impl Fn(&str) -> Command + Sync) -> Done {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Ok(())));
+    let is_fine = || failed.lock().is_ok_and(|failed| failed.is_ok());
+    let work = || {
+        while is_fine()
+            && let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let mut command = command(name);
+            let done = match command.output() {
+                Ok(Output { status, stdout, stderr }) => {
+                    // In one piece, as others print too.
+                    let said =
+                        [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+                    println!("-- {name}\n{}", said.concat());
+                    if status.success() {
+                        Ok(())
+                    } else {
+                        Err(format!("{}: {status}", shown(&command)))
+                    }
+                }
+                Err(error) => Err(format!("{}: {error}", shown(&command))),
+            };
+            if done.is_err()
+                && let Ok(mut failed) = failed.lock()
+            {
+                *failed = done;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    failed.into_inner().map_err(|error| error.to_string())?
 }
 
 /// Whether the guided targets build here: they need a C++ compiler besides.
@@ -64,8 +119,15 @@ fn builds() -> bool {
     run(&mut cargo_fuzz(&["build"])).inspect_err(|error| println!("{error}")).is_ok()
 }
 
-fn targets() -> Done<Vec<String>> {
-    Ok(output(&mut harness(&["targets"]))?.lines().map(str::to_owned).collect())
+/// The directory of what cargo-fuzz builds, the harness included.
+fn guided_programs() -> Done<PathBuf> {
+    let metadata = metadata_of("fuzz/Cargo.toml")?;
+    let target = metadata.get("target_directory").and_then(|directory| directory.as_str());
+    let target = target.ok_or("cargo metadata names no target directory for fuzz/")?;
+    let about = output(command("rustc").args(["+nightly", "-vV"]))?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or("rustc names no host")?;
+    Ok(PathBuf::from(target).join(host).join("release"))
 }
 
 fn cargo_fuzz(arguments: &[&str]) -> Command {

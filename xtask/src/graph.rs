@@ -41,7 +41,6 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-quant",
             "ggmill-io",
             "ggmill-arch",
-            "ggmill-tokenizer",
             "ggmill-pipeline",
             "ggmill-formats",
         ],
@@ -65,6 +64,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
+    ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
@@ -94,6 +94,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-estimate",
     "ggmill-inspect",
     "ggmill-remote",
+    "ggmill-run",
     "ggmill",
 ];
 
@@ -124,6 +125,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-quantize",
             "ggmill-hash",
             "ggmill-remote",
+            "ggmill-run",
         ],
     },
     Effect {
@@ -180,7 +182,7 @@ pub(crate) fn run() -> Done {
     }
     findings.extend(names::findings()?);
     findings.extend(flags::findings()?);
-    findings.extend(structure::findings()?);
+    findings.extend(structure::findings(MAY_DEPEND_ON)?);
     findings.extend(words::findings()?);
     if findings.is_empty() {
         println!(

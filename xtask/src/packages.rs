@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::process::{Done, cargo, command, metadata, run as run_command, target};
+use crate::process::{Done, cargo, command, metadata, root, run as run_command, target};
 
 /// Files of every package.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
@@ -21,6 +21,17 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("default-features = true", DEFAULT),
     ("features = [\"full\"]", FULL),
 ];
+
+/// That of the workspace, so that what was built for it serves these programs.
+const PROFILE: &str = r#"
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package."*"]
+opt-level = 1
+debug = false
+
+"#;
 
 const NONE: &str = r#"
 fn main() {
@@ -82,8 +93,9 @@ pub(crate) fn run() -> Done {
         run_command(
             cargo(&["run", "--quiet", "--manifest-path"])
                 .arg(manifest)
+                // Most dependencies are those of the workspace, and built already.
                 .arg("--target-dir")
-                .arg(directory.join("target")),
+                .arg(target()?),
         )?;
     }
     println!("{} packages are complete, and {} programs use them", packages.len(), PROGRAMS.len());
@@ -127,7 +139,9 @@ fn published() -> Done<Vec<(String, String)>> {
 /// into the repository.
 fn unpack(name: &str, version: &str, directory: &Path) -> Done {
     let archive: PathBuf = target()?.join("package").join(format!("{name}-{version}.crate"));
-    run_command(command("tar").arg("-xzf").arg(&archive).arg("-C").arg(directory))?;
+    // Files are as new as they are here (`m`): in the archive all have one old date, by which Cargo
+    // would take what it built of an earlier package for up to date.
+    run_command(command("tar").arg("-xzmf").arg(&archive).arg("-C").arg(directory))?;
     let unpacked = directory.join(format!("{name}-{version}"));
     for file in FILES {
         if fs::metadata(unpacked.join(file)).map_or(0, |metadata| metadata.len()) == 0 {
@@ -147,7 +161,8 @@ fn unpack(name: &str, version: &str, directory: &Path) -> Done {
     }
 }
 
-/// A program outside the workspace, whose dependencies of this family are the unpacked packages.
+/// A program outside the workspace, whose dependencies of this family are the unpacked packages,
+/// and whose others are the locked ones, with the settings of the workspace.
 fn write_program(
     place: &Path,
     packages: &[(String, String)],
@@ -161,7 +176,12 @@ fn write_program(
     for (name, version) in packages {
         manifest.push_str(&["", name, " = { path = \"../", name, "-", version, "\" }\n"].concat());
     }
+    manifest.push_str(PROFILE);
+    for (name, _) in packages {
+        manifest.push_str(&["[profile.dev.package.", name, "]\nopt-level = 0\n"].concat());
+    }
     fs::create_dir_all(place.join("src"))?;
+    fs::copy(root().join("Cargo.lock"), place.join("Cargo.lock"))?;
     fs::write(place.join("Cargo.toml"), manifest)?;
     fs::write(place.join("src/main.rs"), program.trim_start())
 }

@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Leave out the type checkers
     #[arg(long)]
     no_types: bool,
+    /// Take the command and the corpus from what `cargo test --workspace` builds, as the gate does
+    #[arg(long, conflicts_with = "release")]
+    of_tests: bool,
     /// Test the same wheel with this interpreter too
     #[arg(long, value_name = "PYTHON")]
     also: Vec<PathBuf>,
@@ -106,7 +109,13 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// The same as a step of the gate, which says what it leaves out.
 pub(crate) fn gate() -> Done {
-    let args = Args { release: false, no_types: false, also: Vec::new(), pytest: Vec::new() };
+    let args = Args {
+        release: false,
+        no_types: false,
+        of_tests: true,
+        also: Vec::new(),
+        pytest: Vec::new(),
+    };
     match Environment::open()? {
         Some(environment) => environment.build_and_test(&args),
         None => Ok(()),
@@ -116,6 +125,7 @@ pub(crate) fn gate() -> Done {
 /// Builds the wheel as it is published and installs it; the interpreter that has it then.
 pub(crate) fn released() -> Done<PathBuf> {
     let environment = Environment::open()?.ok_or("the Python package was not built")?;
+    build_command(true)?;
     environment.install(true)?;
     Ok(environment.python)
 }
@@ -123,7 +133,7 @@ pub(crate) fn released() -> Done<PathBuf> {
 impl Environment {
     /// Builds the wheel, the native command in it, and installs it.
     fn install(&self, release: bool) -> Done<PathBuf> {
-        build_command(release)?;
+        put_command(release)?;
         let wheel = self.build(release)?;
         println!("built {}", wheel.display());
         self.install_wheel(&wheel)?;
@@ -135,16 +145,24 @@ impl Environment {
     }
 
     fn build_and_test(&self, args: &Args) -> Done {
+        if args.of_tests {
+            // After the tests nothing is left to do.
+            run_command(&mut cargo(&["test", "--quiet", "--workspace", "--no-run"]))?;
+        } else {
+            build_command(args.release)?;
+        }
         let wheel = self.install(args.release)?;
         if args.release {
             return Ok(());
         }
         self.lints()?;
+        if !args.of_tests {
+            let example = ["build", "--quiet", "-p", "ggmill-testdata", "--example", "corpus"];
+            run_command(&mut cargo(&example))?;
+        }
         let corpus = target()?.join("python/corpus");
-        run_command(
-            cargo(&["run", "--quiet", "-p", "ggmill-testdata", "--example", "corpus", "--"])
-                .arg(&corpus),
-        )?;
+        let example = format!("debug/examples/corpus{}", env::consts::EXE_SUFFIX);
+        run_command(command(target()?.join(example)).arg(&corpus))?;
         if !args.no_types {
             run_command(&mut self.module("mypy"))?;
             self.pyright()?;
@@ -178,7 +196,7 @@ impl Environment {
         run_command(
             cargo(&["clippy", &manifest, "--locked", "--", "-Dwarnings"])
                 .env("PYO3_PYTHON", &self.python)
-                .env("CARGO_TARGET_DIR", target()?.join("python")),
+                .env("CARGO_TARGET_DIR", target()?),
         )
     }
 
@@ -195,7 +213,9 @@ impl Environment {
                 .args(["build", "--locked", "--quiet", "--profile", profile, "--interpreter"])
                 .arg(&self.python)
                 .arg("--out")
-                .arg(&wheels),
+                .arg(&wheels)
+                // Most dependencies are those of the workspace, and built already.
+                .env("CARGO_TARGET_DIR", target()?),
         )?;
         wheel_in(&wheels)
     }
@@ -211,10 +231,14 @@ impl Environment {
     }
 }
 
-/// The native command, which the wheel carries beside the extension.
+/// Builds the native command.
 fn build_command(release: bool) -> Done {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
-    run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))?;
+    run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))
+}
+
+/// Puts the native command, which was built, where the wheel takes it from.
+fn put_command(release: bool) -> Done {
     let built = target()?.join(if release { "release" } else { "debug" });
     let name = format!("ggmill{}", env::consts::EXE_SUFFIX);
     let scripts = root().join(PACKAGE).join("ggmill.data/scripts");

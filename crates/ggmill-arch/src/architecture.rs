@@ -10,7 +10,7 @@ use crate::expression::Expression;
 use crate::include::Parts;
 use crate::key_template::KeyTemplate;
 use crate::kinds::{PROJECTOR, kind_of_architecture};
-use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_TEMPLATES};
+use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_STEPS, MAX_TEMPLATES};
 use crate::memory::MemoryTemplate;
 use crate::name_rules::NameRuleTemplates;
 use crate::outline::{ParameterOutline, TensorOutline};
@@ -18,6 +18,7 @@ use crate::parameter::{FilePlace, Parameter};
 use crate::pattern::begins;
 use crate::role::Role;
 use crate::schema::{RawArchitecture, RawCheckpoint, RawRemark, SCHEMA};
+use crate::steps::GraphTemplate;
 use crate::tensor::TensorGroup;
 use crate::terms::{expression, optional};
 use crate::vocabulary::VocabularyTemplate;
@@ -61,6 +62,8 @@ pub struct Architecture {
     pub(crate) warn: Vec<Remark>,
     /// What a model keeps between tokens, where the description says so.
     pub(crate) memory: Option<MemoryTemplate>,
+    /// What it computes, where the description says so.
+    pub(crate) graph: Option<GraphTemplate>,
     /// How its checkpoints may be quantized, where the description says so.
     quantized: Option<Vec<Box<str>>>,
 }
@@ -185,6 +188,10 @@ impl Architecture {
         let memory = raw.memory.as_ref();
         let memory =
             memory.map(|memory| MemoryTemplate::understand(&raw.name, memory)).transpose()?;
+        let graph = (!raw.graph.is_empty())
+            .then(|| GraphTemplate::understand(&raw.graph, &known, &groups))
+            .transpose()
+            .map_err(|error| error.at("graph"))?;
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
@@ -199,6 +206,7 @@ impl Architecture {
             warn,
             parameters,
             memory,
+            graph,
             quantized: raw
                 .quantized
                 .as_ref()
@@ -294,6 +302,20 @@ impl Architecture {
         places.filter_map(|place| place.split_once('#').map(|(file, _)| file))
     }
 
+    /// Whether its checkpoints belong to another model, as draft models do: then hyperparameters are
+    /// looked up in the configuration of that model, which is `config.json` in a directory `target`
+    /// within.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let needs = |name| Architecture::builtin(name).map(Architecture::needs_target);
+    /// assert_eq!(needs("eagle3"), Some(true));
+    /// assert_eq!(needs("llama"), Some(false));
+    /// ```
+    pub fn needs_target(&self) -> bool {
+        self.documents().any(|name| name.starts_with("target/"))
+    }
+
     /// The hyperparameters as the description writes them, for finished files, in its order.
     pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
         self.parameters.iter().map(|parameter| ParameterOutline {
@@ -354,7 +376,10 @@ impl RawArchitecture {
     /// Refuses more than [`limits`](crate::limits) allow.
     fn check_counts(&self) -> Result<()> {
         let templates: usize = self.tensors.iter().map(|group| group.tensor.0.len()).sum();
+        let steps: usize = self.graph.iter().map(|group| group.steps.len()).sum();
         let counts = [
+            ("groups of steps", self.graph.len(), MAX_STEPS),
+            ("steps", steps, MAX_STEPS),
             ("hyperparameters", self.parameters.0.len(), MAX_PARAMETERS),
             ("keys", self.keys.0.len(), MAX_KEYS),
             ("groups of tensors", self.tensors.len(), MAX_TEMPLATES),

@@ -25,9 +25,10 @@ impl Builtin {
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 impl Builtin {
-    // The build script has read the same text with the same code.
+    // The build script has read the same text with the same code; a test checks the graphs.
     fn get(&'static self) -> &'static Architecture {
-        self.parsed.get_or_init(|| Architecture::parse(self.text).expect("read when it was built"))
+        let read = || Architecture::read(self.text, PARTS).expect("read when it was built");
+        self.parsed.get_or_init(read)
     }
 }
 
@@ -38,9 +39,10 @@ pub(crate) fn text_of(name: &str) -> Option<&'static str> {
 
 impl Architecture {
     /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema,
-    /// the expressions and the names in them, roles, types.
+    /// the expressions and the names in them, roles, types, and the shapes in the computation graph.
     ///
-    /// Time grows with the length of the description and its logarithm.
+    /// Time grows with the length of the description and its logarithm; a computation graph is
+    /// checked on at most some thousand made-up models.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -48,13 +50,15 @@ impl Architecture {
     /// assert!(error.to_string().starts_with("line 3, column 1: unknown field `titel`"), "{error}");
     /// ```
     pub fn parse(toml: &str) -> Result<Self> {
-        Self::read(toml, PARTS)
+        Self::parse_with_parts(toml, &[])
     }
 
     /// Reads a description that may include parts of the caller's, name and text of each; they go
     /// before those that come with this library.
     pub fn parse_with_parts(toml: &str, parts: &[(&str, &str)]) -> Result<Self> {
-        Self::read(toml, &[parts, PARTS].concat())
+        let architecture = Self::read(toml, &[parts, PARTS].concat())?;
+        architecture.check_graph()?;
+        Ok(architecture)
     }
 
     /// The descriptions that come with this library. All of them are read; one by name is read
@@ -97,6 +101,17 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn every_graph_fits_the_tensors_in_every_branch() {
+        let graphs: Vec<_> =
+            Architecture::builtins().filter(|architecture| architecture.has_graph()).collect();
+        let errors: Vec<_> =
+            graphs.iter().filter_map(|architecture| architecture.check_graph().err()).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let checked = graphs.len();
+        assert!(checked >= 10, "{checked}");
+    }
 
     #[test]
     fn every_description_beside_the_source_is_built_in() {

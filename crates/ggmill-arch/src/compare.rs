@@ -50,9 +50,9 @@ impl Resolved<'_> {
         };
         let has = |name: &Option<String>| name.as_ref().is_some_and(|name| find(name).is_some());
         let differs = |place: usize, spec: &TensorSpec| {
-            tensors
-                .get(place)
-                .is_some_and(|tensor| significant(tensor.shape()) != significant(&spec.shape))
+            tensors.get(place).is_some_and(|tensor| {
+                !spec.free_shape && significant(tensor.shape()) != significant(&spec.shape)
+            })
         };
         let mut differences = Vec::new();
         for spec in self.tensors() {

@@ -11,8 +11,14 @@ use crate::value::ParameterValue;
 
 /// Where the configuration of a model with several parts keeps the language model. What is there
 /// takes precedence over what is outside.
-const SECTIONS: [&str; 5] =
-    ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
+const SECTIONS: [&str; 6] = [
+    "text_config",
+    "llm_config",
+    "lm_config",
+    "language_config",
+    "thinker_config.text_config",
+    "transformer_layer_config",
+];
 
 /// The longest list and the longest string a hyperparameter can be.
 const MAX_LEN: usize = 1 << 16;

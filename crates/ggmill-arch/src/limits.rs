@@ -14,6 +14,8 @@ pub(crate) const MAX_TEMPLATES: usize = 1 << 12;
 /// Kinds of checkpoints, patterns of ignored tensors, contradictions, refusals and warnings: of
 /// each.
 pub(crate) const MAX_ENTRIES: usize = 1 << 10;
+/// Steps of the graph of a description, those of its parts included, and groups of them: of each.
+pub(crate) const MAX_STEPS: usize = 1 << 10;
 /// Places where one hyperparameter is looked for, in a configuration and in metadata: in each.
 pub(crate) const MAX_PLACES: usize = 32;
 /// Alternatives of one tensor, names of one alternative without its loop, operations of one
@@ -25,3 +27,5 @@ pub(crate) const MAX_TENSORS: u64 = 1 << 16;
 /// Bytes of memory, about, that the tensors of one model may take with all the names they may have
 /// in a checkpoint.
 pub(crate) const MAX_TENSOR_BYTES: u64 = 1 << 26;
+/// Nodes of the graph of one model.
+pub(crate) const MAX_NODES: usize = 1 << 15;

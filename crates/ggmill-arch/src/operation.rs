@@ -22,6 +22,8 @@ pub enum Operation {
     },
     /// Joins tensors of one shape along a new slowest dimension.
     Stack,
+    /// The same of tensors whose slowest dimensions differ: behind a shorter one are zeros.
+    StackPadded,
     /// Joins tensors along a dimension.
     Concat {
         /// Which dimension.
@@ -119,6 +121,12 @@ pub enum Operation {
     /// Joins MXFP4 weights, of shape (16, blocks of a row, …), with their scales, of shape (blocks
     /// of a row, …), into a tensor of type MXFP4.
     Mxfp4,
+    /// Adds to every whole number of a list its place there. The sums are IDs: all different, and
+    /// below the limit.
+    AddPlaces {
+        /// How many IDs there are.
+        limit: u64,
+    },
 }
 
 impl Operation {
@@ -127,6 +135,7 @@ impl Operation {
         match self {
             Self::Permute { .. } => "permute",
             Self::Stack => "stack",
+            Self::StackPadded => "stack_padded",
             Self::Concat { .. } => "concat",
             Self::Product => "product",
             Self::Sum => "sum",
@@ -150,6 +159,7 @@ impl Operation {
             Self::BatchNormBias { .. } => "batch_norm_bias",
             Self::Bilinear { .. } => "bilinear",
             Self::Mxfp4 => "mxfp4",
+            Self::AddPlaces { .. } => "add_places",
         }
     }
 
@@ -158,6 +168,7 @@ impl Operation {
         matches!(
             self,
             Self::Stack
+                | Self::StackPadded
                 | Self::Concat { .. }
                 | Self::Product
                 | Self::Sum
@@ -219,6 +230,7 @@ impl Operation {
                 Some(other) => Err(format!("shapes differ: {first} and {other}")),
                 None => new(&[dimensions, &[inputs.len() as u64]].concat()),
             },
+            Self::StackPadded => stack_of_padded(first, rest),
             Self::Concat { dimension } => {
                 let dimension = dimension.map_or(slowest_number, Ok)?;
                 extent(dimension)?;
@@ -249,16 +261,7 @@ impl Operation {
                     None => Ok(*first),
                 }
             }
-            Self::Mxfp4 => match (dimensions, rest) {
-                ([16, blocks, others @ ..], [scales])
-                    if scales.dimensions().split_first() == Some((blocks, others)) =>
-                {
-                    let row_len = blocks.checked_mul(32).ok_or("too many elements")?;
-                    new(&[&[row_len], others].concat())
-                }
-                (_, [scales]) => Err(format!("blocks of shape {first}, scales of {scales}")),
-                _ => Err(format!("takes two tensors, found {}", inputs.len())),
-            },
+            Self::Mxfp4 => mxfp4(first, rest),
             Self::Bilinear { columns, rows } => grid(first, columns, rows),
             Self::Axes(ref order) => {
                 let mut sorted = order.clone();
@@ -330,7 +333,8 @@ impl Operation {
             | Self::Softplus
             | Self::Center
             | Self::NormalizeColumns
-            | Self::Ternarize => Ok(*first),
+            | Self::Ternarize
+            | Self::AddPlaces { .. } => Ok(*first),
         }
     }
 }
@@ -340,6 +344,34 @@ fn grid(shape: &Shape, columns: u64, rows: u64) -> Result<Shape, String> {
     match shape.dimensions() {
         &[length, _, _] => Shape::new(&[length, columns, rows]).map_err(|error| error.to_string()),
         _ => Err(format!("needs a grid of vectors, found {shape}")),
+    }
+}
+
+/// Tensors as long as the longest, along a new dimension.
+fn stack_of_padded(first: &Shape, rest: &[Shape]) -> Result<Shape, String> {
+    let (&longest, faster) = first.dimensions().split_last().ok_or("scalars have no rows")?;
+    let mut longest = longest;
+    for shape in rest {
+        match shape.dimensions().split_last() {
+            Some((rows, others)) if others == faster => longest = longest.max(*rows),
+            _ => return Err(format!("shapes differ: {first} and {shape}")),
+        }
+    }
+    let count = (rest.len() as u64).saturating_add(1);
+    Shape::new(&[faster, &[longest, count]].concat()).map_err(|error| error.to_string())
+}
+
+/// Blocks of 32 elements, with their scales.
+fn mxfp4(blocks: &Shape, rest: &[Shape]) -> Result<Shape, String> {
+    match (blocks.dimensions(), rest) {
+        ([16, count, others @ ..], [scales])
+            if scales.dimensions().split_first() == Some((count, others)) =>
+        {
+            let row_len = count.checked_mul(32).ok_or("too many elements")?;
+            Shape::new(&[&[row_len], others].concat()).map_err(|error| error.to_string())
+        }
+        (_, [scales]) => Err(format!("blocks of shape {blocks}, scales of {scales}")),
+        _ => Err(format!("takes two tensors, found {}", rest.len().saturating_add(1))),
     }
 }
 
@@ -354,6 +386,7 @@ pub(crate) struct OperationTemplate {
 enum Kind {
     Permute,
     Stack,
+    StackPadded,
     Concat,
     Product,
     Sum,
@@ -376,12 +409,14 @@ enum Kind {
     BatchNormBias,
     Bilinear,
     Mxfp4,
+    AddPlaces,
 }
 
 /// The operations that a description may write, with the least and the most arguments each takes.
-const OPERATIONS: [(&str, Kind, usize, usize); 24] = [
+const OPERATIONS: [(&str, Kind, usize, usize); 26] = [
     ("permute", Kind::Permute, 1, 1),
     ("stack", Kind::Stack, 0, 0),
+    ("stack_padded", Kind::StackPadded, 0, 0),
     ("concat", Kind::Concat, 0, 1),
     ("product", Kind::Product, 0, 0),
     ("sum", Kind::Sum, 0, 0),
@@ -404,6 +439,7 @@ const OPERATIONS: [(&str, Kind, usize, usize); 24] = [
     ("batch_norm_bias", Kind::BatchNormBias, 1, 1),
     ("bilinear", Kind::Bilinear, 2, 2),
     ("mxfp4", Kind::Mxfp4, 0, 0),
+    ("add_places", Kind::AddPlaces, 1, 1),
 ];
 
 impl Operation {
@@ -443,6 +479,7 @@ impl OperationTemplate {
         matches!(
             self.kind,
             Kind::Stack
+                | Kind::StackPadded
                 | Kind::Concat
                 | Kind::Product
                 | Kind::Sum
@@ -476,6 +513,7 @@ impl OperationTemplate {
         Ok(match (self.kind, &*self.arguments) {
             (Kind::Permute, [heads]) => Operation::Permute { heads: count(heads)? },
             (Kind::Stack, _) => Operation::Stack,
+            (Kind::StackPadded, _) => Operation::StackPadded,
             (Kind::Concat, []) => Operation::Concat { dimension: None },
             (Kind::Concat, [along]) => Operation::Concat { dimension: Some(dimension(along)?) },
             (Kind::Product, _) => Operation::Product,
@@ -535,6 +573,7 @@ impl OperationTemplate {
                 Operation::Bilinear { columns: count(columns)?, rows: count(rows)? }
             }
             (Kind::Mxfp4, _) => Operation::Mxfp4,
+            (Kind::AddPlaces, [limit]) => Operation::AddPlaces { limit: count(limit)? },
             // The number of arguments was checked when the description was loaded.
             _ => return Err(Error::description("an operation with the wrong number of arguments")),
         })
@@ -653,6 +692,9 @@ mod tests {
                 vec![shape(&[16, 3, 5, 7]), shape(&[3, 5, 7])],
                 Some(shape(&[96, 5, 7])),
             ),
+            (Operation::StackPadded, vec![shape(&[4, 2]), shape(&[4, 5])], Some(shape(&[4, 5, 2]))),
+            (Operation::StackPadded, vec![shape(&[4, 2]), shape(&[5, 2])], None),
+            (Operation::AddPlaces { limit: 9 }, vec![shape(&[4])], Some(shape(&[4]))),
             (Operation::Mxfp4, vec![shape(&[16, 3, 5]), shape(&[3, 6])], None),
             (Operation::Mxfp4, vec![shape(&[15, 3]), shape(&[3])], None),
             (Operation::Mxfp4, vec![shape(&[16, 3])], None),

@@ -55,7 +55,9 @@ impl<'a> Resolved<'a> {
     ) -> Result<Self> {
         let class = kind.filter(|kind| kind.whole).and_then(|_| source.whole_class());
         let names = [class.or(source.class()), source.whole_class(), source.model_type()];
-        let mut model = Self::of(architecture, source, kind, names, Purpose::Checkpoint(facts))?;
+        let fuel = Cell::new(Scope::FUEL);
+        let purpose = Purpose::Checkpoint(facts);
+        let mut model = Self::of(architecture, source, kind, names, purpose, &fuel)?;
         // What only finished files have, no checkpoint gives.
         model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
         model.by_name = sorted_by_name(&model.tensors)?;
@@ -67,7 +69,16 @@ impl<'a> Resolved<'a> {
         architecture: &'a Architecture,
         source: &dyn ParameterSource,
     ) -> Result<Self> {
-        Self::of(architecture, source, None, [None; 3], Purpose::File)
+        Self::of_file_within(architecture, source, &Cell::new(Scope::FUEL))
+    }
+
+    /// The same with what is left of some steps.
+    pub(crate) fn of_file_within(
+        architecture: &'a Architecture,
+        source: &dyn ParameterSource,
+        fuel: &Cell<u64>,
+    ) -> Result<Self> {
+        Self::of(architecture, source, None, [None; 3], Purpose::File, fuel)
     }
 
     fn of(
@@ -76,9 +87,9 @@ impl<'a> Resolved<'a> {
         kind: Option<&CheckpointKind>,
         names: [Option<&str>; 3],
         purpose: Purpose<'_>,
+        fuel: &Cell<u64>,
     ) -> Result<Self> {
         let convert = matches!(purpose, Purpose::Checkpoint(_));
-        let fuel = Cell::new(Scope::FUEL);
         let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
         let mut parameters: Vec<(Box<str>, ParameterValue)> =
             Vec::with_capacity(architecture.parameters.len().saturating_add(IMPLICIT.len()));
@@ -93,11 +104,11 @@ impl<'a> Resolved<'a> {
                 .find(|(name, _)| *name == parameter.name)
                 .map(|(_, default)| default);
             let value = parameter
-                .resolve(source, default, &Scope::new(&parameters, &fuel).for_purpose(purpose))
+                .resolve(source, default, &Scope::new(&parameters, fuel).for_purpose(purpose))
                 .map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
             parameters.push((parameter.name.clone(), value));
         }
-        let scope = Scope::new(&parameters, &fuel).for_purpose(purpose);
+        let scope = Scope::new(&parameters, fuel).for_purpose(purpose);
         let (refuse, warn, templates) = if convert {
             (&*architecture.refuse, &*architecture.warn, &*architecture.keys)
         } else {

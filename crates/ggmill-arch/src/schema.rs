@@ -70,6 +70,8 @@ description_and_part! {
     /// The keys that are written, in this order; all others are of finished files alone.
     order: Option<Vec<String>>,
     tensors: Vec<RawGroup>,
+    /// What it computes, in steps.
+    graph: Vec<RawSteps>,
     vocabulary: Option<RawVocabulary>,
     /// What a model keeps between tokens.
     memory: Option<RawMemory>,
@@ -206,6 +208,8 @@ definition! {
         r#type: String,
         drop_if_equal: String,
         together: String,
+        /// A finished file has it in any shape.
+        free_shape: bool,
     }
 }
 
@@ -437,6 +441,21 @@ pub(crate) struct RawGroup {
     pub(crate) tensor: Ordered<RawTensor>,
 }
 
+/// Steps of the computation graph that share a loop and a condition, or why there is no graph where
+/// a condition holds.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawSteps {
+    #[serde(default)]
+    pub(crate) r#for: Option<String>,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) steps: Vec<String>,
+    #[serde(default)]
+    pub(crate) because: Option<String>,
+}
+
 /// Who requires a key of a file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -476,6 +495,9 @@ pub(crate) struct RawSourceTable {
     /// The tensor is written before all others.
     #[serde(default)]
     pub(crate) first: bool,
+    /// The tensor is written after all others.
+    #[serde(default)]
+    pub(crate) last: bool,
     /// The shape of each tensor in the checkpoint.
     #[serde(default)]
     pub(crate) shape: Vec<RawExpression>,

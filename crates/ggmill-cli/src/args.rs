@@ -6,8 +6,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
-    get, graft, hash, imatrix, inspect, lora, ls, man, merge, name, quantize, repack, set_metadata,
-    split, template, tokenize,
+    get, graft, hash, imatrix, inspect, lora, ls, man, measure, merge, name, quantize, repack,
+    set_metadata, split, template, tokenize,
 };
 use crate::console::Console;
 use crate::other_tools::advise;
@@ -117,6 +117,7 @@ pub(crate) enum Command {
     Hash(hash::Args),
     Diff(diff::Args),
     Estimate(Box<estimate::Args>),
+    Measure(Box<measure::Args>),
     Tokenize(tokenize::Args),
     Detokenize(detokenize::Args),
     Template(template::Args),
@@ -148,6 +149,7 @@ impl Command {
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
             Self::Estimate(args) => estimate::run(&args, console),
+            Self::Measure(args) => measure::run(&args, console),
             Self::Tokenize(args) => tokenize::run(&args, console),
             Self::Detokenize(args) => detokenize::run(&args, console),
             Self::Template(args) => template::run(&args, console),

@@ -268,8 +268,8 @@ fn tensors(
         );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
-    let (mut blocks, mut first, mut tensors) =
-        (Blocks::new(weights, resolved), Vec::new(), Vec::new());
+    let mut blocks = Blocks::new(weights, resolved);
+    let (mut first, mut tensors, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for assigned in &assignment.tensors {
         if let Some(other) = &assigned.spec.drop_if_equal
             && let Some(other) = names.iter().position(|name| name == other)
@@ -281,11 +281,16 @@ fn tensors(
         let made = tensor(assigned, weights, target)
             .and_then(|tensor| blocks.take(assigned, tensor))
             .map_err(|error| located(error.tensor(&assigned.spec.name), assigned, weights))?;
-        let is_first = assigned.source.is_some_and(|source| source.first);
-        if is_first { &mut first } else { &mut tensors }.extend(made);
+        let place = match assigned.source {
+            Some(source) if source.first => &mut first,
+            Some(source) if source.last => &mut last,
+            _ => &mut tensors,
+        };
+        place.extend(made);
     }
     let (others, wide) = blocks.before(tensors);
     first.extend(others);
+    first.extend(last);
     Ok((first, wide))
 }
 
@@ -358,7 +363,7 @@ fn tensor(
     // What is copied is copied; numbers that are encoded again must fit, or the file would be
     // quietly another model.
     let is_another = |&number: &usize| weights.ggml_type(number) != Some(ggml_type);
-    let finite = ggml_type != GgmlType::I32
+    let finite = !matches!(ggml_type, GgmlType::I32 | GgmlType::I64)
         && (expression.computes() || assigned.positions.iter().any(is_another));
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }

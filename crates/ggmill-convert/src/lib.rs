@@ -11,6 +11,7 @@ mod legacy;
 mod lora;
 mod operations;
 mod projector;
+mod target;
 mod vocabulary;
 mod weights;
 
@@ -21,4 +22,5 @@ pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use lora::convert_lora;
 pub use projector::has_projector;
+pub use target::WithTarget;
 pub use vocabulary::{TokenizerFiles, convert_tokenizer, has_tokenizer};

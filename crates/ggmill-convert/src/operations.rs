@@ -1,7 +1,7 @@
 //! The operations of a description, as expressions.
 
 use ggmill_arch::{Operation, Source};
-use ggmill_pipeline::{Bilinear, Error, ErrorKind, Expression, Mxfp4, Result};
+use ggmill_pipeline::{AddPlaces, Bilinear, Error, ErrorKind, Expression, Mxfp4, Result};
 
 /// The tensor of the file from those of an alternative, in the order of its names: what each part
 /// does first, then what all do.
@@ -55,6 +55,7 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
     let second = || tensors.get(1).filter(|_| tensors.len() == 2).ok_or_else(wrong_count);
     match operation {
         Operation::Stack => Expression::stack(tensors),
+        Operation::StackPadded => padded(tensors).and_then(|tensors| Expression::stack(&tensors)),
         Operation::Concat { dimension } => {
             Expression::concat(dimension.unwrap_or(slowest), tensors)
         }
@@ -92,11 +93,24 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
             Expression::decode(Bilinear::new(*columns, *rows), tensors)
         }
         Operation::Mxfp4 => Expression::decode(Mxfp4::new(), tensors),
+        Operation::AddPlaces { limit } => Expression::decode(AddPlaces::new(*limit), tensors),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
             format!("the operation {} is not carried out", operation.name()),
         )),
     }
+}
+
+/// Tensors with zeros behind them, up to the longest in its slowest dimension.
+fn padded(tensors: &[Expression]) -> Result<Vec<Expression>> {
+    let rows = |tensor: &Expression| tensor.shape().dimensions().last().copied().unwrap_or(0);
+    let longest = tensors.iter().map(rows).max().unwrap_or(0);
+    let pad = |tensor: &Expression| {
+        let slowest = tensor.shape().dimensions().len().saturating_sub(1);
+        let after = longest.saturating_sub(rows(tensor));
+        tensor.resize(slowest, 0, i64::try_from(after).unwrap_or(i64::MAX))
+    };
+    tensors.iter().map(pad).collect()
 }
 
 /// What a batch normalization multiplies by.
@@ -121,6 +135,7 @@ mod tests {
         let samples = [
             Operation::Permute { heads: 2 },
             Operation::Stack,
+            Operation::StackPadded,
             Operation::Concat { dimension: None },
             Operation::Concat { dimension: Some(0) },
             Operation::Product,
@@ -151,11 +166,13 @@ mod tests {
             Operation::BatchNormBias { epsilon: 1e-5 },
             Operation::Bilinear { columns: 3, rows: 5 },
             Operation::Mxfp4,
+            Operation::AddPlaces { limit: 9 },
         ];
         let mut source = MemorySource::new();
         for (name, dimensions, len) in [("blocks", &[16, 2, 3][..], 96), ("scales", &[2, 3], 6)] {
             source.add(name, GgmlType::I8, shape(dimensions), vec![0x77; len]).unwrap();
         }
+        source.add("ids", GgmlType::I64, shape(&[2]), vec![0; 16]).unwrap();
         let tensor = Expression::computed(shape(&[6, 4, 4]), |place| {
             f32::from(u8::try_from(place).unwrap())
         })
@@ -166,6 +183,7 @@ mod tests {
                     .into_iter()
                     .map(|n| Expression::tensor(&source, n).unwrap())
                     .collect(),
+                Operation::AddPlaces { .. } => vec![Expression::tensor(&source, 2).unwrap()],
                 Operation::BatchNormBias { .. } => vec![tensor.clone(); 4],
                 _ => vec![tensor.clone(); if operation.joins() { 2 } else { 1 }],
             };

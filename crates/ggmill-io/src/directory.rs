@@ -67,9 +67,14 @@ impl Directory {
         Some(path.file_name()?.to_str()?.to_owned())
     }
 
-    /// Whether there is a file of this name.
+    /// Whether there is a file of this name. What is there and is no file, such as a link to one
+    /// that is missing, counts as well, so that opening it says why it cannot be read; a directory
+    /// does not.
     pub fn has(&self, name: &str) -> bool {
-        self.join(name).is_ok_and(|path| path.is_file())
+        self.join(name).is_ok_and(|path| match std::fs::metadata(&path) {
+            Ok(metadata) => !metadata.is_dir(),
+            Err(_) => std::fs::symlink_metadata(&path).is_ok(),
+        })
     }
 
     /// Opens a file. Fails when the name is not a plain one, and as [`RandomAccess::open`] does.

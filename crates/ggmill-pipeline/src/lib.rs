@@ -19,8 +19,8 @@ pub use buffers::zeroed;
 pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{
-    Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4, Narrow,
-    Nvfp4, PackedIntegers, TernaryRows, matrices,
+    AddPlaces, Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4,
+    Narrow, Nvfp4, PackedIntegers, TernaryRows, matrices,
 };
 pub use plan::Plan;
 pub use range::run_range;

@@ -27,6 +27,7 @@ mod float16;
 mod isa;
 mod lanes;
 mod numeric;
+mod product;
 mod read;
 mod search;
 
@@ -36,6 +37,7 @@ pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
 pub use ggmill_core::swap_bytes;
 pub use isa::Isa;
+pub use product::{Panels, Tiles};
 pub use read::read_f32;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.

@@ -7,6 +7,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::{Detail, Error, Result};
 use crate::options::Options;
+use crate::url::Url;
 
 /// Connections to one host that are kept for the next request.
 const IDLE: usize = 16;
@@ -51,6 +52,20 @@ impl Agents {
     /// The agent for an address of this kind.
     pub(crate) fn for_scheme(&self, is_secure: bool) -> &ureq::Agent {
         if is_secure { &self.secure } else { &self.plain }
+    }
+
+    /// The host and port of the proxy that is asked for this address, where one is.
+    pub(crate) fn proxy_of(&self, url: &Url) -> Option<String> {
+        let proxy = self.for_scheme(url.is_secure()).config().proxy()?;
+        // An address that cannot be sent is asked for nowhere.
+        let uri = url.to_text().parse::<ureq::http::Uri>().ok()?;
+        (!proxy.is_no_proxy(&uri)).then(|| format!("{}:{}", proxy.host(), proxy.port()))
+    }
+
+    /// Whether what is sent to this address cannot be read on the way: it is encrypted, or does not
+    /// leave this machine.
+    pub(crate) fn is_private(&self, url: &Url) -> bool {
+        url.is_secure() || (url.is_loopback() && self.proxy_of(url).is_none())
     }
 }
 

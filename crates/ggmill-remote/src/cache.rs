@@ -17,6 +17,8 @@ use xxhash_rust::xxh64::xxh64;
 use crate::options::CacheOptions;
 use crate::target::Known;
 
+/// How the name of a file that is being written begins and ends.
+const UNFINISHED: (&str, &str) = ("ggmill-", ".tmp");
 const MAGIC: &str = "ggmill header 1";
 const EXTENSION: &str = "header";
 /// The part of the cache that one file may take.
@@ -34,7 +36,10 @@ impl CacheOptions {
 
     /// The header of the file at this address.
     pub(crate) fn load(&self, address: &str) -> Option<Known> {
-        let file = File::open(self.path(address)).ok()?;
+        let path = self.path(address);
+        // Windows sets the time only of files that are open for writing.
+        let file = File::options().read(true).write(true).open(&path);
+        let file = file.or_else(|_| File::open(&path)).ok()?;
         if file.metadata().ok()?.len() > self.max_bytes {
             return None;
         }
@@ -55,7 +60,9 @@ impl CacheOptions {
 
     fn write(&self, address: &str, known: &Known) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
-        let mut file = tempfile::Builder::new().suffix(".tmp").tempfile_in(&self.directory)?;
+        let (prefix, suffix) = UNFINISHED;
+        let mut builder = tempfile::Builder::new();
+        let mut file = builder.prefix(prefix).suffix(suffix).tempfile_in(&self.directory)?;
         file.write_all(&text(address, known))?;
         file.persist(self.path(address))?;
         Ok(())
@@ -66,7 +73,7 @@ impl CacheOptions {
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let path = entry.path();
-            let ours = path.extension().is_some_and(|end| end == EXTENSION || end == "tmp");
+            let ours = entry.file_name().to_str().is_some_and(is_ours);
             // Another process may have removed it.
             if let Some(metadata) = entry.metadata().ok().filter(|found| ours && found.is_file()) {
                 files.push((metadata.modified()?, metadata.len(), path));
@@ -83,6 +90,15 @@ impl CacheOptions {
         }
         Ok(())
     }
+}
+
+/// Whether a file has the name of one of this cache: the directory may have others.
+fn is_ours(name: &str) -> bool {
+    let (prefix, suffix) = UNFINISHED;
+    let is_header = name.strip_suffix(EXTENSION).and_then(|rest| rest.strip_suffix('.'));
+    is_header.is_some_and(|hash| {
+        hash.len() == 40 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }) || (name.starts_with(prefix) && name.ends_with(suffix))
 }
 
 /// The file that keeps a header: lines of what it is, then its bytes.
@@ -183,5 +199,35 @@ mod tests {
         assert!(cache.load("https://h/9").is_some() && cache.load("https://h/1").is_none());
         cache.store("https://h/large", &known(&[7; 5000]));
         assert!(cache.load("https://h/large").is_none());
+    }
+
+    #[test]
+    fn files_of_other_programs_stay_and_do_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let others = ["x.tmp", "ggmill.tmp", "notes.header", "0123.header", "ggmill-x.tmp.bak"];
+        for name in others {
+            fs::write(directory.path().join(name), vec![0; 20_000]).unwrap();
+        }
+        // What a process that was killed left behind.
+        let left = directory.path().join("ggmill-Ab12.tmp");
+        fs::write(&left, vec![0; 20_000]).unwrap();
+        let cache = CacheOptions::new(directory.path(), 10_000);
+        cache.store("https://h/a", &known(&[7; 2000]));
+        assert!(cache.load("https://h/a").is_some() && !left.exists());
+        for name in others {
+            assert!(directory.path().join(name).exists(), "{name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_header_that_may_only_be_read_is_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let cache = CacheOptions::new(directory.path(), 10_000);
+        cache.store("https://h/a", &known(&[7; 2000]));
+        let path = cache.path("https://h/a");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        assert!(cache.load("https://h/a").is_some());
     }
 }

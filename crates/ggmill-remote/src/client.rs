@@ -18,7 +18,7 @@ use crate::location::{Location, Place, S3Place};
 use crate::options::{Options, Retries};
 use crate::s3::{self, S3Options};
 use crate::secret::Secret;
-use crate::url::Url;
+use crate::url::{Url, redacted};
 
 /// Redirects that are followed in a row.
 const MAX_REDIRECTS: u32 = 10;
@@ -95,7 +95,7 @@ impl Client {
     pub fn new(options: Options) -> Result<Self> {
         let hub = options.hub_endpoint.trim_end_matches('/');
         let hub = Url::parse(hub)
-            .map_err(|expected| Error::new(&options.hub_endpoint, Detail::Address { expected }))?;
+            .map_err(|expected| Error::new(redacted(hub), Detail::Address { expected }))?;
         let agents = Agents::new(&options)?;
         let (requests, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let regions = Mutex::default();
@@ -151,9 +151,13 @@ impl Client {
             commit = field(headers, "x-repo-commit").map(str::to_owned).or(commit);
             let status = response.status().as_u16();
             match (status, field(headers, "location")) {
+                // The address that it leads to is not signed for: the bucket's own is.
+                (300..=399, _) if self.is_elsewhere(location, headers) => {
+                    return Err(self.refused(location, &url, response));
+                }
                 (301 | 302 | 303 | 307 | 308, Some(target)) => {
                     let next = url.join(target).map_err(|_| {
-                        let came = format!("the redirect leads to {target:?}").into();
+                        let came = format!("the redirect leads to {:?}", redacted(target)).into();
                         Error::new(location, Detail::Protocol { asked: None, came })
                     })?;
                     if url.is_secure() && !next.is_secure() {
@@ -204,7 +208,7 @@ impl Client {
 
     /// The token for the Hub, where the address is one of it and the way there is private.
     fn hub_token(&self, url: &Url) -> Option<&Secret> {
-        let is_hub = url.same_origin(&self.inner.hub) && url.is_private();
+        let is_hub = url.same_origin(&self.inner.hub) && self.inner.agents.is_private(url);
         self.inner.options.hub_token.as_ref().filter(|_| is_hub)
     }
 
@@ -230,6 +234,16 @@ impl Client {
         }
     }
 
+    /// Whether an answer names a region of the bucket in which it was not looked for yet.
+    fn is_elsewhere(&self, location: &Location, headers: &HeaderMap) -> bool {
+        let Place::S3(place) = &location.0 else { return false };
+        let regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = regions.iter().any(|(bucket, _)| *bucket == place.bucket);
+        drop(regions);
+        let named = field(headers, "x-amz-bucket-region");
+        !is_known && named.is_some_and(|region| region != self.s3(place).region())
+    }
+
     /// Remembers the region of a bucket; whether that is news.
     fn is_news(&self, place: &S3Place, region: &str) -> bool {
         let mut regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,6 +258,8 @@ impl Client {
     fn failed(&self, location: &Location, url: &Url, error: ureq::Error) -> Fault {
         use ureq::Error as E;
         let host = url.host();
+        // With a proxy in between, what is connected to is that.
+        let proxy = self.inner.agents.proxy_of(url);
         let unavailable = |last: String| {
             Error::new(location, Detail::Unavailable { attempts: 1, last: last.into() })
         };
@@ -254,7 +270,10 @@ impl Client {
                 passing(format!("{host} did not answer within {seconds} seconds"))
             }
             E::HostNotFound => {
-                unavailable(format!("there is no host {host}")).advise(Some(Advice::Host)).into()
+                let or_proxy = proxy.map(|proxy| format!(", or no proxy {proxy}"));
+                unavailable(format!("there is no host {host}{}", or_proxy.unwrap_or_default()))
+                    .advise(Some(Advice::Host))
+                    .into()
             }
             E::Rustls(_) | E::Tls(_) | E::TlsRequired => insecure(location, host, &error).into(),
             E::Io(io) => match io.kind() {
@@ -268,7 +287,9 @@ impl Client {
                     passing(format!("{host} closed the connection without an answer"))
                 }
                 io::ErrorKind::ConnectionRefused => {
-                    unavailable(format!("{host} refuses connections")).into()
+                    let who = proxy.map(|proxy| format!("the proxy {proxy}"));
+                    let who = who.as_deref().unwrap_or(host);
+                    unavailable(format!("{who} refuses connections")).into()
                 }
                 io::ErrorKind::InvalidData => insecure(location, host, &io).into(),
                 // The standard library has no kind for it.
@@ -278,6 +299,8 @@ impl Client {
                 _ => unavailable(format!("{host} cannot be reached: {io}")).into(),
             },
             E::ConnectProxyFailed(why) => unavailable(format!("the proxy refuses: {why}")).into(),
+            // Its text is the address.
+            E::BadUri(_) => unavailable(format!("the address of {host} cannot be sent")).into(),
             E::Protocol(_) | E::Http(_) | E::LargeResponseHeader(..) => {
                 let came = format!("{host} answered what is not HTTP: {error}").into();
                 Error::new(location, Detail::Protocol { asked: None, came }).into()

@@ -136,7 +136,11 @@ pub(crate) enum Detail {
         source: ggmill_core::Error,
         missing: Option<Missing>,
     },
-    Shards(ggmill_core::Error),
+    Shards {
+        source: ggmill_core::Error,
+        /// Whether there may be more of it, which was not asked for.
+        more: bool,
+    },
 }
 
 /// Of a file that ends too early: its actual length, and the minimum length expected.
@@ -173,6 +177,15 @@ impl Error {
         self
     }
 
+    /// The same of a set whose other files were not asked for.
+    #[must_use]
+    pub(crate) fn and_perhaps_more(mut self) -> Self {
+        if let Detail::Shards { more, .. } = &mut self.0.detail {
+            *more = true;
+        }
+        self
+    }
+
     /// The error of a source of bytes, which is one of this crate already where the source failed.
     #[cold]
     pub(crate) fn of_core(name: &str, error: ggmill_core::Error, missing: Option<Missing>) -> Self {
@@ -184,7 +197,7 @@ impl Error {
                 Self::new(name, Detail::Format { source, missing })
             }
             Err(source) if kind == ggmill_core::ErrorKind::Shards => {
-                Self::new(name, Detail::Shards(source))
+                Self::new(name, Detail::Shards { source, more: false })
             }
             Err(source) => Self::new(name, Detail::Format { source, missing }),
         }
@@ -203,7 +216,7 @@ impl Error {
             Detail::NoRanges { .. } => ErrorKind::NoRanges,
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
-            Detail::Shards(_) | Detail::NotAShardName { .. } => ErrorKind::Shards,
+            Detail::Shards { .. } | Detail::NotAShardName { .. } => ErrorKind::Shards,
         }
     }
 
@@ -228,7 +241,7 @@ impl Error {
     /// The fault in the content of the file, or of the files of a set.
     pub fn format_error(&self) -> Option<&ggmill_core::Error> {
         match &self.0.detail {
-            Detail::Format { source, .. } | Detail::Shards(source) => Some(source),
+            Detail::Format { source, .. } | Detail::Shards { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -269,8 +282,9 @@ fn reason(status: u16) -> &'static str {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Detail::Shards(source) = &self.0.detail {
-            return source.fmt(f);
+        if let Detail::Shards { source, more } = &self.0.detail {
+            source.fmt(f)?;
+            return f.write_str(if *more { "; the others were not asked for" } else { "" });
         }
         write!(f, "{}: ", RawStr::from(&*self.0.name))?;
         match &self.0.detail {
@@ -318,7 +332,7 @@ impl fmt::Display for Error {
                 )
             }
             // Already told, with the name that it begins with.
-            Detail::Shards(_) => Ok(()),
+            Detail::Shards { .. } => Ok(()),
         }
     }
 }
@@ -332,7 +346,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.detail {
-            Detail::Format { source, .. } | Detail::Shards(source) => source.source(),
+            Detail::Format { source, .. } | Detail::Shards { source, .. } => source.source(),
             _ => None,
         }
     }

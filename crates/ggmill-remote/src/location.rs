@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use ggmill_core::ShardName;
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Detail, Error, Result};
-use crate::url::{Url, encode_path};
+use crate::url::{Url, encode_path, redacted};
 
 /// The hosts whose addresses are those of files on the Hub.
 const HUB_HOSTS: [&str; 4] = ["huggingface.co", "www.huggingface.co", "hf.co", "www.hf.co"];
@@ -14,7 +15,7 @@ const HUB_HOSTS: [&str; 4] = ["huggingface.co", "www.huggingface.co", "hf.co", "
 /// `hf://[models/|datasets/]OWNER/NAME[@REVISION][/PATH]`, `s3://BUCKET/KEY`.
 ///
 /// Pages of the Hub are understood as the files that they show. Shows as what was named, without
-/// the query of an address, which can be a signature.
+/// the query of an address, which can be a signature; so does the debug form.
 ///
 /// ```
 /// use ggmill_remote::Location;
@@ -57,7 +58,7 @@ impl Location {
     /// Understands an address; `None` is text that is none, such as a path. Fails for an address
     /// of another scheme, and for one that lacks something.
     pub fn parse(text: &str) -> Result<Option<Self>> {
-        let refused = |expected| Err(Error::new(shown(text), Detail::Address { expected }));
+        let refused = |expected| Err(Error::new(redacted(text), Detail::Address { expected }));
         let Some((scheme, rest)) = text.split_once(':') else { return Ok(None) };
         // One letter is a drive.
         let is_scheme = scheme.len() > 1
@@ -116,6 +117,38 @@ impl Location {
         })
     }
 
+    /// The files of the set that this is a shard of, by its name, in the order of their numbers and
+    /// with this one; `None` where the name is not that of a shard of several. They need not be
+    /// there.
+    ///
+    /// ```
+    /// use ggmill_remote::Location;
+    /// let address = "https://example.com/m-00002-of-00003.gguf?download=true";
+    /// let shard = Location::parse(address)?.ok_or("remote")?;
+    /// let set: Vec<_> = shard.siblings().ok_or("a set")?.collect();
+    /// assert_eq!(set.len(), 3);
+    /// assert_eq!(set[0].to_address(), "https://example.com/m-00001-of-00003.gguf?download=true");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn siblings(&self) -> Option<impl Iterator<Item = Self> + '_> {
+        let name = self.shard_name()?;
+        Some((1..=name.count()).map(move |number| self.with_file_name(&name.sibling(number))))
+    }
+
+    /// The name taken apart, where it says that the file is one shard of several.
+    pub(crate) fn shard_name(&self) -> Option<ShardName<'_>> {
+        ShardName::parse(self.file_name()?).filter(|name| name.count() > 1)
+    }
+
+    /// The whole address, which [`parse`](Self::parse) understands as this location: with the
+    /// query, which can be a signature. To show it, use [`Display`](fmt::Display).
+    pub fn to_address(&self) -> String {
+        match &self.0 {
+            Place::Web(url) => url.to_text(),
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether this is a whole repository of the Hub, not a file in one.
     pub fn is_repository(&self) -> bool {
         matches!(&self.0, Place::Hub(place) if place.path.is_none())
@@ -165,14 +198,6 @@ impl fmt::Display for HubPlace {
             }
         }
         self.path.as_ref().map_or(Ok(()), |path| write!(f, "/{path}"))
-    }
-}
-
-/// Text of an address that was refused, without its query.
-fn shown(text: &str) -> String {
-    match text.split_once('?') {
-        Some((before, _)) => format!("{before}?…"),
-        None => text.to_owned(),
     }
 }
 
@@ -348,6 +373,43 @@ mod tests {
             "hf://a/b@%ff/c",
         ] {
             assert!(Location::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_understood_as_its_location_again() {
+        for text in [
+            "https://h/a%20b.gguf?x=y/../z",
+            "http://h:1/?q",
+            "hf://a/b@dev%2Fx/c d%20.gguf",
+            "hf://datasets/a/b@refs/pr/7/c?d#e.gguf",
+            "hf://a/b@50%25/c",
+            "hf://a/b",
+            "s3://bucket/k?e#y.gguf",
+        ] {
+            let location = Location::parse(text).unwrap().unwrap();
+            let again = Location::parse(&location.to_address()).unwrap().unwrap();
+            assert_eq!(again, location, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_siblings_of_a_shard_are_at_its_place() {
+        for (text, last) in [
+            ("https://h/a/m-00001-of-00002.gguf?x=/y", "https://h/a/m-00002-of-00002.gguf?x=/y"),
+            ("hf://a/b/m-00002-of-00002.gguf", "hf://a/b/m-00002-of-00002.gguf"),
+            ("s3://b/d/m-00001-of-00002.gguf", "s3://b/d/m-00002-of-00002.gguf"),
+        ] {
+            let location = Location::parse(text).unwrap().unwrap();
+            let set: Vec<_> = location.siblings().unwrap().collect();
+            assert_eq!((set.len(), set[1].to_address().as_str()), (2, last));
+            assert!(set.contains(&location));
+        }
+        for alone in
+            ["https://h/m.gguf", "hf://a/b", "https://h/m-00001-of-00001.gguf", "https://h/"]
+        {
+            let location = Location::parse(alone).unwrap().unwrap();
+            assert!(location.siblings().is_none(), "{alone}");
         }
     }
 

@@ -20,6 +20,8 @@ type Fault = ggmill_core::Error;
 
 /// Shards that are asked for at the same time.
 const SIDE_BY_SIDE: usize = 8;
+/// Shards that are missing before no more are asked for: how many there are is what a name says.
+const MISSING: usize = 16;
 
 impl Client {
     /// Opens a model by its file, or by any shard of a set: headers are read now, tensor data when
@@ -27,17 +29,17 @@ impl Client {
     ///
     /// A set is recognized by its name and its `split.*` keys, which must agree; the other shards
     /// are asked for side by side, under the names that follow from this one. On the Hub they are
-    /// those of one commit.
+    /// those of one commit. Where 16 are missing, the rest is not asked for.
     ///
     /// Fails when a file cannot be read, and when its content is refused; of one that ends too
     /// early the error states its actual length.
     pub fn open(&self, location: &Location) -> Result<Model> {
-        let name = shard(location);
+        let name = location.shard_name();
         // The header of a later shard is small.
         let is_later = name.is_some_and(|name| name.number() > 1);
         let first = if is_later { FIRST_OF_SHARD } else { FIRST };
         let (model, found) = self.open_one(location, first)?;
-        let Some(name) = shard(&found) else {
+        let Some(name) = found.shard_name() else {
             let split = Split::of(&model.metadata());
             let split = split.map_err(|error| Error::of_core(&found.to_string(), error, None))?;
             return match split.filter(Split::is_part) {
@@ -115,7 +117,7 @@ impl Client {
         check(&opened, name.number(), found)?;
         let numbers: Vec<u32> =
             (1..=name.count()).filter(|&number| number != name.number()).collect();
-        let next = AtomicUsize::new(0);
+        let (next, absent) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let results = Mutex::new(Vec::new());
         let work = || {
             while let Some(&number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -125,10 +127,15 @@ impl Client {
                     check(&model, number, &location)?;
                     Ok(model)
                 });
-                let hopeless = matches!(&result, Err(error) if error.kind() != ErrorKind::NotFound);
+                let hopeless = match &result {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        absent.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= MISSING
+                    }
+                    result => result.is_err(),
+                };
                 results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
                 if hopeless {
-                    // The others cannot help.
+                    // The others are of no help.
                     next.store(numbers.len(), Ordering::Relaxed);
                 }
             }
@@ -141,6 +148,7 @@ impl Client {
         });
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_unstable_by_key(|(number, _)| *number);
+        let is_all = results.len() == numbers.len();
         let (mut shards, mut missing) = (vec![opened], Vec::new());
         for (number, result) in results {
             match result {
@@ -152,13 +160,9 @@ impl Client {
         if let Some(&first) = missing.first() {
             let first = found.with_file_name(&name.sibling(first)).to_string();
             let error = Model::missing_shards(RawStr::from(&*first), missing, name.count());
-            return Err(Error::of_core(&first, error, None));
+            let error = Error::of_core(&first, error, None);
+            return Err(if is_all { error } else { error.and_perhaps_more() });
         }
         Model::from_shards(shards).map_err(|error| Error::of_core(&found.to_string(), error, None))
     }
-}
-
-/// The name of a file taken apart, where it says that the file is one shard of several.
-fn shard(location: &Location) -> Option<ShardName<'_>> {
-    ShardName::parse(location.file_name()?).filter(|name| name.count() > 1)
 }

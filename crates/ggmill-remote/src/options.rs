@@ -1,10 +1,12 @@
 //! Options of a client; the environment is not read.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::s3::S3Options;
 use crate::secret::Secret;
+use crate::url::redacted;
 
 /// How requests are made. The default is that of a program without any settings.
 ///
@@ -16,7 +18,7 @@ use crate::secret::Secret;
 /// let client = Client::new(options)?;
 /// # Ok::<(), ggmill_remote::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// The name that the program gives itself.
@@ -24,7 +26,7 @@ pub struct Options {
     /// Where the Hub is.
     pub hub_endpoint: String,
     /// The access token for the Hub. It is sent to that endpoint and nowhere else, and never
-    /// without encryption to another machine.
+    /// without encryption to another machine, nor to this one where a proxy is asked for it.
     pub hub_token: Option<Secret>,
     /// S3: where it is, and who asks.
     pub s3: S3Options,
@@ -124,7 +126,9 @@ impl Options {
 
 /// Proxies by the scheme of what is asked for, in the form of the variables `HTTP_PROXY`,
 /// `HTTPS_PROXY` and `NO_PROXY`.
-#[derive(Clone, Debug, Default)]
+/// A proxy is `[SCHEME://][USER:PASSWORD@]HOST[:PORT]` with the scheme `http`, `https`, `socks4`,
+/// `socks4a`, `socks5` or `socks5h`. The debug form has neither user name nor password.
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Proxies {
     /// For `http`.
@@ -139,6 +143,43 @@ impl Proxies {
     /// Proxies for `http` and `https`, and the hosts that are asked directly.
     pub fn new(http: Option<String>, https: Option<String>, except: impl Into<String>) -> Self {
         Self { http, https, except: except.into() }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            user_agent,
+            hub_endpoint,
+            hub_token,
+            s3,
+            proxies,
+            retries,
+            patience,
+            certificates,
+            cache,
+        } = self;
+        f.debug_struct("Options")
+            .field("user_agent", user_agent)
+            .field("hub_endpoint", &redacted(hub_endpoint))
+            .field("hub_token", hub_token)
+            .field("s3", s3)
+            .field("proxies", proxies)
+            .field("retries", retries)
+            .field("patience", patience)
+            .field("certificates", &certificates.as_ref().map(Vec::len))
+            .field("cache", cache)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxies")
+            .field("http", &self.http.as_deref().map(redacted))
+            .field("https", &self.https.as_deref().map(redacted))
+            .field("except", &self.except)
+            .finish()
     }
 }
 
@@ -171,9 +212,11 @@ impl Default for Retries {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CacheOptions {
-    /// The directory, which is made where it is missing.
+    /// The directory, which is made where it is missing. Of the files in it, those that are named
+    /// as the cache names its own count and may be removed: 40 hexadecimal digits and `.header`,
+    /// and `ggmill-….tmp`.
     pub directory: PathBuf,
-    /// Bytes of all files in it, at most.
+    /// Bytes of all these files, at most.
     pub max_bytes: u64,
 }
 

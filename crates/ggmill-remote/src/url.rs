@@ -34,7 +34,7 @@ pub(crate) fn encode_segment(text: &str) -> String {
 }
 
 /// An absolute address with the scheme `http` or `https`, without a fragment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     secure: bool,
     /// The host in lower case, with its port where it is not that of the scheme.
@@ -78,19 +78,47 @@ impl Url {
     /// What the value of a `Location` header leads to from here.
     pub(crate) fn join(&self, location: &str) -> Result<Self, &'static str> {
         let location = location.trim();
-        let relative = location.split(['?', '#']).next().unwrap_or_default();
-        if relative.contains("://") {
-            return Self::parse(location);
+        if has_scheme(location) {
+            return Self::parse(location).map(Self::without_dots);
         }
         let scheme = if self.secure { "https" } else { "http" };
         if let Some(rest) = location.strip_prefix("//") {
-            return Self::parse(&format!("{scheme}://{rest}"));
+            return Self::parse(&format!("{scheme}://{rest}")).map(Self::without_dots);
         }
-        if location.starts_with('/') {
-            return Self::parse(&format!("{scheme}://{}{location}", self.host));
+        let base = match location.chars().next() {
+            Some('/') => "",
+            // The same document, with another query or the same.
+            Some('?') => &self.path,
+            None | Some('#') => return Ok(self.clone()),
+            _ => self.path.rsplit_once('/').map_or("/", |(directory, _)| {
+                self.path.get(..=directory.len()).unwrap_or(directory)
+            }),
+        };
+        let joined = format!("{scheme}://{}{base}{location}", self.host);
+        Self::parse(&joined).map(Self::without_dots)
+    }
+
+    /// With the steps `.` and `..` of its path taken (RFC 3986, 5.2.4).
+    fn without_dots(self) -> Self {
+        let mut kept: Vec<&str> = Vec::new();
+        let mut parts = self.path.split('/').skip(1).peekable();
+        while let Some(part) = parts.next() {
+            let is_last = parts.peek().is_none();
+            match part {
+                "." | ".." => {
+                    if part == ".." {
+                        kept.pop();
+                    }
+                    // What is left is a directory.
+                    if is_last {
+                        kept.push("");
+                    }
+                }
+                part => kept.push(part),
+            }
         }
-        let directory = self.path.rsplit_once('/').map_or("", |(directory, _)| directory);
-        Self::parse(&format!("{scheme}://{}{directory}/{location}", self.host))
+        let path = format!("/{}", kept.join("/"));
+        Self { path, ..self }
     }
 
     /// Whether both are of one scheme, host and port: what may see the same secrets.
@@ -98,11 +126,10 @@ impl Url {
         (self.secure, &self.host) == (other.secure, &other.host)
     }
 
-    /// Whether what is sent there cannot be read on the way: it is encrypted, or stays on this
-    /// machine.
-    pub(crate) fn is_private(&self) -> bool {
+    /// Whether the host is this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
         let name = self.host.rsplit_once(':').map_or(self.host.as_str(), |(name, _)| name);
-        self.secure || self.host == "[::1]" || matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+        self.host == "[::1]" || matches!(name, "localhost" | "127.0.0.1" | "[::1]")
     }
 
     pub(crate) fn is_secure(&self) -> bool {
@@ -141,6 +168,42 @@ impl fmt::Display for Url {
     }
 }
 
+/// As it is shown.
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Text that is not a valid address, or need not be one, fit to be shown: without user name,
+/// password, query and fragment, whatever else is wrong with it.
+pub(crate) fn redacted(text: &str) -> String {
+    let (scheme, rest) = match text.split_once("//") {
+        Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => {
+            (text.get(..scheme.len().saturating_add(2)).unwrap_or_default(), rest)
+        }
+        _ => ("", text),
+    };
+    let (authority, behind) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
+    let path = behind.split(['?', '#']).next().unwrap_or_default();
+    let query =
+        if behind.split('#').next().is_some_and(|text| text.contains('?')) { "?…" } else { "" };
+    match authority.rsplit_once('@') {
+        // Where a password with one of these characters in it ends is not known.
+        _ if authority.contains([':', '@']) && behind.contains('@') => format!("{scheme}…"),
+        Some((_, host)) => format!("{scheme}…@{host}{path}{query}"),
+        None => format!("{scheme}{authority}{path}{query}"),
+    }
+}
+
+/// Whether text begins with a scheme, as absolute addresses do (RFC 3986, 3.1).
+fn has_scheme(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    })
+}
+
 fn encoded(text: &str) -> String {
     utf8_percent_encode(text, AS_TYPED).to_string()
 }
@@ -168,7 +231,7 @@ fn host(authority: &str, secure: bool) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::Url;
+    use super::{Url, redacted};
 
     #[test]
     fn addresses_are_taken_apart() {
@@ -215,12 +278,101 @@ mod tests {
         for other in ["http://h/", "https://h:444/", "https://h.evil/", "https://x.h/"] {
             assert!(!url("https://h/").same_origin(&url(other)), "{other}");
         }
-        assert!(url("http://localhost:80/").is_private() && url("http://[::1]:7/").is_private());
-        assert!(!url("http://localhost.evil/").is_private());
+        for here in
+            ["http://localhost:80/", "http://[::1]:7/", "http://[::1]/", "http://127.0.0.1/"]
+        {
+            assert!(url(here).is_loopback(), "{here}");
+        }
+        assert!(!url("http://localhost.evil/").is_loopback());
+    }
+
+    /// The examples of RFC 3986, 5.4, for the schemes that are understood here.
+    #[test]
+    fn references_lead_where_the_standard_says() {
+        let from = Url::parse("http://a/b/c/d;p?q").unwrap();
+        for (reference, to) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("#s", "http://a/b/c/d;p?q"),
+            ("g#s", "http://a/b/c/g"),
+            ("g?y#s", "http://a/b/c/g?y"),
+            (";x", "http://a/b/c/;x"),
+            ("g;x", "http://a/b/c/g;x"),
+            ("g;x?y#s", "http://a/b/c/g;x?y"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../", "http://a/"),
+            ("../../g", "http://a/g"),
+            ("../../../g", "http://a/g"),
+            ("../../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            (".g", "http://a/b/c/.g"),
+            ("g..", "http://a/b/c/g.."),
+            ("..g", "http://a/b/c/..g"),
+            ("./../g", "http://a/b/g"),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g/./h", "http://a/b/c/g/h"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g;x=1/./y", "http://a/b/c/g;x=1/y"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            ("g?y/./x", "http://a/b/c/g?y/./x"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            // Addresses of archives and proxies.
+            ("/web/2024/https://other/m.gguf", "http://a/web/2024/https://other/m.gguf"),
+            ("x/https://other/m.gguf", "http://a/b/c/x/https://other/m.gguf"),
+        ] {
+            assert_eq!(from.join(reference).unwrap().to_text(), to, "{reference:?}");
+        }
+        for other in ["g:h", "mailto:x", "ftp://a/b"] {
+            assert!(from.join(other).is_err(), "{other}");
+        }
     }
 
     #[test]
     fn a_query_is_not_shown() {
-        assert_eq!(Url::parse("https://h/p?X-Sig=secret").unwrap().to_string(), "https://h/p?…");
+        let url = Url::parse("https://h/p?X-Sig=secret").unwrap();
+        assert_eq!(
+            (url.to_string(), format!("{url:?}")),
+            ("https://h/p?…".into(), "https://h/p?…".into())
+        );
+    }
+
+    #[test]
+    fn text_that_is_no_address_shows_no_secret() {
+        for (text, shown) in [
+            ("https://h/p?X-Sig=secret", "https://h/p?…"),
+            ("https://h/p#secret?secret", "https://h/p"),
+            ("https://h/p?secret#secret", "https://h/p?…"),
+            ("https://user:secret@h:1/p", "https://…@h:1/p"),
+            ("https://secret@h", "https://…@h"),
+            ("https://user:se/cret@h/p", "https://…"),
+            ("https://user:se?cret@h/p", "https://…"),
+            ("https://user:se#cret@h/p", "https://…"),
+            ("https://u:se@cr/et@h/p", "https://…"),
+            ("https://m:99999/?token=secret@x", "https://…"),
+            ("https:/user:secret@h/x", "…"),
+            ("https:/h/x", "https:/h/x"),
+            ("user:secret@proxy:3128", "…@proxy:3128"),
+            ("//user:secret@h/x?secret", "//…@h/x?…"),
+            ("/x?sig=secret", "/x?…"),
+            ("hf://a/b@main/c.gguf", "hf://a/b@main/c.gguf"),
+            ("file:///etc/passwd", "file:///etc/passwd"),
+            ("", ""),
+        ] {
+            assert_eq!(redacted(text), shown, "{text}");
+            assert!(!shown.contains("secret"));
+        }
     }
 }

@@ -22,6 +22,8 @@ use std::time::Duration;
 pub struct Request {
     /// How many came before it.
     pub number: usize,
+    /// The method, in capitals as it came.
+    pub method: String,
     /// The path, with the query.
     pub path: String,
     /// Fields, with names in lower case.
@@ -195,6 +197,8 @@ fn serve(
     log: &Mutex<Vec<Request>>,
     sent: &AtomicU64,
 ) {
+    // Or the body of a short answer waits for the client to acknowledge its head.
+    let _ = stream.set_nodelay(true);
     let mut input = BufReader::new(stream);
     while let Some(mut request) = read(&mut input) {
         {
@@ -241,12 +245,14 @@ fn read(input: &mut BufReader<&TcpStream>) -> Option<Request> {
         let read = input.by_ref().take(64 << 10).read_line(&mut line).ok()?;
         (read > 0).then(|| line.trim_end().to_owned())
     };
-    let path = line()?.split(' ').nth(1)?.to_owned();
+    let first = line()?;
+    let mut words = first.split(' ').map(str::to_owned);
+    let (method, path) = (words.next()?, words.next()?);
     let mut fields = Vec::new();
     loop {
         let line = line()?;
         let Some((name, value)) = line.split_once(':') else {
-            return Some(Request { number: 0, path, fields });
+            return Some(Request { number: 0, method, path, fields });
         };
         fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }

@@ -95,17 +95,37 @@ impl Tokenizer {
 /// around such places is cleaned, from one [`is_cut`] to the next, and the rest is moved.
 pub(crate) fn clean(text: &mut [u8]) -> usize {
     let (mut done, mut length) = (0, 0);
-    while let Some(place) = next_candidate(text, done) {
-        let from = (done..=place).rev().find(|&at| is_cut(text, at)).unwrap_or(done).max(done);
-        let to = (place + 2..text.len()).find(|&at| is_cut(text, at)).unwrap_or(text.len());
-        text.copy_within(done..from, length);
-        length += from - done;
-        text.copy_within(from..to, length);
-        length += clean_all(&mut text[length..length + to - from]);
-        done = to;
+    for block in (0..text.len()).step_by(BLOCK) {
+        let mut open = candidates(text.get(block..).unwrap_or_default());
+        while open != 0 {
+            let place = block + open.trailing_zeros() as usize;
+            open &= open - 1;
+            if place < done {
+                continue;
+            }
+            let (from, to) = around(text, done, place);
+            text.copy_within(done..from, length);
+            length += from - done;
+            if to == place + 2 && from == place && text[place + 1] != b'\'' {
+                text[length] = text[place + 1];
+                length += 1;
+            } else {
+                text.copy_within(from..to, length);
+                length += clean_all(&mut text[length..length + to - from]);
+            }
+            done = to;
+        }
     }
     text.copy_within(done.., length);
     length + text.len() - done
+}
+
+/// What is to be cleaned around a place, after what is done.
+#[inline]
+fn around(text: &[u8], done: usize, place: usize) -> (usize, usize) {
+    let from = (done..=place).rev().find(|&at| is_cut(text, at)).unwrap_or(done);
+    let to = (place + 2..text.len()).find(|&at| is_cut(text, at)).unwrap_or(text.len());
+    (from, to)
 }
 
 /// Whether the text before a position and the text from there on can be cleaned one by one: where
@@ -114,23 +134,40 @@ pub(crate) fn is_cut(text: &[u8], at: usize) -> bool {
     at == 0 || text[at] == b' ' && !matches!(text[at - 1], b' ' | b'\'')
 }
 
-/// The first place from a position on where a space is before one of the characters that matter.
-fn next_candidate(text: &[u8], from: usize) -> Option<usize> {
-    /// Bytes that are examined together.
-    const BLOCK: usize = 64;
-    let is =
-        |space: u8, next: u8| (space == b' ') & matches!(next, b'?' | b'!' | b'.' | b',' | b'\'');
-    let mut at = from;
-    while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<{ BLOCK + 1 }>()) {
-        let pairs = block[..BLOCK].iter().zip(&block[1..]);
-        if pairs.fold(false, |any, (&space, &next)| any | is(space, next)) {
-            break;
+/// Bytes that are examined together.
+const BLOCK: usize = 64;
+
+/// The places among the first where a space is before one of the characters that matter, a bit for
+/// each.
+fn candidates(text: &[u8]) -> u64 {
+    // The product has bit 0 of byte `n` as bit 56 + `n`, and no carry comes to them.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let is = |space: u8, next: u8| {
+        let matters =
+            (next == b'?') | (next == b'!') | (next == b'.') | (next == b',') | (next == b'\'');
+        u8::from((space == b' ') & matters)
+    };
+    let mut found = [0; BLOCK];
+    match text.first_chunk::<{ BLOCK + 1 }>() {
+        Some(block) => {
+            for (slot, (&space, &next)) in found.iter_mut().zip(block.iter().zip(&block[1..])) {
+                *slot = is(space, next);
+            }
         }
-        at += BLOCK;
+        None => {
+            for (slot, (&space, &next)) in
+                found.iter_mut().zip(text.iter().zip(text.iter().skip(1)))
+            {
+                *slot = is(space, next);
+            }
+        }
     }
-    // In the block where there is one, or in the rest.
-    let rest = text.get(at..).unwrap_or_default();
-    rest.windows(2).position(|pair| is(pair[0], pair[1])).map(|place| at + place)
+    found
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .rev()
+        .fold(0, |bits, eight| bits << 8 | u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56)
 }
 
 /// The same for all of a text. The reference goes over it three times, each time over what the last

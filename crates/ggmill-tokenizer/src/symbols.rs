@@ -27,6 +27,42 @@ pub(crate) fn number(symbol: &[u8]) -> u32 {
     }
 }
 
+/// Symbols that are neighbours in some token. It may also have others.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+impl Pairs {
+    /// The bits for each pair.
+    const ROOM: usize = 16;
+
+    pub(crate) fn new(pairs: &HashSet<(u32, u32), FixedState>) -> Self {
+        let size = pairs.len().saturating_mul(Self::ROOM).next_power_of_two().max(1 << 12);
+        let mut new = Self { bits: vec![0; size / 64], shift: 64 - size.trailing_zeros() };
+        for &(left, right) in pairs {
+            let place = new.place(left, right);
+            new.bits[place / 64] |= 1 << (place % 64);
+        }
+        new
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the place is below the number of bits")]
+    fn place(&self, left: u32, right: u32) -> usize {
+        let pair = u64::from(left) << 32 | u64::from(right);
+        ((pair ^ pair >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+
+    /// Whether two symbols may be neighbours in a token.
+    #[inline]
+    pub(crate) fn may_have(&self, left: u32, right: u32) -> bool {
+        let place = self.place(left, right);
+        self.bits.get(place / 64).is_none_or(|bits| bits >> (place % 64) & 1 != 0)
+    }
+}
+
 /// Where texts can be cut before spaces: no token goes beyond such a place.
 #[derive(Debug)]
 pub(crate) struct Cuts {

@@ -6,8 +6,9 @@ use foldhash::fast::FixedState;
 
 /// Longer words are not kept.
 const LONGEST: usize = 512;
-/// The most tokens of a word in the table of short words.
-const FEW: usize = 3;
+/// The most tokens of a word in the table of short words, and the bits that they have there.
+const FEW: usize = 4;
+const TOKEN_BITS: u32 = 24;
 /// The most bytes of such a word.
 const SHORT: usize = 15;
 /// The number of pairs of short words in the beginning, and the most.
@@ -80,16 +81,37 @@ fn last_bytes(word: &[u8]) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// A short word and its tokens.
+/// Room for the tokens of a short word.
+pub(crate) type Few = [u32; FEW];
+
+/// A short word and its tokens. The last of them has their number in its highest bits.
 #[derive(Clone, Copy, Debug)]
 struct Short {
     key: u128,
-    tokens: [u32; FEW],
-    count: u32,
+    tokens: Few,
 }
 
 /// No word has such a key.
-const NO_WORD: Short = Short { key: u128::MAX, tokens: [0; FEW], count: 0 };
+const NO_WORD: Short = Short { key: u128::MAX, tokens: [0; FEW] };
+
+impl Short {
+    /// `None` for too many tokens, and too large ones.
+    fn new(key: Key, ids: &[u32]) -> Option<Self> {
+        let mut tokens = [0; FEW];
+        tokens.get_mut(..ids.len())?.copy_from_slice(ids);
+        let is_small = ids.iter().all(|id| id >> TOKEN_BITS == 0);
+        tokens[FEW - 1] |= u32::try_from(ids.len()).ok()? << TOKEN_BITS;
+        is_small.then_some(Self { key: key.0, tokens })
+    }
+
+    /// The tokens, with room behind them, and how many they are.
+    #[inline]
+    fn tokens(&self) -> (Few, usize) {
+        let mut tokens = self.tokens;
+        tokens[FEW - 1] &= (1 << TOKEN_BITS) - 1;
+        (tokens, (self.tokens[FEW - 1] >> TOKEN_BITS) as usize)
+    }
+}
 
 /// Two words in a cache line, the one that was put last first.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +122,7 @@ const NO_WORDS: Pair = Pair([NO_WORD; 2]);
 
 /// Where words are in the table, as long as none is put there.
 pub(crate) struct Found {
-    pub(crate) places: [usize; AT_ONCE],
+    pub(crate) places: [u32; AT_ONCE],
     /// A bit for each word that is not, the lowest for the first.
     pub(crate) missing: u64,
 }
@@ -151,44 +173,50 @@ impl WordCache {
     /// Where short words are: at most 64, which are all looked up before any is used, so that the
     /// memory's delays overlap.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the table is small")]
     pub(crate) fn find(&self, keys: &[Key]) -> Found {
-        let mut found = Found { places: [0; AT_ONCE], missing: 0 };
+        let mut places = [0; AT_ONCE];
+        let mut missing = 0;
         let keys = keys.get(..AT_ONCE).unwrap_or(keys);
-        for (found_at, key) in found.places.iter_mut().zip(keys) {
+        for (found_at, key) in places.iter_mut().zip(keys) {
             let place = key.place(self.pairs.len());
             let Pair([first, second]) = self.pairs.get(place).unwrap_or(&NO_WORDS);
             let is_second = second.key == key.0;
             // Both are compared, as no branch should depend on it.
             let is_first = first.key == key.0;
             let is_missing = !(is_first | is_second);
-            found.missing = found.missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
-            *found_at = place.wrapping_mul(2) | usize::from(is_second);
+            missing = missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
+            *found_at = (place as u32).wrapping_mul(2) | u32::from(is_second);
         }
-        found.missing = found.missing.checked_shr(unused_bits(keys.len())).unwrap_or(0);
-        found
+        let missing = missing.checked_shr(unused_bits(keys.len())).unwrap_or(0);
+        Found { places, missing }
     }
 
     /// The tokens of words that were found, one after the other.
     #[inline]
-    pub(crate) fn tokens<'r>(&self, places: &[usize], room: &'r mut [u32; ROOM]) -> &'r [u32] {
+    pub(crate) fn tokens<'r>(&self, places: &[u32], room: &'r mut [u32; ROOM]) -> &'r [u32] {
         let mut length = 0;
-        for place in places {
-            let word = self.pairs.get(place / 2).map_or(&NO_WORD, |pair| &pair.0[place % 2]);
+        for &place in places {
+            let Some(Pair(words)) = self.pairs.get(place as usize / 2) else { break };
+            let word = &words[place as usize % 2];
+            let (tokens, count) = word.tokens();
             // All of its room, whatever there is: no branch depends on how many they are.
             if let Some(room) = room.get_mut(length..).and_then(<[u32]>::first_chunk_mut) {
-                *room = word.tokens;
+                *room = tokens;
             }
-            length += word.count as usize;
+            length += count;
         }
         room.get(..length).unwrap_or_default()
     }
 
     /// The tokens of a short word, if they are few.
     #[inline]
-    fn few(&self, key: Key) -> Option<&[u32]> {
+    fn few<'r>(&self, key: Key, room: &'r mut Few) -> Option<&'r [u32]> {
         let pair = self.pairs.get(key.place(self.pairs.len()))?;
         let found = pair.0.iter().find(|word| word.key == key.0)?;
-        found.tokens.get(..found.count as usize)
+        let (tokens, count) = found.tokens();
+        *room = tokens;
+        room.get(..count)
     }
 
     /// The tokens of a word that is long or has many.
@@ -216,8 +244,9 @@ impl WordCache {
     }
 
     /// The tokens of a part of a text.
-    pub(crate) fn get(&self, key: Key, word: &[u8]) -> Option<&[u32]> {
-        match self.few(key) {
+    #[inline]
+    pub(crate) fn get<'r>(&'r self, key: Key, word: &[u8], room: &'r mut Few) -> Option<&'r [u32]> {
+        match self.few(key, room) {
             Some(ids) => Some(ids),
             None => self.many(word),
         }
@@ -225,14 +254,14 @@ impl WordCache {
 
     /// Keeps the tokens of a word that is not here.
     pub(crate) fn put(&mut self, key: Key, word: &[u8], ids: &[u32]) {
-        if key != Key::LONG && ids.len() <= FEW {
-            self.put_few(key, ids);
-        } else if !word.is_empty() && word.len() <= LONGEST {
-            self.put_many(word, ids);
+        match Short::new(key, ids).filter(|_| key != Key::LONG) {
+            Some(word) => self.put_few(word),
+            None if !word.is_empty() && word.len() <= LONGEST => self.put_many(word, ids),
+            None => {}
         }
     }
 
-    fn put_few(&mut self, key: Key, ids: &[u32]) {
+    fn put_few(&mut self, word: Short) {
         self.put += 1;
         let size = self.pairs.len();
         if size == 0 || (self.put > size * 2 && size < PAIRS.1) {
@@ -244,11 +273,7 @@ impl WordCache {
                 }
             }
         }
-        let mut tokens = [0; FEW];
-        for (slot, &id) in tokens.iter_mut().zip(ids) {
-            *slot = id;
-        }
-        self.place_few(Short { key: key.0, tokens, count: u32::try_from(ids.len()).unwrap_or(0) });
+        self.place_few(word);
     }
 
     /// The word that was put before moves aside.
@@ -310,8 +335,9 @@ impl WordCache {
 mod tests {
     use super::*;
 
-    fn get<'c>(cache: &'c WordCache, text: &[u8]) -> Option<&'c [u32]> {
-        cache.get(Key::new(text, 0, text.len()), text)
+    fn get(cache: &WordCache, text: &[u8]) -> Option<Vec<u32>> {
+        let mut room = [0; FEW];
+        cache.get(Key::new(text, 0, text.len()), text, &mut room).map(<[u32]>::to_vec)
     }
 
     fn put(cache: &mut WordCache, word: &[u8], ids: &[u32]) {
@@ -328,7 +354,7 @@ mod tests {
             let ids: Vec<u32> = (number..=number + number % 5).collect();
             assert_eq!(get(&cache, word.as_bytes()), None);
             put(&mut cache, word.as_bytes(), &ids);
-            assert_eq!(get(&cache, word.as_bytes()), Some(&*ids));
+            assert_eq!(get(&cache, word.as_bytes()).as_ref(), Some(&ids));
             let earlier = number / 2;
             let word = format!("{earlier}{}", "x".repeat(earlier as usize % 40));
             if let Some(known) = get(&cache, word.as_bytes()) {
@@ -349,11 +375,17 @@ mod tests {
             assert_eq!(get(&cache, word), None);
             put(&mut cache, word, &[id]);
         }
-        let kept = words.map(|word| get(&cache, word).map(<[u32]>::to_vec));
+        let kept = words.map(|word| get(&cache, word));
         let one = |id| Some(vec![id]);
         assert_eq!(kept, [None, one(1), one(2), one(3), one(4), None]);
         put(&mut cache, b"nothing", &[]);
-        assert_eq!(get(&cache, b"nothing"), Some(&[][..]));
+        assert_eq!(get(&cache, b"nothing"), Some(vec![]));
+        // Tokens may have all bits.
+        for ids in [[u32::MAX; 4], [1 << TOKEN_BITS, 1, 2, 3], [3, 2, 1, (1 << TOKEN_BITS) - 1]] {
+            let word = format!("ids {}", ids[0]);
+            put(&mut cache, word.as_bytes(), &ids);
+            assert_eq!(get(&cache, word.as_bytes()), Some(ids.to_vec()));
+        }
         // The bytes after a word do not count.
         assert_eq!(Key::new(b"ab and more bytes", 0, 2), Key::new(b"ab", 0, 2));
     }

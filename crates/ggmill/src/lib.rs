@@ -21,6 +21,7 @@
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
 //! | `remote` | | models over HTTP, on the Hugging Face Hub and in S3 |
+//! | `run` | | what a model computes, to measure it |
 //! | `text` | | patterns of names; JSON that is safe to print |
 //! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
@@ -58,6 +59,8 @@ pub use ggmill_quant as quant;
 pub use ggmill_quantize as quantize;
 #[cfg(feature = "remote")]
 pub use ggmill_remote as remote;
+#[cfg(feature = "run")]
+pub use ggmill_run as run;
 #[cfg(feature = "template")]
 pub use ggmill_template as template;
 #[cfg(feature = "text")]

@@ -10,6 +10,7 @@ mod environment;
 mod estimate;
 mod hash;
 mod legacy;
+mod logits;
 mod older;
 mod open;
 mod python;
@@ -110,6 +111,8 @@ pub(crate) enum Peers {
     Imatrix,
     /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
     Estimate(estimate::Args),
+    /// Compare what models compute with libllama: logits of tiny models of every computation graph
+    Logits(logits::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -153,6 +156,7 @@ impl Peers {
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
             Self::Estimate(args) => estimate::execute(args),
+            Self::Logits(args) => logits::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),

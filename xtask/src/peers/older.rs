@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{environment, ggmill};
-use crate::process::{Done, run, target};
+use crate::process::{Done, root, run, target};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -26,6 +26,8 @@ pub(super) fn execute(args: &Args) -> Done {
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     run(environment::script("older.py")?
         .args([&args.older, &ggmill()?, &directory])
+        .arg(root().join("crates/ggmill-testdata/real"))
+        .arg(root().join("../shared/data"))
         .args([args.rounds, args.megabytes].map(|number| number.to_string()))
         .args(&args.rows))
 }

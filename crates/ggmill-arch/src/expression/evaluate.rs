@@ -67,13 +67,13 @@ impl<'a> Scope<'a> {
     }
 
     /// Takes steps from what is left.
-    pub(super) fn spend(&self, steps: usize) -> Outcome<()> {
+    pub(crate) fn spend(&self, steps: usize) -> Outcome<()> {
         let left = u64::try_from(steps).ok().and_then(|steps| self.fuel.get().checked_sub(steps));
         self.fuel.set(left.unwrap_or(0));
         left.map(|_| ()).ok_or_else(|| "takes too many steps".into())
     }
 
-    pub(super) fn value(&self, name: &str) -> Outcome<Value> {
+    pub(crate) fn value(&self, name: &str) -> Outcome<Value> {
         if let Some(&(_, value)) =
             self.variables.iter().rev().find(|(variable, _)| *variable == name)
         {
@@ -88,7 +88,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Why there is no value, to follow the text of the expression.
-pub(super) type Outcome<T> = Result<T, String>;
+pub(crate) type Outcome<T> = Result<T, String>;
 
 impl Node {
     pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome<Value> {
@@ -117,6 +117,7 @@ impl Node {
             }
             Self::Call(function, arguments) => function.call(arguments, scope),
             Self::Each(variable, count, element) => each(variable, count, element, scope),
+            Self::Operation(name, ..) => Err(format!("{name} is an operation on tensors")),
             Self::Element(list, index) => element(list.evaluate(scope)?, &index.evaluate(scope)?),
             Self::List(nodes) => Ok(Value::List(
                 nodes.iter().map(|node| node.evaluate(scope)).collect::<Outcome<Vec<_>>>()?.into(),
@@ -155,14 +156,15 @@ fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outc
 
 /// The element of a list; what is not a list is the same for every index, as hyperparameters that
 /// differ by block in some checkpoints are one number in others.
-fn element(list: Value, index: &Value) -> Outcome<Value> {
+pub(crate) fn element(list: Value, index: &Value) -> Outcome<Value> {
     let Value::List(elements) = &list else { return Ok(list) };
     let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
     let found = number.and_then(|number| elements.get(number));
     found.cloned().ok_or_else(|| format!("asks for element {index} of {}", elements.len()))
 }
 
-fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
+/// What an operator makes of two values.
+pub(crate) fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
     match operator {
         Operator::Equal => return Ok(Value::Bool(equal(left, right))),
         Operator::NotEqual => return Ok(Value::Bool(!equal(left, right))),

@@ -14,7 +14,7 @@ use crate::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Min,
     Max,
     /// Whether there is a value.
@@ -182,7 +182,8 @@ impl Function {
         }
     }
 
-    fn of_values(self, arguments: &[Value], scope: &Scope<'_>) -> Outcome<Value> {
+    /// The value of a function that takes the values of all its arguments.
+    pub(crate) fn of_values(self, arguments: &[Value], scope: &Scope<'_>) -> Outcome<Value> {
         match (self, arguments) {
             (Self::Has, [value]) => Ok(Value::Bool(value.is_some())),
             (Self::IsList, [value]) => Ok(Value::Bool(value.as_list().is_some())),

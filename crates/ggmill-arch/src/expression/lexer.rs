@@ -14,8 +14,8 @@ pub(super) enum Token<'a> {
 }
 
 /// Longer symbols before their beginnings.
-const SYMBOLS: [&str; 17] =
-    ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "."];
+const SYMBOLS: [&str; 18] =
+    ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "="];
 
 /// A token with the byte it begins at.
 pub(super) type Spanned<'a> = (usize, Token<'a>);

@@ -12,8 +12,8 @@ mod parser;
 mod require;
 mod sinusoids;
 
-pub(crate) use evaluate::{Purpose, Scope};
-use functions::Function;
+pub(crate) use evaluate::{Outcome, Purpose, Scope, binary, element};
+pub(crate) use functions::Function;
 pub(crate) use require::{Parameters, Unknowns};
 
 use crate::error::{Error, Result, quoted};
@@ -30,8 +30,9 @@ pub(crate) struct Expression {
     node: Node,
 }
 
+/// A part of an expression.
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+pub(crate) enum Node {
     Literal(ParameterValue),
     Name(Box<str>),
     Not(Box<Node>),
@@ -43,10 +44,12 @@ enum Node {
     /// A list of as many elements as the first says, each with the number of its place as a
     /// variable.
     Each(Box<str>, Box<Node>, Box<Node>),
+    /// An operation on tensors: its name, its arguments, and its options by name. In graphs alone.
+    Operation(Box<str>, Vec<Node>, Vec<(Box<str>, Node)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+pub(crate) enum Operator {
     Or,
     And,
     Equal,
@@ -105,9 +108,7 @@ impl Expression {
 
     /// The names in the expression.
     pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        self.node.visit(&mut names);
-        names
+        self.node.names()
     }
 
     /// The value in a scope. What fails is the configuration's doing: the names were checked when
@@ -142,6 +143,31 @@ impl Expression {
 }
 
 impl Node {
+    /// Passes each of the nodes that it is directly made of.
+    pub(crate) fn each_part<'n>(&'n self, take: &mut dyn FnMut(&'n Self)) {
+        match self {
+            Self::Literal(_) | Self::Name(_) => {}
+            Self::Not(operand) | Self::Negate(operand) => take(operand),
+            Self::Binary(_, left, right)
+            | Self::Element(left, right)
+            | Self::Each(_, left, right) => {
+                take(left);
+                take(right);
+            }
+            Self::Call(_, nodes) | Self::List(nodes) => nodes.iter().for_each(take),
+            Self::Operation(_, nodes, options) => {
+                nodes.iter().chain(options.iter().map(|(_, node)| node)).for_each(take);
+            }
+        }
+    }
+
+    /// The names in it.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.visit(&mut names);
+        names
+    }
+
     fn visit<'n>(&'n self, names: &mut Vec<&'n str>) {
         match self {
             Self::Literal(_) => {}
@@ -153,6 +179,11 @@ impl Node {
             }
             Self::Call(_, nodes) | Self::List(nodes) => {
                 for node in nodes {
+                    node.visit(names);
+                }
+            }
+            Self::Operation(_, nodes, options) => {
+                for node in nodes.iter().chain(options.iter().map(|(_, node)| node)) {
                     node.visit(names);
                 }
             }
@@ -185,6 +216,31 @@ impl Invocation {
             arguments.into_iter().map(|(text, node)| Expression { text, node }).collect();
         Ok(Self { name, arguments })
     }
+}
+
+/// The names that a step of a graph binds, and what they are: `q, k = …`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Binding {
+    pub(crate) names: Vec<Box<str>>,
+    pub(crate) value: Node,
+}
+
+impl Binding {
+    /// The longest text of a step, in bytes.
+    const MAX_LEN: usize = 2048;
+
+    /// Reads a step; `is_operation` says which names are operations on tensors.
+    pub(crate) fn parse(text: &str, is_operation: fn(&str) -> bool) -> Result<Self> {
+        parser::parse_binding(text, Self::MAX_LEN, is_operation)
+            .map(|(names, value)| Self { names, value })
+            .map_err(|fault| Error::description(format!("step {}: {fault}", quoted(text))))
+    }
+}
+
+/// The condition of a group of steps, in the language of steps.
+pub(crate) fn parse_condition(text: &str, is_operation: fn(&str) -> bool) -> Result<Node> {
+    parser::parse_in_graph(text, Binding::MAX_LEN, is_operation)
+        .map_err(|fault| Error::description(format!("condition {}: {fault}", quoted(text))))
 }
 
 /// A loop variable with its range: `bid in 0..block_count`.

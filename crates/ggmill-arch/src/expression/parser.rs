@@ -37,11 +37,52 @@ pub(super) fn parse_invocation(text: &str, longest: usize) -> Result<Invoked, St
     Ok((name.into(), arguments))
 }
 
+/// A condition in a graph, where names may have dots and operations have options.
+pub(super) fn parse_in_graph(
+    text: &str,
+    longest: usize,
+    is_operation: fn(&str) -> bool,
+) -> Result<Node, String> {
+    let mut parser = Parser::new(text, longest)?;
+    parser.is_operation = Some(is_operation);
+    let node = parser.expression()?;
+    parser.end()?;
+    Ok(node)
+}
+
+/// The names that a step binds, and what they are.
+pub(super) fn parse_binding(
+    text: &str,
+    longest: usize,
+    is_operation: fn(&str) -> bool,
+) -> Result<(Vec<Box<str>>, Node), String> {
+    let mut parser = Parser::new(text, longest)?;
+    parser.is_operation = Some(is_operation);
+    let mut names: Vec<Box<str>> = Vec::new();
+    loop {
+        match parser.take() {
+            Some(Token::Name(name)) if is_name(name) && !names.iter().any(|n| **n == *name) => {
+                names.push(name.into());
+            }
+            _ => return Err("expected NAME = EXPRESSION, or several names with commas".into()),
+        }
+        if parser.accept("=") {
+            break;
+        }
+        parser.expect(",")?;
+    }
+    let node = parser.expression()?;
+    parser.end()?;
+    Ok((names, node))
+}
+
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Spanned<'a>>,
     next: usize,
     depth: u32,
+    /// In graphs: which names are operations.
+    is_operation: Option<fn(&str) -> bool>,
 }
 
 impl<'a> Parser<'a> {
@@ -49,7 +90,7 @@ impl<'a> Parser<'a> {
         if text.len() > longest {
             return Err(format!("{} bytes long, the limit is {longest}", text.len()));
         }
-        Ok(Self { text, tokens: tokens(text)?, next: 0, depth: 0 })
+        Ok(Self { text, tokens: tokens(text)?, next: 0, depth: 0, is_operation: None })
     }
 
     fn peek(&self) -> Option<&Token<'a>> {
@@ -200,6 +241,11 @@ impl<'a> Parser<'a> {
             }
             Some(Token::Symbol("[")) => Ok(Node::List(self.list("]")?)),
             Some(Token::Name("each")) if self.accept("(") => self.each(),
+            Some(Token::Name(name))
+                if self.is_operation.is_some_and(|is_one| is_one(name)) && self.accept("(") =>
+            {
+                self.operation(name)
+            }
             Some(Token::Name(name)) if self.accept("(") => {
                 let function = Function::from_name(name)
                     .ok_or_else(|| format!("there is no function {}", quoted(name)))?;
@@ -218,10 +264,45 @@ impl<'a> Parser<'a> {
                 }
                 Ok(Node::Call(function, arguments))
             }
+            Some(Token::Name(name)) if is_name(name) && self.is_operation.is_some() => {
+                let mut whole = name.to_owned();
+                while self.accept(".") {
+                    let Some(Token::Name(part)) = self.take() else {
+                        return Err(format!("expected a name after \".\" at byte {at}"));
+                    };
+                    whole.push('.');
+                    whole.push_str(part);
+                }
+                Ok(Node::Name(whole.into()))
+            }
             Some(Token::Name(name)) if is_name(name) => Ok(Node::Name(name.into())),
             Some(_) => Err(format!("expected a value at byte {at}")),
             None => Err("ends where a value is expected".into()),
         }
+    }
+
+    /// Arguments, then options, `NAME = EXPRESSION`, up to the closing bracket.
+    fn operation(&mut self, name: &str) -> Result<Node, String> {
+        let (mut arguments, mut options) = (Vec::new(), Vec::<(Box<str>, Node)>::new());
+        while !self.accept(")") {
+            if !(arguments.is_empty() && options.is_empty()) {
+                self.expect(",")?;
+            }
+            let after = self.next.saturating_add(1);
+            let is_option = matches!(self.tokens.get(after), Some((_, Token::Symbol("="))));
+            match self.peek() {
+                Some(&Token::Name(option)) if is_option => {
+                    if options.iter().any(|(known, _)| **known == *option) {
+                        return Err(format!("{name} has the option {} twice", quoted(option)));
+                    }
+                    self.next = after.saturating_add(1);
+                    options.push((option.into(), self.expression()?));
+                }
+                _ if options.is_empty() => arguments.push(self.expression()?),
+                _ => return Err(format!("{name}: arguments come before options")),
+            }
+        }
+        Ok(Node::Operation(name.into(), arguments, options))
     }
 
     /// `VARIABLE, COUNT, ELEMENT)`.

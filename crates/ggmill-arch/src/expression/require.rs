@@ -105,7 +105,7 @@ fn require(node: &Node, value: &Value, variables: Variables<'_>, unknowns: &mut 
     let Some(left) = steps.get().checked_sub(1) else { return };
     steps.set(left);
     match node {
-        Node::Literal(_) => {}
+        Node::Literal(_) | Node::Operation(..) => {}
         Node::Name(name) => {
             if !variables.iter().any(|(variable, _)| **name == **variable) {
                 unknowns.set(name, None, value);
@@ -499,7 +499,7 @@ impl Expression {
 fn collect_words<'n>(node: &'n Node, words: &mut Vec<&'n str>) {
     match node {
         Node::Literal(Value::Str(word)) => words.push(word),
-        Node::Literal(_) | Node::Name(_) => {}
+        Node::Literal(_) | Node::Name(_) | Node::Operation(..) => {}
         Node::Not(operand) | Node::Negate(operand) => collect_words(operand, words),
         Node::Binary(_, left, right) | Node::Element(left, right) | Node::Each(_, left, right) => {
             collect_words(left, words);

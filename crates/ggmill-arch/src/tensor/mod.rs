@@ -44,6 +44,8 @@ pub struct TensorSpec {
     /// Tensors of the same group are written one after the other, in the order of the description,
     /// at the position of the last of their sources in the checkpoint.
     pub together: Option<String>,
+    /// Whether a finished file may have it in any shape, because no key says one.
+    pub free_shape: bool,
 }
 
 /// Where the data of a tensor come from.
@@ -73,6 +75,8 @@ pub struct Source {
     pub parts: Vec<Part>,
     /// Whether the tensor is written before those that no alternative of this sort makes.
     pub first: bool,
+    /// Whether the tensor is written after all others.
+    pub last: bool,
     /// Whether the names have none of their optional pieces, of which there are some.
     pub bare: bool,
     /// The shape of each tensor in the checkpoint, where the description says it, because the

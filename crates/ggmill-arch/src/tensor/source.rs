@@ -23,6 +23,8 @@ pub(super) struct SourceTemplate {
     pub(super) parts: Vec<SourceTemplate>,
     /// Written before all others.
     pub(super) first: bool,
+    /// Written after all others.
+    pub(super) last: bool,
     /// The shape of each tensor; empty where it is not said.
     pub(super) shape: Vec<Expression>,
     /// What slices leave out is not used.
@@ -51,9 +53,9 @@ impl SourceTemplate {
         let when = optional(table.when.as_ref(), "when", known)?;
         let shape = table.shape.iter().map(|dimension| expression(dimension, known));
         let shape = shape.collect::<Result<_>>().map_err(|error| error.at("shape"))?;
-        let (first, zero_rest) = (table.first, table.zero_rest);
+        let (first, last, zero_rest) = (table.first, table.last, table.zero_rest);
         let preferred = optional(table.preferred.as_ref(), "preferred", known)?;
-        Ok(Self { when, first, shape, zero_rest, preferred, ..source })
+        Ok(Self { when, first, last, shape, zero_rest, preferred, ..source })
     }
 
     fn of<'n>(
@@ -112,6 +114,7 @@ impl SourceTemplate {
             operations,
             parts,
             first: false,
+            last: false,
             shape: Vec::new(),
             zero_rest: false,
             preferred: None,
@@ -153,6 +156,7 @@ impl SourceTemplate {
                 operations: operations.clone(),
                 parts,
                 first: self.first,
+                last: self.last,
                 bare: choice > 0 && choice.saturating_add(1) == self.choices(),
                 shape,
                 zero_rest: self.zero_rest,

@@ -32,6 +32,7 @@ pub(super) struct TensorTemplate {
     pub(super) keep_f32: Option<Expression>,
     pub(super) drop_if_equal: Option<Template>,
     pub(super) together: Option<Template>,
+    pub(super) free_shape: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -151,6 +152,7 @@ impl TensorTemplate {
             keep_f32: optional(raw.keep_f32.as_ref(), "keep_f32", known)?,
             drop_if_equal: raw.drop_if_equal.as_deref().map(in_checkpoint).transpose()?,
             together: raw.together.as_deref().map(template).transpose()?,
+            free_shape: raw.free_shape.unwrap_or_default(),
         })
     }
 
@@ -207,6 +209,7 @@ impl TensorTemplate {
             tied: self.tied.as_ref().map(&mut fill).transpose()?,
             unless: self.unless.as_ref().map(&mut fill).transpose()?,
             together: self.together.as_ref().map(fill).transpose()?,
+            free_shape: self.free_shape,
         }))
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
 mod file;
+mod graph;
 mod hostile;
 mod llama;
 mod reference;

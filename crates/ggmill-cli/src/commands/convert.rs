@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{AutoType, ConvertOptions, own_type};
+use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
 use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _, Recipe};
+use ggmill_pipeline::{ErrorKind, Pretrained, Recipe};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -33,6 +33,7 @@ Examples:
   ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf
   ggmill convert my-model/ --type q8_0 --split-max-size 4G --dry-run
   ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
+  ggmill convert my-draft/ --target Llama-3.2-1B/ -o my-draft.gguf
   ggmill convert old.bin
   ggmill convert model.gguf --to safetensors -o my-model/
 
@@ -58,6 +59,9 @@ SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter
 (.safetensors or .bin). --base is the directory of the base model. The type is F32, F16, BF16 or \
 Q8_0; auto is F32. `ggmill lora merge` merges the result into a model.
 
+SRC may also be a draft model for speculative decoding (EAGLE-3). --target is the directory of \
+its target model, whose tokenizer the file gets.
+
 SRC may also be a legacy LLaMA file (GGML, GGMF, GGJT). Tensor types are kept; blocks in outdated \
 quantization layouts are converted to the current layout.
 
@@ -72,6 +76,9 @@ pub(crate) struct Args {
     /// directory that the adapter names]
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
+    /// For a draft model (EAGLE-3): the directory of its target model, whose tokenizer is used
+    #[arg(long, visible_alias = "target-model-dir", value_name = "DIR")]
+    target: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
@@ -233,6 +240,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
             return Err(unknown_class(error, args.mmproj, &catalogue, &checkpoint, console)?);
         }
     };
+    let drafted_for = convert_source::target(architecture, args.target.as_deref(), &args.src)?;
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
     let mut auto = None;
     let (float_type, target) = match args.to {
@@ -257,6 +265,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .chain(args.types.files().cloned())
         .chain(args.arch_file)
         .chain(args.metadata.clone())
+        .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
         .collect();
     let cut = args.shard_limit.options();
     let destination = Destination {
@@ -289,8 +298,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         };
         Failure::new(error).with_hint(hint)
     };
+    let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
+    let source: &dyn Pretrained = match &with_target {
+        Some(both) => both,
+        None => &checkpoint,
+    };
     let mut recipe =
-        ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+        ggmill_convert::convert(source, architecture, &options).map_err(refused_here)?;
     if let Some(auto) = auto.filter(|_| !recipe.tensors.is_empty()) {
         let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
         recipe.notes.insert(0, format!("type {auto}{exact}"));
@@ -373,6 +387,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.json, "--json"),
         (args.mmproj, "--mmproj"),
         (args.base.is_some(), "--base"),
+        (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),
         (args.target_bpw.is_some(), "--target-bpw"),
         (args.types.is_given(), "an option for quantization"),
@@ -404,6 +419,7 @@ impl Args {
         let of_checkpoints = [
             ("--to", self.back.is_given()),
             ("--base", self.base.is_some()),
+            ("--target", self.target.is_some()),
             ("--mmproj", self.mmproj),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
@@ -438,6 +454,7 @@ impl Args {
             }
         };
         let of_models = [
+            ("--target", self.target.is_some()),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use ggmill_arch::Catalogue;
+use ggmill_arch::{Architecture, Catalogue};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
@@ -146,4 +146,28 @@ pub(super) fn unknown_class(
         ARCH_FILE_HINT.to_owned()
     };
     Ok(Failure::new(error).with_hint(Some(hint)))
+}
+
+/// The model that a checkpoint drafts for, where it is one that does.
+pub(super) fn target(
+    architecture: &Architecture,
+    target: Option<&Path>,
+    source: &Path,
+) -> Result<Option<CheckpointDirectory>, Failure> {
+    match target {
+        Some(target) if architecture.needs_target() => {
+            CheckpointDirectory::open_described(target).map(Some).map_err(Failure::new)
+        }
+        Some(_) => Err(Failure::new(format_args!(
+            "{}: is no draft for another model, and --target is for those",
+            shown(source)
+        ))),
+        None if architecture.needs_target() => Err(Failure::new(format_args!(
+            "{}: is a draft for speculative decoding, and has the vocabulary of the model that it \
+             drafts for",
+            shown(source)
+        ))
+        .with_hint(Some("--target DIR is the directory of that model".to_owned()))),
+        None => Ok(None),
+    }
 }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use ggmill_arch::Catalogue;
+use ggmill_arch::graph::OPERATION_SET;
 use ggmill_check::{near, render, rules_about};
 use ggmill_core::RawStr;
 use ggmill_inspect::explain::{self, key_page};
@@ -19,16 +20,27 @@ Examples:
   ggmill explain Q4_K
   ggmill explain Q4_K_M
   ggmill explain context_length
+  ggmill explain qwen3 --graph # the computation graph
   ggmill explain types        # all types; also standard-keys, architectures
   ggmill explain              # list all topics")]
 pub(crate) struct Args {
     /// A rule code, or the name of a rule group, type, metadata key or architecture; without it,
     /// all topics are listed
     topic: Option<String>,
+    /// Print the computation graph of the architecture
+    #[arg(long, requires = "topic")]
+    graph: bool,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let catalogue = Catalogue::new();
+    if args.graph {
+        let topic = args.topic.as_deref().unwrap_or_default().trim();
+        let mut out = console.text();
+        out.write_all(graph(topic, &catalogue)?.as_bytes())?;
+        out.flush()?;
+        return Ok(Status::Fine);
+    }
     let page = match args.topic.as_deref().map(str::trim) {
         None => format!(
             "# What `ggmill explain` knows\n\n{}{}",
@@ -47,6 +59,23 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
     let of_key = || key_page(topic, catalogue).map(|page| page + &rules_about(topic));
     ggmill_check::explain(topic).or_else(|| explain::page(topic, catalogue)).or_else(of_key)
+}
+
+/// The computation graph of an architecture, with its operation set.
+fn graph(topic: &str, catalogue: &Catalogue) -> Result<String, Failure> {
+    let architecture = catalogue.by_name(topic).ok_or_else(|| unknown(topic, catalogue))?;
+    let text = architecture.graph_text().ok_or_else(|| {
+        let with: Vec<&str> = catalogue
+            .architectures()
+            .filter(|architecture| architecture.has_graph())
+            .map(ggmill_arch::Architecture::name)
+            .collect();
+        let near = near(topic, with.iter().map(|name| (*name).to_owned()));
+        let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
+        Failure::new(format_args!("the description of {topic} has no computation graph"))
+            .with_hint(Some(format!("others have one: {near}")))
+    })?;
+    Ok(format!("# {}, operation set {OPERATION_SET}\n{text}", architecture.title()))
 }
 
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {

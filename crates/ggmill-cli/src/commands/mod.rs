@@ -24,6 +24,7 @@ pub(crate) mod legacy_listing;
 pub(crate) mod lora;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod measure;
 pub(crate) mod merge;
 pub(crate) mod name;
 pub(crate) mod quantize;

@@ -11,12 +11,12 @@ use crate::support::{Directory, Outcome, ggmill, real};
 const UP: &str = "model.layers.0.mlp.up_proj.weight";
 
 /// A copy of the checkpoint, which a case changes.
-struct Copied {
-    directory: Directory,
+pub(crate) struct Copied {
+    pub(crate) directory: Directory,
 }
 
 impl Copied {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = Directory::new();
         fs::create_dir(directory.path().join("model")).unwrap();
         for entry in fs::read_dir(real("tinystories260K")).unwrap() {
@@ -27,43 +27,43 @@ impl Copied {
         Self { directory }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join("model").join(name)
     }
 
-    fn text(&self, name: &str, change: impl Fn(String) -> String) {
+    pub(crate) fn text(&self, name: &str, change: impl Fn(String) -> String) {
         let text = fs::read_to_string(self.path(name)).unwrap();
         fs::write(self.path(name), change(text)).unwrap();
     }
 
-    fn json(&self, name: &str, change: impl Fn(&mut Value)) {
+    pub(crate) fn json(&self, name: &str, change: impl Fn(&mut Value)) {
         let mut value: Value = serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap();
         change(&mut value);
         fs::write(self.path(name), value.to_string()).unwrap();
     }
 
     /// The header of the weights, and the data behind it.
-    fn weights(&self) -> (Map<String, Value>, Vec<u8>) {
+    pub(crate) fn weights(&self) -> (Map<String, Value>, Vec<u8>) {
         let bytes = fs::read(self.path("model.safetensors")).unwrap();
         let (length, rest) = bytes.split_first_chunk().unwrap();
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap();
         (serde_json::from_slice(&rest[..length]).unwrap(), rest[length..].to_vec())
     }
 
-    fn write_header(&self, header: &str, data: &[u8]) {
+    pub(crate) fn write_header(&self, header: &str, data: &[u8]) {
         let length = (header.len() as u64).to_le_bytes();
         let file = [&length[..], header.as_bytes(), data].concat();
         fs::write(self.path("model.safetensors"), file).unwrap();
     }
 
-    fn entry(&self, name: &str, change: impl Fn(&mut Value)) {
+    pub(crate) fn entry(&self, name: &str, change: impl Fn(&mut Value)) {
         let (mut header, data) = self.weights();
         change(&mut header[name]);
         self.write_header(&Value::from(header).to_string(), &data);
     }
 
     /// The weights in two shards, the second with the last block.
-    fn shards(&self, with_index: bool) {
+    pub(crate) fn shards(&self, with_index: bool) {
         let (header, data) = self.weights();
         let is_second = |name: &str| name.starts_with("model.layers.4.");
         let names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
@@ -96,7 +96,7 @@ impl Copied {
     }
 
     /// What the command says when it refuses the checkpoint.
-    fn refused(&self, arguments: &[&str]) -> String {
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
         let args = [&["convert", "model", "-o", "out.gguf"], arguments].concat();
         let Outcome { code, stdout, stderr } = ggmill(self.directory.path(), &args);
         assert_eq!((code, &*stdout), (2, ""), "{stderr}");
@@ -105,7 +105,7 @@ impl Copied {
     }
 }
 
-fn check(change: impl Fn(&Copied), expected: &str) {
+pub(crate) fn check(change: impl Fn(&Copied), expected: &str) {
     let copied = Copied::new();
     change(&copied);
     let stderr = copied.refused(&[]);

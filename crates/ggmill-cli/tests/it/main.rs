@@ -12,6 +12,7 @@ mod convert;
 mod convert_back;
 mod convert_bad_input;
 mod convert_default;
+mod convert_hostile;
 mod convert_mmproj;
 mod convert_sources;
 mod convert_types;

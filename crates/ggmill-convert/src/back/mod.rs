@@ -288,10 +288,11 @@ fn fitting<'a>(
 ) -> Result<Resolved<'a>> {
     let facts = Facts::of(checkpoint, known, architecture, &reversed.config);
     let model = resolved(architecture, reversed, &facts)?;
-    if extra_keys(checkpoint, &model).iter().any(|key| reversed.leave_out(architecture, key)) {
-        return resolved(architecture, reversed, &facts);
+    let mut is_changed = false;
+    for key in extra_keys(checkpoint, &model) {
+        is_changed |= reversed.leave_out(architecture, &key);
     }
-    Ok(model)
+    if is_changed { resolved(architecture, reversed, &facts) } else { Ok(model) }
 }
 
 /// The tensors of a checkpoint as far as the keys of the file alone say what they are.

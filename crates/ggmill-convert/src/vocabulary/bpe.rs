@@ -11,7 +11,7 @@ use super::files::fault;
 use super::pretokenizer;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
-use super::tokenizer_json::TokenizerJson;
+use super::tokenizer_json::{AlgorithmKind, TokenizerJson};
 use super::tokens::{
     BYTE_LEVEL, TokenType, Tokens, WHITESPACE, bounded, looks_special, with_spaces,
 };
@@ -20,10 +20,11 @@ const FILE: &str = "tokenizer.json";
 
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
-    let tokenizer = match request.tokenizer()? {
-        Some(file) if file.model.is_bpe() => Some(Fast::of(&file, request)?),
-        Some(_) => None,
-        None => Fast::of_pairs(request)?,
+    let tokenizer = if request.tokenizer()?.is_some() {
+        let file = request.tokenizer_of(AlgorithmKind::Bpe)?;
+        file.map(|file| Fast::of(&file, request)).transpose()?
+    } else {
+        Fast::of_pairs(request)?
     };
     let Some(tokenizer) = tokenizer else { return Ok(false) };
     let mut tokens = tokens(request, &tokenizer)?;

@@ -85,7 +85,12 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
         }
         _ => json!({ "type": "ByteLevel" }),
     };
-    let model = Algorithm { r#type: Some("BPE".to_owned()), vocab, merges, ..Algorithm::default() };
+    let model = Algorithm {
+        r#type: Some("BPE".into()),
+        vocab,
+        merges: Some(merges),
+        ..Algorithm::default()
+    };
     Ok(Some(TokenizerJson {
         model,
         added_tokens: Vec::new(),

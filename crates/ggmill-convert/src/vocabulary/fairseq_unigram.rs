@@ -15,6 +15,7 @@ use super::files::{self, fault};
 use super::model_proto::{Algorithm, ModelProto};
 use super::pieces;
 use super::request::Request;
+use super::tokenizer_json::AlgorithmKind;
 use super::tokens::{TokenType, Tokens};
 use super::unigram::{Normalizer, write_tokens};
 
@@ -71,11 +72,8 @@ fn of_model(request: &mut Request<'_>, bytes: &[u8]) -> Result<(Tokens, Normaliz
 }
 
 fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)>> {
-    let Some(file) = request.tokenizer()? else { return Ok(None) };
-    if file.model.r#type.as_deref() != Some("Unigram") {
-        return Ok(None);
-    }
-    let Some(tokenizer) = Fast::load(request)? else { return Ok(None) };
+    let Some(file) = request.tokenizer_of(AlgorithmKind::Unigram)? else { return Ok(None) };
+    let tokenizer = Fast::of(&file, request)?;
     let scored = &file.model.vocab;
     let size = request.size().unwrap_or_default().max(scored.0.len() as u64);
     let mut tokens = Tokens::placeholders(size, UNUSED_SCORE)?;

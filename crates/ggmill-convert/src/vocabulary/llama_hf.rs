@@ -12,6 +12,7 @@ use super::files::fault;
 use super::normalize::byte_token;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
+use super::tokenizer_json::AlgorithmKind;
 use super::tokens::{CHARACTER_BPE, SENTENCEPIECE, TokenType, Tokens, bounded};
 
 const FILE: &str = "tokenizer.json";
@@ -47,9 +48,7 @@ pub(crate) fn write_unscored(
     request: &mut Request<'_>,
     metadata: &mut MetadataBuf,
 ) -> Result<bool> {
-    let Some(file) = request.tokenizer()?.filter(|file| file.model.is_bpe()) else {
-        return Ok(false);
-    };
+    let Some(file) = request.tokenizer_of(AlgorithmKind::Bpe)? else { return Ok(false) };
     let tokenizer = Fast::of(&file, request)?;
     let by_id = tokenizer.vocabulary()?;
     let size = bounded(request.size().unwrap_or(by_id.len() as u64))?;
@@ -94,10 +93,8 @@ fn write_pieces(
 
 /// The tokens, where the checkpoint has a vocabulary of this kind.
 fn read(request: &mut Request<'_>) -> Result<Option<Tokens>> {
-    let Some(file) = request.tokenizer()? else { return Ok(None) };
-    let model = &file.model;
-    let fits = model.is_bpe()
-        && model.byte_fallback == Some(true)
+    let Some(file) = request.tokenizer_of(AlgorithmKind::Bpe)? else { return Ok(None) };
+    let fits = file.model.byte_fallback == Some(true)
         && file.decoder.get("type").and_then(Value::as_str) == Some("Sequence");
     if !fits {
         return Ok(None);

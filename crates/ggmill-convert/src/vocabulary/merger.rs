@@ -24,9 +24,9 @@ impl<'a> Merger<'a> {
         }
         let ids: HashMap<&str, u32> =
             model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
-        let mut merges = HashMap::with_capacity(model.merges.len());
+        let mut merges = HashMap::with_capacity(model.merges().len());
         let mut result = String::new();
-        for (rank, merge) in model.merges.iter().enumerate() {
+        for (rank, merge) in model.merges().iter().enumerate() {
             let parts = match merge {
                 Merge::Pair(left, right) => Some((&**left, &**right)),
                 Merge::Joined(merge) => {

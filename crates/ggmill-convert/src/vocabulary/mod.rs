@@ -126,6 +126,9 @@ fn write_kinds(
             return Ok(request.notes);
         }
     }
+    if let Some(defect) = request.defect {
+        return Err(files::fault("tokenizer.json", defect));
+    }
     let names = |names: Vec<&str>| names.join(", ");
     let mut message = format!(
         "the checkpoint's tokenizer ({}) is none of the kinds the architecture has: {}",

@@ -8,7 +8,9 @@ use ggmill_pipeline::{Result, SideFiles};
 use serde_json::{Map, Value};
 
 use super::files;
-use super::tokenizer_json::TokenizerJson;
+use super::tokenizer_json::{AlgorithmKind, TokenizerJson};
+
+const TOKENIZER: &str = "tokenizer.json";
 
 /// `tokenizer.json`, read once.
 enum Tokenizer {
@@ -31,6 +33,8 @@ pub(crate) struct Request<'a> {
     pub(crate) notes: Vec<String>,
     /// Why files that could have been the vocabulary are not.
     pub(crate) passed_over: Option<String>,
+    /// What is wrong with `tokenizer.json` where its model cannot be read.
+    pub(crate) defect: Option<String>,
 }
 
 impl<'a> Request<'a> {
@@ -55,6 +59,7 @@ impl<'a> Request<'a> {
             pre: pre.or(spec.pre.as_deref()),
             notes: Vec::new(),
             passed_over: None,
+            defect: None,
         })
     }
 
@@ -83,12 +88,28 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// `tokenizer.json` where its model is of this kind. Why it is not is kept: other files may
+    /// have the vocabulary.
+    pub(crate) fn tokenizer_of(
+        &mut self,
+        kind: AlgorithmKind,
+    ) -> Result<Option<Rc<TokenizerJson>>> {
+        let Some(file) = self.tokenizer()? else { return Ok(None) };
+        match file.model.kind() {
+            Ok(found) if found == kind => return Ok(Some(file)),
+            Ok(found) => {
+                self.passed_over = Some(format!("the model of {TOKENIZER} is {}", found.name()));
+            }
+            Err(defect) => self.defect = Some(defect),
+        }
+        Ok(None)
+    }
+
     /// `tokenizer.json`; `None` where it is absent.
     pub(crate) fn tokenizer(&mut self) -> Result<Option<Rc<TokenizerJson>>> {
-        const FILE: &str = "tokenizer.json";
         if let Tokenizer::Unread = self.tokenizer {
-            self.tokenizer = match files::vocabulary(self.files, FILE)? {
-                Some(bytes) => Tokenizer::Read(Rc::new(files::parse(FILE, &bytes)?)),
+            self.tokenizer = match files::vocabulary(self.files, TOKENIZER)? {
+                Some(bytes) => Tokenizer::Read(Rc::new(files::parse(TOKENIZER, &bytes)?)),
                 None => Tokenizer::Absent,
             };
         }

@@ -144,7 +144,7 @@ impl Special {
         let mut added = Vec::new();
         if let Some(tokenizer) = request.tokenizer()? {
             if options.merges {
-                self.merges = super::merges::joined(&tokenizer.model.merges);
+                self.merges = super::merges::joined(tokenizer.model.merges());
             }
             self.read_normalizer(&tokenizer.normalizer, 0);
             added = tokenizer

@@ -1,5 +1,6 @@
 //! `tokenizer.json`, the file of the `tokenizers` library.
 
+use ggmill_core::RawStr;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -79,13 +80,13 @@ impl AddedToken {
 /// How text becomes tokens; the file calls it a model.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Algorithm {
-    /// `BPE`, `WordPiece`, `Unigram` or `WordLevel`; old files leave it out.
-    #[serde(default)]
-    pub(crate) r#type: Option<String>,
+    /// Its name; old files leave it out.
+    #[serde(default, deserialize_with = "stated")]
+    pub(crate) r#type: Option<Value>,
     #[serde(default)]
     pub(crate) vocab: Vocab,
     #[serde(default)]
-    pub(crate) merges: Vec<Merge>,
+    pub(crate) merges: Option<Vec<Merge>>,
     #[serde(default)]
     pub(crate) byte_fallback: Option<bool>,
     #[serde(default)]
@@ -104,16 +105,100 @@ pub(crate) struct Algorithm {
     pub(crate) end_of_word_suffix: Option<String>,
 }
 
-impl Algorithm {
-    /// Whether it is a WordPiece model; without a name, by what only such a model has.
-    pub(crate) fn is_word_piece(&self) -> bool {
-        let of_word_piece = self.max_input_chars_per_word.is_some() && self.merges.is_empty();
-        self.r#type.as_deref().map_or(of_word_piece, |name| name == "WordPiece")
+/// A member that is there, whatever it is: `null` is not the same as none.
+fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// The algorithms that the `tokenizers` library has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AlgorithmKind {
+    Bpe,
+    WordPiece,
+    WordLevel,
+    Unigram,
+}
+
+impl AlgorithmKind {
+    /// In the order in which the library tries them where a file names none.
+    const ALL: [Self; 4] = [Self::Bpe, Self::WordPiece, Self::WordLevel, Self::Unigram];
+
+    /// Its name in a file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bpe => "BPE",
+            Self::WordPiece => "WordPiece",
+            Self::WordLevel => "WordLevel",
+            Self::Unigram => "Unigram",
+        }
     }
 
-    /// Whether it is a BPE model.
-    pub(crate) fn is_bpe(&self) -> bool {
-        self.r#type.as_deref().map_or(!self.merges.is_empty(), |name| name == "BPE")
+    /// The names, as a list of what is expected.
+    fn expected() -> String {
+        let [first, second, third, last] = Self::ALL.map(Self::name);
+        format!("expected {first}, {second}, {third} or {last}")
+    }
+}
+
+impl Algorithm {
+    /// The merges; none where the file has no such member.
+    pub(crate) fn merges(&self) -> &[Merge] {
+        self.merges.as_deref().unwrap_or_default()
+    }
+
+    /// Which algorithm it is, as the library tells: by its type, and without one by the members
+    /// that it has. Fails with what is missing where the library would not read it.
+    pub(crate) fn kind(&self) -> Result<AlgorithmKind, String> {
+        let Some(stated) = &self.r#type else {
+            let found = AlgorithmKind::ALL.into_iter().find(|kind| self.missing(*kind).is_empty());
+            return found.ok_or_else(|| {
+                let needs = AlgorithmKind::ALL.map(|kind| {
+                    format!("without {} it is not {}", self.missing(kind).join(", "), kind.name())
+                });
+                format!("the model has no type, and {}", needs.join(", "))
+            });
+        };
+        let expected = AlgorithmKind::expected();
+        let name = stated.as_str().ok_or_else(|| {
+            let found = if stated.is_null() { "null" } else { "not a string" };
+            format!("the type of the model is {found}, {expected}")
+        })?;
+        let kind = AlgorithmKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let kind = kind.ok_or_else(|| {
+            format!("the type of the model is {:?}, {expected}", RawStr::from(name))
+        })?;
+        match &*self.missing(kind) {
+            [] => Ok(kind),
+            missing => Err(format!("the model is {name} and has no {}", missing.join(", no "))),
+        }
+    }
+
+    /// What an algorithm needs and the file does not have.
+    fn missing(&self, kind: AlgorithmKind) -> Vec<&'static str> {
+        let has_tokens = !self.vocab.0.is_empty();
+        let has_scores = has_tokens && self.vocab.1.len() == self.vocab.0.len();
+        let vocab = ("vocab", has_tokens && !has_scores);
+        let unknown = ("unk_token", self.unk_token.is_some());
+        let needed = match kind {
+            AlgorithmKind::Bpe => vec![vocab, ("merges", self.merges.is_some())],
+            AlgorithmKind::WordPiece => vec![
+                vocab,
+                unknown,
+                ("continuing_subword_prefix", self.continuing_subword_prefix.is_some()),
+                ("max_input_chars_per_word", self.max_input_chars_per_word.is_some()),
+            ],
+            AlgorithmKind::WordLevel => vec![vocab, unknown],
+            AlgorithmKind::Unigram => vec![("vocab with scores", has_scores)],
+        };
+        needed.into_iter().filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect()
+    }
+
+    /// Whether it is a WordPiece model; one that is made of other files may lack what a file needs.
+    pub(crate) fn is_word_piece(&self) -> bool {
+        match &self.r#type {
+            Some(name) => name.as_str() == Some(AlgorithmKind::WordPiece.name()),
+            None => self.kind() == Ok(AlgorithmKind::WordPiece),
+        }
     }
 }
 
@@ -157,5 +242,71 @@ impl<'de> Deserialize<'de> for Vocab {
             }
         }
         deserializer.deserialize_any(AnyVocab)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What the `tokenizers` library (0.22.1) reads each of these as, and what is said where it
+    /// fails.
+    #[test]
+    fn a_model_is_told_as_the_library_tells_it() {
+        let pairs = json!({ "a": 0, "b": 1 });
+        let pieces = json!({ "vocab": pairs, "unk_token": "b", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100 });
+        let with = |model: &Value, name: &str, value: Value| {
+            let mut model = model.clone();
+            model[name] = value;
+            model
+        };
+        let without = |model: &Value, name: &str| {
+            let mut model = model.clone();
+            model.as_object_mut().unwrap().remove(name);
+            model
+        };
+        let bpe = json!({ "vocab": pairs, "merges": [] });
+        let scored = json!({ "vocab": [["a", 0.0], ["b", -1.0]] });
+        let told = |model: Value| {
+            let model: Algorithm = serde_json::from_value(model).unwrap();
+            model.kind().map(AlgorithmKind::name)
+        };
+        for (model, expected) in [
+            (bpe.clone(), "BPE"),
+            (with(&bpe, "type", json!("BPE")), "BPE"),
+            (with(&pieces, "merges", json!([])), "BPE"),
+            (pieces.clone(), "WordPiece"),
+            (with(&pieces, "type", json!("WordPiece")), "WordPiece"),
+            (without(&pieces, "max_input_chars_per_word"), "WordLevel"),
+            (with(&pieces, "type", json!("WordLevel")), "WordLevel"),
+            (scored.clone(), "Unigram"),
+            (with(&scored, "type", json!("Unigram")), "Unigram"),
+        ] {
+            assert_eq!(told(model.clone()), Ok(expected), "{model}");
+        }
+        for (model, words) in [
+            (
+                without(&bpe, "merges"),
+                "the model has no type, and without merges it is not BPE, without unk_token, \
+                 continuing_subword_prefix, max_input_chars_per_word it is not WordPiece, without \
+                 unk_token it is not WordLevel, without vocab with scores it is not Unigram",
+            ),
+            (json!({}), "the model has no type, and without vocab, merges it is not BPE"),
+            (with(&bpe, "type", Value::Null), "the type of the model is null, expected BPE, Word"),
+            (with(&bpe, "type", json!("X")), "the type of the model is \"X\", expected BPE"),
+            (json!({ "type": "BPE", "vocab": pairs }), "the model is BPE and has no merges"),
+            (json!({ "type": "BPE" }), "the model is BPE and has no vocab, no merges"),
+            (with(&bpe, "type", json!("Unigram")), "Unigram and has no vocab with scores"),
+            (
+                without(&with(&pieces, "type", json!("WordPiece")), "unk_token"),
+                "the model is WordPiece and has no unk_token",
+            ),
+        ] {
+            let fault = told(model.clone()).unwrap_err();
+            assert!(fault.contains(words), "{model}: {fault}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::files::{self, fault};
 use super::pretokenizer;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
-use super::tokenizer_json::{Algorithm, TokenizerJson, Vocab};
+use super::tokenizer_json::{Algorithm, AlgorithmKind, TokenizerJson, Vocab};
 use super::tokens::{MAX_TOKENS, TokenType, Tokens, WORD_PIECE};
 
 const FILE: &str = "vocab.txt";
@@ -24,14 +24,12 @@ const CONTINUING: &str = "##";
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
 /// another kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
-    let file = match request.tokenizer()? {
-        Some(file) if file.model.is_word_piece() => file,
-        Some(_) => return Ok(false),
-        None => match of_lines(request)? {
-            Some(file) => file,
-            None => return Ok(false),
-        },
+    let file = if request.tokenizer()?.is_some() {
+        request.tokenizer_of(AlgorithmKind::WordPiece)?
+    } else {
+        of_lines(request)?
     };
+    let Some(file) = file else { return Ok(false) };
     let tokenizer = Fast::of(&file, request)?;
     let mut tokens = bpe::tokens(request, &tokenizer)?;
     let pre = pretokenizer::name(request, &tokenizer)?;
@@ -92,7 +90,7 @@ fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
     tokens.sort_unstable_by_key(|(_, id)| *id);
     Ok(Some(Rc::new(TokenizerJson {
         model: Algorithm {
-            r#type: Some("WordPiece".to_owned()),
+            r#type: Some("WordPiece".into()),
             vocab: Vocab(tokens, Vec::new()),
             unk_token: token("unk_token"),
             continuing_subword_prefix: Some(CONTINUING.to_owned()),

@@ -17,10 +17,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{ConvertOptions, convert, own_type};
+use ggmill_convert::{ConvertOptions, WithTarget, convert, own_type};
 use ggmill_core::{FileType, GgmlType, Gguf};
 use ggmill_formats::CheckpointDirectory;
-use ggmill_pipeline::{Pretrained as _, RunOptions, run};
+use ggmill_pipeline::{Pretrained, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 use ggmill_testdata::{real, sha256};
 use serde_json::{Map, Value as Json};
@@ -212,8 +212,17 @@ fn file(
     let is_plain = PLAIN.iter().any(|name| directory.join(name).exists());
     let made = || {
         let checkpoint = CheckpointDirectory::open(directory)?;
+        // Of the model that a draft model is for.
+        let target = directory.join("target");
+        let target = target.is_dir().then(|| CheckpointDirectory::open_described(&target));
+        let target = target.transpose()?;
+        let with_target = target.as_ref().map(|target| WithTarget::new(&checkpoint, target));
+        let checkpoint: &dyn Pretrained = match &with_target {
+            Some(both) => both,
+            None => &checkpoint,
+        };
         let plain = TYPES.iter().find(|(known, _)| *known == kind).map(|(_, file_type)| *file_type);
-        let mut options = ConvertOptions::new(plain.unwrap_or_else(|| own_type(&checkpoint)));
+        let mut options = ConvertOptions::new(plain.unwrap_or_else(|| own_type(checkpoint)));
         options.no_vocab = vocabulary(recipe) == "none";
         options.pre = Some("gpt-2".to_owned())
             .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
@@ -224,13 +233,13 @@ fn file(
             catalogue.for_checkpoint(checkpoint.config())
         };
         let architecture = found.map_err(|error| std::io::Error::other(error.to_string()))?;
-        let mut recipe = convert(&checkpoint, architecture, &options)?;
+        let mut recipe = convert(checkpoint, architecture, &options)?;
         if plain.is_none() {
             let target: Target = kind.parse()?;
             recipe = quantize_recipe(&recipe, &QuantizeOptions::new(target))?;
         }
-        let planned = recipe.plan(&checkpoint)?;
-        let file = run(&planned, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        let planned = recipe.plan(checkpoint)?;
+        let file = run(&planned, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             std::ops::ControlFlow::Continue(())
         })?;
         Ok::<_, Box<dyn std::error::Error>>(file)

@@ -86,6 +86,18 @@ pub(super) fn dense_modules(directory: &Directory) -> Result<Vec<(String, Random
     Ok(modules)
 }
 
+/// The weights of an encoder of sound that has a directory of its own, with the name of that.
+pub(super) fn audio_tokenizer(
+    directory: &Directory,
+) -> Result<Option<(&'static str, RandomAccess)>> {
+    const NAME: &str = "audio_tokenizer";
+    const WEIGHTS: &str = "model.safetensors";
+    match directory.subdirectory(NAME)? {
+        Some(inner) if inner.has(WEIGHTS) => Ok(Some((NAME, inner.file(WEIGHTS)?))),
+        _ => Ok(None),
+    }
+}
+
 impl Layout {
     /// The checkpoint in a directory, or the one that a file of it belongs to.
     pub(super) fn of(directory: &Directory, file: Option<String>) -> Result<Self> {

@@ -38,10 +38,12 @@ pub(crate) const MAX_CONFIG: u64 = 4 << 20;
 /// `tokenizer.bin` beside it.
 ///
 /// The weights of dense layers behind the model that `modules.json` of sentence-transformers lists
-/// belong to it too: `1_Dense/linear.weight` is a tensor of `1_Dense/model.safetensors`.
+/// belong to it too: `1_Dense/linear.weight` is a tensor of `1_Dense/model.safetensors`. So do those
+/// of an encoder of sound in a directory `audio_tokenizer`.
 ///
 /// Tensors are in the order of the reference converter: file by file in the order of their names,
-/// and within each by name (safetensors) or in the order of the dictionary (PyTorch).
+/// and within each by name (safetensors) or in the order of the dictionary (PyTorch); those of
+/// `audio_tokenizer` in the order of their file.
 #[derive(Debug)]
 pub struct CheckpointDirectory {
     name: Option<String>,
@@ -88,6 +90,11 @@ impl CheckpointDirectory {
         for (name, file) in layout::dense_modules(&this.directory)? {
             this.add_part(Part::open(file)?, &format!("{name}/"));
         }
+        if let Some((name, file)) = layout::audio_tokenizer(&this.directory)? {
+            this.add_in_order(Part::open(file)?, &format!("{name}/"), |part, number| {
+                part.range(number).map(|range| range.offset)
+            });
+        }
         this.refuse_duplicates()?;
         Ok(this)
     }
@@ -128,13 +135,25 @@ impl CheckpointDirectory {
 
     /// Adds a file, before the names of whose tensors a prefix is put.
     fn add_part(&mut self, part: Part, prefix: &str) {
+        self.add_in_order(part, prefix, |_, number| number);
+    }
+
+    /// The same with its tensors in another order.
+    fn add_in_order<K: Ord>(
+        &mut self,
+        part: Part,
+        prefix: &str,
+        place: impl Fn(&dyn Checkpoint, usize) -> K,
+    ) {
         if self.parts.len() >= ggmill_io::MAX_OPEN_FILES {
             part.file().close_idle();
         }
         let tensors = part.checkpoint().tensors();
-        self.places.extend((0..tensors.len()).map(|number| (self.parts.len(), number)));
-        self.tensors.extend(tensors.iter().map(|tensor| {
-            let mut tensor = tensor.clone();
+        let mut numbers: Vec<usize> = (0..tensors.len()).collect();
+        numbers.sort_by_key(|&number| place(part.checkpoint(), number));
+        self.places.extend(numbers.iter().map(|&number| (self.parts.len(), number)));
+        self.tensors.extend(numbers.iter().map(|&number| {
+            let mut tensor = tensors[number].clone();
             tensor.name = [prefix.as_bytes(), &tensor.name].concat();
             tensor
         }));

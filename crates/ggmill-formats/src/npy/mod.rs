@@ -4,4 +4,4 @@ mod read;
 mod write;
 
 pub use read::Numpy;
-pub use write::{extract_npy, npy_len};
+pub use write::{extract_npy, npy_header, npy_len};

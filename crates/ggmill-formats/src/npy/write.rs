@@ -42,6 +42,17 @@ fn column(checkpoint: &dyn Checkpoint, number: usize, raw: bool) -> Result<Colum
     Column::new(checkpoint, number, raw, |element| element != Element::BF16)
 }
 
+/// The header of a file of NumPy with f32 in C order: the last dimension is the one whose elements
+/// are adjacent. The numbers follow it.
+///
+/// ```
+/// let header = ggmill_formats::npy_header(&[512, 32000]);
+/// assert!(header.starts_with(b"\x93NUMPY") && header.len() % 64 == 0);
+/// ```
+pub fn npy_header(shape: &[u64]) -> Vec<u8> {
+    header(Element::F32, shape)
+}
+
 fn header(element: Element, shape: &[u64]) -> Vec<u8> {
     /// Data begin at a multiple of this.
     const ALIGNMENT: usize = 64;

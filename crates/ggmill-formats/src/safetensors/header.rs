@@ -28,11 +28,14 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     }
     file.read_at(0, &mut length)?;
     let header_len = u64::from_le_bytes(length);
-    if header_len > MAX_HEADER || header_len > file.len() - 8 {
-        return Err(bad(format!(
-            "the header says it has {header_len} bytes, {} remain in the file",
-            file.len() - 8
-        )));
+    let rest = file.len() - 8;
+    if header_len > rest {
+        let message =
+            format!("the header says it has {header_len} bytes, {rest} remain in the file");
+        return Err(bad(message));
+    }
+    if header_len > MAX_HEADER {
+        return Err(bad(format!("the header has {header_len} bytes, the limit is {MAX_HEADER}")));
     }
     let mut header = Vec::new();
     let len = usize::try_from(header_len).unwrap_or(usize::MAX);

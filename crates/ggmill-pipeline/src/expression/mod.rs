@@ -6,6 +6,7 @@
 //! asked for ([`region`]), and reads what it needs of the source in as few pieces as it can
 //! ([`read`]).
 
+mod add_places;
 mod arithmetic;
 mod bilinear;
 mod coded_blocks;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
+pub use self::add_places::AddPlaces;
 use self::arithmetic::{Map, Pair};
 pub use self::bilinear::Bilinear;
 pub use self::coded_blocks::CodedBlocks;

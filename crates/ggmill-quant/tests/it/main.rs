@@ -18,5 +18,6 @@ mod contract;
 mod golden;
 mod grids;
 mod inputs;
+mod product;
 mod range;
 mod simd;

@@ -4,9 +4,11 @@ mod credentials;
 mod profiles;
 mod sign;
 
+use std::fmt;
+
 use crate::error::Advice;
 use crate::location::S3Place;
-use crate::url::{Url, encode_path};
+use crate::url::{Url, encode_path, redacted};
 
 pub use credentials::S3Credentials;
 pub use profiles::Profile;
@@ -16,7 +18,7 @@ pub(crate) use sign::sign;
 const REGION: &str = "us-east-1";
 
 /// Where S3 is, and who asks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct S3Options {
     /// `None` asks for objects that everybody may read.
@@ -25,6 +27,16 @@ pub struct S3Options {
     pub region: Option<String>,
     /// The address of a service that is not Amazon's.
     pub endpoint: Option<String>,
+}
+
+impl fmt::Debug for S3Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Options")
+            .field("credentials", &self.credentials)
+            .field("region", &self.region)
+            .field("endpoint", &self.endpoint.as_deref().map(redacted))
+            .finish()
+    }
 }
 
 impl S3Options {
@@ -77,7 +89,7 @@ impl S3Options {
 /// What to do about a refusal, whose body is this.
 pub(crate) fn advice(status: u16, region: Option<&str>, ours: &str, named: bool) -> Option<Advice> {
     if let Some(region) =
-        region.filter(|region| *region != ours && matches!(status, 301 | 307 | 400))
+        region.filter(|region| *region != ours && matches!(status, 300..=399 | 400 | 403))
     {
         return Some(Advice::S3Region { region: region.to_owned() });
     }

@@ -1,9 +1,9 @@
 //! Who gets to see a token.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use ggmill_remote::{Client, Secret};
-use ggmill_testdata::server::{Reply, Server};
+use ggmill_remote::{Client, ErrorKind, Location, Proxies, S3Options, Secret};
+use ggmill_testdata::server::{Reply, Request, Server};
 
 use crate::{file, location, options};
 
@@ -49,22 +49,150 @@ fn a_token_is_not_shown() {
 }
 
 #[test]
-fn a_token_is_not_sent_without_encryption_to_another_machine() {
-    // A proxy sees what leaves this machine.
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    let proxy = Server::start(move |request| {
-        log.lock().unwrap().push(format!("{request:?}"));
-        Reply::status(403)
-    });
-    let proxies = ggmill_remote::Proxies::new(Some(proxy.url("")), None, "");
+fn the_debug_form_has_no_more_secrets_than_what_is_shown() {
+    let proxy = || Some("http://user:secret@proxy.invalid:3128".to_owned());
+    let s3 = S3Options::default().with_endpoint(Some("http://me:secret@s3.invalid/".to_owned()));
     let options = options()
-        .with_hub_endpoint("http://hub.invalid")
+        .with_proxies(Proxies::new(proxy(), proxy(), ""))
+        .with_hub_endpoint("https://hub.invalid/?secret")
+        .with_s3(s3);
+    let place = location("https://example.com/m.gguf?X-Amz-Signature=secret");
+    let client = Client::new(options.clone()).unwrap();
+    for text in [format!("{options:?}"), format!("{client:?}"), format!("{place:?}")] {
+        assert!(!text.contains("secret"), "{text}");
+        assert!(
+            text.contains("proxy.invalid:3128") || text.contains("example.com/m.gguf"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_address_that_is_refused_is_shown_without_its_secrets() {
+    let address = "https://user:secret@example.com/x.gguf?sig=secret";
+    let refused = Location::parse(address).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "https://…@example.com/x.gguf?…: expected an address without user name and password"
+    );
+    for endpoint in ["https://me:secret@mirror", "https://m:99999/?token=secret"] {
+        let error = Client::new(options().with_hub_endpoint(endpoint)).unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+    let error = Client::new(options().with_proxies(Proxies::new(
+        Some("gopher://user:secret@proxy".to_owned()),
+        None,
+        "",
+    )));
+    assert!(!error.unwrap_err().to_string().contains("secret"));
+    let server = Server::start(|_| Reply::redirect("https://user:secret@cdn/x?sig=secret"));
+    let error = crate::client().open(&crate::at(&server)).unwrap_err();
+    assert!(error.to_string().contains("leads to \"https://…@cdn/x?…\""), "{error}");
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+}
+
+/// A proxy that answers in place of all hosts: what they are asked in its tunnels, it sees.
+fn reading_proxy() -> Server {
+    let bytes = file(1000, 1, 10);
+    Server::start(move |request| match request.method.as_str() {
+        "CONNECT" => Reply::status(200),
+        _ => Reply::file(&bytes, request),
+    })
+}
+
+/// The requests in the tunnels of a proxy for what the Hub at this address is asked.
+fn seen_by_a_proxy(endpoint: &str, except: &str) -> Vec<Request> {
+    let proxy = reading_proxy();
+    let options = options()
+        .with_hub_endpoint(endpoint)
         .with_hub_token(Some(Secret::new("hf_secret")))
-        .with_proxies(proxies);
-    assert!(Client::new(options).unwrap().open(&location("hf://a/b/m.gguf")).is_err());
-    let seen = seen.lock().unwrap();
-    assert!(!seen.is_empty() && !seen.iter().any(|text| text.contains("hf_secret")), "{seen:?}");
+        .with_proxies(Proxies::new(Some(proxy.url("")), None, except));
+    let opened = Client::new(options).unwrap().open(&location("hf://a/b/m.gguf"));
+    assert_eq!(opened.is_ok(), except.is_empty());
+    proxy.requests().into_iter().filter(|request| request.method != "CONNECT").collect()
+}
+
+#[test]
+fn a_token_is_not_sent_without_encryption_to_another_machine() {
+    // A proxy sees what leaves this machine, and its `localhost` is another machine.
+    for endpoint in ["http://hub.invalid", "http://localhost:9", "http://127.0.0.1:9"] {
+        let seen = seen_by_a_proxy(endpoint, "");
+        assert_eq!(seen.len(), 1, "{endpoint}");
+        assert_eq!(seen[0].path, "/a/b/resolve/main/m.gguf");
+        assert!(!format!("{seen:?}").contains("hf_secret"), "{seen:?}");
+    }
+    assert_eq!(seen_by_a_proxy("http://localhost:9", "localhost").len(), 0);
+    // Where no proxy is asked for this machine, the token is sent.
+    let hub = reading_proxy();
+    let elsewhere = Proxies::new(Some("http://proxy.invalid".to_owned()), None, "127.0.0.1");
+    for proxies in [Proxies::default(), elsewhere] {
+        hub.forget();
+        let options = options()
+            .with_hub_endpoint(hub.url(""))
+            .with_hub_token(Some(Secret::new("hf_secret")))
+            .with_proxies(proxies);
+        Client::new(options).unwrap().open(&location("hf://a/b/m.gguf")).unwrap();
+        assert_eq!(hub.requests()[0].field("authorization"), Some("Bearer hf_secret"));
+    }
+}
+
+/// A SOCKS5 proxy for one connection, which leads to this address whatever is asked for.
+fn socks_proxy(to: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let to = to.strip_prefix("http://").unwrap().to_owned();
+    std::thread::spawn(move || {
+        let (mut inner, _) = listener.accept().unwrap();
+        let mut read = |count: usize| {
+            let mut bytes = vec![0; count];
+            inner.read_exact(&mut bytes).map(|()| bytes)
+        };
+        let greeting = read(2).unwrap();
+        read(usize::from(greeting[1])).unwrap();
+        inner.write_all(&[5, 0]).unwrap();
+        let mut read = |count: usize| {
+            let mut bytes = vec![0; count];
+            inner.read_exact(&mut bytes).map(|()| bytes)
+        };
+        let asked = read(5).unwrap();
+        // An address of four bytes, of which one is read, or a name of so many bytes; a port.
+        let rest = if asked[3] == 3 { usize::from(asked[4]) } else { 3 };
+        read(rest + 2).unwrap();
+        inner.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 9]).unwrap();
+        let outer = std::net::TcpStream::connect(to).unwrap();
+        let (mut from_inner, mut to_outer) =
+            (inner.try_clone().unwrap(), outer.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from_inner, &mut to_outer));
+        let _ = std::io::copy(&mut &outer, &mut inner);
+    });
+    address.to_string()
+}
+
+#[test]
+fn a_proxy_that_speaks_socks_is_asked() {
+    let bytes = file(1000, 1, 10);
+    let server = Server::start(move |request| Reply::file(&bytes, request));
+    let address = socks_proxy(&server.url(""));
+    let proxies = Proxies::new(Some(format!("socks5h://{address}")), None, "");
+    let client = Client::new(options().with_proxies(proxies)).unwrap();
+    client.open(&location("http://models.invalid/m.gguf")).unwrap();
+    assert_eq!(server.requests()[0].field("host"), Some("models.invalid"));
+    // One that does not answer is an error, for either scheme.
+    for scheme in ["socks4", "socks4a", "socks5", "socks5h", "http"] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let proxy = || Some(format!("{scheme}://{address}"));
+        let client =
+            Client::new(options().with_proxies(Proxies::new(proxy(), proxy(), ""))).unwrap();
+        for place in ["http://127.0.0.1/m.gguf", "https://127.0.0.1/m.gguf"] {
+            let error = client.open(&location(place)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            let text = format!("the proxy {address} refuses connections");
+            assert!(error.to_string().ends_with(&text), "{scheme}: {error}");
+        }
+    }
 }
 
 #[test]

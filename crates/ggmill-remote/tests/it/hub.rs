@@ -95,7 +95,6 @@ fn a_repository_is_listed_page_by_page() {
             .with("link", "</hub/api/models/a/b/tree/main?cursor=2>; rel=\"next\"")
             .with_body(r#"[{"type":"directory","path":"d","size":0},{"type":"file","path":"d/z.gguf","size":5}]"#),
         "/hub/api/models/a/b/tree/main?cursor=2" => Reply::status(200)
-            .with("link", "<http://other.invalid/x>; rel=\"next\"")
             .with_body(r#"[{"type":"file","path":"a.gguf","size":130,"lfs":{"size":7000}},{"type":"file"}]"#),
         "/hub/api/models/a/b?expand%5B%5D=gguf" => {
             Reply::status(200).with_body(r#"{"id":"a/b","gguf":{"total":1000,"architecture":"llama"}}"#)
@@ -113,4 +112,87 @@ fn a_repository_is_listed_page_by_page() {
     assert!(list("hf://c/d").unwrap_err().to_string().ends_with("is not JSON"));
     assert_eq!(list("hf://e/f").unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(list("https://example.com/x").unwrap_err().kind(), ErrorKind::Address);
+}
+
+/// A listing of two pages, the second at this address, and without facts.
+fn two_pages(link: &'static str) -> Server {
+    Server::start(move |request| match request.path.as_str() {
+        "/hub/api/models/a/b/tree/main?recursive=true" => Reply::status(200)
+            .with("link", format!("<{link}>; rel=\"next\""))
+            .with_body(r#"[{"type":"file","path":"z.gguf","size":5}]"#),
+        "/hub/api/models/a/b/tree/main?cursor=2" => {
+            Reply::status(200).with_body(r#"[{"type":"file","path":"a.gguf","size":6}]"#)
+        }
+        _ => Reply::status(404),
+    })
+}
+
+#[test]
+fn a_list_is_whole_or_an_error() {
+    // A mirror that passes the address of the Hub on is asked itself, with the token.
+    for link in [
+        "https://huggingface.co/api/models/a/b/tree/main?cursor=2",
+        "?cursor=2",
+        "/hub/api/models/a/b/tree/main?cursor=2",
+    ] {
+        let hub = two_pages(link);
+        let found = client(&hub, Some("t")).list(&location("hf://a/b")).unwrap();
+        let paths: Vec<_> = found.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!((&*paths, found.parameters), (&["a.gguf", "z.gguf"][..], None), "{link}");
+        assert!(hub.requests().iter().all(|request| request.field("authorization").is_some()));
+    }
+    for (link, shown) in [
+        ("http://other.invalid/x", "http://other.invalid/x"),
+        ("https://u:secret@h/x?cursor=2", "https://…@h/x?…"),
+        ("?recursive=true", "?…"),
+        ("ftp://h/?cursor=2", "ftp://h/?…"),
+    ] {
+        let error = client(&two_pages(link), None).list(&location("hf://a/b")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        let text = format!("the listing of the repository goes on at {shown:?}");
+        assert!(error.to_string().ends_with(&text), "{error}");
+    }
+    // Every page leads to another.
+    let endless = Server::start(|request| {
+        Reply::status(200)
+            .with("link", format!("<?cursor={}>; rel=\"next\"", request.number))
+            .with_body("[]")
+    });
+    let error = client(&endless, None).list(&location("hf://a/b")).unwrap_err();
+    assert!(error.to_string().ends_with("has more than 1000 pages"), "{error}");
+}
+
+#[test]
+fn a_page_that_breaks_off_is_asked_for_again() {
+    for cut in [0, 1, 10] {
+        let page = r#"[{"type":"file","path":"z.gguf","size":5}]"#;
+        let hub = Server::start(move |request| {
+            let reply = Reply::status(200).with_body(page);
+            if request.number < 2 { reply.cut_after(cut) } else { reply }
+        });
+        let found = client(&hub, None).list(&location("hf://a/b")).unwrap();
+        assert_eq!((found.files.len(), found.parameters), (1, None));
+
+        let never = Server::start(move |_| Reply::status(200).with_body(page).cut_after(cut));
+        let error = client(&never, None).list(&location("hf://a/b")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        let text = format!("the connection broke off {cut} bytes into the listing, 3 times");
+        assert!(error.to_string().ends_with(&text), "{error}");
+    }
+}
+
+#[test]
+fn a_page_of_something_else_is_refused() {
+    for (page, text) in [
+        ("[0, 0]", "is not a list of files"),
+        ("{}", "is not a list of files"),
+        (r#"[{"type":"file","path":"x","size":-1}]"#, "is not a list of files"),
+        ("[{]", "is not JSON"),
+        ("[", "is not JSON"),
+        ("", "is not JSON"),
+    ] {
+        let hub = Server::start(move |_| Reply::status(200).with_body(page));
+        let error = client(&hub, None).list(&location("hf://a/b")).unwrap_err();
+        assert!(error.to_string().ends_with(text), "{page}: {error}");
+    }
 }

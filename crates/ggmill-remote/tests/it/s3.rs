@@ -59,6 +59,32 @@ fn a_bucket_elsewhere_is_asked_there() {
 }
 
 #[test]
+fn a_redirect_to_another_region_leads_to_the_bucket_with_a_signature() {
+    for status in [301, 302, 307, 403] {
+        let bytes = file(1000, 1, 10);
+        let other = Server::start(|_| Reply::status(403));
+        let target = other.url("/x");
+        let server = Server::start(move |request| match request.field("authorization") {
+            Some(text) if text.contains("/eu-north-1/") => Reply::file(&bytes, request),
+            _ => Reply::status(status)
+                .with("location", target.as_str())
+                .with("x-amz-bucket-region", "eu-north-1"),
+        });
+        client(&server, true).open(&location("s3://bucket/m.gguf")).unwrap();
+        assert_eq!((server.requests().len(), other.requests().len()), (2, 0), "{status}");
+    }
+    // A region that is known already leads nowhere else.
+    let bytes = file(1000, 1, 10);
+    let other = Server::start(move |request| Reply::file(&bytes, request));
+    let target = other.url("/x");
+    let server = Server::start(move |_| {
+        Reply::redirect(target.as_str()).with("x-amz-bucket-region", "us-east-1")
+    });
+    client(&server, true).open(&location("s3://bucket/m.gguf")).unwrap();
+    assert_eq!(other.requests()[0].field("authorization"), None);
+}
+
+#[test]
 fn refusals_are_explained() {
     let server = Server::start(|_| {
         Reply::status(403)

@@ -4,22 +4,20 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use foldhash::fast::FixedState;
-
 use super::Fragment;
 use crate::explained::{ExplainedMerge, ExplainedWord, MergeOrder};
 use crate::memory::{bound, bound_heap};
 use crate::sink::{Piece, Sink};
-use crate::spaces::{self, Places};
-use crate::symbols::{self, Cuts};
+use crate::spaces::{self, Places, SPACE};
+use crate::symbols::{self, Cuts, Pairs};
 use crate::vocabulary::Vocabulary;
-use crate::word_cache::{Key, WordCache};
+use crate::word_cache::{Few, Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Spm {
     cuts: Cuts,
     /// Neighbors in some token. Two symbols that are neighbors in none are never in one token.
-    pairs: HashSet<u64, FixedState>,
+    pairs: Pairs,
     /// The token for a byte of a symbol that has none.
     bytes: [Option<u32>; 256],
 }
@@ -71,18 +69,21 @@ struct Merger {
 const NONE: u32 = u32::MAX;
 /// Up to so many symbols, the best pair is searched.
 const FEW: usize = 24;
-/// Longer words are also cut between symbols that are neighbors in no token.
+/// Longer words are also cut between symbols that are neighbors in no token. Those of ASCII
+/// characters have few such neighbors.
+const SHORT: usize = 6;
 const LONG: usize = 48;
 
 impl Spm {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
-        let mut model = Self { cuts: Cuts::new(), pairs: HashSet::default(), bytes: [None; 256] };
-        let Self { cuts, pairs, .. } = &mut model;
+        let mut cuts = Cuts::new();
+        let mut pairs = HashSet::default();
         for id in 0..vocabulary.len() {
             cuts.add(vocabulary.text(id).unwrap_or_default(), |left, right| {
-                pairs.insert(u64::from(left) << 32 | u64::from(right));
+                pairs.insert((left, right));
             });
         }
+        let mut model = Self { cuts, pairs: Pairs::new(&pairs), bytes: [None; 256] };
         for byte in 0..=u8::MAX {
             // To the reference a zero byte alone is an empty text, and where a byte has no token at
             // all it ends the process; here that is the unknown token.
@@ -187,7 +188,8 @@ impl Spm {
         out: &mut S,
         place: &mut impl FnMut(usize, usize) -> (usize, usize),
     ) {
-        if word.len() <= LONG {
+        let least = if word.get(SPACE.len()..).is_none_or(<[u8]>::is_ascii) { LONG } else { SHORT };
+        if word.len() <= least {
             self.part(vocabulary, word, scratch, out, place);
             return;
         }
@@ -197,8 +199,7 @@ impl Spm {
         while at < word.len() {
             let next = at + symbols::length(&word[at..]);
             let this = symbols::number(&word[at..next]);
-            let pair = before.map(|before| u64::from(before) << 32 | u64::from(this));
-            if pair.is_some_and(|pair| !self.pairs.contains(&pair)) {
+            if before.is_some_and(|before| !self.pairs.may_have(before, this)) {
                 let mut moved = |from, to| place(start + from, start + to);
                 self.part(vocabulary, &word[start..at], scratch, out, &mut moved);
                 start = at;
@@ -228,7 +229,8 @@ impl Spm {
             return;
         }
         let key = Key::new(part, 0, part.len());
-        if let Some(known) = cache.get(key, part) {
+        let mut room = Few::default();
+        if let Some(known) = cache.get(key, part, &mut room) {
             out.extend(known);
             return;
         }

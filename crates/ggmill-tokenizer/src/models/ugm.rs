@@ -13,7 +13,7 @@ use crate::symbols::{self, Cuts};
 use crate::trie::{ROOT, Trie};
 use crate::unicode;
 use crate::vocabulary::Vocabulary;
-use crate::word_cache::{Key, WordCache};
+use crate::word_cache::{Few, Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Ugm {
@@ -182,7 +182,8 @@ impl Ugm {
     /// The tokens of a word, after one that ended with `last`; the last of them.
     fn ids<S: Sink>(&self, word: &[u8], scratch: &mut Scratch, last: u32, out: &mut S) -> u32 {
         let key = Key::new(word, 0, word.len());
-        if let Some(known) = scratch.cache.get(key, word) {
+        let mut room = Few::default();
+        if let Some(known) = scratch.cache.get(key, word, &mut room) {
             return self.extend(known, last, out);
         }
         self.best(word, scratch);

@@ -8,7 +8,7 @@ use crate::spaces::SPACE;
 use crate::trie::Trie;
 use crate::unicode::{self, Properties};
 use crate::vocabulary::Vocabulary;
-use crate::word_cache::{Key, WordCache};
+use crate::word_cache::{Few, Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Wpm {
@@ -122,7 +122,8 @@ impl Wpm {
             return;
         }
         let key = Key::new(part, 0, part.len());
-        if let Some(known) = cache.get(key, part) {
+        let mut room = Few::default();
+        if let Some(known) = cache.get(key, part, &mut room) {
             out.extend(known);
             return;
         }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::expression::{Program, Step};
-use super::local::{BLOCK, Local, Places};
+use super::local::{BEFORE, BLOCK, Local, Places};
 use super::plain::{Plain, Steps};
 use super::set::Set;
 use crate::memory::bound;
@@ -28,6 +28,8 @@ pub(super) struct Automaton {
     end: u8,
     /// For every byte, whether a match may begin with it.
     begins: [bool; 256],
+    /// Whether no other character is in the apostrophe's class.
+    is_apostrophe_apart: bool,
     /// What is known of words of ASCII letters.
     plain: Option<Plain>,
     /// What the characters around a place say, once a long text is cut.
@@ -116,6 +118,7 @@ impl Automaton {
             start,
             end,
             begins,
+            is_apostrophe_apart: alphabet.has_alone('\''),
             plain: None,
             local: OnceLock::new(),
         };
@@ -313,7 +316,10 @@ impl Automaton {
         each: &mut impl FnMut(usize, usize),
     ) -> Option<usize> {
         // What is before the text's beginning says nothing.
-        let mut first = from.saturating_add(2);
+        let mut first = from.saturating_add(BEFORE);
+        while done.saturating_add(1) < first {
+            done = self.piece(text, done, memo, each)?;
+        }
         while let Some(Places { begin, unsure }) = local.and_then(|it| it.places(text, first)) {
             let mut open = begin | unsure;
             if unsure == 0 && done < first {
@@ -426,6 +432,10 @@ impl Steps for Automaton {
     fn classes(&self) -> u8 {
         self.end
     }
+
+    fn is_apostrophe_apart(&self) -> bool {
+        self.is_apostrophe_apart
+    }
 }
 
 /// Where the character before a position begins.
@@ -464,6 +474,17 @@ impl Alphabet {
         }
         let size = members.len().checked_add(1)?;
         Some(Self { ranges, members, size })
+    }
+
+    /// Whether a character has a class of its own.
+    fn has_alone(&self, character: char) -> bool {
+        let point = u32::from(character);
+        let place = self.ranges.partition_point(|&(first, _)| first < point);
+        let range = self.ranges.get(place).filter(|range| range.0 == point);
+        let after = self.ranges.get(place + 1).is_some_and(|range| range.0 == point + 1);
+        range.is_some_and(|range| {
+            after && self.ranges.iter().filter(|other| other.1 == range.1).count() == 1
+        })
     }
 }
 

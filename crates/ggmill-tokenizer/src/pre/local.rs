@@ -12,27 +12,37 @@ pub(super) const BLOCK: usize = 64;
 /// The bits of a class, and the characters around a place.
 const BITS: usize = 4;
 const WINDOW: usize = 4;
-/// The characters before the place.
-const BEFORE: usize = 2;
+/// The characters that are looked at before a place: two, and before these for an apostrophe.
+pub(super) const BEFORE: usize = 3;
+const APOSTROPHE: u8 = b'\'';
 const CLASSES: usize = 1 << BITS;
 const TABLE: usize = 1 << (BITS * WINDOW);
 /// The class of bytes that are not ASCII characters. No place near one is decided.
 const FOREIGN: u8 = 0;
 
 /// In a block with more of them, the automaton says everything.
-const MAX_FOREIGN: usize = 8;
+const MAX_FOREIGN: u64 = 8;
+/// The bytes that are read at once, and the places that are looked at one by one.
+const EIGHT: usize = 8;
+const HALF: usize = 4;
 
 /// A word begins at the place.
 const BEGINS: u8 = 1;
 /// More than the four characters decide.
-const UNSURE: u8 = 2;
+const UNSURE: u8 = 1 << HALF;
 
 /// What the characters around a place say.
 #[derive(Debug)]
 pub(super) struct Local {
     classes: [u8; 256],
-    table: Box<[u8; TABLE]>,
+    /// By the classes of the characters, that of the first in the lowest bits.
+    table: Box<Table>,
+    /// The same where no apostrophe is before the four characters, if that says more: contractions
+    /// begin with one, and their last letters are most often something else.
+    without: Option<Box<Table>>,
 }
+
+type Table = [u8; TABLE];
 
 /// The places of a block, a bit for each: the lowest is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +65,20 @@ impl Local {
         let by_case = |byte: u8| if byte.is_ascii_uppercase() { usize::MAX } else { apart(byte) };
         let (classes, members) =
             Self::group(automaton, apart).or_else(|| Self::group(automaton, by_case))?;
-        let mut table: Box<[u8; TABLE]> = vec![UNSURE; TABLE].try_into().ok()?;
         let search = Search { automaton, classes: &members };
-        search.fill(&search.beginnings(), &mut Vec::new(), 0, &mut table);
-        Some(Self { classes, table })
+        let table = |beginnings| {
+            let mut table: Box<Table> = vec![UNSURE; TABLE].try_into().ok()?;
+            search.fill(&beginnings, &mut Vec::new(), 0, &mut table);
+            Some(table)
+        };
+        let all = table(search.beginnings(|_| true))?;
+        let apostrophe = automaton.class(APOSTROPHE);
+        let without = if automaton.is_apostrophe_apart() {
+            Some(table(search.beginnings(|class| class != apostrophe))?)
+        } else {
+            None
+        };
+        Some(Self { classes, table: all, without })
     }
 
     /// The class of each byte, and for each class, from 1 on, the automaton's classes in it: bytes
@@ -90,47 +110,77 @@ impl Local {
         Some((classes, known.into_iter().map(|(_, members)| members).collect()))
     }
 
-    /// What is said of the places in 64 bytes: `text[from..from + 64]`, which more than two bytes
-    /// come before and at least one behind.
+    /// What is said of the places in 64 bytes: `text[from..from + 64]`, which at least [`BEFORE`]
+    /// bytes come before and eight behind.
     #[inline]
     pub(super) fn places(&self, text: &[u8], from: usize) -> Option<Places> {
-        let first = from.checked_sub(BEFORE)?;
-        let window = text.get(first..)?.first_chunk::<{ BLOCK + WINDOW - 1 }>()?;
-        if window.iter().filter(|&&byte| byte >= 0x80).count() > MAX_FOREIGN {
+        let window = text.get(from.checked_sub(BEFORE)?..)?;
+        let before = window.first_chunk::<BLOCK>()?.as_chunks::<EIGHT>().0;
+        let window = window.get(1..)?.first_chunk::<{ BLOCK + EIGHT }>()?;
+        let (first, rest) = window.as_chunks::<EIGHT>().0.split_first()?;
+        if are_foreign(before) {
             return Some(Places { begin: 0, unsure: 1 << (BLOCK - 1) });
         }
-        // Indexes of four classes, by steps that have nothing to wait for.
-        let mut classes = [0; BLOCK + WINDOW - 1];
-        for (class, &byte) in classes.iter_mut().zip(window) {
-            *class = self.classes[usize::from(byte)];
+        let table = match &self.without {
+            Some(without) if !has_apostrophe(before) => without,
+            _ => &self.table,
+        };
+        let (mut begin, mut unsure) = (0, 0);
+        let mut these = self.classes(*first);
+        for next in rest {
+            let next = self.classes(*next);
+            let classes = these | next << (EIGHT * BITS);
+            let said = said_of(table, classes) | said_of(table, classes >> (HALF * BITS)) << EIGHT;
+            let (low, middle, high) = (said, said >> HALF, said >> EIGHT);
+            begin = begin >> EIGHT | u64::from(low & 0x0F | middle & 0xF0) << (BLOCK - EIGHT);
+            unsure = unsure >> EIGHT | u64::from(middle & 0x0F | high & 0xF0) << (BLOCK - EIGHT);
+            these = next;
         }
-        let mut pairs = [0; BLOCK + 2];
-        for (pair, (&first, &second)) in pairs.iter_mut().zip(classes.iter().zip(&classes[1..])) {
-            *pair = first << BITS | second;
-        }
-        let mut indexes = [0; BLOCK];
-        for (index, (&first, &second)) in indexes.iter_mut().zip(pairs.iter().zip(&pairs[2..])) {
-            *index = u16::from(first) << (2 * BITS) | u16::from(second);
-        }
-        let mut said = [0; BLOCK];
-        for (said, &index) in said.iter_mut().zip(&indexes) {
-            *said = self.table[usize::from(index)];
-        }
-        Some(Places { begin: bits(&said, 0), unsure: bits(&said, 1) })
+        Some(Places { begin, unsure })
+    }
+
+    /// The classes of eight bytes, the first lowest.
+    #[inline]
+    fn classes(&self, bytes: [u8; EIGHT]) -> u64 {
+        bytes.into_iter().enumerate().fold(0, |classes, (number, byte)| {
+            classes | u64::from(self.classes[usize::from(byte)]) << (number * BITS)
+        })
     }
 }
 
-/// A bit of each byte.
+/// What is said of four places one after the other: a bit of each, whether words begin, and four
+/// bits higher what is unsure.
 #[inline]
-fn bits(bytes: &[u8; BLOCK], number: u32) -> u64 {
-    const LOWEST: u64 = 0x0101_0101_0101_0101;
-    // The product has bit 0 of byte `n` as bit 56 + `n`, and no carry comes to them.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let (eights, _) = bytes.as_chunks::<8>();
-    eights.iter().rev().fold(0, |bits, eight| {
-        let eight = u64::from_le_bytes(*eight) >> number & LOWEST;
-        bits << 8 | eight.wrapping_mul(GATHER) >> 56
+#[expect(clippy::cast_possible_truncation, reason = "four classes")]
+fn said_of(table: &Table, classes: u64) -> u32 {
+    (0..HALF).fold(0, |said, number| {
+        let index = (classes >> (number * BITS)) as u16;
+        said | u32::from(table[usize::from(index)]) << number
     })
+}
+
+const EACH: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x80 * EACH;
+
+/// Whether an apostrophe is among the bytes; sometimes also where none is.
+#[inline]
+fn has_apostrophe(eights: &[[u8; EIGHT]]) -> bool {
+    let others = |eight: &[u8; EIGHT]| {
+        let other = u64::from_le_bytes(*eight) ^ (u64::from(APOSTROPHE) * EACH);
+        other.wrapping_sub(EACH) & !other & HIGH
+    };
+    eights.iter().map(others).fold(0, |all, found| all | found) != 0
+}
+
+/// Whether more than a few bytes are no ASCII characters.
+#[inline]
+fn are_foreign(eights: &[[u8; EIGHT]]) -> bool {
+    let words = eights.iter().map(|eight| u64::from_le_bytes(*eight) & HIGH);
+    if words.clone().fold(0, |all, word| all | word) == 0 {
+        return false;
+    }
+    let sums = words.fold(0u64, |sums, word| sums.wrapping_add(word >> 7));
+    sums.wrapping_mul(EACH) >> 56 > MAX_FOREIGN
 }
 
 /// A matcher on its way through the four characters. Positions are those between the characters,
@@ -164,10 +214,11 @@ struct Search<'a, A> {
 }
 
 impl<A: Steps> Search<'_, A> {
-    /// Every way to come to the first of the characters.
+    /// Every way to come to the first of the characters, if the one before it may be of these
+    /// classes.
     ///
     /// A matcher that goes back before them comes to them again, as one of these.
-    fn beginnings(&self) -> BTreeSet<Way> {
+    fn beginnings(&self, may_be: impl Fn(u8) -> bool) -> BTreeSet<Way> {
         let begin = |after_gap| Way::Within {
             state: self.automaton.start(),
             start: 0,
@@ -175,12 +226,17 @@ impl<A: Steps> Search<'_, A> {
             after_gap,
         };
         let mut ways = BTreeSet::from([begin(false), begin(true)]);
-        ways.extend(reachable(self.automaton).into_iter().map(|(state, was_found)| Way::Within {
-            state,
-            start: EARLIER,
-            found: was_found.then_some(EARLIER),
-            after_gap: false,
-        }));
+        let mut earlier = reachable(self.automaton);
+        earlier.insert((self.automaton.start(), false));
+        for (state, was_found) in earlier {
+            for class in (0..self.automaton.classes()).filter(|&class| may_be(class)) {
+                let (state, matched) = self.automaton.on_class(state, class);
+                let found = (matched || was_found).then_some(EARLIER);
+                if state != 0 {
+                    ways.insert(Way::Within { state, start: EARLIER, found, after_gap: false });
+                }
+            }
+        }
         ways
     }
 
@@ -193,7 +249,7 @@ impl<A: Steps> Search<'_, A> {
         table: &mut [u8; TABLE],
     ) {
         if characters.len() == WINDOW {
-            table[index % TABLE] = said(ways);
+            table[index % TABLE] = self.said(ways, characters);
             return;
         }
         for (number, members) in self.classes.iter().enumerate() {
@@ -202,7 +258,8 @@ impl<A: Steps> Search<'_, A> {
             for &way in ways {
                 self.read(way, characters, characters.len() - 1, &mut next);
             }
-            self.fill(&next, characters, index << BITS | (number + 1), table);
+            let class = (number + 1) << ((characters.len() - 1) * BITS);
+            self.fill(&next, characters, index | class, table);
             characters.pop();
         }
     }
@@ -227,6 +284,42 @@ impl<A: Steps> Search<'_, A> {
                     open.push(next);
                 }
             }
+        }
+    }
+
+    /// What all ways have in common after the characters.
+    fn said(&self, ways: &BTreeSet<Way>, characters: &[&[u8]]) -> u8 {
+        let mut open: Vec<Way> = ways.iter().copied().collect();
+        let mut known: BTreeSet<Way> = ways.clone();
+        let mut all = None;
+        while let Some(way) = open.pop() {
+            let begins = match way {
+                Way::Passed(begins) => begins,
+                // It is a match, and ends behind the place.
+                Way::Within { start, found: Some(end), after_gap, .. } if end > PLACE => {
+                    after_gap && start == PLACE
+                }
+                Way::Within { start, .. } if start > PLACE => false,
+                Way::Unknown | Way::Within { start: PLACE, .. } => return UNSURE,
+                Way::Within { start, found, after_gap, .. } => {
+                    // Either it becomes a match that ends behind the characters, or it comes to
+                    // nothing, and what is tried then is seen here.
+                    if let Some((way, from)) = self.ended(start, found, after_gap) {
+                        let mut next = BTreeSet::new();
+                        self.read(way, characters, from, &mut next);
+                        open.extend(next.into_iter().filter(|&way| known.insert(way)));
+                    }
+                    false
+                }
+            };
+            if *all.get_or_insert(begins) != begins {
+                return UNSURE;
+            }
+        }
+        match all {
+            Some(true) => BEGINS,
+            Some(false) => 0,
+            None => UNSURE,
         }
     }
 
@@ -299,29 +392,5 @@ fn columns(automaton: &impl Steps) -> Vec<Vec<(usize, bool)>> {
         }
         number = rows.len();
         kinds = next;
-    }
-}
-
-/// What all ways have in common after the characters.
-fn said(ways: &BTreeSet<Way>) -> u8 {
-    let mut all = ways.iter().map(|way| match *way {
-        Way::Passed(begins) => Some(begins),
-        Way::Unknown => None,
-        Way::Within { start, found, after_gap, .. } => match found {
-            // It is a match, and ends behind the place.
-            Some(end) if end > PLACE => Some(after_gap && start == PLACE),
-            _ if start > PLACE => Some(false),
-            _ => None,
-        },
-    });
-    match all.next() {
-        Some(Some(first)) if all.all(|other| other == Some(first)) => {
-            if first {
-                BEGINS
-            } else {
-                0
-            }
-        }
-        _ => UNSURE,
     }
 }

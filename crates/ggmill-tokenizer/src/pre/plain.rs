@@ -36,6 +36,8 @@ pub(super) trait Steps {
     fn class(&self, byte: u8) -> u8;
     /// The number of classes of characters.
     fn classes(&self) -> u8;
+    /// Whether no other character is in the apostrophe's class.
+    fn is_apostrophe_apart(&self) -> bool;
 }
 
 impl Plain {

@@ -47,15 +47,15 @@ impl Words {
         if let Some(words) = known().get(pre.rules) {
             return Some(words.clone());
         }
-        let words = Self::compile(pre)?;
+        let words = Self::compile(&pre.fast)?;
         known().insert(pre.rules, words.clone());
         Some(words)
     }
 
-    fn compile(pre: &PreTokenizer) -> Option<Self> {
+    fn compile(rules: &[Pass]) -> Option<Self> {
         let mut passes = Vec::new();
         let mut may_cut = [false; 256];
-        for pass in pre.passes.iter().rev() {
+        for pass in rules.iter().rev() {
             let step = match pass {
                 Pass::Split(expression) => Step::Split(Box::new(Automaton::new(expression)?)),
                 Pass::Scan("digit-groups") => Step::DigitGroups,
@@ -88,11 +88,11 @@ impl Words {
     }
 
     /// The pieces that each pass leaves, in order, with the expression or the scanner's name.
-    pub(crate) fn passes(&self, rules: &[Pass], text: &[u8]) -> Vec<ExplainedPass> {
+    pub(crate) fn passes(rules: &[Pass], text: &[u8]) -> Option<Vec<ExplainedPass>> {
         let whole = 0..text.len();
         let mut pieces = vec![whole];
         let mut passes = Vec::new();
-        for (one, rule) in self.0.chunks(1).zip(rules) {
+        for (one, rule) in Self::compile(rules)?.0.chunks(1).zip(rules) {
             let (Pass::Split(rule) | Pass::Scan(rule)) = *rule;
             let mut cut = Vec::new();
             for piece in &pieces {
@@ -104,7 +104,7 @@ impl Words {
             pieces.clone_from(&cut);
             passes.push(ExplainedPass { rule, pieces: cut });
         }
-        passes
+        Some(passes)
     }
 
     /// The words of a text in order. The text is UTF-8, but may have surrogates.
@@ -185,6 +185,61 @@ mod tests {
             "Hello,  wörld's 12345 ３四 <dna>\r\n\n\t x\u{3000}한국어 \u{301}’S IMGIMGABZ   ";
         for pre in table::all() {
             assert_eq!(words(pre.name, text).concat(), text, "{}", pre.name);
+        }
+    }
+
+    /// Passes that stand for others leave the same pieces: of every short text of the characters that
+    /// they tell apart, and of many longer ones.
+    #[test]
+    fn fewer_passes_leave_the_same_pieces() {
+        const LONG: usize = 4000;
+        let characters: Vec<char> = "aIMGZs\u{E9}\u{1E83}\u{FF21}'.(!|`$\u{20AC}\u{201C}\u{2026}1\u{663}\
+             \u{2460}\u{E51} \t\n\r\u{A0}\u{3000}\u{1}\u{378}\u{301}\u{4E2D}\u{30A2}\u{30FB}\u{3040}\u{3099}\
+             \u{AC00}\u{E01}\u{3001}/<"
+            .chars()
+            .collect();
+        let mut state = 7u64;
+        let mut below = |count: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % count
+        };
+        let all = characters.len();
+        let short = (0..all * all * all).map(|number| {
+            let places = [number % all, number / all % all, number / all / all];
+            places.map(|place| characters[place]).iter().collect::<String>()
+        });
+        let mut texts: Vec<String> = short.collect();
+        for _ in 0..LONG {
+            // Few different characters, so that there are runs of them, and whole words.
+            let some: Vec<char> = (0..=below(4)).map(|_| characters[below(all)]).collect();
+            let mut text = String::new();
+            for _ in 0..below(14) {
+                match below(12) {
+                    0 => text.push_str("IMGIMGAB"),
+                    1 => text.push_str("<sentinel:12>"),
+                    2 => text.push_str("  "),
+                    _ => text.push(some[below(some.len())]),
+                }
+            }
+            texts.push(text);
+        }
+        let mut rules: Vec<_> = table::all().iter().filter(|pre| pre.fast != pre.passes).collect();
+        rules.sort_by_key(|pre| pre.rules);
+        rules.dedup_by_key(|pre| pre.rules);
+        assert_eq!(rules.len(), 13);
+        let mut memos = Vec::new();
+        for pre in rules {
+            let [slow, fast] =
+                [&pre.passes, &pre.fast].map(|passes| Words::compile(passes).expect("a table"));
+            let mut cut = |words: &Words, text: &str| {
+                let mut ends = Vec::new();
+                words.cut(text.as_bytes(), &mut memos, &mut |_, end| ends.push(end));
+                ends
+            };
+            for text in &texts {
+                let expected = cut(&slow, text);
+                assert_eq!(cut(&fast, text), expected, "{}: {text:?}", pre.rules);
+            }
         }
     }
 

@@ -9,19 +9,41 @@ use ggmill::{Builder, Endian, GgmlType, MetadataBuf, Shape, Writer};
 /// Lines of the longest.
 const MAX_LEN: usize = 20;
 
-/// The program, built: a run of this test alone does not do that.
+/// The program. `cargo test` builds it with the tests; a run of these tests alone does not, and
+/// then it is built here, with settings of its own, which takes longer.
 fn example(name: &str) -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "-p", "ggmill", "--example", name])
-        .status()
-        .unwrap();
-    assert!(built.success(), "{name}");
     let test = std::env::current_exe().unwrap();
-    test.ancestors()
+    let program = test
+        .ancestors()
         .nth(2)
         .unwrap()
         .join("examples")
-        .join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+        .join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if !is_up_to_date(&program) {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "-p", "ggmill", "--example", name])
+            .status()
+            .unwrap();
+        assert!(built.success(), "{name}");
+    }
+    program
+}
+
+/// Whether a program is newer than every source that Cargo lists for it in the file beside it.
+fn is_up_to_date(program: &Path) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let (Some(built), Ok(list)) =
+        (changed(program), fs::read_to_string(program.with_extension("d")))
+    else {
+        return false;
+    };
+    // A space in a path has a backslash before it.
+    let list = list.replace("\\ ", "\0");
+    let mut sources = list.split_once(": ").map_or("", |(_, sources)| sources).split_whitespace();
+    let is_older = |source: &str| {
+        changed(Path::new(&source.replace('\0', " "))).is_some_and(|changed| changed <= built)
+    };
+    list.contains("examples") && sources.all(is_older)
 }
 
 fn run(name: &str, arguments: &[&str]) -> Output {

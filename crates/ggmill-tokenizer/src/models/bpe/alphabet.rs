@@ -40,6 +40,11 @@ pub(super) fn encode(word: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// The byte that a text in the alphabet ends with.
+pub(super) fn last_byte(text: &[u8]) -> Option<u8> {
+    (0..=u8::MAX).find(|&byte| text.ends_with(character(byte).as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +57,8 @@ mod tests {
         assert_eq!(points.len(), 256);
         assert_eq!(points.last(), Some(&0x143));
         assert_eq!(character(b' ').as_bytes(), "Ġ".as_bytes());
+        let ends = |byte| last_byte(&[b"a", character(byte).as_bytes()].concat());
+        assert!((0..=255).all(|byte| ends(byte) == Some(byte)) && last_byte(b"").is_none());
         assert_eq!(character(0xAD).as_bytes(), "\u{143}".as_bytes());
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use ggmill_core::{Metadata, keys};
 
+use super::alphabet;
 use crate::error::{Error, ErrorKind};
 use crate::memory::{bound, bound_heap};
 use crate::read::{optional, strings};
@@ -23,6 +24,8 @@ const UNRANKED: u32 = u32::MAX;
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 /// What stands for a space.
 pub(super) const SPACE: &[u8] = "\u{2581}".as_bytes();
+/// The same in the alphabet of bytes.
+const SPACE_OF_BYTES: &[u8] = "\u{120}".as_bytes();
 /// The most symbols of a word that are merged by a search for the best pair each time.
 const SHORT: usize = 48;
 
@@ -49,8 +52,10 @@ pub(super) struct Merges {
     /// Strings that are not tokens.
     others: TokenMap,
     tokens: u32,
-    /// For every byte whether a merge has it before U+2581 where its halves meet.
+    /// For every byte of text whether a merge has it before a space where its halves meet.
     before_space: [bool; 256],
+    /// Text is merged in the alphabet of bytes.
+    of_bytes: bool,
 }
 
 /// A merge that is applied to a word.
@@ -147,11 +152,8 @@ impl Reader {
                 *last = product;
             }
             entries.push(Entry { left: one, right: other, rank, product });
-            if let Some(&last) = left.last()
-                && right.starts_with(SPACE)
-                && let Some(slot) = merges.before_space.get_mut(usize::from(last))
-            {
-                *slot = true;
+            if right.starts_with(merges.space()) {
+                merges.joins_space(left);
             }
         }
         // The delays of the first looks overlap.
@@ -181,12 +183,12 @@ impl Merges {
         let key = keys::TOKENIZER_MERGES;
         let Some(array) = optional(metadata.array(key))? else {
             if vocabulary.pre.is_some_and(|pre| pre.without_merges) {
-                return Self::with_room(vocabulary.len(), 0).ok_or_else(no_memory);
+                return Self::with_room(vocabulary, 0).ok_or_else(no_memory);
             }
             return Err(Error::at(ErrorKind::Missing, key, "is missing"));
         };
         let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
-        let mut merges = Self::with_room(vocabulary.len(), count).ok_or_else(no_memory)?;
+        let mut merges = Self::with_room(vocabulary, count).ok_or_else(no_memory)?;
         let mut some: Vec<(u32, &[u8], &[u8])> = Vec::with_capacity(AT_ONCE);
         let mut reader = Reader::default();
         for (rank, text) in strings(key, array)?.enumerate() {
@@ -208,7 +210,12 @@ impl Merges {
         Ok(merges)
     }
 
-    fn with_room(tokens: u32, merges: usize) -> Option<Self> {
+    fn with_room(vocabulary: &Vocabulary, merges: usize) -> Option<Self> {
+        let of_bytes = vocabulary.pre.is_some_and(|pre| !pre.raw);
+        Self::of(vocabulary.len(), of_bytes, merges)
+    }
+
+    fn of(tokens: u32, of_bytes: bool, merges: usize) -> Option<Self> {
         // At most three quarters of the slots are taken.
         let size = merges.checked_add(merges / 3)?.checked_add(4)?.checked_next_power_of_two()?;
         let mut slots = Vec::new();
@@ -217,7 +224,22 @@ impl Merges {
         let shift = 64u32.checked_sub(size.trailing_zeros())?;
         let others = TokenMap::with_capacity(0, 0)?;
         let before_space = [false; 256];
-        Some(Self { slots, shift, factor: FACTOR, steps: 0, others, tokens, before_space })
+        let factor = FACTOR;
+        Some(Self { slots, shift, factor, steps: 0, others, tokens, before_space, of_bytes })
+    }
+
+    /// What stands for a space.
+    fn space(&self) -> &'static [u8] {
+        if self.of_bytes { SPACE_OF_BYTES } else { SPACE }
+    }
+
+    /// Takes into account that a merge has this before a space. What ends with no byte of the alphabet
+    /// comes up in no text.
+    fn joins_space(&mut self, left: &[u8]) {
+        let last = if self.of_bytes { alphabet::last_byte(left) } else { left.last().copied() };
+        if let Some(last) = last {
+            self.before_space[usize::from(last)] = true;
+        }
     }
 
     /// Whether pairs pass far more slots than they do where they were not made to collide: a quarter
@@ -279,7 +301,7 @@ impl Merges {
         taken.map(|entry| (entry.rank, entry.product))
     }
 
-    /// Whether a merge may join what ends with a byte to what begins with U+2581.
+    /// Whether a merge may join what ends with a byte to what begins with a space.
     #[inline]
     pub(super) fn may_join_space(&self, last: u8) -> bool {
         self.before_space.get(usize::from(last)).copied().unwrap_or(true)
@@ -443,7 +465,7 @@ mod tests {
     fn pairs_that_collide_are_spread_again() {
         const TOKENS: u32 = 3000;
         const PAIRS: usize = 6000;
-        let mut merges = Merges::with_room(TOKENS, PAIRS).unwrap();
+        let mut merges = Merges::of(TOKENS, true, PAIRS).unwrap();
         let all = (0..TOKENS).flat_map(|left| (0..TOKENS).map(move |right| (left, right)));
         let crowd = all.filter(|&(left, right)| merges.place(left, right) < 16);
         let pairs: Vec<(u32, u32)> = crowd.take(PAIRS).collect();

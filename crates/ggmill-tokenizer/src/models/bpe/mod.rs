@@ -17,7 +17,7 @@ use crate::pre::{Memo, Words};
 use crate::sink::{Ids, Sink};
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
-use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
+use crate::word_cache::{AT_ONCE, Few, Found, Key, ROOM, WordCache};
 pub(crate) use merges::Work;
 use merges::{Merges, NONE, SPACE};
 use normal::Normal;
@@ -33,10 +33,11 @@ pub(crate) struct Scratch {
 #[derive(Debug, Default)]
 struct WordScratch {
     cache: WordCache,
+    phrases: WordCache,
     work: Work,
     tokens: Vec<u32>,
     /// The words of the batch that were merged, and where their tokens are.
-    merged: Vec<(usize, Range<usize>)>,
+    merged: Vec<(Range<usize>, Range<usize>)>,
     encoded: Vec<u8>,
 }
 
@@ -336,11 +337,10 @@ impl<S: Sink> Run<'_, S> {
         }
         // The places hold until now.
         let WordScratch { cache, tokens, merged, .. } = &mut *self.scratch;
-        for (number, ids) in merged.drain(..) {
-            if let (Some(&key), Some(&(start, end))) = (keys.get(number), self.batch.get(number)) {
-                let word = self.text.get(start..end).unwrap_or_default();
-                cache.put(key, word, tokens.get(ids).unwrap_or_default());
-            }
+        for (Range { start, end }, ids) in merged.drain(..) {
+            let word = self.text.get(start..end).unwrap_or_default();
+            let key = Key::new(self.text, start, end);
+            cache.put(key, word, tokens.get(ids).unwrap_or_default());
         }
         tokens.clear();
     }
@@ -348,19 +348,77 @@ impl<S: Sink> Run<'_, S> {
     /// The tokens of a word that is long or has many, or that is not known yet.
     #[cold]
     fn unusual(&mut self, number: usize) {
-        let WordScratch { cache, work, tokens, encoded, merged } = &mut *self.scratch;
         let Some(&(start, end)) = self.batch.get(number) else { return };
         let word = self.text.get(start..end).unwrap_or_default();
-        if let Some(known) = cache.many(word) {
-            self.out.extend(known);
-            return;
+        if let Some(known) = self.scratch.cache.many(word) {
+            return self.out.extend(known);
+        }
+        let is_long = Key::new(self.text, start, end) == Key::LONG;
+        if is_long && self.model.bytes.is_some() && !self.model.ignore_merges {
+            if let Some(known) = self.scratch.phrases.many(word) {
+                return self.out.extend(known);
+            }
+            let before = self.scratch.tokens.len();
+            if self.phrase(start, end) {
+                let WordScratch { phrases, tokens, .. } = &mut *self.scratch;
+                let ids = tokens.get(before..).unwrap_or_default();
+                self.out.extend(ids);
+                // Among words they would push out what comes more often.
+                phrases.put(Key::LONG, word, ids);
+                return;
+            }
+        }
+        let before = self.scratch.tokens.len();
+        self.merge(start, end);
+        let WordScratch { tokens, merged, .. } = &mut *self.scratch;
+        self.out.extend(tokens.get(before..).unwrap_or_default());
+        merged.push((start..end, before..tokens.len()));
+    }
+
+    /// The tokens of a word that is not known, if it can be cut before spaces where no merge joins
+    /// the parts. Some pre-tokenizers leave whole phrases together.
+    fn phrase(&mut self, start: usize, end: usize) -> bool {
+        let word = self.text.get(start..end).unwrap_or_default();
+        let mut done = start;
+        for place in memchr::memchr_iter(b' ', word).map(|hit| start + hit) {
+            let before = place.checked_sub(1).filter(|_| place > start);
+            let last = before.and_then(|before| self.text.get(before).copied());
+            // Runs of white space are known as a whole.
+            let is_cut = last.is_some_and(|last| {
+                !last.is_ascii_whitespace() && !self.model.merges.may_join_space(last)
+            });
+            if is_cut {
+                self.part(done, place);
+                done = place;
+            }
+        }
+        if done > start {
+            self.part(done, end);
+        }
+        done > start
+    }
+
+    /// The tokens of a part of a word.
+    fn part(&mut self, start: usize, end: usize) {
+        let WordScratch { cache, tokens, .. } = &mut *self.scratch;
+        let part = self.text.get(start..end).unwrap_or_default();
+        let mut room = Few::default();
+        if let Some(known) = cache.get(Key::new(self.text, start, end), part, &mut room) {
+            return tokens.extend_from_slice(known);
         }
         let before = tokens.len();
+        self.merge(start, end);
+        let WordScratch { tokens, merged, .. } = &mut *self.scratch;
+        merged.push((start..end, before..tokens.len()));
+    }
+
+    /// Puts the tokens of a word that is not known behind the others.
+    fn merge(&mut self, start: usize, end: usize) {
+        let WordScratch { work, tokens, encoded, .. } = &mut *self.scratch;
+        let word = self.text.get(start..end).unwrap_or_default();
         let mut ids = Ids(tokens);
         let mut each = |id, _, _| ids.push(id, 0, 0);
         self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
-        self.out.extend(tokens.get(before..).unwrap_or_default());
-        merged.push((number, before..tokens.len()));
     }
 }
 

@@ -3,6 +3,7 @@
 use super::merges::{Applied, Work};
 use super::{Bpe, Fragment, Normal, Origin};
 use crate::explained::{ExplainedMerge, ExplainedPass, ExplainedWord, MergeOrder};
+use crate::pre::Words;
 use crate::sink::Piece;
 use crate::vocabulary::Vocabulary;
 
@@ -17,7 +18,7 @@ impl Bpe {
         normal.rewrite(fragment.text, self.escape, true);
         let Normal { text, origins } = normal;
         let rules = vocabulary.pre.map(|pre| &*pre.passes).unwrap_or_default();
-        let passes = self.words.passes(rules, &text);
+        let passes = Words::passes(rules, &text).unwrap_or_default();
         // As tokens have their ranges in encoding: text that stays as it is has its own places.
         let is_same = !self.escape && std::str::from_utf8(fragment.text).is_ok();
         let origin = Origin { start: fragment.start, places: (!is_same).then_some(&origins) };

@@ -1,0 +1,191 @@
+//! What the terms of a step are, and what operations take of them.
+
+use super::{Arithmetic, Rows};
+use crate::expression::{Operator, Outcome};
+use crate::value::ParameterValue;
+
+/// What a term is when a graph is made.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// A number, a text or so.
+    Known(ParameterValue),
+    /// The result of a node.
+    Tensor(usize),
+    /// The result of a node that is places, not numbers.
+    Choice(usize),
+    /// Tensors of the model whose names begin so.
+    Weight(String),
+    /// What the graph is given, by its place among such.
+    Input(usize),
+    List(Vec<Self>),
+}
+
+impl Value {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Known(value) => value.type_name(),
+            Self::Tensor(_) => "a value of each token",
+            Self::Choice(_) => "a choice of experts",
+            Self::Weight(_) => "a tensor",
+            Self::Input(_) => "an input",
+            Self::List(_) => "a list",
+        }
+    }
+
+    /// The number, text or so.
+    pub(super) fn known(self) -> Outcome<ParameterValue> {
+        match self {
+            Self::Known(value) => Ok(value),
+            Self::List(values) => {
+                let values = values.into_iter().map(Self::known);
+                Ok(ParameterValue::List(values.collect::<Outcome<Vec<_>>>()?.into()))
+            }
+            Self::Weight(name) => Err(format!("needs a number, and {name} is a tensor")),
+            other => Err(format!("needs a number, found {}", other.kind())),
+        }
+    }
+
+    pub(super) fn into_list(self) -> Outcome<Vec<Self>> {
+        match self {
+            Self::List(values) => Ok(values),
+            other => Err(format!("needs a list, found {}", other.kind())),
+        }
+    }
+}
+
+/// The arguments and options of an operation.
+pub(super) struct Argument<'a> {
+    given: std::vec::IntoIter<Value>,
+    options: Vec<(&'a str, Value)>,
+}
+
+impl<'a> Argument<'a> {
+    pub(super) fn of(given: Vec<Value>, options: Vec<(&'a str, Value)>) -> Self {
+        Self { given: given.into_iter(), options }
+    }
+
+    pub(super) fn next(&mut self) -> Outcome<Value> {
+        self.given.next().ok_or_else(|| "takes more arguments".into())
+    }
+
+    /// The result of a node.
+    pub(super) fn tensor(&mut self) -> Outcome<usize> {
+        match self.next()? {
+            Value::Tensor(node) => Ok(node),
+            Value::Weight(name) => Err(format!("takes a value of each token, and {name} is none")),
+            other => Err(format!("takes a value of each token, found {}", other.kind())),
+        }
+    }
+
+    /// Places that `top` gave.
+    pub(super) fn choice(&mut self) -> Outcome<usize> {
+        match self.next()? {
+            Value::Choice(node) => Ok(node),
+            other => Err(format!("takes what top gives, found {}", other.kind())),
+        }
+    }
+
+    /// The beginning of the names of tensors.
+    pub(super) fn weight(&mut self) -> Outcome<String> {
+        match self.next()? {
+            Value::Weight(name) => Ok(name),
+            other => Err(format!("takes a tensor, found {}", other.kind())),
+        }
+    }
+
+    /// The beginning of the names of tensors, or nothing.
+    pub(super) fn optional_weight(&mut self) -> Outcome<Option<String>> {
+        optional_weight(self.next()?)
+    }
+
+    /// Which rows of a table.
+    pub(super) fn rows(&mut self) -> Outcome<Rows> {
+        match self.next()? {
+            Value::Input(0) => Ok(Rows::Tokens),
+            Value::Input(_) => Ok(Rows::Positions),
+            other => other.known().and_then(|value| whole(&value)).map(Rows::Fixed),
+        }
+    }
+
+    pub(super) fn whole(&mut self) -> Outcome<u64> {
+        whole(&self.next()?.known()?)
+    }
+
+    pub(super) fn number(&mut self) -> Outcome<f32> {
+        number(&self.next()?.known()?)
+    }
+
+    pub(super) fn text(&mut self) -> Outcome<ParameterValue> {
+        self.next()?.known()
+    }
+
+    fn option(&mut self, name: &str) -> Option<Value> {
+        let place = self.options.iter().position(|(option, _)| *option == name)?;
+        let (_, value) = self.options.swap_remove(place);
+        (!matches!(value, Value::Known(ParameterValue::None))).then_some(value)
+    }
+
+    pub(super) fn number_option(&mut self, name: &str, default: f32) -> Outcome<f32> {
+        self.option(name).map_or(Ok(default), |value| number(&value.known()?))
+    }
+
+    pub(super) fn whole_option(&mut self, name: &str) -> Outcome<u64> {
+        self.option(name).map_or(Ok(0), |value| whole(&value.known()?))
+    }
+
+    pub(super) fn bool_option(&mut self, name: &str, default: bool) -> Outcome<bool> {
+        let Some(value) = self.option(name) else { return Ok(default) };
+        let value = value.known()?;
+        value.as_bool().ok_or_else(|| format!("has {name} = {value}, expected true or false"))
+    }
+
+    pub(super) fn weight_option(&mut self, name: &str) -> Outcome<Option<String>> {
+        self.option(name).map_or(Ok(None), optional_weight)
+    }
+
+    /// So many numbers, or nothing.
+    pub(super) fn numbers_option<const N: usize>(
+        &mut self,
+        name: &str,
+    ) -> Outcome<Option<[f32; N]>> {
+        let Some(value) = self.option(name) else { return Ok(None) };
+        let values = value.into_list()?;
+        let numbers = values.into_iter().map(|value| number(&value.known()?));
+        let numbers: Vec<f32> = numbers.collect::<Outcome<_>>()?;
+        let count = numbers.len();
+        let numbers = numbers.try_into();
+        numbers.map(Some).map_err(|_| format!("has {name} of {count} numbers, expected {N}"))
+    }
+}
+
+fn optional_weight(value: Value) -> Outcome<Option<String>> {
+    match value {
+        Value::Weight(name) => Ok(Some(name)),
+        Value::Known(ParameterValue::None) => Ok(None),
+        other => Err(format!("takes a tensor or none, found {}", other.kind())),
+    }
+}
+
+fn whole(value: &ParameterValue) -> Outcome<u64> {
+    value.as_u64().ok_or_else(|| format!("takes a whole number of at least 0, found {value}"))
+}
+
+/// A number in the precision of graphs.
+pub(super) fn number(value: &ParameterValue) -> Outcome<f32> {
+    #[expect(clippy::cast_possible_truncation, reason = "graphs compute in single precision")]
+    let single = value.as_f64().map(|number| number as f32);
+    single
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| format!("takes a number of single precision, found {value}"))
+}
+
+/// The operator between tensors.
+pub(super) fn arithmetic(operator: Operator) -> Outcome<Arithmetic> {
+    match operator {
+        Operator::Add => Ok(Arithmetic::Add),
+        Operator::Subtract => Ok(Arithmetic::Subtract),
+        Operator::Multiply => Ok(Arithmetic::Multiply),
+        Operator::Divide => Ok(Arithmetic::Divide),
+        _ => Err("has an operator that tensors do not have".into()),
+    }
+}

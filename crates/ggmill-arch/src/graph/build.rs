@@ -1,0 +1,317 @@
+//! The graph of one model: steps carried out on values that are not known yet, but for their extent.
+
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use super::arguments::{Argument, Value};
+use super::weights::Weights;
+use super::{Extent, Graph, Node, Operation, Output, Section};
+use crate::error::{Error, ErrorKind, Result, quoted};
+use crate::expression::{self, Function, Node as Term, Operator, Outcome, Scope};
+use crate::limits::{MAX_NODES, MAX_TENSORS};
+use crate::resolve::Resolved;
+use crate::steps::{GraphTemplate, INPUTS, OUTPUTS, StepGroup};
+use crate::value::ParameterValue;
+
+/// Which sides of conditions were taken, by the address of the condition.
+#[derive(Debug, Default)]
+pub(super) struct Taken(pub(super) RefCell<BTreeMap<usize, Sides>>);
+
+/// A condition, and which of its sides were taken.
+#[derive(Clone, Debug)]
+pub(super) struct Sides {
+    pub(super) step: String,
+    pub(super) holds: bool,
+    pub(super) fails: bool,
+    /// Whether it depends on nothing but which tensors there are.
+    pub(super) of_tensors: bool,
+}
+
+/// The graph of a model with these tensors.
+pub(super) fn graph(
+    model: &Resolved<'_>,
+    template: &GraphTemplate,
+    present: &dyn Fn(&str) -> bool,
+    taken: Option<&Taken>,
+    fuel: &Cell<u64>,
+) -> Result<Graph> {
+    let parameters: Vec<(Box<str>, ParameterValue)> =
+        model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
+    let mut builder = Builder {
+        scope: Scope::new(&parameters, fuel),
+        weights: Weights::new(model, present),
+        nodes: Vec::new(),
+        values: BTreeMap::new(),
+        block: None,
+        taken,
+        step: "",
+    };
+    let mut sections: Vec<Section> = Vec::new();
+    let mut groups = template.groups.iter().peekable();
+    while let Some(group) = groups.next() {
+        let Some((text, repeat)) = &group.repeat else {
+            let start = builder.nodes.len();
+            builder.group(group)?;
+            add(&mut sections, None, start..builder.nodes.len());
+            continue;
+        };
+        // Groups with the same loop are one body.
+        let mut body = vec![group];
+        while let Some(next) =
+            groups.next_if(|next| next.repeat.as_ref().is_some_and(|(next, _)| next == text))
+        {
+            body.push(next);
+        }
+        for block in repeat.range(&builder.scope, MAX_TENSORS)? {
+            builder.block = Some((&*repeat.variable, block));
+            let start = builder.nodes.len();
+            for group in &body {
+                builder.group(group)?;
+            }
+            add(&mut sections, Some(block), start..builder.nodes.len());
+        }
+        builder.block = None;
+    }
+    let outputs = [(OUTPUTS[0], Output::Logits), (OUTPUTS[1], Output::Embedding)];
+    let found = outputs.into_iter().find_map(|(name, kind)| match builder.values.get(name) {
+        Some(Value::Tensor(node)) => Some((*node, kind)),
+        _ => None,
+    });
+    let Some((output, kind)) = found else {
+        return Err(Error::description("no step gives the output for these numbers"));
+    };
+    Ok(Graph { nodes: builder.nodes, weights: builder.weights.list, sections, output, kind })
+}
+
+/// Adds a section, or lengthens the last where both are outside of loops.
+fn add(sections: &mut Vec<Section>, block: Option<u64>, nodes: core::ops::Range<usize>) {
+    if nodes.is_empty() {
+        return;
+    }
+    match sections.last_mut() {
+        Some(last) if last.block.is_none() && block.is_none() => last.nodes.end = nodes.end,
+        _ => sections.push(Section { block, nodes }),
+    }
+}
+
+pub(super) struct Builder<'a> {
+    scope: Scope<'a>,
+    pub(super) weights: Weights<'a>,
+    nodes: Vec<Node>,
+    values: BTreeMap<Box<str>, Value>,
+    /// The variable of the loop with its value.
+    block: Option<(&'a str, u64)>,
+    taken: Option<&'a Taken>,
+    /// The text of the step that is being carried out.
+    step: &'a str,
+}
+
+impl<'a> Builder<'a> {
+    fn group(&mut self, group: &'a StepGroup) -> Result<()> {
+        if let Some((text, when)) = &group.when {
+            self.step = text;
+            let record = group.because.is_none();
+            let holds = self.condition(when, record).map_err(|fault| wrong(text, &fault))?;
+            if let Some(because) = group.because.as_ref().filter(|_| holds) {
+                return Err(Error::new(ErrorKind::Unsupported, &**because));
+            }
+            if !holds {
+                return Ok(());
+            }
+        }
+        for step in &group.steps {
+            self.step = &step.text;
+            self.step(&step.binding.names, &step.binding.value)
+                .map_err(|fault| wrong(&step.text, &fault))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, names: &[Box<str>], term: &'a Term) -> Outcome<()> {
+        let value = self.value(term)?;
+        if let [name] = names {
+            self.values.insert(name.clone(), value);
+            return Ok(());
+        }
+        let values = value.into_list()?;
+        if values.len() != names.len() {
+            return Err(format!("gives {} values for {} names", values.len(), names.len()));
+        }
+        for (name, value) in names.iter().zip(values) {
+            self.values.insert(name.clone(), value);
+        }
+        Ok(())
+    }
+
+    /// A node after all others.
+    pub(super) fn push(
+        &mut self,
+        operation: Operation,
+        inputs: Vec<usize>,
+        extent: Extent,
+    ) -> Outcome<Value> {
+        if self.nodes.len() >= MAX_NODES {
+            return Err(format!("is beyond {MAX_NODES} operations"));
+        }
+        if extent.elements() > Extent::MAX || extent.elements() == 0 {
+            return Err(format!("gives {extent} numbers for each token"));
+        }
+        let number = self.nodes.len();
+        let is_choice = matches!(operation, Operation::Top { .. });
+        self.nodes.push(Node { operation, inputs, extent });
+        Ok(if is_choice { Value::Choice(number) } else { Value::Tensor(number) })
+    }
+
+    pub(super) fn extent(&self, node: usize) -> Extent {
+        self.nodes.get(node).map_or(Extent::run(0), |node| node.extent)
+    }
+
+    /// What a term is.
+    pub(super) fn value(&mut self, term: &'a Term) -> Outcome<Value> {
+        self.scope.spend(1)?;
+        Ok(match term {
+            Term::Literal(value) => Value::Known(value.clone()),
+            Term::Name(name) => self.named(name)?,
+            Term::Not(_) | Term::Binary(Operator::And | Operator::Or, ..) => {
+                Value::Known(ParameterValue::Bool(self.condition(term, false)?))
+            }
+            Term::Negate(operand) => {
+                let zero = Value::Known(ParameterValue::Int(0));
+                let operand = self.value(operand)?;
+                self.arithmetic(Operator::Subtract, zero, operand)?
+            }
+            Term::Binary(operator, left, right) => {
+                let (left, right) = (self.value(left)?, self.value(right)?);
+                self.arithmetic(*operator, left, right)?
+            }
+            Term::Call(Function::If, arguments) => match &arguments[..] {
+                [condition, yes, no @ ..] => match (self.condition(condition, true)?, no) {
+                    (true, _) => self.value(yes)?,
+                    (false, [no, ..]) => self.value(no)?,
+                    (false, []) => Value::Known(ParameterValue::None),
+                },
+                _ => return Err("if takes a condition and what is then".into()),
+            },
+            Term::Call(Function::First, arguments) => {
+                for argument in arguments {
+                    let value = self.value(argument)?;
+                    if !matches!(value, Value::Known(ParameterValue::None)) {
+                        return Ok(value);
+                    }
+                }
+                Value::Known(ParameterValue::None)
+            }
+            Term::Call(Function::Has, arguments) => match &arguments[..] {
+                [Term::Name(name)] => {
+                    let has = match self.named(name) {
+                        Ok(Value::Known(value)) => value.is_some(),
+                        Ok(Value::Weight(name)) => ["", ".weight"]
+                            .iter()
+                            .any(|ending| self.weights.find(&format!("{name}{ending}")).is_some()),
+                        other => other.is_ok(),
+                    };
+                    Value::Known(ParameterValue::Bool(has))
+                }
+                _ => return Err("has takes a name".into()),
+            },
+            Term::Call(function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(self.value(argument)?.known()?);
+                }
+                Value::Known(function.of_values(&values, &self.scope)?)
+            }
+            Term::Element(list, index) => {
+                let index = self.value(index)?.known()?;
+                match self.value(list)? {
+                    Value::List(values) => {
+                        let place = index.as_u64().and_then(|place| usize::try_from(place).ok());
+                        let found = place.and_then(|place| values.into_iter().nth(place));
+                        found.ok_or_else(|| format!("asks for element {index} of a list"))?
+                    }
+                    other => Value::Known(expression::element(other.known()?, &index)?),
+                }
+            }
+            Term::List(terms) => {
+                let values = terms.iter().map(|term| self.value(term));
+                Value::List(values.collect::<Outcome<Vec<_>>>()?)
+            }
+            Term::Each(..) => return Err("each has no meaning in a graph".into()),
+            Term::Operation(name, arguments, options) => {
+                let mut given = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    given.push(self.value(argument)?);
+                }
+                let mut with = Vec::with_capacity(options.len());
+                for (option, term) in options {
+                    with.push((&**option, self.value(term)?));
+                }
+                self.operation(name, Argument::of(given, with))
+                    .map_err(|fault| format!("{name} {fault}"))?
+            }
+        })
+    }
+
+    fn named(&mut self, name: &str) -> Outcome<Value> {
+        if let Some(value) = self.values.get(name) {
+            return Ok(value.clone());
+        }
+        if let Some(input) = INPUTS.iter().position(|input| *input == name) {
+            return Ok(Value::Input(input));
+        }
+        if let Some((_, block)) = self.block.filter(|(variable, _)| *variable == name) {
+            let block = i64::try_from(block).map_err(|_| "is beyond 64 bits")?;
+            return Ok(Value::Known(ParameterValue::Int(block)));
+        }
+        if let Ok(value) = self.scope.value(name) {
+            return Ok(Value::Known(value));
+        }
+        let block = self.block.map(|(_, block)| block);
+        Ok(Value::Weight(self.weights.whole_name(name, block)))
+    }
+
+    /// Whether a condition holds; what is not a tensor is decided now.
+    fn condition(&mut self, term: &'a Term, record: bool) -> Outcome<bool> {
+        let holds = match term {
+            Term::Not(operand) => !self.condition(operand, false)?,
+            Term::Binary(Operator::And, left, right) => {
+                self.condition(left, false)? && self.condition(right, false)?
+            }
+            Term::Binary(Operator::Or, left, right) => {
+                self.condition(left, false)? || self.condition(right, false)?
+            }
+            _ => {
+                let value = self.value(term)?.known()?;
+                value.as_bool().ok_or_else(|| format!("is {value}, expected true or false"))?
+            }
+        };
+        if let Some(taken) = self.taken.filter(|_| record) {
+            let mut taken = taken.0.borrow_mut();
+            let sides = taken.entry(core::ptr::from_ref(term).addr()).or_insert_with(|| Sides {
+                step: self.step.to_owned(),
+                holds: false,
+                fails: false,
+                of_tensors: is_of_tensors(term),
+            });
+            sides.holds |= holds;
+            sides.fails |= !holds;
+        }
+        Ok(holds)
+    }
+}
+
+/// Whether a condition asks for nothing but whether something is there.
+fn is_of_tensors(term: &Term) -> bool {
+    match term {
+        Term::Not(operand) => is_of_tensors(operand),
+        Term::Binary(Operator::And | Operator::Or, left, right) => {
+            is_of_tensors(left) && is_of_tensors(right)
+        }
+        Term::Call(function, _) => *function == Function::Has,
+        _ => false,
+    }
+}
+
+fn wrong(step: &str, fault: &str) -> Error {
+    Error::configuration(format!("step {}: {fault}", quoted(step)))
+}

@@ -1,0 +1,374 @@
+//! Computation graphs: what a model of an architecture computes, as a list of operations.
+//!
+//! A description has the steps for all models of its architecture ([`Architecture::graph_text`]);
+//! [`Resolved::graph`] makes the graph of one model of them. `docs/formats/graph.md` in the
+//! repository defines every operation.
+
+mod arguments;
+mod build;
+mod operations;
+mod sample;
+mod shape;
+mod weights;
+
+use core::cell::Cell;
+
+use crate::architecture::Architecture;
+use crate::error::{Error, ErrorKind, Result};
+use crate::expression::Scope;
+use crate::resolve::Resolved;
+use crate::steps::GraphTemplate;
+
+pub use self::shape::Extent;
+
+/// The number of the operation set that graphs are written in. Operations never change their
+/// meaning; a set with more of them has a higher number.
+pub const OPERATION_SET: u32 = 1;
+
+/// What one model computes: operations in the order in which they can be carried out.
+///
+/// ```
+/// use ggmill_arch::Architecture;
+/// use ggmill_core::MetadataBuf;
+/// let mut metadata = MetadataBuf::new();
+/// for (key, value) in [("block_count", 2u32), ("context_length", 64), ("embedding_length", 32), ("feed_forward_length", 96), ("attention.head_count", 4), ("vocab_size", 100)] {
+///     metadata.set(&format!("llama.{key}"), value);
+/// }
+/// let llama = Architecture::builtin("llama").ok_or("built in")?;
+/// let model = llama.resolve_metadata(&metadata)?;
+/// let graph = model.graph(&|tensor| model.tensor(tensor).is_some_and(|spec| spec.required))?;
+/// assert_eq!(graph.nodes()[graph.output()].extent.length, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    weights: Vec<Weight>,
+    sections: Vec<Section>,
+    output: usize,
+    kind: Output,
+}
+
+/// One operation with its operands.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Node {
+    /// What is done.
+    pub operation: Operation,
+    /// The nodes whose results it takes, by number.
+    pub inputs: Vec<usize>,
+    /// What its result has for each token.
+    pub extent: Extent,
+}
+
+/// A tensor of the model that a graph needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Weight {
+    /// The name in the file.
+    pub name: String,
+    /// The dimensions in stored order, without those of 1 at the end.
+    pub dimensions: Vec<u64>,
+}
+
+/// Nodes that come from one block of the model, or from between blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Section {
+    /// The number of the block; `None` outside of loops.
+    pub block: Option<u64>,
+    /// The numbers of its nodes.
+    pub nodes: core::ops::Range<usize>,
+}
+
+/// What the last node has for each token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Output {
+    /// A number for each token of the vocabulary: logarithms of probabilities, up to a constant.
+    Logits,
+    /// A vector.
+    Embedding,
+}
+
+/// Which row of a table a token has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rows {
+    /// That of its number in the vocabulary.
+    Tokens,
+    /// That of its place in the text.
+    Positions,
+    /// This one, for all.
+    Fixed(u64),
+}
+
+/// What a node does. Weights are numbers of [`Graph::weights`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A row of a table.
+    Rows {
+        /// The table.
+        table: usize,
+        /// Which row.
+        rows: Rows,
+    },
+    /// The product with a matrix, multiplied by a scale, plus a bias.
+    Linear {
+        /// The matrix.
+        matrix: usize,
+        /// A single factor.
+        scale: Option<usize>,
+        /// A number for each row of the matrix.
+        bias: Option<usize>,
+    },
+    /// The same with the matrix of each expert that the second operand names.
+    ExpertLinear {
+        /// The matrices of all experts.
+        matrix: usize,
+        /// A factor for each expert.
+        scale: Option<usize>,
+        /// A number for each row of each expert's matrix.
+        bias: Option<usize>,
+    },
+    /// Division by the root mean square, then the product with a weight.
+    RmsNorm {
+        /// The weight, of a part or of all.
+        weight: Option<usize>,
+        /// What is added to the mean square.
+        epsilon: f32,
+    },
+    /// Subtraction of the mean, division by the standard deviation, then the product with a weight,
+    /// plus a bias.
+    LayerNorm {
+        /// The weight, of a part or of all.
+        weight: Option<usize>,
+        /// The bias, as long as the weight.
+        bias: Option<usize>,
+        /// What is added to the variance.
+        epsilon: f32,
+    },
+    /// Rotation by angles that grow with the place in the text.
+    Rope(Rope),
+    /// Attention of queries to keys and values.
+    Attention(Attention),
+    /// The same numbers in other parts.
+    View,
+    /// A run of each part, or of the whole where there are none.
+    Part {
+        /// The first number of the run.
+        start: u64,
+    },
+    /// The second operand after the first, part by part.
+    Concat,
+    /// A function of each number.
+    Apply(Function),
+    /// Each number, at least the first and at most the second.
+    Clamp {
+        /// The least.
+        low: f32,
+        /// The greatest.
+        high: f32,
+    },
+    /// `exp(x - m)` divided by its sum, part by part; *m* is the greatest number.
+    Softmax,
+    /// The places of the greatest numbers, the greatest first, the first of equal ones first.
+    Top {
+        /// How many.
+        count: u64,
+    },
+    /// The numbers at the places that the second operand has.
+    Take,
+    /// Division by the sum, which is at least 2⁻¹⁴.
+    Normalize,
+    /// The sum of the parts of the first operand, each multiplied by a number of the second.
+    Mix,
+    /// The gated unit of gpt-oss, of gate and value.
+    SwigluOai,
+    /// Two operands, number by number. One with a single number in each part is repeated.
+    Arithmetic(Arithmetic),
+    /// The operand and a number.
+    WithNumber {
+        /// What is done.
+        with: Arithmetic,
+        /// The number.
+        number: f32,
+        /// Whether the number is on the left.
+        left: bool,
+    },
+    /// The operand and a weight that is as long as a part, as all parts, or of one number for each
+    /// part.
+    WithWeight {
+        /// What is done.
+        with: Arithmetic,
+        /// The weight.
+        weight: usize,
+        /// Whether the weight is on the left.
+        left: bool,
+    },
+}
+
+/// A function of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Function {
+    /// `x / (1 + exp(-x))`
+    Silu,
+    /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`
+    Gelu,
+    /// `x/2 · (1 + erf(x/√2))`
+    GeluErf,
+    /// The number, or 0 where it is negative.
+    Relu,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// `1 / (1 + exp(-x))`
+    Sigmoid,
+}
+
+/// An operator between two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each is its name")]
+pub enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// Which numbers of a head are rotated together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RopeStyle {
+    /// Neighbours: 0 and 1, 2 and 3.
+    Pairs,
+    /// One of the first half and its counterpart in the second.
+    Halves,
+}
+
+/// Rotary positions.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rope {
+    /// Which numbers belong together.
+    pub style: RopeStyle,
+    /// How many of the numbers of each part are rotated, from the first.
+    pub length: u64,
+    /// The base of the angles.
+    pub base: f32,
+    /// A divisor for each angle.
+    pub factors: Option<usize>,
+    /// What angles are multiplied by.
+    pub scale: f32,
+    /// What sines and cosines are multiplied by.
+    pub magnitude: f32,
+    /// The interpolation by YaRN.
+    pub yarn: Option<Yarn>,
+}
+
+/// How YaRN chooses between angles that are scaled and those that are not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Yarn {
+    /// The context that the model was trained with first.
+    pub context: f32,
+    /// Rotations within it above which an angle is not scaled.
+    pub fast: f32,
+    /// Rotations within it below which it is scaled wholly.
+    pub slow: f32,
+    /// The share of the angle that is not scaled.
+    pub share: f32,
+}
+
+/// What attention has beside queries, keys and values.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Attention {
+    /// What scores are multiplied by.
+    pub scale: f32,
+    /// Whether a token attends only to itself and those before.
+    pub causal: bool,
+    /// How many tokens before and including itself it attends to; 0 for all.
+    pub window: u64,
+    /// Scores become `c tanh(s/c)`; 0 for as they are.
+    pub softcap: f32,
+    /// The greatest bias of ALiBi; 0 for none.
+    pub alibi: f32,
+    /// A score for each head that belongs to no token.
+    pub sinks: Option<usize>,
+}
+
+impl Graph {
+    /// The operations, in an order in which they can be carried out.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The tensors that it needs, each once.
+    pub fn weights(&self) -> &[Weight] {
+        &self.weights
+    }
+
+    /// The blocks of the model, and what is between them, in order. Together they are all nodes.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The number of the node whose result is the output.
+    pub fn output(&self) -> usize {
+        self.output
+    }
+
+    /// What the output is.
+    pub fn output_kind(&self) -> Output {
+        self.kind
+    }
+}
+
+impl Architecture {
+    /// Whether the description has a computation graph.
+    pub fn has_graph(&self) -> bool {
+        self.graph.is_some()
+    }
+
+    /// The steps of the computation graph as the description has them, with loops and conditions.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let qwen3 = Architecture::builtin("qwen3").ok_or("built in")?;
+    /// let text = qwen3.graph_text().ok_or("has a graph")?;
+    /// assert!(text.contains("for bid in 0..block_count:\n    "));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn graph_text(&self) -> Option<String> {
+        self.graph.as_ref().map(GraphTemplate::text)
+    }
+
+    /// Checks the computation graph on models with made-up numbers, until each side of every
+    /// condition was taken: shapes, values that are missing, operands that an operation does not
+    /// take. [`parse`](Self::parse) does it.
+    pub fn check_graph(&self) -> Result<()> {
+        match &self.graph {
+            Some(graph) => sample::check(self, graph).map_err(|error| error.within(&self.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Resolved<'_> {
+    /// The computation graph of a finished file with these tensors.
+    ///
+    /// Fails for an architecture without a graph, for a model that the description excludes from
+    /// having one, and for numbers or tensors that contradict each other.
+    pub fn graph(&self, present: &dyn Fn(&str) -> bool) -> Result<Graph> {
+        let architecture = self.architecture();
+        let Some(template) = &architecture.graph else {
+            let message = "the description has no computation graph";
+            return Err(Error::new(ErrorKind::Unsupported, message).within(architecture.name()));
+        };
+        build::graph(self, template, present, None, &Cell::new(Scope::FUEL))
+            .map_err(|error| error.within(architecture.name()))
+    }
+}

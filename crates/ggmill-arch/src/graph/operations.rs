@@ -1,0 +1,393 @@
+//! What each operation takes and gives.
+
+use super::arguments::{Argument, Value, arithmetic, number};
+use super::build::Builder;
+use super::{Attention, Extent, Function, Operation, Rope, RopeStyle, Yarn};
+use crate::expression::{Operator, Outcome, binary};
+
+impl Builder<'_> {
+    /// Two values and the operator between them.
+    pub(super) fn arithmetic(
+        &mut self,
+        operator: Operator,
+        left: Value,
+        right: Value,
+    ) -> Outcome<Value> {
+        let sum = |with, inputs, extent| (Operation::Arithmetic(with), inputs, extent);
+        let (operation, inputs, extent) = match (left, right) {
+            (Value::Tensor(left), Value::Tensor(right)) => {
+                let (a, b) = (self.extent(left), self.extent(right));
+                let with = arithmetic(operator)?;
+                let extent = if a == b || repeats(b, a) {
+                    a
+                } else if repeats(a, b) {
+                    b
+                } else {
+                    return Err(format!("combines {a} and {b} numbers of each token"));
+                };
+                sum(with, vec![left, right], extent)
+            }
+            (Value::Tensor(node), Value::Weight(name)) => {
+                self.with_weight(operator, node, &name, false)?
+            }
+            (Value::Weight(name), Value::Tensor(node)) => {
+                self.with_weight(operator, node, &name, true)?
+            }
+            (Value::Tensor(node), other) => {
+                let (number, with) = (number(&other.known()?)?, arithmetic(operator)?);
+                let extent = self.extent(node);
+                (Operation::WithNumber { with, number, left: false }, vec![node], extent)
+            }
+            (other, Value::Tensor(node)) => {
+                let (number, with) = (number(&other.known()?)?, arithmetic(operator)?);
+                let extent = self.extent(node);
+                (Operation::WithNumber { with, number, left: true }, vec![node], extent)
+            }
+            (left, right) => {
+                return binary(operator, &left.known()?, &right.known()?).map(Value::Known);
+            }
+        };
+        self.push(operation, inputs, extent)
+    }
+
+    fn with_weight(
+        &mut self,
+        operator: Operator,
+        node: usize,
+        name: &str,
+        left: bool,
+    ) -> Outcome<(Operation, Vec<usize>, Extent)> {
+        let weight = self.plain(name)?;
+        let extent = self.extent(node);
+        let dimensions = self.weights.dimensions(weight);
+        let fits = matches_parts(dimensions, extent)
+            || dimensions == [extent.length]
+            || extent.parts.is_some_and(|parts| dimensions == [1, parts] || dimensions == [parts]);
+        if !fits {
+            return Err(self.misfit(weight, extent));
+        }
+        let with = arithmetic(operator)?;
+        Ok((Operation::WithWeight { with, weight, left }, vec![node], extent))
+    }
+
+    /// The tensor of exactly this name, or the one with the usual ending.
+    fn plain(&mut self, name: &str) -> Outcome<usize> {
+        let found = self.weights.find(&format!("{name}.weight"));
+        let found = found.or_else(|| self.weights.find(name));
+        found.ok_or_else(|| format!("needs {name}, which the model does not have"))
+    }
+
+    fn misfit(&self, weight: usize, extent: Extent) -> String {
+        let (name, shape) = (self.weights.name(weight), shown(self.weights.dimensions(weight)));
+        format!("takes {extent} numbers of each token and {name}, which has {shape}")
+    }
+
+    /// The matrix whose name begins so, with its scale and its bias.
+    fn matrix(&mut self, name: &str, dimensions: usize) -> Outcome<usize> {
+        let matrix = self.plain(name)?;
+        let found = self.weights.dimensions(matrix);
+        if found.len() > dimensions {
+            return Err(format!(
+                "takes {dimensions} dimensions, and {} has {}",
+                self.weights.name(matrix),
+                shown(found)
+            ));
+        }
+        Ok(matrix)
+    }
+
+    fn dimension(&self, weight: usize, number: usize) -> u64 {
+        self.weights.dimensions(weight).get(number).copied().unwrap_or(1)
+    }
+
+    fn bias(&mut self, name: &str, dimensions: &[u64]) -> Outcome<Option<usize>> {
+        let Some(bias) = self.weights.find(&format!("{name}.bias")) else { return Ok(None) };
+        let found = self.weights.dimensions(bias);
+        if found == dimensions {
+            return Ok(Some(bias));
+        }
+        let (name, found) = (self.weights.name(bias), shown(found));
+        Err(format!("has {name} of {found}, expected {}", shown(dimensions)))
+    }
+
+    /// The result of an operation by name.
+    pub(super) fn operation(&mut self, name: &str, mut given: Argument<'_>) -> Outcome<Value> {
+        let function = match name {
+            "silu" => Some(Function::Silu),
+            "gelu" => Some(Function::Gelu),
+            "gelu_erf" => Some(Function::GeluErf),
+            "relu" => Some(Function::Relu),
+            "tanh" => Some(Function::Tanh),
+            "sigmoid" => Some(Function::Sigmoid),
+            _ => None,
+        };
+        if let Some(function) = function {
+            let node = given.tensor()?;
+            return self.push(Operation::Apply(function), vec![node], self.extent(node));
+        }
+        match name {
+            "rows" => self.rows(&mut given),
+            "linear" => self.linear(&mut given),
+            "linear_of" => self.linear_of(&mut given),
+            "rms_norm" | "layer_norm" => self.norm(name == "rms_norm", &mut given),
+            "rope" => self.rope(&mut given),
+            "attention" => self.attention(&mut given),
+            "split" => {
+                let (node, parts) = (given.tensor()?, given.whole()?);
+                let extent = self.extent(node);
+                let length = extent.length.checked_div(parts).unwrap_or(0);
+                if extent.parts.is_some() || length.checked_mul(parts) != Some(extent.length) {
+                    return Err(format!("divides {extent} numbers into {parts} parts"));
+                }
+                let extent = Extent { parts: Some(parts), length };
+                self.push(Operation::View, vec![node], extent)
+            }
+            "merge" => {
+                let node = given.tensor()?;
+                let extent = Extent::run(self.extent(node).elements());
+                self.push(Operation::View, vec![node], extent)
+            }
+            "parts" => self.parts(&mut given),
+            "concat" => {
+                let (left, right) = (given.tensor()?, given.tensor()?);
+                let (a, b) = (self.extent(left), self.extent(right));
+                if a.parts != b.parts {
+                    return Err(format!("joins {a} and {b} numbers"));
+                }
+                let extent = a.with_length(a.length.saturating_add(b.length));
+                self.push(Operation::Concat, vec![left, right], extent)
+            }
+            "swiglu_oai" => {
+                let (gate, value) = (given.tensor()?, given.tensor()?);
+                let extent = self.same(gate, value)?;
+                self.push(Operation::SwigluOai, vec![gate, value], extent)
+            }
+            "clamp" => {
+                let (node, low, high) = (given.tensor()?, given.number()?, given.number()?);
+                if low > high {
+                    return Err(format!("has a least of {low} and a greatest of {high}"));
+                }
+                self.push(Operation::Clamp { low, high }, vec![node], self.extent(node))
+            }
+            "softmax" | "normalize" => {
+                let node = given.tensor()?;
+                let operation =
+                    if name == "softmax" { Operation::Softmax } else { Operation::Normalize };
+                self.push(operation, vec![node], self.extent(node))
+            }
+            "top" => {
+                let (node, count) = (given.tensor()?, given.whole()?);
+                let extent = self.extent(node);
+                if extent.parts.is_some() || count > extent.length {
+                    return Err(format!("chooses {count} of {extent}"));
+                }
+                self.push(Operation::Top { count }, vec![node], Extent::run(count))
+            }
+            "take" => {
+                let (node, choice) = (given.tensor()?, given.choice()?);
+                let extent = self.extent(node);
+                if extent.parts.is_some() {
+                    return Err(format!("takes one run of numbers, found {extent}"));
+                }
+                self.push(Operation::Take, vec![node, choice], self.extent(choice))
+            }
+            "mix" => {
+                let (node, shares) = (given.tensor()?, given.tensor()?);
+                let (extent, by) = (self.extent(node), self.extent(shares));
+                if by.parts.is_some() || extent.parts != Some(by.length) {
+                    return Err(format!("mixes {extent} numbers by {by}"));
+                }
+                self.push(Operation::Mix, vec![node, shares], Extent::run(extent.length))
+            }
+            _ => Err("is not an operation".into()),
+        }
+    }
+
+    fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
+        let (a, b) = (self.extent(left), self.extent(right));
+        if a == b { Ok(a) } else { Err(format!("takes two of one size, found {a} and {b}")) }
+    }
+
+    fn rows(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, rows) = (given.weight()?, given.rows()?);
+        let table = self.matrix(&name, 2)?;
+        let extent = Extent::run(self.dimension(table, 0));
+        self.push(Operation::Rows { table, rows }, Vec::new(), extent)
+    }
+
+    fn linear(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, node) = (given.weight()?, given.tensor()?);
+        let matrix = self.matrix(&name, 2)?;
+        let (columns, rows) = (self.dimension(matrix, 0), self.dimension(matrix, 1));
+        let extent = self.extent(node);
+        if extent.length != columns {
+            return Err(self.misfit(matrix, extent));
+        }
+        let scale = self.weights.scale(&format!("{name}.scale"), &[1]);
+        let bias = self.bias(&name, &[rows])?;
+        let operation = Operation::Linear { matrix, scale, bias };
+        self.push(operation, vec![node], extent.with_length(rows))
+    }
+
+    fn linear_of(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, node, choice) = (given.weight()?, given.tensor()?, given.choice()?);
+        let matrix = self.matrix(&name, 3)?;
+        let [columns, rows, experts] = [0, 1, 2].map(|number| self.dimension(matrix, number));
+        let (extent, chosen) = (self.extent(node), self.extent(choice).length);
+        if extent.length != columns || extent.parts.is_some_and(|parts| parts != chosen) {
+            return Err(self.misfit(matrix, extent));
+        }
+        let scale = self.weights.scale(&format!("{name}.scale"), &[experts]);
+        let bias = self.bias(&name, &[rows, experts])?;
+        let operation = Operation::ExpertLinear { matrix, scale, bias };
+        let extent = Extent { parts: Some(chosen), length: rows };
+        self.push(operation, vec![node, choice], extent)
+    }
+
+    fn norm(&mut self, is_rms: bool, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (node, name, epsilon) = (given.tensor()?, given.optional_weight()?, given.number()?);
+        let extent = self.extent(node);
+        let (mut weight, mut bias) = (None, None);
+        if let Some(name) = name {
+            let found = self.plain(&name)?;
+            let dimensions = self.weights.dimensions(found).to_vec();
+            if dimensions != [extent.length] && !matches_parts(&dimensions, extent) {
+                return Err(self.misfit(found, extent));
+            }
+            bias = self.bias(&name, &dimensions)?;
+            weight = Some(found);
+        }
+        if is_rms && bias.is_some() {
+            return Err("has a bias, which this normalization does not have".into());
+        }
+        let operation = if is_rms {
+            Operation::RmsNorm { weight, epsilon }
+        } else {
+            Operation::LayerNorm { weight, bias, epsilon }
+        };
+        self.push(operation, vec![node], extent)
+    }
+
+    fn rope(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (node, style) = (given.tensor()?, given.text()?);
+        let (length, base) = (given.whole()?, given.number()?);
+        let style = match style.as_str() {
+            Some("pairs") => RopeStyle::Pairs,
+            Some("halves") => RopeStyle::Halves,
+            _ => return Err(format!("has the style {style}, expected 'pairs' or 'halves'")),
+        };
+        let extent = self.extent(node);
+        if length.checked_rem(2) != Some(0) || length > extent.length || length == 0 {
+            return Err(format!("rotates {length} of {extent} numbers, expected an even number"));
+        }
+        if base <= 0.0 {
+            return Err(format!("has the base {base}, expected a positive number"));
+        }
+        let factors = match given.weight_option("factors")? {
+            Some(name) => Some(self.plain(&name)?),
+            None => None,
+        };
+        if let Some(factors) = factors
+            && self.weights.dimensions(factors) != [length.checked_div(2).unwrap_or(0)]
+        {
+            return Err(self.misfit(factors, extent.with_length(length)));
+        }
+        let yarn = given.numbers_option("yarn")?;
+        let yarn = yarn.map(|[context, fast, slow, share]| Yarn { context, fast, slow, share });
+        let operation = Operation::Rope(Rope {
+            style,
+            length,
+            base,
+            factors,
+            scale: given.number_option("scale", 1.0)?,
+            magnitude: given.number_option("magnitude", 1.0)?,
+            yarn,
+        });
+        self.push(operation, vec![node], extent)
+    }
+
+    fn attention(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let [queries, keys, values] = [given.tensor()?, given.tensor()?, given.tensor()?];
+        let scale = given.number()?;
+        let [q, k, v] = [queries, keys, values].map(|node| self.extent(node));
+        let parts = |extent: Extent| extent.parts.unwrap_or(1);
+        let fits = q.length == k.length
+            && parts(k) == parts(v)
+            && parts(q).checked_rem(parts(k)) == Some(0);
+        if !fits {
+            return Err(format!("takes queries of {q}, keys of {k} and values of {v} numbers"));
+        }
+        let sinks = match given.weight_option("sinks")? {
+            Some(name) => Some(self.plain(&name)?),
+            None => None,
+        };
+        if let Some(sinks) = sinks
+            && self.weights.dimensions(sinks) != [parts(q)]
+        {
+            return Err(self.misfit(sinks, q));
+        }
+        let operation = Operation::Attention(Attention {
+            scale,
+            causal: given.bool_option("causal", true)?,
+            window: given.whole_option("window")?,
+            softcap: given.number_option("softcap", 0.0)?,
+            alibi: given.number_option("alibi", 0.0)?,
+            sinks,
+        });
+        let length = parts(q).saturating_mul(v.length);
+        self.push(operation, vec![queries, keys, values], Extent::run(length))
+    }
+
+    /// Runs one after the other, which have to be all there is.
+    fn parts(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let node = given.tensor()?;
+        let extent = self.extent(node);
+        let (mut values, mut start) = (Vec::new(), 0u64);
+        while let Ok(value) = given.next() {
+            let length = value.known()?;
+            let length = length.as_u64().filter(|&length| length > 0);
+            let length = length.ok_or("takes lengths, which are positive whole numbers")?;
+            values.push(self.push(
+                Operation::Part { start },
+                vec![node],
+                extent.with_length(length),
+            )?);
+            start = start.saturating_add(length);
+        }
+        if start != extent.length {
+            return Err(format!("divides {extent} numbers into parts of {start} in all"));
+        }
+        Ok(Value::List(values))
+    }
+}
+
+/// Whether one has a single number where the other has some.
+fn repeats(single: Extent, other: Extent) -> bool {
+    single.length == 1 && (single.parts == other.parts || single.parts.is_none())
+}
+
+/// Whether a weight has a number for each number of all parts.
+fn matches_parts(dimensions: &[u64], extent: Extent) -> bool {
+    extent.parts.is_some_and(|parts| dimensions == [extent.length, parts])
+        || dimensions == [extent.elements()]
+}
+
+/// Dimensions for a message.
+fn shown(dimensions: &[u64]) -> String {
+    let shown: Vec<String> = dimensions.iter().map(u64::to_string).collect();
+    if shown.is_empty() { "1".into() } else { shown.join(" × ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_number_is_repeated() {
+        assert!(repeats(Extent::run(1), Extent::run(8)));
+        assert!(!repeats(Extent::run(2), Extent::run(8)));
+        let parts = Extent { parts: Some(3), length: 8 };
+        assert!(repeats(parts.with_length(1), parts) && repeats(Extent::run(1), parts));
+        assert!(matches_parts(&[8, 3], parts) && !matches_parts(&[3, 8], parts));
+    }
+}

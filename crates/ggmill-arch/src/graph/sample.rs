@@ -1,0 +1,257 @@
+//! The check of a graph on models with made-up numbers.
+//!
+//! Hyper-parameters of finished files get small numbers by chance, mostly powers of two so that
+//! heads divide widths, and the numbers and texts that conditions compare with. Tensors that a file
+//! may lack are there or not. Models that the description itself refuses do not count; all others
+//! have to give a graph, and together they have to take each side of every condition.
+
+use core::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::build::{self, Taken};
+use crate::architecture::Architecture;
+use crate::error::{Error, ErrorKind, Result};
+use crate::expression::{Expression, Node as Term, Scope};
+use crate::file::{Demand, KeySpec};
+use crate::parameter::{FilePlace, Parameter, ParameterSource};
+use crate::resolve::Resolved;
+use crate::steps::GraphTemplate;
+use crate::value::ParameterValue as Value;
+
+/// Models that are made at most, and those of them that have to give a graph.
+const TRIES: u64 = 6000;
+const MODELS: u32 = 24;
+/// What the key for the number of blocks ends with.
+const BLOCKS: &str = ".block_count";
+/// Steps for all models together: a few seconds. Real descriptions take less than one.
+const FUEL: u64 = Scope::FUEL << 2;
+/// Blocks and vocabularies of made-up models are small.
+const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
+
+/// Checks the graph; fails for the first model that contradicts it.
+pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Result<()> {
+    let constants = Constants::of(architecture, template);
+    let taken = Taken::default();
+    let (mut models, mut refused) = (0u32, BTreeMap::<String, u32>::new());
+    let mut refuse = |error: &Error| {
+        let reason = refused.entry(error.to_string()).or_default();
+        *reason = reason.saturating_add(1);
+    };
+    let fuel = Cell::new(FUEL);
+    // A model is made of the last that has a graph, with some numbers changed.
+    let mut last = BTreeMap::new();
+    for seed in 0..TRIES {
+        if fuel.get() == 0 {
+            let message = "graph: takes too many steps to check";
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let source = Source::new(seed, &constants, &last);
+        let resolved = match Resolved::of_file_within(architecture, &source, &fuel) {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                refuse(&error);
+                continue;
+            }
+        };
+        let present = source.tensors(&resolved);
+        match build::graph(&resolved, template, &|name| present.contains(name), Some(&taken), &fuel)
+        {
+            Ok(_) => {
+                models = models.saturating_add(1);
+                last = source.values.into_inner();
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported || fuel.get() == 0 => {
+                refuse(&error);
+                continue;
+            }
+            Err(error) => {
+                let numbers = source.shown();
+                return Err(Error::description(format!(
+                    "graph: {error}; in a model with {numbers}"
+                )));
+            }
+        }
+        if models >= MODELS && left(&taken).is_none() {
+            return Ok(());
+        }
+    }
+    if models == 0 {
+        let mut reasons: Vec<_> = refused.iter().map(|(why, count)| (*count, &**why)).collect();
+        reasons.sort_unstable_by(|a, b| b.cmp(a));
+        let reasons: Vec<&str> = reasons.into_iter().take(8).map(|(_, why)| why).collect();
+        let reasons = reasons.join("; ");
+        let message = format!("graph: of {TRIES} made-up models none has a graph: {reasons}");
+        return Err(Error::description(message));
+    }
+    match left(&taken) {
+        None => Ok(()),
+        Some((step, side)) => Err(Error::description(format!(
+            "graph: a condition in {step:?} is {side} in all of {models} made-up models, so that the \
+             other side is not checked"
+        ))),
+    }
+}
+
+/// A condition of which one side was not taken, and the side that was.
+fn left(taken: &Taken) -> Option<(String, bool)> {
+    let taken = taken.0.borrow();
+    let open = taken.values().find(|sides| !sides.of_tensors && sides.holds != sides.fails)?;
+    Some((open.step.clone(), open.holds))
+}
+
+/// The numbers and texts that conditions compare with, and the keys that every file has.
+#[derive(Debug, Default)]
+struct Constants {
+    required: BTreeSet<String>,
+    numbers: Vec<i64>,
+    texts: Vec<Value>,
+}
+
+impl Constants {
+    fn of(architecture: &Architecture, template: &GraphTemplate) -> Self {
+        let is_required = |key: &KeySpec<'_>| key.demand.is_some_and(Demand::is_by_loader);
+        let required = architecture.keys().filter(is_required).map(|key| key.name.to_owned());
+        let mut constants = Self { required: required.collect(), ..Self::default() };
+        for group in &template.groups {
+            if let Some((_, when)) = &group.when {
+                constants.collect(when);
+            }
+            for step in &group.steps {
+                constants.collect(&step.binding.value);
+            }
+        }
+        constants
+    }
+
+    fn collect(&mut self, term: &Term) {
+        match term {
+            Term::Literal(Value::Int(number)) if !NUMBERS.contains(number) => {
+                self.numbers.push(*number);
+            }
+            Term::Literal(text @ Value::Str(_)) => self.texts.push(text.clone()),
+            _ => term.each_part(&mut |part| self.collect(part)),
+        }
+    }
+}
+
+/// The metadata of a made-up model: values are made when they are asked for.
+#[derive(Debug)]
+struct Source<'a> {
+    constants: &'a Constants,
+    last: &'a BTreeMap<String, Option<Value>>,
+    state: Cell<u64>,
+    values: RefCell<BTreeMap<String, Option<Value>>>,
+}
+
+impl<'a> Source<'a> {
+    fn new(seed: u64, constants: &'a Constants, last: &'a BTreeMap<String, Option<Value>>) -> Self {
+        let state = Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1));
+        Self { constants, last, state, values: RefCell::default() }
+    }
+
+    /// A number below a limit (splitmix64).
+    fn below(&self, limit: u64) -> u64 {
+        let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)).checked_rem(limit).unwrap_or(0)
+    }
+
+    fn one_of<'t, T>(&self, values: &'t [T]) -> Option<&'t T> {
+        let place = self.below(u64::try_from(values.len()).ok()?);
+        usize::try_from(place).ok().and_then(|place| values.get(place))
+    }
+
+    fn make(&self, parameter: &Parameter, key: &str) -> Option<Value> {
+        let optional = !self.constants.required.contains(key)
+            && (parameter.optional || self.default(parameter).is_some());
+        if optional && self.below(2) == 0 {
+            return None;
+        }
+        let special = self.below(8) == 0;
+        let number = match self.one_of(&self.constants.numbers).filter(|_| special) {
+            Some(&number) => number,
+            None if optional && self.below(12) == 0 => 0,
+            // Time grows with the blocks.
+            None if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 5])?,
+            None => *self.one_of(&NUMBERS)?,
+        };
+        let text = || self.one_of(&self.constants.texts).cloned();
+        if parameter.kind.can_be_list() && self.below(4) == 0 {
+            return self.list(parameter, number);
+        }
+        let candidates = [Value::Int(number), Value::Bool(self.below(2) == 0)];
+        candidates.into_iter().chain(text()).find_map(|value| parameter.kind.accept(&value))
+    }
+
+    /// A list with an element for each block.
+    fn list(&self, parameter: &Parameter, number: i64) -> Option<Value> {
+        let values = self.values.borrow();
+        let blocks = values.iter().find(|(key, _)| key.ends_with(BLOCKS))?.1.clone();
+        let blocks = usize::try_from(blocks?.as_u64()?).ok()?.min(64);
+        let flags = (0..blocks).map(|_| Value::Bool(self.below(2) == 0));
+        let numbers = (0..blocks).map(|_| Value::Int(number));
+        let candidates = [Value::List(flags.collect()), Value::List(numbers.collect())];
+        candidates.into_iter().find_map(|value| parameter.kind.accept(&value))
+    }
+
+    /// The tensors that the model has.
+    fn tensors(&self, model: &Resolved<'_>) -> BTreeSet<String> {
+        let mut present = BTreeSet::new();
+        // Blocks mostly have the same tensors.
+        let mut by_kind: BTreeMap<String, bool> = BTreeMap::new();
+        for spec in model.tensors() {
+            let kind: String = spec.name.chars().filter(|c| !c.is_ascii_digit()).collect();
+            let chance = || self.below(2) == 0;
+            // Whether one that cannot be beside another is there is decided by the other, below.
+            let is_certain = spec.required && spec.tied.is_none();
+            if is_certain || *by_kind.entry(kind).or_insert_with(chance) {
+                present.insert(spec.name.clone());
+            }
+        }
+        for spec in model.tensors() {
+            if spec.unless.as_ref().is_some_and(|other| present.contains(other)) {
+                present.remove(&spec.name);
+            }
+        }
+        present
+    }
+
+    /// The numbers that were made, for a message.
+    fn shown(&self) -> String {
+        let values = self.values.borrow();
+        let shown = values
+            .iter()
+            .filter_map(|(key, value)| value.as_ref().map(|value| format!("{key} = {value}")));
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl ParameterSource for Source<'_> {
+    fn lookup(&self, parameter: &Parameter) -> Result<Option<(Value, String)>> {
+        for place in &parameter.keys {
+            let key = place.to_string();
+            let known = self.values.borrow().get(&key).cloned();
+            let value = known.unwrap_or_else(|| {
+                let kept = self.last.get(&key).filter(|_| self.below(4) != 0);
+                let made = kept.cloned().unwrap_or_else(|| self.make(parameter, &key));
+                self.values.borrow_mut().insert(key.clone(), made.clone());
+                made
+            });
+            if let Some(value) = value.and_then(|value| parameter.kind.accept(&value)) {
+                return Ok(Some((value, key)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn places(&self, parameter: &Parameter) -> Option<String> {
+        let first = parameter.keys.first().map(FilePlace::key)?;
+        Some(first.to_owned())
+    }
+
+    fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
+        parameter.in_file.as_ref().or(parameter.default.as_ref())
+    }
+}

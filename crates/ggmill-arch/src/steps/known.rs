@@ -1,0 +1,62 @@
+//! The operations that steps may have.
+
+/// What an operation takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signature {
+    pub(crate) name: &'static str,
+    /// The least and the greatest number of arguments.
+    pub(crate) arguments: (usize, usize),
+    pub(crate) options: &'static [&'static str],
+}
+
+const fn of(
+    name: &'static str,
+    least: usize,
+    most: usize,
+    options: &'static [&'static str],
+) -> Signature {
+    Signature { name, arguments: (least, most), options }
+}
+
+/// Operation set 1. An operation keeps its meaning for ever; others are added with a higher number.
+const OPERATIONS: [Signature; 24] = [
+    of("rows", 2, 2, &[]),
+    of("linear", 2, 2, &[]),
+    of("linear_of", 3, 3, &[]),
+    of("rms_norm", 3, 3, &[]),
+    of("layer_norm", 3, 3, &[]),
+    of("rope", 4, 4, &["factors", "scale", "magnitude", "yarn"]),
+    of("attention", 4, 4, &["causal", "window", "softcap", "alibi", "sinks"]),
+    of("split", 2, 2, &[]),
+    of("merge", 1, 1, &[]),
+    of("parts", 2, 9, &[]),
+    of("concat", 2, 2, &[]),
+    of("silu", 1, 1, &[]),
+    of("gelu", 1, 1, &[]),
+    of("gelu_erf", 1, 1, &[]),
+    of("relu", 1, 1, &[]),
+    of("tanh", 1, 1, &[]),
+    of("sigmoid", 1, 1, &[]),
+    of("swiglu_oai", 2, 2, &[]),
+    of("clamp", 3, 3, &[]),
+    of("softmax", 1, 1, &[]),
+    of("top", 2, 2, &[]),
+    of("take", 2, 2, &[]),
+    of("normalize", 1, 1, &[]),
+    of("mix", 2, 2, &[]),
+];
+
+/// What a graph is given: the numbers of tokens, and their places in the text.
+pub(crate) const INPUTS: [&str; 2] = ["tokens", "positions"];
+/// What a graph may give: a number for each token of the vocabulary, or a vector.
+pub(crate) const OUTPUTS: [&str; 2] = ["logits", "embedding"];
+
+/// Whether this is the name of an operation.
+pub(crate) fn is_operation(name: &str) -> bool {
+    signature(name).is_some()
+}
+
+/// What the operation of this name takes.
+pub(crate) fn signature(name: &str) -> Option<Signature> {
+    OPERATIONS.into_iter().find(|operation| operation.name == name)
+}

@@ -1,0 +1,336 @@
+//! `ggmill measure`: what a model makes of a text, and how far it is from another model.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::{Architecture, Catalogue};
+use ggmill_core::{Model, RawStr, Sink as _, keys};
+use ggmill_formats::npy_header;
+use ggmill_io::FileSink;
+use ggmill_run::{Chunks, Comparison, ErrorKind, Estimate, Measurement, Options, Program, Runner};
+use ggmill_tokenizer::EncodeOptions;
+use serde_json::{Value as Json, json};
+
+use crate::arch_file::catalogue;
+use crate::byte_size::byte_size;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::outputs::{Output, refuse_interrupted};
+use crate::paths::shown;
+use crate::progress::Bar;
+use crate::source::open_whole;
+use crate::text_file::{read_bytes, read_text};
+use crate::tokenizer::open_tokenizer;
+
+/// Measure the perplexity of a model over a text, and its divergence from another model
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill measure model-Q4_K_M.gguf --text wiki.test.raw
+  ggmill measure model-Q4_K_M.gguf --against model-F16.gguf --text wiki.test.raw
+  ggmill measure model.gguf --tokens ids.json --ctx 256 --logits logits.npy
+
+The text is divided into chunks and the second half of each is counted, as llama-perplexity does it.
+Everything is computed in F32 on the CPU, with the same result on every machine: what is measured is
+the file. It does not run a model for use: it has no caches and samples nothing.")]
+pub(crate) struct Args {
+    /// The model: a file, or any shard of a set
+    file: PathBuf,
+    /// The model that it is compared with, usually the one that it was quantized from
+    #[arg(long, value_name = "BASE")]
+    against: Option<PathBuf>,
+    /// A text, tokenized with the vocabulary of the model; - is standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "tokens",
+        conflicts_with = "tokens"
+    )]
+    text: Option<PathBuf>,
+    /// The IDs of tokens, a JSON array; - is standard input
+    #[arg(long, value_name = "IDS.json")]
+    tokens: Option<PathBuf>,
+    /// Tokens of a chunk
+    #[arg(long, short = 'c', value_name = "N", default_value_t = Chunks::CONTEXT)]
+    ctx: usize,
+    /// Take so many chunks at most, from the beginning
+    #[arg(long, value_name = "N")]
+    chunks: Option<usize>,
+    /// Write the logits of all tokens of all chunks: f32, a row for each
+    #[arg(long, value_name = "OUT.npy")]
+    logits: Option<PathBuf>,
+    /// Replace the file of logits if it exists
+    #[arg(long, requires = "logits")]
+    force: bool,
+    /// Threads [default: as many as the machine runs at once]
+    #[arg(long, short = 't', value_name = "N")]
+    threads: Option<usize>,
+    /// Memory for results of operations: as many chunks are computed together as fit
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
+    memory: u64,
+    /// A file or directory with descriptions of architectures
+    #[arg(long, value_name = "PATH")]
+    arch_file: Vec<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bytes of the longest text or list of tokens.
+const MAX_TEXT: u64 = 1 << 30;
+
+/// What the first line says.
+const ABOUT: &str = "computed in F32 from the weights in the file; a program that also rounds \
+                     activations, as llama.cpp does for quantized types, adds an error of its own";
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let catalogue = catalogue(&args.arch_file)?;
+    let model = open_whole(&args.file)?;
+    let base = args.against.as_deref().map(|path| open_whole(path).map(|model| (path, model)));
+    let base = base.transpose()?;
+    let program = program(&args.file, &model, &catalogue)?;
+    let base_program = match &base {
+        Some((path, model)) => Some(self::program(path, model, &catalogue)?),
+        None => None,
+    };
+    let chunks = chunks(args, console)?;
+    let failed = |error: ggmill_run::Error| failed(&args.file, &error);
+    let options = Options::default().with_threads(args.threads).with_memory(args.memory);
+    let runner = Runner::new(options).map_err(failed)?;
+    let mut inputs = Vec::new();
+    for model in [Some(&model), base.as_ref().map(|(_, model)| model)].into_iter().flatten() {
+        inputs.extend(ggmill_io::files(model).map(|file| file.path().to_owned()));
+    }
+    refuse_interrupted(&inputs)?;
+    let mut sink = match &args.logits {
+        Some(path) => Some(logits(path, &inputs, args, &program, &chunks)?),
+        None => None,
+    };
+    let mut bar = Bar::new(console);
+    let measured = ggmill_run::measure(
+        &runner,
+        &program,
+        base_program.as_ref(),
+        &chunks,
+        sink.is_some(),
+        |chunk| {
+            if let Some(sink) = &mut sink {
+                let bytes: Vec<u8> =
+                    chunk.logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
+                sink.append(&bytes).map_err(|error| Stopped(Failure::new(error)))?;
+            }
+            let done = (chunk.chunk as u64).saturating_add(1);
+            bar.update(done, chunk.chunks as u64, "chunks");
+            Ok::<_, Stopped>(())
+        },
+    );
+    drop(bar);
+    let measured = measured.map_err(|Stopped(failure)| failure.within(&args.file))?;
+    if let Some(sink) = sink {
+        sink.commit().map_err(Failure::new)?;
+    }
+    model.verify().map_err(Failure::new)?;
+    if args.json {
+        let mut out = console.bytes();
+        serde_json::to_writer_pretty(&mut out, &report(args, &chunks, &measured))
+            .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+    } else {
+        let mut out = console.text();
+        out.write_all(text(args, &chunks, &measured).as_bytes())?;
+        out.flush()?;
+    }
+    Ok(Status::Fine)
+}
+
+/// Why a measurement ended early.
+struct Stopped(Failure);
+
+impl From<ggmill_run::Error> for Stopped {
+    fn from(error: ggmill_run::Error) -> Self {
+        Self(Failure::new(&error).with_hint(hint(error.kind())))
+    }
+}
+
+impl Failure {
+    /// Names the file that a failure is about.
+    fn within(self, path: &Path) -> Self {
+        match self {
+            Self::Refused { message, hint } => {
+                Self::Refused { message: format!("{}: {message}", shown(path)), hint }
+            }
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
+fn failed(path: &Path, error: &ggmill_run::Error) -> Failure {
+    Failure::new(error).with_hint(hint(error.kind())).within(path)
+}
+
+/// What to do about an error.
+fn hint(kind: ErrorKind) -> Option<String> {
+    let text = match kind {
+        ErrorKind::TooShort => "--ctx N takes smaller chunks",
+        ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
+        ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
+        ErrorKind::Vocabulary => "both models need the same vocabulary",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// The program of a model, by the description of its architecture.
+fn program<'m>(
+    path: &Path,
+    model: &'m Model,
+    catalogue: &Catalogue,
+) -> Result<Program<'m>, Failure> {
+    let name = model
+        .metadata()
+        .str(keys::GENERAL_ARCHITECTURE)
+        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
+    let described = catalogue.by_name(name);
+    let without = || {
+        let with: Vec<&str> = catalogue
+            .architectures()
+            .filter(|architecture| architecture.has_graph())
+            .map(Architecture::name)
+            .collect();
+        let near = ggmill_check::near(name, with.iter().map(|name| (*name).to_owned()));
+        let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
+        let name = RawStr::from(name);
+        let message = format!("{}: there is no computation graph for {name:?}", shown(path));
+        Failure::new(message).with_hint(Some(format!(
+            "there is one for {near}; --arch-file adds a description of your own"
+        )))
+    };
+    let described = described.filter(|described| described.has_graph()).ok_or_else(without)?;
+    Program::of(model, described).map_err(|error| failed(path, &error))
+}
+
+/// The tokens in chunks.
+fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
+    let (tokens, bos) = if let Some(path) = &args.tokens {
+        let bytes = read_bytes(path, MAX_TEXT)?;
+        let tokens: Vec<u32> = serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::new(format_args!(
+                "{}: expected a JSON array of token IDs: {error}",
+                shown(path)
+            ))
+        })?;
+        (tokens, None)
+    } else {
+        let path = args.text.as_deref().unwrap_or(Path::new("-"));
+        let tokenizer = open_tokenizer(&args.file, None, console).map_err(|failure| {
+            failure.with_hint(Some("--tokens IDS.json takes the IDs of tokens instead".to_owned()))
+        })?;
+        let text = read_text(path, MAX_TEXT)?;
+        let mut tokens = Vec::new();
+        tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
+        let vocabulary = tokenizer.vocabulary();
+        let bos = vocabulary.special_ids().bos.filter(|_| vocabulary.flags().add_bos);
+        (tokens, bos)
+    };
+    let most = args.chunks.map_or(tokens.len(), |chunks| chunks.max(2).saturating_mul(args.ctx));
+    let tokens = tokens.get(..most.min(tokens.len())).unwrap_or_default();
+    Chunks::of(tokens, args.ctx, bos)
+        .map_err(|error| Failure::new(&error).with_hint(hint(error.kind())))
+}
+
+/// The file of logits, with its header.
+fn logits(
+    path: &Path,
+    inputs: &[PathBuf],
+    args: &Args,
+    program: &Program<'_>,
+    chunks: &Chunks,
+) -> Result<FileSink, Failure> {
+    let rows = chunks.texts().len().saturating_mul(chunks.context()) as u64;
+    let columns = program.output_len();
+    let header = npy_header(&[rows, columns]);
+    let size = rows.saturating_mul(columns).saturating_mul(4);
+    let size = size.saturating_add(header.len() as u64);
+    let mut sink = Output::new(path, inputs, args.force, false)?.start(inputs, size)?;
+    sink.append(&header).map_err(Failure::new)?;
+    Ok(sink)
+}
+
+/// The shares of values that are reported of a distribution, with their names.
+const SHARES: [(&str, f64); 9] = [
+    ("min", 0.0),
+    ("1 %", 0.01),
+    ("5 %", 0.05),
+    ("median", 0.5),
+    ("90 %", 0.9),
+    ("95 %", 0.95),
+    ("99 %", 0.99),
+    ("99.9 %", 0.999),
+    ("max", 1.0),
+];
+
+fn report(args: &Args, chunks: &Chunks, measured: &Measurement) -> Json {
+    let estimate =
+        |estimate: &Estimate| json!({ "value": estimate.value, "error": estimate.error });
+    let distribution = |values: &ggmill_run::Distribution| {
+        let quantiles: serde_json::Map<String, Json> = SHARES
+            .iter()
+            .map(|(name, share)| (name.replace(" %", "%"), json!(values.quantile(*share))))
+            .collect();
+        json!({ "mean": estimate(&values.mean), "quantiles": quantiles })
+    };
+    let comparison = |comparison: &Comparison| {
+        json!({
+            "base": args.against.as_ref().map(|path| shown(path).to_string()),
+            "base_perplexity": estimate(&comparison.base_perplexity),
+            "perplexity_ratio": estimate(&comparison.ratio),
+            "kl_divergence": distribution(&comparison.divergence),
+            "probability_change": distribution(&comparison.probability_change),
+            "probability_rms": estimate(&comparison.probability_rms),
+            "same_top": estimate(&comparison.same_top),
+        })
+    };
+    json!({
+        "schema": "ggmill.measure/1",
+        "about": ABOUT,
+        "file": shown(&args.file).to_string(),
+        "context": chunks.context(),
+        "chunks": measured.chunks,
+        "counted": measured.counted,
+        "perplexity": estimate(&measured.perplexity),
+        "comparison": measured.comparison.as_ref().map(comparison),
+    })
+}
+
+fn text(args: &Args, chunks: &Chunks, measured: &Measurement) -> String {
+    use std::fmt::Write as _;
+    let mut out = format!("{ABOUT}\n\n");
+    let _ = writeln!(
+        out,
+        "{}\n  {} chunks of {} tokens, {} tokens counted\n",
+        shown(&args.file),
+        measured.chunks,
+        chunks.context(),
+        measured.counted,
+    );
+    let mut line = |name: &str, estimate: &Estimate, digits: usize| {
+        let (value, error) = (estimate.value, estimate.error);
+        let _ = writeln!(out, "  {name:<24} {value:>12.digits$} ± {error:.digits$}");
+    };
+    line("perplexity", &measured.perplexity, 4);
+    let Some(comparison) = &measured.comparison else { return out };
+    line("perplexity of the base", &comparison.base_perplexity, 4);
+    line("their ratio", &comparison.ratio, 6);
+    line("KL divergence", &comparison.divergence.mean, 6);
+    line("same most probable token", &comparison.same_top, 4);
+    line("change of probability", &comparison.probability_change.mean, 6);
+    line("its root mean square", &comparison.probability_rms, 6);
+    let _ = writeln!(out, "\n  {:<8} {:>14} {:>22}", "", "KL divergence", "change of probability");
+    for (name, share) in SHARES {
+        let divergence = comparison.divergence.quantile(share);
+        let change = comparison.probability_change.quantile(share);
+        let _ = writeln!(out, "  {name:<8} {divergence:>14.6} {change:>22.6}");
+    }
+    out
+}

@@ -1,0 +1,100 @@
+//! A model that drafts for another one.
+
+use ggmill_io::RandomAccess;
+use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, Result, SideFiles, SourceTensor};
+use serde_json::Value;
+
+/// Files that say something about the draft itself, whichever the model that it drafts for has.
+const OWN: [&str; 3] = ["config.json", "generation_config.json", "README.md"];
+
+/// What the names of the other model's files begin with for descriptions.
+const TARGET: &str = "target/";
+
+/// A checkpoint that drafts for another model (its *target*), with that model: the weights and the
+/// configuration are the draft's, the tokenizer is the target's. Descriptions find the files of the
+/// target by names that begin with `target/`.
+///
+/// [`Architecture::needs_target`](ggmill_arch::Architecture::needs_target) says whether a checkpoint
+/// has one.
+#[derive(Clone, Copy, Debug)]
+pub struct WithTarget<'a> {
+    draft: &'a dyn Pretrained,
+    files: Files<'a>,
+}
+
+impl<'a> WithTarget<'a> {
+    /// A draft with the model that it drafts for.
+    pub fn new(draft: &'a dyn Pretrained, target: &'a dyn Pretrained) -> Self {
+        Self { draft, files: Files { draft: draft.side_files(), target: target.side_files() } }
+    }
+}
+
+impl Checkpoint for WithTarget<'_> {
+    fn tensors(&self) -> &[SourceTensor] {
+        self.draft.tensors()
+    }
+
+    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.draft.read(number, offset, out)
+    }
+
+    fn range(&self, number: usize) -> Option<FileRange<'_>> {
+        self.draft.range(number)
+    }
+
+    fn sources(&self) -> Vec<&RandomAccess> {
+        self.draft.sources()
+    }
+
+    fn verify(&self) -> Result<()> {
+        self.draft.verify()
+    }
+}
+
+impl Pretrained for WithTarget<'_> {
+    fn config(&self) -> &Value {
+        self.draft.config()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.draft.name()
+    }
+
+    fn side_files(&self) -> &dyn SideFiles {
+        &self.files
+    }
+}
+
+/// The files beside the weights of both.
+#[derive(Clone, Copy, Debug)]
+struct Files<'a> {
+    draft: &'a dyn SideFiles,
+    target: &'a dyn SideFiles,
+}
+
+impl<'a> Files<'a> {
+    /// Whose file it is, and its name there.
+    fn place<'n>(&self, name: &'n str) -> (&'a dyn SideFiles, &'n str) {
+        match name.strip_prefix(TARGET) {
+            Some(name) => (self.target, name),
+            None if OWN.contains(&name) => (self.draft, name),
+            None => (self.target, name),
+        }
+    }
+}
+
+impl SideFiles for Files<'_> {
+    fn has(&self, name: &str) -> bool {
+        let (files, name) = self.place(name);
+        files.has(name)
+    }
+
+    fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        let (files, name) = self.place(name);
+        files.read(name, limit)
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        self.target.list(directory)
+    }
+}

@@ -1,0 +1,111 @@
+//! Errors: what a model cannot be run with, and what it is about.
+
+use std::fmt;
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why a model was not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The description of the architecture has no computation graph.
+    NoGraph,
+    /// The numbers of the model contradict each other, or the description excludes it.
+    Graph,
+    /// A tensor is missing, of another shape than the description says, or of a type without codec.
+    Tensor,
+    /// A weight is infinite or not a number.
+    NotFinite,
+    /// A token that the model does not have, or more of them than it has positions for.
+    Tokens,
+    /// The text has too few tokens.
+    TooShort,
+    /// Two models cannot be compared: they have different vocabularies.
+    Vocabulary,
+    /// The results of the operations take more memory than is allowed or there is.
+    Memory,
+    /// The model could not be read.
+    Read,
+    /// The threads could not be started.
+    Threads,
+}
+
+impl ErrorKind {
+    /// The name of the kind, in lower case with `_`, which does not change: `no_graph`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoGraph => "no_graph",
+            Self::Graph => "graph",
+            Self::Tensor => "tensor",
+            Self::NotFinite => "not_finite",
+            Self::Tokens => "tokens",
+            Self::TooShort => "too_short",
+            Self::Vocabulary => "vocabulary",
+            Self::Memory => "memory",
+            Self::Read => "read",
+            Self::Threads => "threads",
+        }
+    }
+}
+
+/// An error with its kind. The size of a pointer.
+pub struct Error(Box<(ErrorKind, String)>);
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self(Box::new((kind, message.to_string())))
+    }
+
+    #[cold]
+    pub(crate) fn memory(elements: usize) -> Self {
+        Self::new(ErrorKind::Memory, format_args!("{elements} numbers do not fit into memory"))
+    }
+
+    /// Which sort of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.0
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.1)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind())
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<ggmill_quant::Error> for Error {
+    #[cold]
+    fn from(error: ggmill_quant::Error) -> Self {
+        let kind = match error.kind() {
+            ggmill_quant::ErrorKind::Unsupported => ErrorKind::Tensor,
+            ggmill_quant::ErrorKind::Read(ggmill_core::ErrorKind::Limit) => ErrorKind::Memory,
+            _ => ErrorKind::Read,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ggmill_core::Error> for Error {
+    #[cold]
+    fn from(error: ggmill_core::Error) -> Self {
+        Self::new(ErrorKind::Read, error)
+    }
+}
+
+/// Room for so many numbers, all 0.
+pub(crate) fn room(len: usize) -> Result<Vec<f32>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::memory(len))?;
+    values.resize(len, 0.0);
+    Ok(values)
+}

@@ -1,0 +1,68 @@
+//! A text in chunks, as llama-perplexity takes them.
+
+use core::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A text in chunks of one length. The second half of each is counted, so that every token that
+/// counts has at least half a chunk before it. What is left at the end is not used.
+///
+/// ```
+/// use ggmill_run::Chunks;
+/// let tokens: Vec<u32> = (10..30).collect();
+/// let chunks = Chunks::of(&tokens, 8, Some(1))?;
+/// assert_eq!(chunks.texts(), [[1, 11, 12, 13, 14, 15, 16, 17], [1, 19, 20, 21, 22, 23, 24, 25]]);
+/// assert_eq!(chunks.counted(), 4..7);
+/// # Ok::<(), ggmill_run::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Chunks {
+    texts: Vec<Vec<u32>>,
+    context: usize,
+}
+
+impl Chunks {
+    /// The length that llama-perplexity takes by default.
+    pub const CONTEXT: usize = 512;
+
+    /// Divides tokens. The first token of each chunk is replaced by `bos`, where the vocabulary has
+    /// texts begin with one.
+    ///
+    /// Fails for fewer tokens than two chunks have, and for chunks of fewer than four.
+    pub fn of(tokens: &[u32], context: usize, bos: Option<u32>) -> Result<Self> {
+        if context < 4 {
+            let message = format!("chunks of {context} tokens, expected at least 4");
+            return Err(Error::new(ErrorKind::TooShort, message));
+        }
+        let least = context.saturating_mul(2);
+        if tokens.len() < least {
+            let (found, message) = (tokens.len(), "two chunks are the least that is measured");
+            return Err(Error::new(
+                ErrorKind::TooShort,
+                format_args!("{found} tokens, expected at least {least}: {message}"),
+            ));
+        }
+        let mut texts: Vec<Vec<u32>> = tokens.chunks_exact(context).map(<[u32]>::to_vec).collect();
+        if let Some(bos) = bos {
+            for text in &mut texts {
+                text[0] = bos;
+            }
+        }
+        Ok(Self { texts, context })
+    }
+
+    /// The tokens of each chunk.
+    pub fn texts(&self) -> &[Vec<u32>] {
+        &self.texts
+    }
+
+    /// How many tokens each has.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// The places in a chunk whose output counts: each is compared with the token after it.
+    pub fn counted(&self) -> Range<usize> {
+        self.context / 2..self.context - 1
+    }
+}

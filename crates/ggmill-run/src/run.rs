@@ -1,0 +1,369 @@
+//! Running a program over texts: block by block, all texts at once.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use ggmill_arch::graph::{Node, Operation, Rows};
+use rayon::ThreadPool;
+
+use crate::attention::{Operands, attention};
+use crate::elementwise as each;
+use crate::error::{Error, ErrorKind, Result, room};
+use crate::program::Program;
+use crate::rope::Turns;
+
+/// How a model is run. Results do not depend on it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How many threads; `None` for as many as the machine runs at once.
+    pub threads: Option<usize>,
+    /// Bytes of memory that results of operations may take, about. As many texts are run at once as
+    /// that allows.
+    pub memory: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { threads: None, memory: 2 << 30 }
+    }
+}
+
+impl Options {
+    /// The same with so many threads.
+    #[must_use]
+    pub fn with_threads(self, threads: Option<usize>) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// The same with so much memory, in bytes.
+    #[must_use]
+    pub fn with_memory(self, memory: u64) -> Self {
+        Self { memory, ..self }
+    }
+}
+
+/// Threads that run programs.
+#[derive(Debug)]
+pub struct Runner {
+    pool: ThreadPool,
+    options: Options,
+}
+
+/// What is left of running some texts when all blocks are done: enough for the output of any of
+/// their tokens.
+#[derive(Debug)]
+pub struct States {
+    values: Vec<Option<Data>>,
+    texts: Vec<Range<usize>>,
+}
+
+/// The result of a node for all tokens.
+#[derive(Clone, Debug)]
+enum Data {
+    Numbers(Arc<Vec<f32>>),
+    Places(Arc<Vec<u32>>),
+}
+
+impl States {
+    /// How many texts there are.
+    pub fn texts(&self) -> usize {
+        self.texts.len()
+    }
+}
+
+impl Runner {
+    /// Starts the threads.
+    pub fn new(options: Options) -> Result<Self> {
+        let threads = options.threads.unwrap_or(0);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| Error::new(ErrorKind::Threads, error))?;
+        Ok(Self { pool, options })
+    }
+
+    /// Does work on the threads.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(work)
+    }
+
+    /// How many texts of this length can be run at once: at least one. Fails where the memory that
+    /// is allowed is too little for one.
+    pub fn texts_at_once(&self, program: &Program<'_>, length: u64) -> Result<usize> {
+        let threads = self.pool.current_num_threads() as u64;
+        let needed = |texts| program.memory(texts, length, threads);
+        if needed(1) > self.options.memory {
+            return Err(Error::new(
+                ErrorKind::Memory,
+                format_args!(
+                    "a text of {length} tokens takes {} bytes, and {} are allowed",
+                    needed(1),
+                    self.options.memory
+                ),
+            ));
+        }
+        let mut texts = 1;
+        while texts < 256 && needed(texts + 1) <= self.options.memory {
+            texts += 1;
+        }
+        Ok(usize::try_from(texts).unwrap_or(1))
+    }
+
+    /// Runs all blocks of a model over some texts. Each weight is read once.
+    ///
+    /// Fails for tokens that the model does not have, for weights that are not finite, and where the
+    /// results take more memory than is allowed.
+    pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
+        let mut ranges = Vec::with_capacity(texts.len());
+        let mut tokens = Vec::new();
+        for text in texts {
+            program.check(text)?;
+            ranges.push(tokens.len()..tokens.len() + text.len());
+            tokens.extend_from_slice(text);
+        }
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0) as u64;
+        let threads = self.pool.current_num_threads() as u64;
+        let needed = program.memory(texts.len() as u64, longest, threads);
+        if needed > self.options.memory {
+            let message = format!("needs {needed} bytes, and {} are allowed", self.options.memory);
+            return Err(Error::new(ErrorKind::Memory, message));
+        }
+        let positions = texts.iter().flat_map(|text| (0u32..).take(text.len())).collect();
+        let mut run = Run {
+            program,
+            values: vec![None; program.graph().nodes().len()],
+            texts: ranges,
+            tokens,
+            positions,
+        };
+        self.pool.install(|| run.nodes(0..program.tail))?;
+        Ok(States { values: run.values, texts: run.texts })
+    }
+
+    /// The output for some tokens of a text: a row for each.
+    pub fn output(
+        &self,
+        program: &Program<'_>,
+        states: &States,
+        text: usize,
+        tokens: Range<usize>,
+    ) -> Result<Vec<f32>> {
+        let nodes = program.graph().nodes();
+        let start = states.texts[text].start;
+        let rows = start + tokens.start..start + tokens.end;
+        let mut values = vec![None; nodes.len()];
+        for (number, value) in states.values.iter().enumerate() {
+            // What the end of the graph takes, for these tokens alone.
+            if let Some(Data::Numbers(data)) = value {
+                let width = nodes[number].extent.elements() as usize;
+                let mut some = room(rows.len() * width)?;
+                some.copy_from_slice(&data[rows.start * width..rows.end * width]);
+                values[number] = Some(Data::Numbers(Arc::new(some)));
+            }
+        }
+        let mut run =
+            Run { program, values, texts: Vec::new(), tokens: Vec::new(), positions: Vec::new() };
+        self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
+        match run.values.swap_remove(program.graph().output()) {
+            Some(Data::Numbers(data)) => Ok(Arc::unwrap_or_clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "the graph gives no numbers")),
+        }
+    }
+}
+
+struct Run<'p> {
+    program: &'p Program<'p>,
+    values: Vec<Option<Data>>,
+    texts: Vec<Range<usize>>,
+    tokens: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+impl Run<'_> {
+    fn nodes(&mut self, range: Range<usize>) -> Result<()> {
+        let nodes = self.program.graph().nodes();
+        for number in range {
+            let node = &nodes[number];
+            let result = self.node(node, number)?;
+            self.values[number] = Some(result);
+            for &input in &node.inputs {
+                if self.program.last_use[input] == number {
+                    self.values[input] = None;
+                }
+            }
+            if self.program.last_use[number] == number {
+                self.values[number] = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of an operand.
+    fn numbers(&self, node: &Node, input: usize) -> Result<Arc<Vec<f32>>> {
+        match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
+            Some(Data::Numbers(data)) => Ok(Arc::clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "an operand is not there")),
+        }
+    }
+
+    fn places(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
+        match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
+            Some(Data::Places(data)) => Ok(Arc::clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "an operand is not there")),
+        }
+    }
+
+    /// The numbers of the first operand to be changed: those themselves where this is their last
+    /// use, else a copy.
+    fn taken(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
+        let data = self.numbers(node, 0)?;
+        let input = node.inputs[0];
+        if self.program.last_use[input] == number {
+            self.values[input] = None;
+        }
+        match Arc::try_unwrap(data) {
+            Ok(values) => Ok(values),
+            Err(shared) => {
+                let mut values = room(shared.len())?;
+                values.copy_from_slice(&shared);
+                Ok(values)
+            }
+        }
+    }
+
+    fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
+        let program = self.program;
+        let nodes = program.graph().nodes();
+        let extent = node.extent;
+        let of = |input: usize| nodes[node.inputs[input]].extent;
+        let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
+        let values = match node.operation {
+            Operation::Rows { table, rows } => self.rows(table, rows)?,
+            Operation::Linear { matrix, scale, bias } => {
+                program.linear(&self.numbers(node, 0)?, matrix, scale, bias)?
+            }
+            Operation::ExpertLinear { matrix, scale, bias } => program.expert_linear(
+                &self.numbers(node, 0)?,
+                &self.places(node, 1)?,
+                of(1).length as usize,
+                [Some(matrix), scale, bias],
+            )?,
+            Operation::RmsNorm { weight, epsilon } => {
+                let mut values = self.taken(node, number)?;
+                each::rms_norm(&mut values, extent, whole(weight)?.as_deref(), epsilon);
+                values
+            }
+            Operation::LayerNorm { weight, bias, epsilon } => {
+                let mut values = self.taken(node, number)?;
+                let (weight, bias) = (whole(weight)?, whole(bias)?);
+                each::layer_norm(&mut values, extent, weight.as_deref(), bias.as_deref(), epsilon);
+                values
+            }
+            Operation::Rope(ref rope) => {
+                let mut values = self.taken(node, number)?;
+                let longest = self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+                let turns = Turns::of(rope, whole(rope.factors)?.as_deref(), longest);
+                turns.rotate(&mut values, extent, rope.style, &self.positions);
+                values
+            }
+            Operation::Attention(ref options) => {
+                let [queries, keys, values] = [0, 1, 2].map(|input| self.numbers(node, input));
+                let (queries, keys, values) = (queries?, keys?, values?);
+                let operands = Operands {
+                    queries: (&queries, of(0)),
+                    keys: (&keys, of(1)),
+                    values: (&values, of(2)),
+                };
+                attention(options, &operands, whole(options.sinks)?.as_deref(), &self.texts)?
+            }
+            Operation::View => return self.numbers(node, 0).map(Data::Numbers),
+            Operation::Part { start } => {
+                each::part(&self.numbers(node, 0)?, of(0), start as usize, extent)?
+            }
+            Operation::Concat => {
+                each::concat(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, of(1))?
+            }
+            Operation::Apply(function) => {
+                let mut values = self.taken(node, number)?;
+                each::apply(function, &mut values);
+                values
+            }
+            Operation::Clamp { low, high } => {
+                let mut values = self.taken(node, number)?;
+                for value in &mut values {
+                    *value = value.clamp(low, high);
+                }
+                values
+            }
+            Operation::Softmax => {
+                let mut values = self.taken(node, number)?;
+                each::softmax(&mut values, extent);
+                values
+            }
+            Operation::Top { count } => {
+                let width = of(0).length as usize;
+                let places = each::top(&self.numbers(node, 0)?, width, count as usize);
+                return Ok(Data::Places(Arc::new(places)));
+            }
+            Operation::Take => {
+                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                each::take(&values, of(0).length as usize, &places, extent.length as usize)
+            }
+            Operation::Normalize => {
+                let mut values = self.taken(node, number)?;
+                each::normalize(&mut values, extent);
+                values
+            }
+            Operation::Mix => each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?)?,
+            Operation::SwigluOai => {
+                let other = self.numbers(node, 1)?;
+                let mut values = self.taken(node, number)?;
+                each::swiglu_oai(&mut values, &other);
+                values
+            }
+            Operation::Arithmetic(with) => {
+                let (left, right) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                each::arithmetic(with, (&left, of(0)), (&right, of(1)), extent)?
+            }
+            Operation::WithNumber { with, number: by, left } => {
+                let mut values = self.taken(node, number)?;
+                each::with_number(with, &mut values, by, left);
+                values
+            }
+            Operation::WithWeight { with, weight, left } => {
+                let mut values = self.taken(node, number)?;
+                each::with_weight(with, &mut values, extent, &program.whole(weight)?, left);
+                values
+            }
+            ref other => {
+                let message = format!("an operation that is not known here: {other:?}");
+                return Err(Error::new(ErrorKind::Graph, message));
+            }
+        };
+        Ok(Data::Numbers(Arc::new(values)))
+    }
+
+    /// A row of a table for each token. A row that many tokens have is read once.
+    fn rows(&self, table: usize, rows: Rows) -> Result<Vec<f32>> {
+        let length = self.program.row_len(table);
+        let mut out = room(self.tokens.len() * length)?;
+        let wanted: Vec<u64> = match rows {
+            Rows::Tokens => self.tokens.iter().map(|&token| u64::from(token)).collect(),
+            Rows::Positions => self.positions.iter().map(|&place| u64::from(place)).collect(),
+            Rows::Fixed(row) => vec![row; self.tokens.len()],
+            _ => return Err(Error::new(ErrorKind::Graph, "rows that are not known here")),
+        };
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|&token| wanted[token]);
+        let mut last: Option<(u64, Vec<f32>)> = None;
+        for token in order {
+            let row = wanted[token];
+            if last.as_ref().is_none_or(|(known, _)| *known != row) {
+                last = Some((row, self.program.rows(table, row as usize, 1)?));
+            }
+            if let Some((_, values)) = &last {
+                out[token * length..][..length].copy_from_slice(values);
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,72 @@
+//! What holds for every model: results do not depend on how the work is divided, on what else is
+//! run, or on tokens that come later.
+
+use ggmill_core::{Endian, Model};
+use ggmill_run::{Options, Program, Runner};
+
+use crate::models::{CASES, Change, TOKENS};
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn threads_and_other_texts_change_no_bit() {
+    for case in CASES.iter().step_by(3) {
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let run = |threads, texts: &[&[u32]], text: usize| {
+            let runner = Runner::new(Options::default().with_threads(Some(threads))).unwrap();
+            let states = runner.states(&program, texts).unwrap();
+            assert_eq!(states.texts(), texts.len());
+            bits(&runner.output(&program, &states, text, 0..TOKENS.len()).unwrap())
+        };
+        let alone = run(1, &[&TOKENS], 0);
+        assert_eq!(alone, run(3, &[&TOKENS], 0), "{}", case.name);
+        assert_eq!(alone, run(2, &[&TOKENS[5..], &TOKENS, &TOKENS[..1]], 1), "{}", case.name);
+    }
+}
+
+#[test]
+fn a_causal_model_does_not_see_what_comes() {
+    let runner = Runner::new(Options::default()).unwrap();
+    for case in CASES.iter().filter(|case| case.architecture != "bert") {
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let (start, mut changed) = (10, TOKENS);
+        changed[start..].iter_mut().for_each(|token| *token = 120 - *token % 100);
+        let states = runner.states(&program, &[&TOKENS, &changed]).unwrap();
+        let before = |text| bits(&runner.output(&program, &states, text, 0..start).unwrap());
+        assert_eq!(before(0), before(1), "{}", case.name);
+        let after = |text| bits(&runner.output(&program, &states, text, start..24).unwrap());
+        assert_ne!(after(0), after(1), "{}", case.name);
+    }
+}
+
+#[test]
+fn the_output_of_some_tokens_is_that_of_all() {
+    let runner = Runner::new(Options::default()).unwrap();
+    let case = &CASES[0];
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let states = runner.states(&program, &[&TOKENS]).unwrap();
+    let all = bits(&runner.output(&program, &states, 0, 0..24).unwrap());
+    let some = bits(&runner.output(&program, &states, 0, 7..13).unwrap());
+    let width = usize::try_from(program.output_len()).unwrap();
+    assert_eq!(some, all[7 * width..13 * width]);
+}
+
+#[test]
+fn a_model_in_the_other_byte_order_is_the_same() {
+    let runner = Runner::new(Options::default()).unwrap();
+    let case = &CASES[0];
+    let model = case.model();
+    let change = Change { endian: Endian::Big, ..Change::default() };
+    let swapped = Model::open(case.changed(&change)).unwrap();
+    let run = |model| {
+        let program = Program::of(model, case.described()).unwrap();
+        let states = runner.states(&program, &[&TOKENS]).unwrap();
+        bits(&runner.output(&program, &states, 0, 20..24).unwrap())
+    };
+    assert_eq!(run(&model), run(&swapped));
+}

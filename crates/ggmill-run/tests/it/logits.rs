@@ -1,0 +1,46 @@
+//! What libllama computes of the same models, recorded by `cargo xtask peers logits --record`.
+
+use ggmill_run::{Options, Program, Runner};
+
+use crate::models::{CASES, RECORDED, TOKENS};
+
+#[test]
+fn every_model_gives_the_numbers_of_libllama() {
+    let runner = Runner::new(Options::default()).unwrap();
+    for case in CASES {
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let states = runner.states(&program, &[&TOKENS]).unwrap();
+        let (mut difference, mut size) = (0.0, 0.0);
+        let path = format!("{}/tests/fixtures/{}.f32", env!("CARGO_MANIFEST_DIR"), case.name);
+        let recorded = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let width = usize::try_from(program.output_len()).unwrap();
+        let rows = recorded.chunks_exact(4 * width);
+        assert_eq!(rows.len(), TOKENS.len().div_ceil(RECORDED), "{}", case.name);
+        for (row, recorded) in rows.enumerate() {
+            let token = row * RECORDED;
+            let ours = runner.output(&program, &states, 0, token..token + 1).unwrap();
+            for (ours, theirs) in ours.iter().zip(recorded.chunks_exact(4)) {
+                let theirs = f64::from(f32::from_le_bytes(theirs.try_into().unwrap()));
+                difference += (f64::from(*ours) - theirs).powi(2);
+                size += theirs.powi(2);
+            }
+        }
+        // ggml looks GELU up in a table of half precision.
+        let text = case.described().graph_text().unwrap();
+        let limit = if text.contains("gelu(") { 1e-7 } else { 1e-11 };
+        let error = difference / size;
+        assert!(size > 0.0 && error <= limit, "{}: NMSE {error:.1e}, at most {limit:e}", case.name);
+    }
+}
+
+#[test]
+fn every_graph_that_is_built_in_has_a_model_here() {
+    let with_graph: Vec<&str> = ggmill_arch::Architecture::builtins()
+        .filter(|architecture| architecture.has_graph())
+        .map(ggmill_arch::Architecture::name)
+        .collect();
+    for name in with_graph {
+        assert!(CASES.iter().any(|case| case.architecture == name), "{name}");
+    }
+}

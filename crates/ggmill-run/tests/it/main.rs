@@ -1,0 +1,8 @@
+//! Models that run: the numbers of libllama, and laws that hold for every model.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+
+mod laws;
+mod logits;
+mod measures;
+mod models;
+mod refusals;

@@ -1,0 +1,158 @@
+//! Perplexity and divergence: against the same computed plainly from all logits, and laws.
+
+use ggmill_core::Model;
+use ggmill_run::{Chunks, Error, ErrorKind, Measurement, Options, Program, Runner, measure};
+
+use crate::models::{CASES, Change};
+
+const CONTEXT: usize = 16;
+
+fn tokens() -> Vec<u32> {
+    (0..70u32).map(|place| (place * place * 7 + place / 3) % 259).collect()
+}
+
+fn runner() -> Runner {
+    Runner::new(Options::default()).unwrap()
+}
+
+fn measured(runner: &Runner, program: &Program<'_>, base: Option<&Program<'_>>) -> Measurement {
+    let chunks = Chunks::of(&tokens(), CONTEXT, Some(1)).unwrap();
+    measure(runner, program, base, &chunks, false, |_| Ok::<_, Error>(())).unwrap()
+}
+
+/// The logarithms of probabilities.
+fn log_softmax(row: &[f32]) -> Vec<f64> {
+    let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
+    row.iter().map(|&logit| f64::from(logit) - sum.ln()).collect()
+}
+
+#[test]
+fn measures_are_those_of_all_logits() {
+    let (model, base) = (CASES[0].model(), CASES[3].model());
+    let program = Program::of(&model, CASES[0].described()).unwrap();
+    let base = Program::of(&base, CASES[3].described()).unwrap();
+    let runner = runner();
+    let measured = measured(&runner, &program, Some(&base));
+    let (mut surprise, mut base_surprise, mut divergence, mut same, mut squares) =
+        (Vec::new(), Vec::new(), Vec::new(), 0.0, 0.0);
+    for chunk in tokens().chunks_exact(CONTEXT) {
+        let mut text = chunk.to_vec();
+        text[0] = 1;
+        let rows = |program: &Program<'_>| {
+            let states = runner.states(program, &[&text]).unwrap();
+            let logits = runner.output(program, &states, 0, 0..CONTEXT).unwrap();
+            logits.chunks_exact(259).map(log_softmax).collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (rows(&program), rows(&base));
+        // The second half, each compared with what follows.
+        for place in CONTEXT / 2..CONTEXT - 1 {
+            let came = usize::try_from(text[place + 1]).unwrap();
+            let (p, q) = (&ours[place], &theirs[place]);
+            surprise.push(-p[came]);
+            base_surprise.push(-q[came]);
+            divergence.push(q.iter().zip(p).map(|(q, p)| q.exp() * (q - p)).sum::<f64>());
+            let top = |row: &[f64]| (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
+            same += f64::from(u8::from(top(p) == top(q)));
+            squares += (p[came].exp() - q[came].exp()).powi(2);
+        }
+    }
+    let count = f64::from(u32::try_from(surprise.len()).unwrap());
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / count;
+    let close = |found: f64, expected: f64, what: &str| {
+        let most = 1e-6 * expected.abs() + 1e-12;
+        assert!((found - expected).abs() < most, "{what}: {found}, expected {expected}");
+    };
+    let comparison = measured.comparison.unwrap();
+    assert_eq!((measured.chunks, measured.counted), (4, 28));
+    close(measured.perplexity.value, mean(&surprise).exp(), "perplexity");
+    close(comparison.base_perplexity.value, mean(&base_surprise).exp(), "of the base");
+    close(comparison.ratio.value, (mean(&surprise) - mean(&base_surprise)).exp(), "ratio");
+    close(comparison.divergence.mean.value, mean(&divergence), "divergence");
+    close(comparison.same_top.value, same / count, "same top");
+    close(comparison.probability_rms.value, (squares / count).sqrt(), "change");
+    divergence.sort_by(f64::total_cmp);
+    close(
+        comparison.divergence.quantile(0.5),
+        f64::midpoint(divergence[13], divergence[14]),
+        "median",
+    );
+    close(comparison.divergence.quantile(1.0), divergence[27], "greatest");
+    let deviation = surprise.iter().map(|x| (x - mean(&surprise)).powi(2)).sum::<f64>() / count;
+    let error = (deviation / (count - 1.0)).sqrt();
+    close(measured.perplexity.error, error * measured.perplexity.value, "error");
+    // The error of the ratio is that of the differences.
+    let differences: Vec<f64> = surprise.iter().zip(&base_surprise).map(|(a, b)| a - b).collect();
+    let deviation =
+        differences.iter().map(|x| (x - mean(&differences)).powi(2)).sum::<f64>() / count;
+    let error = (deviation / (count - 1.0)).sqrt();
+    close(comparison.ratio.error, error * comparison.ratio.value, "error of the ratio");
+}
+
+#[test]
+fn a_model_does_not_differ_from_itself() {
+    let model = CASES[5].model();
+    let program = Program::of(&model, CASES[5].described()).unwrap();
+    let measured = measured(&runner(), &program, Some(&program));
+    let comparison = measured.comparison.unwrap();
+    assert_eq!(comparison.base_perplexity, measured.perplexity);
+    assert!((comparison.ratio.value - 1.0).abs() < 1e-12 && comparison.ratio.error < 1e-6);
+    assert!(comparison.divergence.quantile(1.0).abs() < 1e-12);
+    assert!((comparison.same_top.value - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn memory_changes_nothing_but_how_many_chunks_are_run_together() {
+    let model = CASES[4].model();
+    let program = Program::of(&model, CASES[4].described()).unwrap();
+    let memory = program.memory(1, 16, 2) + 4096;
+    let small = Runner::new(Options::default().with_memory(memory).with_threads(Some(2))).unwrap();
+    assert!(small.texts_at_once(&program, 16).unwrap() < 4);
+    assert_eq!(measured(&small, &program, None), measured(&runner(), &program, None));
+}
+
+/// An error of the caller.
+struct Enough;
+impl From<Error> for Enough {
+    fn from(error: Error) -> Self {
+        panic!("{error}")
+    }
+}
+
+#[test]
+fn all_logits_are_passed_and_an_error_of_the_caller_ends_it() {
+    let model = CASES[0].model();
+    let program = Program::of(&model, CASES[0].described()).unwrap();
+    let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();
+    let mut seen = Vec::new();
+    let measured = measure(&runner(), &program, None, &chunks, true, |chunk| {
+        seen.push((chunk.chunk, chunk.logits.len()));
+        Ok::<_, Error>(())
+    });
+    assert!(measured.unwrap().comparison.is_none());
+    assert_eq!(seen, [0, 1, 2, 3].map(|chunk| (chunk, CONTEXT * 259)));
+    let stopped = measure(&runner(), &program, None, &chunks, false, |_| Err(Enough));
+    assert!(stopped.is_err());
+}
+
+#[test]
+fn models_that_cannot_be_compared_are_refused() {
+    let (model, encoder) = (CASES[0].model(), CASES.last().unwrap());
+    let program = Program::of(&model, CASES[0].described()).unwrap();
+    let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();
+    let kind = |program: &Program<'_>, base| {
+        measure(&runner(), program, base, &chunks, false, |_| Ok::<_, Error>(()))
+            .unwrap_err()
+            .kind()
+    };
+    let bert = encoder.model();
+    let bert = Program::of(&bert, encoder.described()).unwrap();
+    assert_eq!(kind(&bert, None), ErrorKind::Graph);
+    let change = Change { vocabulary: Some("<odd>"), ..Change::default() };
+    let other = Model::open(CASES[0].changed(&change)).unwrap();
+    let other = Program::of(&other, CASES[0].described()).unwrap();
+    assert_eq!(kind(&program, Some(&other)), ErrorKind::Vocabulary);
+    let error = Chunks::of(&tokens()[..31], 16, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooShort);
+    assert!(error.to_string().starts_with("31 tokens, expected at least 32"), "{error}");
+    assert_eq!(Chunks::of(&tokens(), 3, None).unwrap_err().kind(), ErrorKind::TooShort);
+}

@@ -1,0 +1,441 @@
+//! Tiny models with weights by chance, made from the descriptions: what `cargo xtask peers logits`
+//! gives to libllama and the tests run.
+
+use ggmill_arch::{Architecture, TensorSpec};
+use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Model, Shape};
+
+/// A value of metadata.
+#[derive(Clone, Copy)]
+pub(crate) enum Value {
+    U(u32),
+    F(f32),
+    B(bool),
+    S(&'static str),
+    Bools(&'static [bool]),
+}
+use Value::{B, Bools, F, S, U};
+
+/// A model: its name, its architecture, the keys of it, and which of the tensors it may lack it has.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) architecture: &'static str,
+    keys: &'static [(&'static str, Value)],
+    optional: &'static [&'static str],
+}
+
+/// What is changed about a file.
+#[derive(Default)]
+pub(crate) struct Change {
+    pub(crate) endian: Endian,
+    /// A tensor that is not there.
+    pub(crate) without: Option<&'static str>,
+    /// A tensor with another shape.
+    pub(crate) shape: Option<(&'static str, &'static [u64])>,
+    /// The text of the last token.
+    pub(crate) vocabulary: Option<&'static str>,
+    /// An element of a tensor that is not a number.
+    pub(crate) nan: Option<(&'static str, usize)>,
+}
+
+const fn case(
+    name: &'static str,
+    architecture: &'static str,
+    keys: &'static [(&'static str, Value)],
+    optional: &'static [&'static str],
+) -> Case {
+    Case { name, architecture, keys, optional }
+}
+
+/// The numbers that a model has where its case does not say others.
+const NUMBERS: &[(&str, Value)] = &[
+    ("block_count", U(2)),
+    ("context_length", U(64)),
+    ("embedding_length", U(32)),
+    ("feed_forward_length", U(48)),
+    ("attention.head_count", U(4)),
+    ("attention.head_count_kv", U(2)),
+    ("attention.layer_norm_rms_epsilon", F(1e-5)),
+    ("attention.layer_norm_epsilon", F(1e-5)),
+];
+const LONG: [(&str, Value); 2] =
+    [("attention.key_length", U(12)), ("attention.value_length", U(12))];
+
+pub(crate) const CASES: &[Case] = &[
+    case("llama", "llama", &[("rope.freq_base", F(50_000.0))], &["output"]),
+    case(
+        "llama-factors",
+        "llama",
+        &[LONG[0], LONG[1], ("rope.dimension_count", U(12))],
+        &[
+            "rope_freqs",
+            "attn_q.bias",
+            "attn_k.bias",
+            "attn_v.bias",
+            "attn_output.bias",
+            "ffn_up.bias",
+            "ffn_gate.bias",
+            "ffn_down.bias",
+        ],
+    ),
+    case(
+        "llama-yarn",
+        "llama",
+        &[
+            ("rope.scaling.type", S("yarn")),
+            ("rope.scaling.factor", F(4.0)),
+            ("rope.scaling.original_context_length", U(16)),
+        ],
+        &["output", "attn_qkv"],
+    ),
+    case(
+        "llama-linear",
+        "llama",
+        &[("rope.scaling.type", S("linear")), ("rope.scaling.factor", F(2.0))],
+        &["output"],
+    ),
+    case(
+        "llama-experts",
+        "llama",
+        &[("expert_count", U(6)), ("expert_used_count", U(2))],
+        &["output", "ffn_gate_exps"],
+    ),
+    case(
+        "qwen2",
+        "qwen2",
+        &[("rope.freq_base", F(1e6))],
+        &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"],
+    ),
+    case("qwen3", "qwen3", &LONG, &[]),
+    case(
+        "qwen3moe",
+        "qwen3moe",
+        &[
+            ("expert_count", U(6)),
+            ("expert_used_count", U(3)),
+            ("expert_feed_forward_length", U(20)),
+        ],
+        &["output"],
+    ),
+    case(
+        "olmoe",
+        "olmoe",
+        &[("expert_count", U(6)), ("expert_used_count", U(3)), ("attention.head_count_kv", U(4))],
+        &["output"],
+    ),
+    case("gemma", "gemma", &[LONG[0], LONG[1], ("attention.head_count_kv", U(1))], &[]),
+    case(
+        "gemma2",
+        "gemma2",
+        &[
+            ("block_count", U(3)),
+            LONG[0],
+            LONG[1],
+            ("attention.sliding_window", U(6)),
+            ("attn_logit_softcapping", F(2.0)),
+            ("final_logit_softcapping", F(3.0)),
+        ],
+        &[],
+    ),
+    case(
+        "gemma3",
+        "gemma3",
+        &[
+            ("block_count", U(3)),
+            LONG[0],
+            LONG[1],
+            ("attention.sliding_window", U(5)),
+            ("attention.sliding_window_pattern", Bools(&[true, false, true])),
+            ("rope.freq_base", F(1e6)),
+            ("rope.scaling.type", S("linear")),
+            ("rope.scaling.factor", F(8.0)),
+        ],
+        &["output"],
+    ),
+    case("gemma3-full", "gemma3", &[("rope.freq_base", F(1e6))], &[]),
+    case(
+        "phi3",
+        "phi3",
+        &[
+            ("attention.head_count_kv", U(4)),
+            ("rope.dimension_count", U(4)),
+            ("rope.scaling.attn_factor", F(1.25)),
+            ("rope.scaling.original_context_length", U(512)),
+        ],
+        &["attn_qkv.weight", "rope_factors_long", "rope_factors_short", "output"],
+    ),
+    case("gpt2", "gpt2", &[("attention.head_count_kv", U(4))], &["output"]),
+    case("starcoder2", "starcoder2", &[], &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"]),
+    case("falcon", "falcon", &[("attention.head_count_kv", U(1))], &["attn_norm_2", "output"]),
+    case(
+        "gptneox",
+        "gptneox",
+        &[
+            ("attention.head_count_kv", U(4)),
+            ("rope.dimension_count", U(4)),
+            ("use_parallel_residual", B(true)),
+        ],
+        &[],
+    ),
+    case(
+        "gptneox-serial",
+        "gptneox",
+        &[
+            ("block_count", U(1)),
+            ("attention.head_count_kv", U(4)),
+            ("rope.dimension_count", U(4)),
+            ("use_parallel_residual", B(false)),
+        ],
+        &[],
+    ),
+    case("bloom", "bloom", &[("attention.head_count_kv", U(4))], &["output"]),
+    case(
+        "mpt",
+        "mpt",
+        &[
+            ("attention.head_count", U(6)),
+            ("attention.head_count_kv", U(6)),
+            ("embedding_length", U(48)),
+            ("attention.max_alibi_bias", F(8.0)),
+            ("attention.clamp_kqv", F(0.5)),
+        ],
+        &["output"],
+    ),
+    case(
+        "phi2",
+        "phi2",
+        &[("attention.head_count_kv", U(4)), ("rope.dimension_count", U(4))],
+        &["attn_qkv"],
+    ),
+    case(
+        "stablelm",
+        "stablelm",
+        &[("rope.dimension_count", U(4)), ("use_parallel_residual", B(true))],
+        &["ffn_norm"],
+    ),
+    case(
+        "stablelm-parallel",
+        "stablelm",
+        &[("rope.dimension_count", U(4)), ("use_parallel_residual", B(true))],
+        &["attn_q_norm", "attn_k_norm"],
+    ),
+    case(
+        "olmo2",
+        "olmo2",
+        &[("attention.sliding_window", U(5)), ("block_count", U(4))],
+        &["output"],
+    ),
+    case(
+        "qwen2moe",
+        "qwen2moe",
+        &[
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+            ("expert_feed_forward_length", U(20)),
+            ("expert_shared_feed_forward_length", U(28)),
+        ],
+        &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"],
+    ),
+    case("command-r", "command-r", &[("logit_scale", F(0.25))], &[]),
+    case(
+        "gpt-oss",
+        "gpt-oss",
+        &[
+            ("block_count", U(3)),
+            LONG[0],
+            LONG[1],
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+            ("expert_feed_forward_length", U(20)),
+            ("attention.sliding_window", U(5)),
+        ],
+        &["attn_q.bias", "attn_k.bias", "attn_v.bias", "output"],
+    ),
+    case(
+        "granite",
+        "granite",
+        &[
+            ("attention.scale", F(0.2)),
+            ("embedding_scale", F(3.0)),
+            ("residual_scale", F(0.5)),
+            ("logit_scale", F(2.0)),
+        ],
+        &["output"],
+    ),
+    case(
+        "granite-experts",
+        "granite",
+        &[
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+            ("expert_shared_feed_forward_length", U(28)),
+            ("logit_scale", F(2.0)),
+            ("rope.scaling.finetuned", B(false)),
+        ],
+        &["ffn_gate_exps"],
+    ),
+    case(
+        "bert",
+        "bert",
+        &[
+            ("attention.head_count_kv", U(4)),
+            ("attention.causal", B(false)),
+            ("tokenizer.ggml.token_type_count", U(2)),
+        ],
+        &[
+            "token_types",
+            "attn_q.bias",
+            "attn_k.bias",
+            "attn_v.bias",
+            "attn_output.bias",
+            "ffn_up.bias",
+            "ffn_down.bias",
+        ],
+    ),
+];
+
+/// The tokens that models compute with, and which of them have their output recorded.
+pub(crate) const TOKENS: [u32; 24] = [
+    1, 35, 102, 70, 200, 35, 36, 99, 258, 3, 17, 102, 70, 200, 35, 36, 150, 42, 4, 4, 4, 77, 230, 9,
+];
+pub(crate) const RECORDED: usize = 3;
+
+impl Case {
+    pub(crate) fn described(&self) -> &'static Architecture {
+        Architecture::builtin(self.architecture).unwrap()
+    }
+
+    fn metadata(&self, last: Option<&str>) -> MetadataBuf {
+        let mut metadata = MetadataBuf::new();
+        metadata.set("general.architecture", self.architecture);
+        vocabulary(&mut metadata, last);
+        let known = self.described();
+        let other = |key: &str| self.keys.iter().all(|(other, _)| *other != key);
+        let defaults = NUMBERS.iter().filter(|(key, _)| {
+            let described =
+                |key: &str| known.key_types(&format!("{}.{key}", self.architecture)).is_some();
+            other(key) && described(key)
+        });
+        for (key, value) in defaults.chain(self.keys) {
+            let whole = format!("{}.{key}", self.architecture);
+            let key = if key.starts_with("tokenizer.") { *key } else { &*whole };
+            match *value {
+                U(value) => metadata.set(key, value),
+                F(value) => metadata.set(key, value),
+                B(value) => metadata.set(key, value),
+                S(value) => metadata.set(key, value),
+                Bools(values) => metadata.set(key, values),
+            }
+        }
+        metadata
+    }
+
+    /// Whether a tensor is among those that the case lists, by the beginning of its name.
+    fn lists(&self, tensor: &str) -> bool {
+        let name = tensor.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+        let name = name.map_or(tensor, |(_, name)| name);
+        let begins = |listed: &&str| {
+            name.strip_prefix(*listed).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.optional.iter().any(begins)
+    }
+
+    fn has(&self, spec: &TensorSpec) -> bool {
+        let is_listed = || self.lists(&spec.name);
+        if spec.tied.is_some() || !spec.required {
+            return is_listed();
+        }
+        // One of two that exclude each other.
+        spec.unless.as_ref().is_none_or(|other| !self.lists(other))
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.changed(&Change::default())
+    }
+
+    /// The bytes of the file with one thing changed.
+    pub(crate) fn changed(&self, change: &Change) -> Vec<u8> {
+        let metadata = self.metadata(change.vocabulary);
+        let resolved = self.described().resolve_metadata(&metadata).unwrap();
+        let has = |spec: &&TensorSpec| self.has(spec) && change.without != Some(&*spec.name);
+        let specs: Vec<_> = resolved.tensors().iter().filter(has).collect();
+        let mut builder = Builder::new().endian(change.endian).metadata(metadata);
+        for spec in &specs {
+            let other = change.shape.filter(|(name, _)| *name == spec.name);
+            let shape = other.map_or(spec.shape, |(_, shape)| Shape::new(shape).unwrap());
+            builder = builder.tensor(&spec.name, GgmlType::F32, shape);
+        }
+        let plan = builder.plan().unwrap();
+        let mut file = vec![0; usize::try_from(plan.total_len()).unwrap()];
+        file[..plan.header().len()].copy_from_slice(plan.header());
+        let seed = self.name.bytes();
+        let seed = seed.fold(7u64, |seed, byte| seed.wrapping_mul(31) ^ u64::from(byte));
+        let mut numbers = Chance(seed);
+        for (planned, spec) in plan.tensors().iter().zip(&specs) {
+            let start = usize::try_from(planned.offset()).unwrap();
+            let size = usize::try_from(planned.size()).unwrap();
+            for (place, bytes) in file[start..start + size].chunks_exact_mut(4).enumerate() {
+                let mut weight = numbers.weight(spec);
+                if change.nan == Some((&*spec.name, place)) {
+                    weight = f32::NAN;
+                }
+                bytes.copy_from_slice(&match change.endian {
+                    Endian::Big => weight.to_be_bytes(),
+                    Endian::Little => weight.to_le_bytes(),
+                });
+            }
+        }
+        file
+    }
+
+    pub(crate) fn model(&self) -> Model {
+        Model::open(self.bytes()).unwrap()
+    }
+}
+
+/// Numbers by chance, the same everywhere.
+struct Chance(u64);
+
+impl Chance {
+    /// From -1 to 1.
+    fn next(&mut self) -> f32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bits = u16::try_from(self.0 >> 48).unwrap();
+        f32::from(bits) / 32_768.0 - 1.0
+    }
+
+    fn weight(&mut self, spec: &TensorSpec) -> f32 {
+        let (name, x) = (&spec.name, self.next());
+        let columns = u16::try_from(spec.shape.dimensions()[0]).unwrap();
+        if name.starts_with("rope_") {
+            2.0 + x
+        } else if name.split('.').next_back() == Some("bias") {
+            0.2 * x
+        } else if name.contains("norm") {
+            1.0 + 0.3 * x
+        } else if name.contains("embd") || name.contains("token_types") {
+            x
+        } else {
+            x * (3.0 / f32::from(columns)).sqrt()
+        }
+    }
+}
+
+/// A vocabulary of the least kind that readers take: three special tokens and one for each byte.
+fn vocabulary(metadata: &mut MetadataBuf, last: Option<&str>) {
+    let bytes: Vec<String> = (0..256).map(|byte| format!("<0x{byte:02X}>")).collect();
+    let mut tokens: Vec<&str> =
+        ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str)).collect();
+    if let (Some(token), Some(last)) = (tokens.last_mut(), last) {
+        *token = last;
+    }
+    let types: Vec<i32> = [2, 3, 3].into_iter().chain([6; 256]).collect();
+    metadata.set("tokenizer.ggml.model", "llama");
+    metadata.set("tokenizer.ggml.tokens", tokens.as_slice());
+    metadata.set("tokenizer.ggml.scores", vec![0.0f32; tokens.len()].as_slice());
+    metadata.set("tokenizer.ggml.token_type", types.as_slice());
+    metadata.set("tokenizer.ggml.bos_token_id", 1u32);
+    metadata.set("tokenizer.ggml.eos_token_id", 2u32);
+    metadata.set("tokenizer.ggml.unknown_token_id", 0u32);
+}

@@ -1,0 +1,79 @@
+"""Compares what ggmill-run computes with what libllama does: logits, or embeddings of encoders, of tiny models with weights by chance.
+
+    python logits.py compare DIRECTORY             print the error of each model
+    python logits.py record DIRECTORY FIXTURES     the same, and write what libllama computes to FIXTURES/NAME.f32
+
+DIRECTORY is written by `cargo run -p ggmill-run --example models DIRECTORY`: models, the tokens, and ggmill's results. libllama computes with F32 keys and values, without
+flash attention and without repacked weights, on one thread. The error is NMSE: the sum of squared differences divided by the sum of squares of libllama's. Exit status 1 where
+it is more than 1e-11, or more than 1e-7 for models with GELU, which ggml looks up in a table of half precision; or where the greatest number of a token is another one.
+Recorded is every so-manieth token, as tokens.txt says first: float32, little-endian, a row for each.
+Needs llama-cpp-python 0.3.36 and numpy.
+"""
+
+import ctypes
+import sys
+from pathlib import Path
+
+import llama_cpp
+import numpy
+from libllama import alone
+
+GELU = ("gemma", "gpt2", "bert", "starcoder2", "falcon", "gptneox", "bloom", "mpt", "phi2")
+
+
+def computed(path, tokens):
+    """A row of numbers for each token."""
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers, params.use_mmap, params.use_extra_bufts = 0, False, False
+    model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+    if not model:
+        raise RuntimeError("error: does not load")
+    options = llama_cpp.llama_context_default_params()
+    options.n_ctx, options.n_batch, options.n_ubatch = 64, 64, 64
+    options.n_threads = options.n_threads_batch = 1
+    options.type_k = options.type_v = llama_cpp.GGML_TYPE_F32
+    options.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    metadata = ctypes.create_string_buffer(64)
+    is_encoder = llama_cpp.llama_model_meta_val_str(model, b"general.architecture", metadata, 64) > 0 and metadata.value == b"bert"
+    options.embeddings = is_encoder
+    options.pooling_type = llama_cpp.LLAMA_POOLING_TYPE_NONE
+    context = llama_cpp.llama_init_from_model(model, options)
+    batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
+    batch.n_tokens = len(tokens)
+    for place, token in enumerate(tokens):
+        batch.token[place], batch.pos[place], batch.n_seq_id[place], batch.logits[place] = token, place, 1, 1
+        batch.seq_id[place][0] = 0
+    run = llama_cpp.llama_encode if is_encoder else llama_cpp.llama_decode
+    if run(context, batch) != 0:
+        raise RuntimeError("error: does not run")
+    take = llama_cpp.llama_get_embeddings_ith if is_encoder else llama_cpp.llama_get_logits_ith
+    count = llama_cpp.llama_model_n_embd(model) if is_encoder else llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+    return [[take(context, place)[i] for i in range(count)] for place in range(len(tokens))]
+
+
+def main():
+    word, directory = sys.argv[1], Path(sys.argv[2])
+    every, tokens = (directory / "tokens.txt").read_text().splitlines()
+    tokens = [int(token) for token in tokens.split()]
+    wrong = 0
+    for path in sorted(directory.glob("*.gguf")):
+        rows, reasons = alone(computed, path, tokens)
+        if rows is None:
+            print(f"{path.stem}: libllama fails", *reasons[-3:], sep="\n  ")
+            wrong += 1
+            continue
+        theirs = numpy.array(rows, dtype=numpy.float32)
+        ours = numpy.fromfile(path.with_suffix(".ours"), dtype="<f4").reshape(theirs.shape)
+        error = float(((ours.astype(float) - theirs) ** 2).sum() / (theirs.astype(float) ** 2).sum())
+        same = float((ours.argmax(1) == theirs.argmax(1)).mean())
+        limit = 1e-7 if path.stem.startswith(GELU) else 1e-11
+        is_fine = error <= limit and (same == 1 or path.stem == "bert")
+        wrong += not is_fine
+        print(f"{path.stem}: NMSE {error:.1e}, same greatest {same:.0%}{'' if is_fine else ', too far off'}", flush=True)
+        if word == "record":
+            theirs[:: int(every)].astype("<f4").tofile(Path(sys.argv[3]) / f"{path.stem}.f32")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

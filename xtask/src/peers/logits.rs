@@ -1,0 +1,27 @@
+//! What tiny models compute, as ggmill-run does it and as libllama does.
+
+use std::fs;
+
+use super::environment;
+use crate::process::{Done, cargo, root, run, target};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write what libllama computes into crates/ggmill-run/tests/fixtures
+    #[arg(long)]
+    record: bool,
+}
+
+pub(super) fn execute(args: &Args) -> Done {
+    let models = target()?.join("peers/logits");
+    if models.is_dir() {
+        fs::remove_dir_all(&models).map_err(|error| format!("{}: {error}", models.display()))?;
+    }
+    run(cargo(&["run", "--quiet", "--package=ggmill-run", "--example=models", "--"]).arg(&models))?;
+    let mut script = environment::script("logits.py")?;
+    if args.record {
+        let fixtures = root().join("crates/ggmill-run/tests/fixtures");
+        return run(script.arg("record").arg(models).arg(fixtures));
+    }
+    run(script.arg("compare").arg(models))
+}
