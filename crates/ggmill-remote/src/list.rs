@@ -107,7 +107,7 @@ struct Page {
 impl Page {
     /// The address of the page after this one, which `asked` led to, of a listing that begins at
     /// `begin`. Fails where the server names one that cannot be it, so that no part of a list is
-    /// taken for all of it.
+    /// mistaken for all of it.
     fn following(&self, location: &Location, begin: &Url, asked: &Url) -> Result<Option<Url>> {
         let Some(text) = self.next.as_deref() else { return Ok(None) };
         let next = self.url.join(text).ok().and_then(|next| {

@@ -15,11 +15,11 @@ const BESIDE: [&str; 3] = ["mmproj", "mtp", "imatrix"];
 pub struct RepositoryModel {
     /// The path of the file within the repository, of a set that of its first shard.
     pub path: String,
-    /// Shards that are there; 1 for a file.
+    /// Shards that exist; 1 for a file.
     pub shards: u32,
     /// Shards that there should be; 1 for a file.
     pub shard_count: u32,
-    /// The length in bytes of all files that are there.
+    /// The length in bytes of all existing files.
     pub bytes: u64,
     /// The type that the name states.
     pub file_type: Option<FileType>,
@@ -31,9 +31,9 @@ pub struct RepositoryModel {
 impl Repository {
     /// The GGUF models among the files, in the order of their paths, the shards of a set as one.
     ///
-    /// The number of parameters that the Hub gives is of one model. It is taken for that of another
-    /// only where the names of all models with a type in them are of one model in several types,
-    /// and where the bits that result are not below those that the type's name states.
+    /// The number of parameters that the Hub gives is of one model. It is used for another only
+    /// where the names of all models with a type in them are of one model in several types, and
+    /// where the bits that result are not below those that the type's name states.
     pub fn models(&self) -> Vec<RepositoryModel> {
         let mut found: BTreeMap<String, RepositoryModel> = BTreeMap::new();
         for file in &self.files {

@@ -201,14 +201,14 @@ impl Run<'_> {
     fn numbers(&self, node: &Node, input: usize) -> Result<Arc<Vec<f32>>> {
         match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
             Some(Data::Numbers(data)) => Ok(Arc::clone(data)),
-            _ => Err(Error::new(ErrorKind::Graph, "an operand is not there")),
+            _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
         }
     }
 
     fn places(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
         match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
             Some(Data::Places(data)) => Ok(Arc::clone(data)),
-            _ => Err(Error::new(ErrorKind::Graph, "an operand is not there")),
+            _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The check of a graph on models with made-up numbers.
 //!
-//! Hyper-parameters of finished files get small numbers by chance, mostly powers of two so that
+//! Hyperparameters of finished files get small numbers by chance, mostly powers of two so that
 //! heads divide widths, and the numbers and texts that conditions compare with. Tensors that a file
 //! may lack are there or not. Models that the description itself refuses do not count; all others
 //! have to give a graph, and together they have to take each side of every condition.

@@ -12,7 +12,7 @@ pub(crate) use known::{INPUTS, OUTPUTS, Signature, is_operation, signature};
 /// What the names of the tensors of a block begin with.
 pub(crate) const BLOCK: &str = "blk.";
 
-/// The graph of an architecture: groups of steps, in their order.
+/// The graph of an architecture: groups of steps, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphTemplate {
     pub(crate) groups: Vec<StepGroup>,
@@ -37,7 +37,7 @@ pub(crate) struct Step {
 }
 
 impl GraphTemplate {
-    /// Reads groups of steps. Every name is one of a hyper-parameter, of the loop, of an earlier
+    /// Reads groups of steps. Every name is one of a hyperparameter, of the loop, of an earlier
     /// step or of a tensor.
     pub(crate) fn understand(
         raw: &[RawSteps],
@@ -130,7 +130,7 @@ impl Names<'_> {
         match node.names().into_iter().find(|name| !self.has(name, variable)) {
             None => Ok(()),
             Some(name) => Err(Error::description(format!(
-                "step {}: {} is not a hyper-parameter, a value of an earlier step or a tensor",
+                "step {}: {} is not a hyperparameter, a value of an earlier step or a tensor",
                 quoted(text),
                 quoted(name)
             ))),

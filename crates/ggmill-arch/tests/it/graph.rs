@@ -98,7 +98,7 @@ fn the_text_of_a_graph_has_its_loops_and_conditions() {
 fn what_does_not_fit_is_an_error_of_loading() {
     for (from, to, expected) in [
         // Names, arguments and options.
-        ("linear(ffn_up, x)", "linear(ffn_upp, x)", "\"ffn_upp\" is not a hyper-parameter"),
+        ("linear(ffn_up, x)", "linear(ffn_upp, x)", "\"ffn_upp\" is not a hyperparameter"),
         ("linear(ffn_up, x)", "linear(ffn_up)", "linear takes 2 arguments, found 1"),
         ("silu(", "silly(", "there is no function \"silly\""),
         (

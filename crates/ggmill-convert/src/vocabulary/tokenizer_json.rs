@@ -105,7 +105,7 @@ pub(crate) struct Algorithm {
     pub(crate) end_of_word_suffix: Option<String>,
 }
 
-/// A member that is there, whatever it is: `null` is not the same as none.
+/// An existing member of any kind: `null` is not the same as none.
 fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

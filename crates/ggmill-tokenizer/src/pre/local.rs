@@ -12,7 +12,7 @@ pub(super) const BLOCK: usize = 64;
 /// The bits of a class, and the characters around a place.
 const BITS: usize = 4;
 const WINDOW: usize = 4;
-/// The characters that are looked at before a place: two, and before these for an apostrophe.
+/// The characters that are examined before a place: two, and before these for an apostrophe.
 pub(super) const BEFORE: usize = 3;
 const APOSTROPHE: u8 = b'\'';
 const CLASSES: usize = 1 << BITS;
@@ -22,7 +22,7 @@ const FOREIGN: u8 = 0;
 
 /// In a block with more of them, the automaton says everything.
 const MAX_FOREIGN: u64 = 8;
-/// The bytes that are read at once, and the places that are looked at one by one.
+/// The bytes that are read at once, and the places that are examined one by one.
 const EIGHT: usize = 8;
 const HALF: usize = 4;
 
