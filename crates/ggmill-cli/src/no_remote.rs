@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_io::NotWhole;
+use ggmill_io::{Directory, NotWhole};
 
 use crate::outcome::Failure;
 use crate::paths::shown;
@@ -47,6 +47,10 @@ pub(crate) fn list(path: &Path) -> Option<Result<(Vec<(String, u64)>, Option<u64
 
 pub(crate) fn not_whole(_: &Path) -> Option<Result<(), NotWhole>> {
     None
+}
+
+pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>), Failure>> {
+    refused(path)
 }
 
 pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>> {

@@ -19,6 +19,7 @@ use crate::console::Console;
 use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
+use crate::remote;
 use crate::shard_limit::ShardLimitArgs;
 use crate::source::what_it_is;
 
@@ -50,6 +51,10 @@ Hugging Face has them; nothing in a PyTorch file is executed. The architecture c
 config.json; --arch-file adds one of your own. SRC may also be in the layout of Mistral or of
 Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on; or a
 file of llama2.c, with tokenizer.bin beside it.
+
+SRC may also be a repository of the Hugging Face Hub, or a directory in one: hf://OWNER/NAME.
+Its tensors are read once, as they are converted, and no copy of it is made.
+  ggmill convert hf://HuggingFaceTB/SmolLM2-135M -o smollm2.gguf --type q8_0
 
 SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model
 (.safetensors or .bin). --base is the directory of the model it changes; `ggmill lora
@@ -170,7 +175,14 @@ fn conversion_type(name: &str) -> Result<ConversionType, String> {
 
 pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.output = args.output.or(args.out.take());
-    match what_it_is(&args.src) {
+    let is_gguf = || args.src.extension().is_some_and(|extension| extension == "gguf");
+    let found = if remote::is_remote(&args.src) {
+        // By its name, which costs no request.
+        is_gguf().then_some(FileKind::Gguf)
+    } else {
+        what_it_is(&args.src)
+    };
+    match found {
         Some(FileKind::LegacyGgml { .. }) => {
             args.refuse_for_legacy()?;
             let Args { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = args;
