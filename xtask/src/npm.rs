@@ -132,7 +132,6 @@ fn tests(directory: &Path) -> Done<Vec<PathBuf>> {
     Ok(tests)
 }
 
-/// Clippy over the module, for this machine: what is linted is the same.
 /// Clippy over the module.
 fn lints() -> Done {
     run_command(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_io::NotWhole;
+use ggmill_io::{Directory, NotWhole};
 
 use crate::listing::Listing;
 use crate::outcome::Failure;
@@ -63,6 +63,10 @@ pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
 
 pub(crate) fn not_whole(_: &Path) -> Option<Result<(), NotWhole>> {
     None
+}
+
+pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>), Failure>> {
+    refused(path)
 }
 
 pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>> {

@@ -302,6 +302,9 @@ impl RangeSink for FileSink {
         if end > file.len() {
             return Err(file.outside(offset, end, file.len()));
         }
+        // What is elsewhere is given by reading it.
+        let Ok(source) = file.local() else { return Ok(false) };
+        let source = source?;
         self.synced = None;
         self.flush()?;
         let mut position = offset;
@@ -309,7 +312,7 @@ impl RangeSink for FileSink {
             let cannot_copy = |source| Error::io(&self.target, "cannot write", source);
             let left = (end - position).min(WRITE_BACK);
             let to = self.temporary.file().map_err(cannot_copy)?;
-            match system::copy(&*file.file()?, &mut position, to, left).map_err(cannot_copy)? {
+            match system::copy(&source, &mut position, to, left).map_err(cannot_copy)? {
                 Some(0) => return Err(file.outside(offset, end, position)),
                 Some(copied) => {
                     self.written = self.written.saturating_add(copied);

@@ -76,19 +76,43 @@ struct Inner {
 /// The facts behind a message.
 #[derive(Debug)]
 pub(crate) enum Detail {
-    Io { action: &'static str, source: io::Error },
-    NotRegular { found: &'static str },
-    NotPlain { name: Box<str> },
+    Io {
+        action: &'static str,
+        source: io::Error,
+    },
+    NotRegular {
+        found: &'static str,
+    },
+    NotPlain {
+        name: Box<str>,
+    },
     Exists,
     IsInput,
     Changed,
-    Format { source: ggmill_core::Error, missing: Option<Missing> },
-    Outside { start: u64, end: u64, len: u64 },
-    TooLarge { size: u64 },
-    Long { len: u64, limit: u64 },
-    NotAShardName { number: u64, count: u64 },
+    Format {
+        source: ggmill_core::Error,
+        missing: Option<Missing>,
+    },
+    Outside {
+        start: u64,
+        end: u64,
+        len: u64,
+    },
+    TooLarge {
+        size: u64,
+    },
+    Long {
+        len: u64,
+        limit: u64,
+    },
+    NotAShardName {
+        number: u64,
+        count: u64,
+    },
     Shards(ggmill_core::Error),
     Edit(EditFault),
+    /// A file that is not on this machine; the message names it.
+    Elsewhere(ggmill_core::Error),
 }
 
 /// Why a file is not edited in place.
@@ -144,6 +168,11 @@ impl Error {
             Detail::Exists => ErrorKind::Exists,
             Detail::IsInput => ErrorKind::Misuse,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
+            Detail::Elsewhere(source) => match source.kind() {
+                ggmill_core::ErrorKind::Changed => ErrorKind::Changed,
+                ggmill_core::ErrorKind::Io => ErrorKind::Io,
+                kind => ErrorKind::Format(kind),
+            },
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
             Detail::TooLarge { .. } | Detail::Long { .. } => {
                 ErrorKind::Format(ggmill_core::ErrorKind::Limit)
@@ -298,7 +327,7 @@ impl fmt::Display for EditFault {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Detail::Shards(source) = &self.0.detail {
+        if let Detail::Shards(source) | Detail::Elsewhere(source) = &self.0.detail {
             return source.fmt(f);
         }
         write!(f, "{}: ", shown(&self.0.path))?;
@@ -331,7 +360,7 @@ impl fmt::Display for Error {
                 )
             }
             // Already told, with the path that it begins with.
-            Detail::Shards(_) => Ok(()),
+            Detail::Shards(_) | Detail::Elsewhere(_) => Ok(()),
             Detail::Edit(fault) => fault.fmt(f),
         }
     }
@@ -349,7 +378,9 @@ impl std::error::Error for Error {
             Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => {
                 source.source()
             }
-            Detail::Format { source, .. } | Detail::Shards(source) => source.source(),
+            Detail::Format { source, .. } | Detail::Shards(source) | Detail::Elsewhere(source) => {
+                source.source()
+            }
             _ => None,
         }
     }

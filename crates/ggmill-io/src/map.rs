@@ -120,7 +120,9 @@ pub unsafe fn map_file(path: impl AsRef<Path>) -> Result<Mapping> {
     }
     let len = usize::try_from(file.len())
         .map_err(|_| Error::new(file.path(), Detail::TooLarge { size: file.len() }))?;
-    let opened = file.file()?;
+    // It was opened by its path.
+    let Ok(opened) = file.local() else { return Ok(Mapping { map: None, file }) };
+    let opened = opened?;
     // SAFETY: the map is read-only, of a regular file, and as long as the file was a moment ago;
     // the caller promises that the file stays as it is.
     let map = unsafe { MmapOptions::new().len(len).map(&*opened) };

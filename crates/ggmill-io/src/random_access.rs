@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,7 +11,8 @@ use crate::error::{Detail, EditFault, Error, Result, shown};
 use crate::journal::pending_journal;
 use crate::positioned;
 
-/// A regular file read by position: no cursor, so several threads may share it.
+/// A file read by position: no cursor, so several threads may share it. It is a regular file of this
+/// machine, or one that is [elsewhere](Self::elsewhere).
 ///
 /// GGUF files are opened with [`open`](crate::open), whose model reads from one of these; files of
 /// other formats by this itself.
@@ -27,13 +29,22 @@ use crate::positioned;
 /// ```
 #[derive(Debug)]
 pub struct RandomAccess {
-    /// `None` for a file that is opened for each read.
-    file: RwLock<Option<Arc<File>>>,
+    content: Content,
     path: PathBuf,
     len: u64,
-    /// The system's metadata when it was opened: which file it is, and when it was last
-    /// written to.
-    metadata: Box<Metadata>,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Content {
+    File {
+        /// `None` for a file that is opened for each read.
+        file: RwLock<Option<Arc<File>>>,
+        /// The system's metadata when it was opened: which file it is, and when it was last
+        /// written to.
+        metadata: Box<Metadata>,
+    },
+    Elsewhere(Arc<dyn ReadAt>),
 }
 
 impl RandomAccess {
@@ -48,12 +59,27 @@ impl RandomAccess {
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self {
-            file: RwLock::new(Some(Arc::new(file))),
-            path: path.to_owned(),
-            len: metadata.len(),
-            metadata: Box::new(metadata),
-        })
+        let (path, len) = (path.to_owned(), metadata.len());
+        let file = RwLock::new(Some(Arc::new(file)));
+        Ok(Self { content: Content::File { file, metadata: Box::new(metadata) }, path, len })
+    }
+
+    /// A file that is not on this machine, under a name for messages: its address.
+    ///
+    /// ```
+    /// let file = ggmill_io::RandomAccess::elsewhere("hf://owner/name/config.json", b"{}".to_vec());
+    /// assert_eq!(file.read_whole(1 << 20)?, b"{}");
+    /// assert!(file.is_elsewhere());
+    /// # Ok::<(), ggmill_io::Error>(())
+    /// ```
+    pub fn elsewhere(path: impl Into<PathBuf>, source: impl ReadAt + 'static) -> Self {
+        let (path, len) = (path.into(), source.len());
+        Self { content: Content::Elsewhere(Arc::new(source)), path, len }
+    }
+
+    /// Whether the file is not on this machine, so that its path names none.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.content, Content::Elsewhere(_))
     }
 
     /// Closes the file. Each read opens it again for itself, and fails when the path does not lead
@@ -74,7 +100,9 @@ impl RandomAccess {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close_idle(&self) {
-        *self.file.write().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Content::File { file, .. } = &self.content {
+            *file.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 
     /// The path it was opened by.
@@ -102,7 +130,14 @@ impl RandomAccess {
                 Detail::Outside { start: offset, end, len: self.len },
             ));
         }
-        let file = self.file()?;
+        let file = match self.local() {
+            Ok(file) => file?,
+            Err(source) => {
+                return source
+                    .read_at(offset, out)
+                    .map_err(|error| Error::new(&self.path, Detail::Elsewhere(error)));
+            }
+        };
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let position = offset.saturating_add(filled as u64);
@@ -129,7 +164,16 @@ impl RandomAccess {
     /// ([`ErrorKind::Journal`](crate::ErrorKind::Journal)): what it holds is neither the old file
     /// nor the new one.
     pub fn verify(&self) -> Result<()> {
-        self.check(&*self.file()?)?;
+        let file = match self.local() {
+            Ok(file) => file?,
+            Err(source) => {
+                return source
+                    .verify()
+                    .map_err(|error| Error::new(&self.path, Detail::Elsewhere(error)));
+            }
+        };
+        let Content::File { metadata, .. } = &self.content else { return Ok(()) };
+        self.check(&file, metadata)?;
         match pending_journal(&self.path) {
             Some(journal) => {
                 Err(Error::new(&self.path, Detail::Edit(EditFault::Pending { journal })))
@@ -138,13 +182,13 @@ impl RandomAccess {
         }
     }
 
-    fn check(&self, file: &File) -> Result<()> {
+    fn check(&self, file: &File, opened: &Metadata) -> Result<()> {
         let metadata = file
             .metadata()
             .map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
         let same = metadata.len() == self.len
-            && metadata.modified().ok() == self.metadata.modified().ok()
-            && is_one_file(&metadata, &self.metadata);
+            && metadata.modified().ok() == opened.modified().ok()
+            && is_one_file(&metadata, opened);
         if same { Ok(()) } else { Err(Error::new(&self.path, Detail::Changed)) }
     }
 
@@ -206,14 +250,21 @@ impl RandomAccess {
         Error::new(&self.path, Detail::Outside { start, end, len })
     }
 
-    /// The file, opened again if it was closed.
-    pub(crate) fn file(&self) -> Result<Arc<File>> {
-        let held = self.file.read().unwrap_or_else(PoisonError::into_inner).clone();
+    /// The file of this machine, opened again if it was closed; or what reads one that is elsewhere.
+    pub(crate) fn local(&self) -> Result<Result<Arc<File>>, &dyn ReadAt> {
+        match &self.content {
+            Content::File { file, metadata } => Ok(self.held(file, metadata)),
+            Content::Elsewhere(source) => Err(&**source),
+        }
+    }
+
+    fn held(&self, file: &RwLock<Option<Arc<File>>>, metadata: &Metadata) -> Result<Arc<File>> {
+        let held = file.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(file) = held {
             return Ok(file);
         }
         let file = open(&self.path)?;
-        self.check(&file)?;
+        self.check(&file, metadata)?;
         Ok(Arc::new(file))
     }
 }
@@ -225,6 +276,12 @@ impl ReadAt for RandomAccess {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
         Ok(self.read_at(offset, out)?)
+    }
+
+    fn prefetch(&self, ranges: &[Range<u64>]) {
+        if let Content::Elsewhere(source) = &self.content {
+            source.prefetch(ranges);
+        }
     }
 
     fn verify(&self) -> ggmill_core::Result<()> {

@@ -101,7 +101,9 @@ fn ranges_of<'a>(
 ) -> Option<Vec<CopySpan<'a>>> {
     let pieces = plan.expressions.get(number)?.copies()?;
     let span = |piece: Piece| {
-        let FileRange { file, offset, endian } = source.range(piece.tensor)?;
+        // What is elsewhere is read by several threads, as other data are.
+        let range = source.range(piece.tensor).filter(|range| !range.file.is_elsewhere());
+        let FileRange { file, offset, endian } = range?;
         let offset = offset
             .checked_add(piece.offset)
             .filter(|offset| endian == plan.endian && offset.checked_add(piece.len).is_some())?;

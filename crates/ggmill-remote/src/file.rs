@@ -33,10 +33,11 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// The bytes from `offset` on, if all are available.
-    pub(crate) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.bytes.get(start..)?.get(..len)
+    /// The available bytes from `offset` on, at most so many.
+    fn beginning(&self, offset: u64, most: usize) -> &[u8] {
+        let start = offset.checked_sub(self.start).and_then(|start| usize::try_from(start).ok());
+        let bytes = start.and_then(|start| self.bytes.get(start..)).unwrap_or_default();
+        bytes.get(..most).unwrap_or(bytes)
     }
 }
 
@@ -56,11 +57,12 @@ impl RemoteFile {
                 Detail::Outside { start: offset, end, len },
             ));
         }
-        if let Some(bytes) = self.at_hand.get(offset, out.len()) {
-            out.copy_from_slice(bytes);
-            return Ok(());
-        }
-        self.windows.read(offset, out, &|offset, out| self.target.fetch(offset, out))
+        // What is at hand is not asked for again.
+        let there = self.at_hand.beginning(offset, out.len());
+        let (known, missing) = out.split_at_mut(there.len());
+        known.copy_from_slice(there);
+        let offset = offset.saturating_add(known.len() as u64);
+        self.windows.read(offset, missing, &|offset, out| self.target.fetch(offset, out))
     }
 
     pub(crate) fn target(&self) -> &Target {

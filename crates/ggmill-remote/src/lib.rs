@@ -11,12 +11,14 @@
 //! | know what it cost | [`Client::traffic`] |
 //! | read the settings of Amazon's programs | [`Profile::find`], [`S3Credentials::from_process`] |
 //! | know what to do about an error | [`Error::kind`], [`Error::advice`] |
+//! | open several files of a repository, such as a checkpoint | [`Client::directory`] |
 #![forbid(unsafe_code)]
 
 mod agent;
 mod answer;
 mod cache;
 mod client;
+mod directory;
 mod error;
 mod file;
 mod header;
@@ -33,6 +35,7 @@ mod url;
 mod windows;
 
 pub use client::{Client, Traffic};
+pub use directory::RemoteDirectory;
 pub use error::{Advice, Error, ErrorKind, Result};
 pub use file::RemoteFile;
 pub use list::{Repository, RepositoryFile};

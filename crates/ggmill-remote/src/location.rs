@@ -168,6 +168,24 @@ impl Location {
             _ => self.clone(),
         }
     }
+
+    /// The repository or directory of the Hub that a file is in; `None` elsewhere.
+    pub fn directory(&self) -> Option<Self> {
+        let Place::Hub(place) = &self.0 else { return None };
+        let path = place.path.as_deref().and_then(|path| path.rsplit_once('/'));
+        let path = path.map(|(directory, _)| directory.to_owned());
+        Some(Self(Place::Hub(HubPlace { path, ..place.clone() })))
+    }
+
+    /// A file below this repository or directory of the Hub.
+    pub(crate) fn join(&self, below: &str) -> Self {
+        let Place::Hub(place) = &self.0 else { return self.clone() };
+        let path = match &place.path {
+            Some(path) => format!("{path}/{below}"),
+            None => below.to_owned(),
+        };
+        Self(Place::Hub(HubPlace { path: Some(path), ..place.clone() }))
+    }
 }
 
 impl fmt::Display for Location {

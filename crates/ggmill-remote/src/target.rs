@@ -84,6 +84,11 @@ impl Target {
         self.len
     }
 
+    /// The commit that the file was found at, on the Hub.
+    pub(crate) fn commit(&self) -> Option<&str> {
+        self.commit.as_deref()
+    }
+
     /// The location, at the commit that was found.
     pub(crate) fn location(&self) -> Location {
         self.commit

@@ -41,9 +41,11 @@ struct Window {
 }
 
 impl Window {
-    fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    /// As many of the bytes from `offset` on as are there, at most so many; `None` without any.
+    fn beginning(&self, offset: u64, most: usize) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.bytes.get(start..)?.get(..len)
+        let bytes = self.bytes.get(start..).filter(|bytes| !bytes.is_empty())?;
+        Some(bytes.get(..most).unwrap_or(bytes))
     }
 }
 
@@ -55,12 +57,24 @@ impl Windows {
     }
 
     /// Fills `out` with the bytes from `offset` on.
-    pub(crate) fn read(&self, offset: u64, out: &mut [u8], fetch: &Fetch<'_>) -> Result<()> {
+    pub(crate) fn read(
+        &self,
+        mut offset: u64,
+        mut out: &mut [u8],
+        fetch: &Fetch<'_>,
+    ) -> Result<()> {
         let end = offset.saturating_add(out.len() as u64);
         let mut state = self.lock();
         let window = loop {
-            if state.take(offset, out) {
+            // A read may begin in one window and end in the next.
+            let taken = state.take(offset, out);
+            out = out.get_mut(taken..).unwrap_or_default();
+            offset = offset.saturating_add(taken as u64);
+            if out.is_empty() {
                 return Ok(());
+            }
+            if taken > 0 {
+                continue;
             }
             if !state.asked.iter().any(|range| range.contains(&offset)) {
                 break state.window(offset, end);
@@ -114,17 +128,20 @@ impl Drop for Arrival<'_> {
 }
 
 impl State {
-    /// Copies available bytes, and drops a window when all its bytes have been read.
-    fn take(&mut self, offset: u64, out: &mut [u8]) -> bool {
+    /// Copies available bytes and returns how many; drops a window when all its bytes have been read.
+    fn take(&mut self, offset: u64, out: &mut [u8]) -> usize {
         let found = self.there.iter_mut().enumerate().find_map(|(place, window)| {
-            out.copy_from_slice(window.get(offset, out.len())?);
-            window.taken = window.taken.saturating_add(out.len());
-            Some((place, window.taken >= window.bytes.len()))
+            let bytes = window.beginning(offset, out.len())?;
+            let taken = bytes.len();
+            out.get_mut(..taken)?.copy_from_slice(bytes);
+            window.taken = window.taken.saturating_add(taken);
+            Some((place, taken, window.taken >= window.bytes.len()))
         });
-        if let Some((place, true)) = found {
+        let Some((place, taken, is_used)) = found else { return 0 };
+        if is_used {
             self.there.remove(place);
         }
-        found.is_some()
+        taken
     }
 
     /// Adds ranges that will be read.

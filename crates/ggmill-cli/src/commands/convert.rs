@@ -19,6 +19,7 @@ use crate::console::Console;
 use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
+use crate::remote;
 use crate::shard_limit::ShardLimitArgs;
 use crate::source::what_it_is;
 
@@ -32,6 +33,7 @@ Examples:
   ggmill convert Llama-3.2-1B/ --target-bpw 4.5
   ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf
   ggmill convert my-model/ --type q8_0 --split-max-size 4G --dry-run
+  ggmill convert hf://HuggingFaceTB/SmolLM2-135M -o smollm2.gguf
   ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
   ggmill convert my-draft/ --target Llama-3.2-1B/ -o my-draft.gguf
   ggmill convert old.bin
@@ -54,6 +56,9 @@ Hugging Face layout; no code in a PyTorch file is executed. The architecture is 
 config.json; --arch-file adds one of your own. SRC may also use the layout of Mistral or Meta \
 (params.json with consolidated.safetensors, or with consolidated.00.pth, …), or be a llama2.c \
 file with tokenizer.bin next to it.
+
+SRC may also be a repository on the Hugging Face Hub, or a directory in one: hf://OWNER/NAME. Each \
+tensor is read once, when it is converted, and no local copy is made.
 
 SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model \
 (.safetensors or .bin). --base is the directory of the base model. The type is F32, F16, BF16 or \
@@ -181,8 +186,15 @@ fn conversion_type(name: &str) -> Result<ConversionType, String> {
 
 pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.output = args.output.or(args.out.take());
-    convert_source::refuse_missing(&args.src)?;
-    match what_it_is(&args.src) {
+    let is_gguf = || args.src.extension().is_some_and(|extension| extension == "gguf");
+    let found = if remote::is_remote(&args.src) {
+        // By its name, which costs no request.
+        is_gguf().then_some(FileKind::Gguf)
+    } else {
+        convert_source::refuse_missing(&args.src)?;
+        what_it_is(&args.src)
+    };
+    match found {
         Some(FileKind::LegacyGgml { .. }) => {
             args.refuse_for_legacy()?;
             let Args { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = args;

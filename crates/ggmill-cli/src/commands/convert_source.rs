@@ -12,6 +12,7 @@ use crate::arch_file::ARCH_FILE_HINT;
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
+use crate::remote;
 use crate::source::what_it_is;
 
 /// What `ggmill convert` takes.
@@ -48,6 +49,15 @@ pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
 
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
 pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, Failure> {
+    if let Some(found) = remote::directory(src) {
+        let (directory, file) = found?;
+        let opened = if vocab_only && file.is_none() {
+            CheckpointDirectory::open_described_in(directory)
+        } else {
+            CheckpointDirectory::open_in(directory, file)
+        };
+        return opened.map_err(Failure::new);
+    }
     let opened = if vocab_only && src.is_dir() {
         CheckpointDirectory::open_described(src)
     } else {

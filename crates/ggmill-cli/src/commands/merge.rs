@@ -17,6 +17,8 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of, refuse_inputs};
 use crate::paths::shown;
 use crate::progress::Bar;
+use crate::remote;
+use crate::source::{open_alone, open_whole};
 
 /// Merge the shards of a model into one file
 #[derive(Debug, clap::Args)]
@@ -75,19 +77,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if shards.iter().any(Parts::is_name_of_one) {
         return join_parts(args, shards, output, console);
     }
-    let model = match shards {
-        [one] => ggmill_io::open(one),
-        several => ggmill_io::open_shards(several),
-    };
-    let several = shards.len() > 1;
-    let incomplete = |error: ggmill_io::Error| {
-        let shards = error.kind() == ggmill_io::ErrorKind::Shards;
-        Failure::new(error).with_hint(
-            (several && shards)
-                .then(|| "given one shard, the others are found by its name".to_owned()),
-        )
-    };
-    let checkpoint = GgufCheckpoint::new(model.map_err(incomplete)?).map_err(Failure::new)?;
+    if let Some(remote) = shards.iter().find(|shard| remote::is_remote(shard))
+        && args.delete_parts
+    {
+        let message = format!("{}: is not on this machine, and is not deleted", shown(remote));
+        return Err(Failure::new(message));
+    }
+    let checkpoint = GgufCheckpoint::new(opened(shards)?).map_err(Failure::new)?;
     let inputs = inputs_of(&checkpoint)?;
 
     let plan = ggmill_edit::merge(&checkpoint)
@@ -104,6 +100,27 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     })
 }
 
+/// The model that shards are: one of them stands for all.
+fn opened(shards: &[PathBuf]) -> Result<Model, Failure> {
+    let together = |is_of_set: bool| {
+        is_of_set.then(|| "given one shard, the others are found by its name".to_owned())
+    };
+    let is_remote = shards.iter().any(|shard| remote::is_remote(shard));
+    match shards {
+        [one] if is_remote => open_whole(one),
+        several if is_remote => {
+            let opened = several.iter().map(|shard| open_alone(shard)).collect::<Result<_, _>>()?;
+            Model::from_shards(opened)
+                .map_err(|error| Failure::new(error).with_hint(together(true)))
+        }
+        [one] => ggmill_io::open(one).map_err(Failure::new),
+        several => ggmill_io::open_shards(several).map_err(|error| {
+            let is_of_set = error.kind() == ggmill_io::ErrorKind::Shards;
+            Failure::new(error).with_hint(together(is_of_set && several.len() > 1))
+        }),
+    }
+}
+
 /// The shards with patterns such as `model-*.gguf` replaced by the files that fit, where the shell
 /// has not done it.
 fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
@@ -111,6 +128,8 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     for shard in shards {
         let pattern =
             shard.to_str().filter(|text| text.contains(['*', '?', '[']) && !shard.exists());
+        // An address has a query behind `?`.
+        let pattern = pattern.filter(|_| !remote::is_remote(shard));
         let Some(pattern) = pattern else {
             paths.push(shard.clone());
             continue;

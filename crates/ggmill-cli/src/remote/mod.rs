@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill_core::{Model, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::NotWhole;
+use ggmill_io::{Directory, NotWhole};
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
@@ -154,6 +154,24 @@ pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>
     with(path, |client, location| {
         let file = client.open_file(location).map_err(|error| failure(&error))?;
         Ok(Box::new(file) as Box<dyn ReadAt>)
+    })
+}
+
+/// Opens the directory of a checkpoint, with the name of the file in it where that is what the
+/// argument names. Only the Hub lists directories.
+pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>), Failure>> {
+    /// The endings of files with weights.
+    const WEIGHTS: [&str; 4] = [".safetensors", ".bin", ".pth", ".pt"];
+    with(path, |client, location| {
+        let is_weights = |name: &&str| WEIGHTS.iter().any(|ending| name.ends_with(ending));
+        let file = location.file_name().filter(is_weights).map(str::to_owned);
+        let place = file.as_ref().and_then(|_| location.directory());
+        let place = place.unwrap_or_else(|| location.clone());
+        let found = client.directory(&place).map_err(|error| failure(&error))?;
+        let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
+        let name = found.name().map(str::to_owned);
+        let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
+        Ok((Directory::elsewhere(place.to_string(), name, files, open), file))
     })
 }
 

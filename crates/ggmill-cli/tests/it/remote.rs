@@ -156,6 +156,150 @@ fn commands_that_write_models_read_each_byte_of_a_remote_one_once() {
     }
 }
 
+/// The hub with a repository `a/b` of these files, and a directory `c` of it that has them too.
+fn hub(files: Vec<(&'static str, Vec<u8>)>) -> Server {
+    const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+    let entry = |(name, content): &(&str, Vec<u8>), prefix: &str| {
+        format!(r#"{{"type":"file","path":"{prefix}{name}","size":{}}}"#, content.len())
+    };
+    let listing = |prefix| {
+        let entries: Vec<String> = files.iter().map(|file| entry(file, prefix)).collect();
+        format!("[{}]", entries.join(","))
+    };
+    let (root, inner) = (listing(""), listing("c/"));
+    Server::start(move |request| {
+        let path = request.path.as_str();
+        match path.strip_prefix("/api/models/a/b/tree/main") {
+            Some("?recursive=true") => return Reply::status(200).with_body(root.clone()),
+            Some("/c?recursive=true") => return Reply::status(200).with_body(inner.clone()),
+            None if path.starts_with("/api/models/a/b?") => {
+                return Reply::status(200).with_body("{}");
+            }
+            _ => {}
+        }
+        // What is asked for after the first answer is of the commit that it named.
+        let at = ["main", COMMIT].iter().find_map(|revision| {
+            path.strip_prefix("/a/b/resolve/")?.strip_prefix(revision)?.strip_prefix('/')
+        });
+        let name = at.map(|name| name.strip_prefix("c/").unwrap_or(name));
+        match files.iter().find(|(known, _)| Some(*known) == name) {
+            Some((_, file)) => Reply::file(file, request).with("x-repo-commit", COMMIT),
+            None => Reply::status(404),
+        }
+    })
+}
+
+/// The ranges of a file that were sent, in order.
+fn sent_of(server: &Server, name: &str, len: usize) -> Vec<(usize, usize)> {
+    let requests = server.requests();
+    let of_file = requests.iter().filter(|request| request.path.ends_with(name));
+    let mut ranges: Vec<_> = of_file
+        .map(|request| request.range().map_or((0, len), |(start, end)| (start, end.min(len))))
+        .collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+#[test]
+fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
+    const FILES: [&str; 5] = [
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.model",
+        "tokenizer_config.json",
+    ];
+    let checkpoint = real("tinystories260K");
+    let read = |name| (name, std::fs::read(checkpoint.join(name)).unwrap());
+    let files: Vec<(&str, Vec<u8>)> = FILES.into_iter().map(read).collect();
+    let weights = files[2].1.len();
+    let directory = Directory::new();
+    let hub = hub(files);
+    let endpoint = hub.url("");
+    let run = |source: &str, output: &str, more: &[&str]| {
+        let words =
+            [&["convert", source, "-o", output, "--quiet", "--name", "Tiny"], more].concat();
+        let made = remote(&directory, &[("HF_ENDPOINT", &*endpoint)], &words);
+        assert_eq!(made.code, 0, "{words:?}: {}", made.stderr);
+        std::fs::read(directory.path().join(output)).unwrap()
+    };
+    for kind in ["q8_0", "f32", "q4_k_m"] {
+        let more = ["--type", kind, "--force"];
+        let here = run(checkpoint.to_str().unwrap(), "here.gguf", &more);
+        for source in ["hf://a/b", "hf://a/b/c", "hf://a/b/model.safetensors"] {
+            hub.forget();
+            assert_eq!(run(source, "there.gguf", &more), here, "{source} {kind}");
+            let ranges = sent_of(&hub, "model.safetensors", weights);
+            assert!(
+                ranges.is_sorted_by(|one, next| one.1 <= next.0),
+                "{source} {kind}: read twice: {ranges:?}"
+            );
+            assert_eq!(ranges.last().unwrap().1, weights);
+            // A listing, each file once or twice, and the weights in a few windows.
+            assert!(hub.requests().len() <= 12, "{source}: {}", hub.requests().len());
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
+    let names: Vec<_> = left.iter().map(|entry| entry.file_name()).collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| ["here.gguf", "there.gguf", "cache"].contains(&name.to_str().unwrap())),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn a_file_of_a_checkpoint_that_is_not_there_is_named() {
+    let checkpoint = real("tinystories260K");
+    let weights = std::fs::read(checkpoint.join("model.safetensors")).unwrap();
+    let hub = hub(vec![("model.safetensors", weights)]);
+    let endpoint = hub.url("");
+    let directory = Directory::new();
+    let run = |source: &str| {
+        let words = ["convert", source, "-o", "out.gguf"];
+        let made = remote(&directory, &[("HF_ENDPOINT", &*endpoint)], &words);
+        assert_eq!(made.code, 2, "{source}: {}", made.stderr);
+        made.stderr
+    };
+    let said = run("hf://a/b");
+    assert!(said.contains("hf://a/b/config.json: cannot open: no such file"), "{said}");
+    let said = run("hf://e/f");
+    assert!(said.contains("hf://e/f: status 404"), "{said}");
+    let said = run(&format!("{endpoint}/model.safetensors"));
+    assert!(said.contains("expected hf://OWNER/NAME"), "{said}");
+    assert!(!directory.path().join("out.gguf").exists());
+}
+
+#[test]
+fn remote_shards_are_merged_as_they_come() {
+    let bytes = wide();
+    let directory = Directory::new().with("m.gguf", &bytes);
+    let split = ["split", "m.gguf", "s", "--max-tensors", "8", "--quiet"];
+    assert_eq!(remote(&directory, &[], &split).code, 0);
+    let names = ["s-00001-of-00003.gguf", "s-00002-of-00003.gguf", "s-00003-of-00003.gguf"];
+    let read = |name| (name, std::fs::read(directory.path().join(name)).unwrap());
+    let shards: Vec<(&str, Vec<u8>)> = names.into_iter().map(read).collect();
+    let whole: usize = shards.iter().map(|(_, bytes)| bytes.len()).sum();
+    let server = server(shards);
+    let urls = names.map(|name| server.url(&format!("/{name}")));
+    for given in [&urls[..], &urls[1..2]] {
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        server.forget();
+        let more = ["-o", "merged.gguf", "--quiet", "--no-cache", "--force"];
+        let made = remote(&directory, &[], &[&["merge"], &given[..], &more].concat());
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        let merged = std::fs::read(directory.path().join("merged.gguf")).unwrap();
+        assert!(merged == bytes, "{given:?}");
+        assert!(server.sent() < whole as u64 + (600 << 10), "{given:?}: {}", server.sent());
+        assert!(server.requests().len() <= 15, "{given:?}: {}", server.requests().len());
+    }
+    let words = ["merge", &urls[0], "-o", "other.gguf", "--delete-parts"];
+    let made = remote(&directory, &[], &words);
+    assert_eq!(made.code, 2);
+    assert!(made.stderr.contains("is not on this machine, and is not deleted"), "{}", made.stderr);
+}
+
 #[test]
 fn shards_are_found_by_their_names() {
     let directory = Directory::new();

@@ -61,6 +61,12 @@ impl CheckpointDirectory {
     /// Opens a directory, or one file of weights with its configuration in it or beside it.
     pub fn open(path: &Path) -> Result<Self> {
         let (directory, file) = Directory::open_either(path)?;
+        Self::open_in(directory, file)
+    }
+
+    /// Opens a directory that need not be on this machine, or the file of it with this name, as
+    /// [`open`](Self::open) does.
+    pub fn open_in(directory: Directory, file: Option<String>) -> Result<Self> {
         if let Some(file) = &file {
             if let Some((part, config)) = Part::with_configuration(directory.file(file)?)? {
                 let name = Path::new(file).file_stem().and_then(|name| name.to_str());
@@ -103,9 +109,14 @@ impl CheckpointDirectory {
     /// describes the model alone: a checkpoint without tensors. That is enough for a vocabulary, and
     /// for the base of an adapter.
     pub fn open_described(path: &Path) -> Result<Self> {
-        let directory = Directory::open(path)?;
+        Self::open_described_in(Directory::open(path)?)
+    }
+
+    /// Opens a directory that need not be on this machine, as
+    /// [`open_described`](Self::open_described) does.
+    pub fn open_described_in(directory: Directory) -> Result<Self> {
         if layout::has_parts(&directory)? {
-            return Self::open(path);
+            return Self::open_in(directory, None);
         }
         let config = directory.file(layout::configuration(&directory))?;
         let Unambiguous(config) = read_json(&config, MAX_CONFIG)?;
@@ -227,6 +238,16 @@ impl Checkpoint for CheckpointDirectory {
         let misuse = || Error::new(ErrorKind::Misuse, "no tensor has this number");
         let (part, number) = self.place(number).ok_or_else(misuse)?;
         part.read(number, offset, out)
+    }
+
+    fn prefetch(&self, numbers: &[usize]) {
+        let mut of_parts = vec![Vec::new(); self.parts.len()];
+        for &(part, number) in numbers.iter().filter_map(|&number| self.places.get(number)) {
+            of_parts[part].push(number);
+        }
+        for (part, numbers) in self.parts.iter().zip(&of_parts) {
+            part.checkpoint().prefetch(numbers);
+        }
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {

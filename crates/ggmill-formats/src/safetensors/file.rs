@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use ggmill_core::{Endian, GgmlType, Shape};
+use ggmill_core::{Endian, GgmlType, ReadAt as _, Shape};
 use ggmill_io::RandomAccess;
 use safetensors::tensor::{Dtype, TensorInfo};
 
@@ -73,6 +73,12 @@ impl Checkpoint for SafetensorsFile {
                 .file(self.file.path()));
         }
         Ok(self.file.read_at(start.saturating_add(offset), out)?)
+    }
+
+    fn prefetch(&self, numbers: &[usize]) {
+        let range = |&(start, size): &(u64, u64)| start..start.saturating_add(size);
+        let places = numbers.iter().filter_map(|&number| self.places.get(number));
+        self.file.prefetch(&places.map(range).collect::<Vec<_>>());
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ggmill_core::{Endian, RawStr, Shape};
+use ggmill_core::{Endian, RawStr, ReadAt as _, Shape};
 use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Checkpoint, FileRange, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -169,6 +169,13 @@ impl Checkpoint for TorchFile {
             }
         }
         Ok(())
+    }
+
+    fn prefetch(&self, numbers: &[usize]) {
+        let places = numbers.iter().filter_map(|&number| self.places.get(number));
+        let in_order = places.filter(|place| place.strided.is_none());
+        let range = |place: &Place| place.start..place.start.saturating_add(place.size);
+        self.file.prefetch(&in_order.map(range).collect::<Vec<_>>());
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {

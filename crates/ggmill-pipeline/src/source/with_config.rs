@@ -51,6 +51,10 @@ impl<C: Checkpoint> Checkpoint for WithConfig<C> {
         self.checkpoint.read(number, offset, out)
     }
 
+    fn prefetch(&self, numbers: &[usize]) {
+        self.checkpoint.prefetch(numbers);
+    }
+
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         self.checkpoint.range(number)
     }
