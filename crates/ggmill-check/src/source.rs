@@ -175,7 +175,7 @@ impl Rule {
                 format!("{violated}; {}.", by_loader.unwrap_or("accepted by llama.cpp"))
             }
             Authority::Must => {
-                format!("{violated}; accepted by llama.cpp. An error with `--profile spec`.")
+                format!("{violated}; accepted by llama.cpp. An error in the profile `spec`.")
             }
             Authority::Reference => {
                 let allowed = of(&[Force::Allows]).map_or_else(
@@ -186,7 +186,7 @@ impl Rule {
             }
             Authority::Letter => format!(
                 "{violated}; accepted by llama.cpp. Common in published files, and therefore \
-                 reported only with `--profile spec`."
+                 reported only in the profile `spec`."
             ),
             Authority::Practice => match by_loader {
                 Some(by_loader) => format!("Recommended practice; {by_loader}."),

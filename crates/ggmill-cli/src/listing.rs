@@ -15,7 +15,7 @@ pub(crate) struct Listing {
 pub(crate) struct ListedModel {
     /// The path, of a set that of its first shard.
     pub(crate) name: String,
-    /// Shards that are there, and that there should be.
+    /// Shards that exist, and that should exist.
     pub(crate) shards: (u32, u32),
     pub(crate) bytes: u64,
     /// The type that the name states.

@@ -134,7 +134,7 @@ impl Directory {
         Some(path.file_name()?.to_str()?.to_owned())
     }
 
-    /// Whether there is a file of this name. What is there and is no file, such as a link to one
+    /// Whether there is a file of this name. What exists and is not a file, such as a link to one
     /// that is missing, counts as well, so that opening it says why it cannot be read; a directory
     /// does not.
     pub fn has(&self, name: &str) -> bool {

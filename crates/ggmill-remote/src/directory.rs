@@ -10,7 +10,7 @@ use crate::location::{Location, Place};
 
 /// A repository of the Hub, or a directory in one: its files by their paths.
 ///
-/// All that is opened is of the commit of the first file, so that a push meanwhile is no mixture.
+/// All that is opened is of the commit of the first file, so that a push meanwhile cannot mix two versions.
 #[derive(Debug)]
 pub struct RemoteDirectory {
     client: Client,

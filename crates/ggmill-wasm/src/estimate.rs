@@ -69,7 +69,7 @@ impl Wanted<'_> {
         Ok(options)
     }
 
-    /// A value that is there.
+    /// A value that is given.
     fn given(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }

@@ -169,7 +169,7 @@ pub(super) fn target(
             CheckpointDirectory::open_described(target).map(Some).map_err(Failure::new)
         }
         Some(_) => Err(Failure::new(format_args!(
-            "{}: is no draft for another model, and --target is for those",
+            "{}: is not a draft model, and --target is for draft models",
             shown(source)
         ))),
         None if architecture.needs_target() => Err(Failure::new(format_args!(

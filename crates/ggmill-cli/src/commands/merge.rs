@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return join_parts(args, shards, output, console);
     }
     if let Some(remote) = shards.iter().find(|shard| remote::is_remote(shard))
-        && args.delete_parts
+        && args.delete_shards
     {
         let message = format!("{}: is not on this machine, and is not deleted", shown(remote));
         return Err(Failure::new(message));

@@ -16,7 +16,7 @@ const FILLER_ARRAY: u64 = PAIR + 4 + 8;
 /// The filler as a single byte, where an array has no room.
 const FILLER_BYTE: u64 = PAIR + 1;
 
-/// The header of a file whose metadata are to change while its tensors keep their places: an edit
+/// The header of a file whose metadata is to change while its tensors keep their places: an edit
 /// is a new header, and everything after the old one as it is.
 ///
 /// ```

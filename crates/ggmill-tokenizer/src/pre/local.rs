@@ -172,7 +172,7 @@ fn has_apostrophe(eights: &[[u8; EIGHT]]) -> bool {
     eights.iter().map(others).fold(0, |all, found| all | found) != 0
 }
 
-/// Whether more than a few bytes are no ASCII characters.
+/// Whether more than a few bytes are not ASCII characters.
 #[inline]
 fn are_foreign(eights: &[[u8; EIGHT]]) -> bool {
     let words = eights.iter().map(|eight| u64::from_le_bytes(*eight) & HIGH);
