@@ -217,8 +217,9 @@ fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
     let hub = hub(files);
     let endpoint = hub.url("");
     let run = |source: &str, output: &str, more: &[&str]| {
-        let words =
-            [&["convert", source, "-o", output, "--quiet", "--name", "Tiny"], more].concat();
+        let words: [&[&str]; 2] =
+            [&["convert", source, "-o", output, "--quiet", "--name", "Tiny"], more];
+        let words = words.concat();
         let made = remote(&directory, &[("HF_ENDPOINT", &*endpoint)], &words);
         assert_eq!(made.code, 0, "{words:?}: {}", made.stderr);
         std::fs::read(directory.path().join(output)).unwrap()
@@ -229,7 +230,11 @@ fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
         for source in ["hf://a/b", "hf://a/b/c", "hf://a/b/model.safetensors"] {
             hub.forget();
             assert_eq!(run(source, "there.gguf", &more), here, "{source} {kind}");
-            let ranges = sent_of(&hub, "model.safetensors", weights);
+            let mut ranges = sent_of(&hub, "model.safetensors", weights);
+            if source.ends_with(".safetensors") {
+                // The beginning of a file that is named is read to see what it is.
+                ranges.dedup_by_key(|range| range.0);
+            }
             assert!(
                 ranges.is_sorted_by(|one, next| one.1 <= next.0),
                 "{source} {kind}: read twice: {ranges:?}"
@@ -265,7 +270,7 @@ fn a_file_of_a_checkpoint_that_is_not_there_is_named() {
     let said = run("hf://a/b");
     assert!(said.contains("hf://a/b/config.json: cannot open: no such file"), "{said}");
     let said = run("hf://e/f");
-    assert!(said.contains("hf://e/f: status 404"), "{said}");
+    assert!(said.contains("hf://e/f: the answer is 404"), "{said}");
     let said = run(&format!("{endpoint}/model.safetensors"));
     assert!(said.contains("expected hf://OWNER/NAME"), "{said}");
     assert!(!directory.path().join("out.gguf").exists());
@@ -287,14 +292,15 @@ fn remote_shards_are_merged_as_they_come() {
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         server.forget();
         let more = ["-o", "merged.gguf", "--quiet", "--no-cache", "--force"];
-        let made = remote(&directory, &[], &[&["merge"], &given[..], &more].concat());
+        let words: [&[&str]; 3] = [&["merge"], &given, &more];
+        let made = remote(&directory, &[], &words.concat());
         assert_eq!(made.code, 0, "{}", made.stderr);
         let merged = std::fs::read(directory.path().join("merged.gguf")).unwrap();
         assert!(merged == bytes, "{given:?}");
         assert!(server.sent() < whole as u64 + (600 << 10), "{given:?}: {}", server.sent());
         assert!(server.requests().len() <= 15, "{given:?}: {}", server.requests().len());
     }
-    let words = ["merge", &urls[0], "-o", "other.gguf", "--delete-parts"];
+    let words = ["merge", &urls[0], "-o", "other.gguf", "--delete-shards"];
     let made = remote(&directory, &[], &words);
     assert_eq!(made.code, 2);
     assert!(made.stderr.contains("is not on this machine, and is not deleted"), "{}", made.stderr);
