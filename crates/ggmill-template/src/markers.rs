@@ -99,7 +99,7 @@ mod tests {
     fn markers_with_bars_are_anywhere() {
         let text = "a <|im_end|>\n<｜User｜><| x|> <|a<|b|> <x> <||>";
         let found: Vec<_> = barred(text).collect();
-        assert_eq!(found, [(2, "<|im_end|>"), (13, "<｜User｜>"), (33, "<|b|>")]);
+        assert_eq!(found, [(2, "<|im_end|>"), (13, "<｜User｜>"), (35, "<|b|>")]);
         assert!(found.iter().all(|(at, marker)| text[*at..].starts_with(marker)));
     }
 

@@ -191,8 +191,8 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "draft_vocab_size", json!(3)),
             ErrorKind::Unsupported,
-            "config.json has draft_vocab_size: this is a draft model for speculative decoding \
-             (EAGLE-3), which is an architecture of its own",
+            "config.json has draft_vocab_size, as draft models for speculative decoding (EAGLE-3) \
+             have, but not one layer",
         ),
         (
             with(mistral(), "hidden_act", json!("gelu")),

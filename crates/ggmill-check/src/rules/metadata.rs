@@ -40,7 +40,7 @@ rules! { Metadata;
     }
     NOT_UTF8 = "GG1105" Warning Must {
         summary: "String is not valid UTF-8",
-        clause: "Reported when a string value is not valid UTF-8. The specification says of strings: \"The value is a UTF-8 non-null-terminated string, with length prepended.\"",
+        clause: "Reported when a string value is not valid UTF-8. The specification defines a string as \"a UTF-8 non-null-terminated string, with length prepended\".",
         why: "Readers that decode strings as UTF-8, such as Python programs, replace the invalid bytes or fail.",
         remedy: "Set the value again, encoded as UTF-8.",
         fixed: "general.name = \"Tiny\"",

@@ -21,30 +21,22 @@ const EXPECTED: &str = "expected a directory with config.json and weights, a .sa
 
 /// Refuses a path that does not exist before anything is said of what it is not.
 pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
-    let text = src.to_string_lossy();
-    let id = text.strip_prefix("hf://");
-    if id.is_none() && src.symlink_metadata().is_ok() {
+    if src.symlink_metadata().is_ok() {
         return Ok(());
     }
-    let why = match id {
-        Some(_) => "a checkpoint is converted from a directory on this machine",
-        None => "no such file or directory",
-    };
-    let id = id.unwrap_or(&text).trim_end_matches('/');
+    let text = src.to_string_lossy();
+    let id = text.trim_end_matches('/');
     let is_id = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
     };
     let hint = match id.split('/').collect::<Vec<_>>()[..] {
         [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
-            Some(format!(
-                "a repository of the Hugging Face Hub is downloaded first: `hf download {id} \
-             --local-dir {name}`"
-            ))
+            Some(format!("a repository on the Hugging Face Hub is `hf://{id}`"))
         }
         _ => None,
     };
-    Err(Failure::new(format_args!("{}: {why}", shown(src))).with_hint(hint))
+    Err(Failure::new(format_args!("{}: no such file or directory", shown(src))).with_hint(hint))
 }
 
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.

@@ -30,9 +30,9 @@ Examples:
   ggmill measure model-Q4_K_M.gguf --against model-F16.gguf --text wiki.test.raw
   ggmill measure model.gguf --tokens ids.json --ctx 256 --logits logits.npy
 
-The text is divided into chunks and the second half of each is counted, as llama-perplexity does it.
-Everything is computed in F32 on the CPU, with the same result on every machine: what is measured is
-the file. It does not run a model for use: it has no caches and samples nothing.")]
+The text is divided into chunks, and the second half of each is counted, as in llama-perplexity. \
+Everything is computed in F32 on the CPU, with the same result on every machine: it measures the \
+file, not the arithmetic of an inference engine. There is no cache and no sampling.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,

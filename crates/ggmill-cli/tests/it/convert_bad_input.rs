@@ -377,18 +377,10 @@ fn what_does_not_exist() {
     for args in [&["nodir"][..], &["nodir", "--base", "model", "-o", "x.gguf"]] {
         assert_eq!(refused(args), "error: nodir: no such file or directory\n");
     }
-    let hint = "hint: a repository of the Hugging Face Hub is downloaded first: `hf download \
-                karpathy/tinyllamas --local-dir tinyllamas`\n";
+    let hint = "hint: a repository on the Hugging Face Hub is `hf://karpathy/tinyllamas`\n";
     assert_eq!(
         refused(&["karpathy/tinyllamas"]),
         format!("error: karpathy/tinyllamas: no such file or directory\n{hint}")
-    );
-    assert_eq!(
-        refused(&["hf://karpathy/tinyllamas"]),
-        format!(
-            "error: hf://karpathy/tinyllamas: a checkpoint is converted from a directory on this \
-             machine\n{hint}"
-        )
     );
     // A file that is missing in a directory that is there.
     assert_eq!(refused(&["model/nodir"]), "error: model/nodir: no such file or directory\n");

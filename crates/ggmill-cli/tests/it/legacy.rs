@@ -79,7 +79,7 @@ fn what_is_no_llama_is_refused() {
             &["odd.bin"],
             "error: odd.bin: tensor \"layers.0.attention.wz.weight\": LLaMA has no such tensor",
         ),
-        (&["early.bin"], "is a GGML file of another model than LLaMA or Whisper"),
+        (&["early.bin"], "is a GGML file of a model other than LLaMA or Whisper"),
         (
             &["rwkv.bin"],
             "error: rwkv.bin: is a GGMF version 100 file of RWKV; of legacy files only LLaMA's are \
