@@ -60,15 +60,15 @@ fn build(installed: bool) -> Done<Option<()>> {
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let built = target()?.join("npm");
     for (name, features) in MODULES {
-        let mut build = match targets::web_cargo("build", installed) {
+        let mut command = match targets::web_cargo("build", installed) {
             Ok(cargo) => cargo,
             Err(missing) => {
                 println!("skipped: {missing}");
                 return Ok(None);
             }
         };
-        build.args(["--manifest-path=crates/ggmill-wasm/Cargo.toml", "--release"]).args(features);
-        run_command(build.env("CARGO_TARGET_DIR", &built))?;
+        command.args(["--manifest-path=crates/ggmill-wasm/Cargo.toml", "--release"]).args(features);
+        run_command(command.env("CARGO_TARGET_DIR", &built))?;
         let made = built.join(targets::WEB).join("release/ggmill_wasm.wasm");
         copy(&made, &directory.join(name))?;
     }

@@ -195,47 +195,30 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         what_it_is(&args.src)
     };
     match found {
-        Some(FileKind::LegacyGgml { .. }) => {
-            args.refuse_for_legacy()?;
-            let Args { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = args;
-            let request = convert_legacy::Request {
-                src,
-                output,
-                has_type: !matches!(to, ConversionType::Auto),
-                name,
-                legacy,
-                no_check,
-                force,
-                dry_run,
-                json,
-            };
-            return convert_legacy::run(request, console);
-        }
-        Some(FileKind::Gguf) if args.back.is_given() => {
-            return convert_back::run(back(args)?, console);
-        }
-        _ if args.back.is_given() => {
-            return Err(Failure::new(format_args!(
-                "{}: not a GGUF file, and --to converts GGUF files",
-                shown(&args.src)
-            )));
-        }
+        Some(FileKind::LegacyGgml { .. }) => convert_legacy::run(args.of_legacy()?, console),
+        Some(FileKind::Gguf) if args.back.is_given() => convert_back::run(back(args)?, console),
+        _ if args.back.is_given() => Err(Failure::new(format_args!(
+            "{}: not a GGUF file, and --to converts GGUF files",
+            shown(&args.src)
+        ))),
         Some(FileKind::Gguf) => {
             let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes \
                         the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its \
                         form";
-            return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
-                .with_hint(Some(hint.to_owned())));
+            Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
+                .with_hint(Some(hint.to_owned())))
         }
-        _ => {}
+        _ if PeftAdapter::is_at(&args.src) => convert_lora::run(args.of_adapter()?, console),
+        _ if args.base.is_some() => {
+            let why =
+                "is not an adapter (it has no adapter_config.json), and --base is for adapters";
+            Err(Failure::new(format_args!("{}: {why}", shown(&args.src))))
+        }
+        _ => convert_checkpoint(args, console),
     }
-    if PeftAdapter::is_at(&args.src) {
-        return convert_lora::run(args.of_adapter()?, console);
-    }
-    if args.base.is_some() {
-        let why = "is not an adapter (it has no adapter_config.json), and --base is for adapters";
-        return Err(Failure::new(format_args!("{}: {why}", shown(&args.src))));
-    }
+}
+
+fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = convert_source::open(&args.src, args.vocab_only)?;
     let catalogue = catalogue(&args.arch_file)?;
     let found = if args.mmproj {
@@ -451,6 +434,23 @@ impl Args {
             }
             None => Ok(()),
         }
+    }
+
+    /// What they ask for of a legacy file.
+    fn of_legacy(self) -> Result<convert_legacy::Request, Failure> {
+        self.refuse_for_legacy()?;
+        let Self { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = self;
+        Ok(convert_legacy::Request {
+            src,
+            output,
+            has_type: !matches!(to, ConversionType::Auto),
+            name,
+            legacy,
+            no_check,
+            force,
+            dry_run,
+            json,
+        })
     }
 
     /// The conversion of an adapter. Refuses what only models have.

@@ -245,7 +245,7 @@ fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
         }
     }
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
-    let names: Vec<_> = left.iter().map(|entry| entry.file_name()).collect();
+    let names: Vec<_> = left.iter().map(std::fs::DirEntry::file_name).collect();
     assert!(
         names
             .iter()

@@ -40,20 +40,21 @@ fn memory_and_time_are_limited() {
 /// is said.
 #[test]
 fn constants_are_followed_within_limits() {
-    let values: String = (0..16).map(|i| format!("{{% set x = 'v{i}' %}}")).collect();
+    let values: Vec<_> = (0..16).map(|i| format!("{{% set x = 'v{i}' %}}")).collect();
     let arguments = (0..40).fold("'q'".to_owned(), |inner, _| format!("x|replace({inner}, 'z')"));
-    let lists: String = ('b'..='f')
+    let lists: Vec<_> = ('b'..='f')
         .zip('a'..)
         .map(|(name, element)| {
             format!("{{% set {name} = [{}] %}}", vec![element.to_string(); 490].join(","))
         })
         .collect();
-    let texts: String = ('b'..='t')
+    let texts: Vec<_> = ('b'..='t')
         .zip('a'..)
         .map(|(name, text)| {
             format!("{{% set {name} = [{text}] * 2 %}}{{{{ {name}|join({name}) }}}}")
         })
         .collect();
+    let (values, lists, texts) = (values.concat(), lists.concat(), texts.concat());
     for text in [
         format!("{values}{{{{ messages[{arguments}] }}}}"),
         format!("{values}{{{{ messages[{}] }}}}", vec!["x"; 400].join(" ~ ")),
