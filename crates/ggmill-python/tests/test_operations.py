@@ -330,9 +330,9 @@ def test_a_tokenizer_of_its_own_files(llama: Path, real: Path, tmp_path: Path) -
         ggmill.Tokenizer(tmp_path)
     assert str(tmp_path) in str(none.value)
     path = tmp_path / "tokenizer.json"
-    for text, error in (("{}", ggmill.UnsupportedError), ("{", ggmill.FormatError)):
+    for text in ("{}", "{"):
         path.write_text(text)
-        with pytest.raises(error) as refused:
+        with pytest.raises(ggmill.FormatError) as refused:
             ggmill.Tokenizer(path)
         assert "tokenizer.json" in str(refused.value)
 
