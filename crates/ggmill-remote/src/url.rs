@@ -179,7 +179,10 @@ impl fmt::Debug for Url {
 /// password, query and fragment, whatever else is wrong with it.
 pub(crate) fn redacted(text: &str) -> String {
     let (scheme, rest) = match text.split_once("//") {
-        Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => {
+        // Not in a query that has an address in it.
+        Some((scheme, rest))
+            if scheme.is_empty() || scheme.strip_suffix(':').is_some_and(is_scheme) =>
+        {
             (text.get(..scheme.len().saturating_add(2)).unwrap_or_default(), rest)
         }
         _ => ("", text),
@@ -198,10 +201,12 @@ pub(crate) fn redacted(text: &str) -> String {
 
 /// Whether text begins with a scheme, as absolute addresses do (RFC 3986, 3.1).
 fn has_scheme(text: &str) -> bool {
-    text.split_once(':').is_some_and(|(scheme, _)| {
-        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-    })
+    text.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 fn encoded(text: &str) -> String {
@@ -370,6 +375,7 @@ mod tests {
             ("hf://a/b@main/c.gguf", "hf://a/b@main/c.gguf"),
             ("file:///etc/passwd", "file:///etc/passwd"),
             ("", ""),
+            ("s3:/b/m.gguf?next=https://h/secret.gguf", "s3:/b/m.gguf?…"),
         ] {
             assert_eq!(redacted(text), shown, "{text}");
             assert!(!shown.contains("secret"));
