@@ -1,5 +1,6 @@
 //! All descriptions at hand, and which one a checkpoint needs.
 
+use ggmill_core::{Metadata, keys};
 use serde_json::Value as Json;
 
 use crate::architecture::Architecture;
@@ -69,6 +70,23 @@ impl Catalogue {
             .rev()
             .find(|architecture| architecture.name() == name)
             .or_else(|| Architecture::builtin(name))
+    }
+
+    /// The description of the architecture that the metadata of a file names.
+    ///
+    /// ```
+    /// # let mut metadata = ggmill_core::MetadataBuf::new();
+    /// # metadata.set("general.architecture", "llama");
+    /// # let file = ggmill_core::Builder::new().metadata(metadata).plan()?.header().to_vec();
+    /// use ggmill_arch::Catalogue;
+    /// let model = ggmill_core::Model::open(file)?;
+    /// let catalogue = Catalogue::new();
+    /// let description = catalogue.for_metadata(model.metadata()).ok_or("not described")?;
+    /// assert_eq!(description.name(), "llama");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_metadata(&self, metadata: Metadata<'_>) -> Option<&Architecture> {
+        self.by_name(metadata.str(keys::GENERAL_ARCHITECTURE).ok()?)
     }
 
     /// The description for a checkpoint, from its `config.json`: by the first class in

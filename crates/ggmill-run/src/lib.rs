@@ -10,6 +10,7 @@
 mod attention;
 mod elementwise;
 mod error;
+pub mod json;
 mod matrix;
 mod measure;
 mod program;

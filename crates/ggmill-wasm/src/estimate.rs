@@ -1,7 +1,9 @@
 //! The memory that a model takes to run.
 
 use ggmill::arch::Catalogue;
-use ggmill::estimate::{Beside, FlashAttention, Options, estimate as estimate_model, fit, json};
+use ggmill::estimate::{
+    Beside, FlashAttention, Options, Placement, estimate as estimate_model, fit, json,
+};
 use ggmill::{GgmlType, Model, keys};
 use serde_json::Value;
 
@@ -13,10 +15,10 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     let wanted: Value = serde_json::from_slice(input)
         .map_err(|error| Failure::new("misuse", format_args!("options: {error}")))?;
     let wanted = Wanted(&wanted);
-    let options = wanted.options()?;
+    let options = wanted.options(model)?;
     let catalogue = Catalogue::new();
     let architecture = model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
-    let description = architecture.and_then(|name| catalogue.by_name(name));
+    let description = catalogue.for_metadata(model.metadata());
     let failed = |error| Failure::new("misuse", error);
     let sizes = wanted.numbers("fit")?;
     let case = if sizes.is_empty() {
@@ -44,7 +46,7 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
 struct Wanted<'a>(&'a Value);
 
 impl Wanted<'_> {
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self, model: &Model) -> Result<Options, Failure> {
         let mut options = Options::default();
         options.context = self.number("context")?;
         options.batch = self.number("batch")?.unwrap_or(options.batch);
@@ -60,12 +62,9 @@ impl Wanted<'_> {
             Some(Value::Bool(false)) => FlashAttention::Off,
             Some(_) => return Err(wrong("flashAttention", "true or false")),
         };
-        options.placement.layers = self.number("gpuLayers")?.unwrap_or(0);
+        let layers = self.number("gpuLayers")?.unwrap_or(0);
+        options.placement = Placement::of(model, layers, &self.shares()?, &[]);
         options.placement.context_on_host = self.flag("contextOnHost")?;
-        options.placement.shares = self.shares()?;
-        if options.placement.shares.is_empty() && options.placement.layers > 0 {
-            options.placement.shares = vec![1.0];
-        }
         Ok(options)
     }
 

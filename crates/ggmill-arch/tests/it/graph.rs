@@ -53,9 +53,8 @@ fn refused(graph: &str) -> String {
     Architecture::parse(&description(graph)).unwrap_err().to_string()
 }
 
-#[test]
-fn a_graph_is_made_of_the_numbers_of_a_model() {
-    let tiny = Architecture::parse(&description(BLOCK)).unwrap();
+/// The sizes of a model.
+fn metadata() -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     for (key, value) in [
         ("block_count", 2u32),
@@ -65,6 +64,13 @@ fn a_graph_is_made_of_the_numbers_of_a_model() {
     ] {
         metadata.set(format!("tiny.{key}"), value);
     }
+    metadata
+}
+
+#[test]
+fn a_graph_is_made_of_the_numbers_of_a_model() {
+    let tiny = Architecture::parse(&description(BLOCK)).unwrap();
+    let mut metadata = metadata();
     metadata.set("tiny.gated", true);
     let model = tiny.resolve_metadata(&metadata).unwrap();
     let graph =
@@ -143,15 +149,7 @@ fn what_a_graph_excludes_is_not_checked_and_is_said() {
     let split = BLOCK.replacen("linear(ffn_up, x)", "linear(ffn_up, merge(split(x, 4)))", 1);
     assert!(refused(&split).contains("divides"), "{}", refused(&split));
     let tiny = Architecture::parse(&description(&(exclusion.to_owned() + &split))).unwrap();
-    let mut metadata = MetadataBuf::new();
-    for (key, value) in [
-        ("block_count", 2u32),
-        ("embedding_length", 6),
-        ("feed_forward_length", 10),
-        ("vocab_size", 30),
-    ] {
-        metadata.set(format!("tiny.{key}"), value);
-    }
+    let metadata = metadata();
     let model = tiny.resolve_metadata(&metadata).unwrap();
     let error = model.graph(&|_| true).unwrap_err();
     assert_eq!(error.kind(), ggmill_arch::ErrorKind::Unsupported);

@@ -140,8 +140,7 @@ impl Files {
     }
 
     fn description(&self, opened: &Opened) -> Option<&Architecture> {
-        let architecture = opened.model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
-        architecture.and_then(|name| self.catalogue.by_name(name))
+        self.catalogue.for_metadata(opened.model.metadata())
     }
 
     /// What is loaded beside the model.

@@ -7,9 +7,11 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{Model, RawStr, Sink as _, keys};
 use ggmill_formats::npy_header;
 use ggmill_io::FileSink;
-use ggmill_run::{Chunks, Comparison, ErrorKind, Estimate, Measurement, Options, Program, Runner};
+use ggmill_run::json::document;
+use ggmill_run::{
+    Chunks, Distribution, ErrorKind, Estimate, Measurement, Options, Program, Runner,
+};
 use ggmill_tokenizer::EncodeOptions;
-use serde_json::{Value as Json, json};
 
 use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
@@ -79,10 +81,6 @@ pub(crate) struct Args {
 /// Bytes of the longest text or list of tokens.
 const MAX_TEXT: u64 = 1 << 30;
 
-/// What the first line says.
-const ABOUT: &str = "computed in F32 from the weights in the file; a program that also rounds \
-                     activations, as llama.cpp does for quantized types, adds an error of its own";
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let catalogue = catalogue(&args.arch_file)?;
     let model = open_whole(&args.file)?;
@@ -132,9 +130,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     model.verify().map_err(Failure::new)?;
     if args.json {
         let mut out = console.bytes();
-        serde_json::to_writer_pretty(&mut out, &report(args, &chunks, &measured))
-            .map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        let base = args.against.as_ref().map(|path| shown(path).to_string());
+        let file = shown(&args.file).to_string();
+        let document = document(&file, base.as_deref(), chunks.context(), &measured);
+        ggmill_text::json::write_pretty(&mut out, &document)?;
         out.flush()?;
     } else {
         let mut out = console.text();
@@ -257,55 +256,9 @@ fn logits(
     Ok(sink)
 }
 
-/// The shares of values that are reported of a distribution, with their names.
-const SHARES: [(&str, f64); 9] = [
-    ("min", 0.0),
-    ("1 %", 0.01),
-    ("5 %", 0.05),
-    ("median", 0.5),
-    ("90 %", 0.9),
-    ("95 %", 0.95),
-    ("99 %", 0.99),
-    ("99.9 %", 0.999),
-    ("max", 1.0),
-];
-
-fn report(args: &Args, chunks: &Chunks, measured: &Measurement) -> Json {
-    let estimate =
-        |estimate: &Estimate| json!({ "value": estimate.value, "error": estimate.error });
-    let distribution = |values: &ggmill_run::Distribution| {
-        let quantiles: serde_json::Map<String, Json> = SHARES
-            .iter()
-            .map(|(name, share)| (name.replace(" %", "%"), json!(values.quantile(*share))))
-            .collect();
-        json!({ "mean": estimate(&values.mean), "quantiles": quantiles })
-    };
-    let comparison = |comparison: &Comparison| {
-        json!({
-            "base": args.against.as_ref().map(|path| shown(path).to_string()),
-            "base_perplexity": estimate(&comparison.base_perplexity),
-            "perplexity_ratio": estimate(&comparison.ratio),
-            "kl_divergence": distribution(&comparison.divergence),
-            "probability_change": distribution(&comparison.probability_change),
-            "probability_rms": estimate(&comparison.probability_rms),
-            "same_top": estimate(&comparison.same_top),
-        })
-    };
-    json!({
-        "schema": "ggmill.measure/1",
-        "about": ABOUT,
-        "file": shown(&args.file).to_string(),
-        "context": chunks.context(),
-        "chunks": measured.chunks,
-        "counted": measured.counted,
-        "perplexity": estimate(&measured.perplexity),
-        "comparison": measured.comparison.as_ref().map(comparison),
-    })
-}
-
 fn text(args: &Args, chunks: &Chunks, measured: &Measurement) -> String {
     use std::fmt::Write as _;
-    let mut out = format!("{ABOUT}\n\n");
+    let mut out = format!("{}\n\n", Measurement::ABOUT);
     let _ = writeln!(
         out,
         "{}\n  {} chunks of {} tokens, {} tokens counted\n",
@@ -327,7 +280,7 @@ fn text(args: &Args, chunks: &Chunks, measured: &Measurement) -> String {
     line("change of probability", &comparison.probability_change.mean, 6);
     line("its root mean square", &comparison.probability_rms, 6);
     let _ = writeln!(out, "\n  {:<8} {:>14} {:>22}", "", "KL divergence", "change of probability");
-    for (name, share) in SHARES {
+    for (name, share) in Distribution::SHARES {
         let divergence = comparison.divergence.quantile(share);
         let change = comparison.probability_change.quantile(share);
         let _ = writeln!(out, "  {name:<8} {divergence:>14.6} {change:>22.6}");

@@ -86,9 +86,11 @@ pub(crate) fn estimate(
         let mut beside = Beside::default();
         beside.projector = projector.as_ref();
         beside.adapters = adapters.iter().collect();
-        beside.draft = draft.as_ref().map(|draft| (draft, described(&catalogue, draft)));
+        beside.draft =
+            draft.as_ref().map(|draft| (draft, catalogue.for_metadata(draft.metadata())));
         let options = run.options(&model)?;
-        let found = of(&model, described(&catalogue, &model), &options, fit.as_deref(), &beside);
+        let description = catalogue.for_metadata(model.metadata());
+        let found = of(&model, description, &options, fit.as_deref(), &beside);
         let (options, found) = found.map_err(|failure| failure.at(Path::new(&path)))?;
         let architecture = model.metadata().str(ggmill::keys::GENERAL_ARCHITECTURE).ok();
         json(&library::json::document(architecture, [(&options, &found)]))
@@ -110,9 +112,4 @@ fn of(
         Failure::new("unsupported", "what the model keeps between tokens is not known")
     })?;
     Ok((fit.options, fit.estimate))
-}
-
-fn described<'a>(catalogue: &'a Catalogue, model: &Model) -> Option<&'a Architecture> {
-    let name = model.metadata().str(ggmill::keys::GENERAL_ARCHITECTURE).ok();
-    name.and_then(|name| catalogue.by_name(name))
 }

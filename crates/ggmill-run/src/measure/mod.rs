@@ -30,6 +30,12 @@ pub struct Measurement {
     pub comparison: Option<Comparison>,
 }
 
+impl Measurement {
+    /// What the numbers are of, in words.
+    pub const ABOUT: &'static str = "computed in F32 from the weights in the file; a program that also rounds activations, as \
+         llama.cpp does for quantized types, adds an error of its own";
+}
+
 /// How far a model is from another one, the base, position by position.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -58,6 +58,19 @@ pub(super) fn covariance(left: &[f64], right: &[f64]) -> f64 {
 }
 
 impl Distribution {
+    /// The shares of values that are reported of a distribution, with their names.
+    pub const SHARES: [(&'static str, f64); 9] = [
+        ("min", 0.0),
+        ("1 %", 0.01),
+        ("5 %", 0.05),
+        ("median", 0.5),
+        ("90 %", 0.9),
+        ("95 %", 0.95),
+        ("99 %", 0.99),
+        ("99.9 %", 0.999),
+        ("max", 1.0),
+    ];
+
     pub(super) fn of(mut values: Vec<f64>) -> Self {
         let mean = Sums::of(values.iter().copied()).mean();
         values.sort_unstable_by(f64::total_cmp);
