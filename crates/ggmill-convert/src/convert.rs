@@ -65,7 +65,7 @@ impl ConvertOptions {
 /// # let f32 = AutoType::new(ggmill_core::FileType::F16, Some("F32".to_owned()));
 /// // AutoType::of(&checkpoint)
 /// assert_eq!(bf16.to_string(), "BF16, as the weights of the checkpoint");
-/// assert_eq!(f32.to_string(), "F16, since the weights of the checkpoint are F32");
+/// assert_eq!(f32.to_string(), "F16, because the weights of the checkpoint are F32");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,7 +110,7 @@ impl fmt::Display for AutoType {
                 write!(f, "{file_type}, as the weights of the checkpoint")
             }
             Some(weights) => {
-                write!(f, "{file_type}, since the weights of the checkpoint are {weights}")
+                write!(f, "{file_type}, because the weights of the checkpoint are {weights}")
             }
             None => write!(f, "{file_type}"),
         }

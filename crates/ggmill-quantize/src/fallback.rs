@@ -1,4 +1,4 @@
-//! The type of a tensor whose row length is not a multiple of the block size of the type chosen
+//! The type of a tensor whose row length is not a multiple of the block size of the chosen type
 //! for it.
 
 use ggmill_core::GgmlType as G;

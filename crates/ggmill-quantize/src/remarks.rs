@@ -79,7 +79,7 @@ pub(crate) struct Remarks {
     /// Types that were asked for by name and do not fit: the type that replaces each, with the
     /// tensors.
     misfits: Vec<([GgmlType; 2], Named)>,
-    /// Tensors whose row length is not a multiple of the block size of the type chosen first.
+    /// Tensors whose row length is not a multiple of the block size of the chosen type first.
     pub(crate) ragged: Named,
     /// Quantized by a plan, though tensors like them are not.
     pub(crate) unusual: Named,
@@ -167,20 +167,20 @@ impl Remarks {
         let misfits = self.misfits.iter().map(|([asked, to], names)| {
             let block = asked.layout().map_or(0, |layout| layout.elements);
             Some(format!(
-                "{asked} was asked for and does not fit, so the type is {to}: the row length is not \
+                "{asked} was requested but does not fit, so the type is {to}: the row length is not \
                  a multiple of {block}: {names}"
             ))
         });
         let named = [
-            self.ragged.note("row length is not a multiple of the block size of the type chosen"),
+            self.ragged.note("row length is not a multiple of the block size of the chosen type"),
             self.unusual.note(
-                "quantized as the plan says, though tensors like these are kept as a rule, and \
-                 programs may refuse them",
+                "quantized according to the plan, although such tensors are usually kept, and \
+                 programs may reject them",
             ),
             self.unmeasured
-                .note("quantized without importance, since the matrix has none for them"),
-            self.blank.note("importance is all zero, and is used anyway"),
-            self.negative.note("importance is negative, and is used anyway"),
+                .note("quantized without importance weights, because the matrix has none for them"),
+            self.blank.note("importance weights are all zero, and are used anyway"),
+            self.negative.note("importance weights are negative, and are used anyway"),
             self.coverage(),
         ];
         refused.chain(misfits).chain(named).flatten().collect()

@@ -301,13 +301,13 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
     let mut recipe =
         ggmill_convert::convert(source, architecture, &options).map_err(refused_here)?;
     if let Some(auto) = auto.filter(|_| !recipe.tensors.is_empty()) {
-        let exact = if auto.rounds() { "; --type F32 rounds nothing" } else { "" };
+        let exact = if auto.rounds() { "; --type F32 avoids rounding" } else { "" };
         recipe.notes.insert(0, format!("type {auto}{exact}"));
     }
     tell_of_missing(&recipe, &args.src, is_named, args.no_vocab, console);
     let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
     if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
-        let note = "the checkpoint has image or audio encoders; --mmproj converts them";
+        let note = "the checkpoint has vision or audio encoders; --mmproj converts them";
         recipe.notes.push(note.to_owned());
     }
     let mut refusal = None;

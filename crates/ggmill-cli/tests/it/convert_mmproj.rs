@@ -67,7 +67,7 @@ fn a_checkpoint_with_towers_says_how_to_get_them() {
     checkpoint(&directory, "seeing", "classes", "Gemma3ForConditionalGeneration.json");
     let made = ggmill(directory.path(), &["convert", "seeing", "--dry-run"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
-    let note = "the checkpoint has image or audio encoders; --mmproj converts them";
+    let note = "the checkpoint has vision or audio encoders; --mmproj converts them";
     assert!(format!("{}{}", made.stdout, made.stderr).contains(note), "{made:?}");
 }
 

@@ -53,8 +53,8 @@ fn a_file_that_is_not_a_model_is_named_with_what_is_expected() {
 fn the_type_that_was_chosen_is_said_with_the_reason() {
     let directory = Directory::new();
     let source = real("tinystories260K").display().to_string();
-    let note = "note: type F16, since the weights of the checkpoint are F32; --type F32 rounds \
-                nothing\n";
+    let note = "note: type F16, because the weights of the checkpoint are F32; --type F32 avoids \
+                rounding\n";
     for more in [&["--dry-run"][..], &["-o", "a.gguf"]] {
         let made = ggmill(directory.path(), &[&["convert", &source], more].concat());
         assert_eq!((made.code, made.stderr.matches(note).count()), (0, 1), "{}", made.stderr);

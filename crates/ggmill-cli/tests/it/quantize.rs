@@ -381,7 +381,7 @@ fn what_meets_nothing_is_told_of() {
     // What was asked for of single tensors has a line of its own.
     said(
         &["Q8_0", "--tensor-type", "ffn_down=q6_k"],
-        "note: Q6_K was asked for and does not fit, so the type is Q8_0: the row length is not a \
+        "note: Q6_K was requested but does not fit, so the type is Q8_0: the row length is not a \
          multiple of 256: \"blk.",
     );
     for (pattern, hint) in [

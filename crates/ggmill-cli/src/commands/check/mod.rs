@@ -54,12 +54,12 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Rules to apply: spec, the specification to the letter; ggml, the requirements of llama.cpp;
-    /// all, both and recommended practice, without rules that many published files violate; run,
-    /// like all, and also render chat templates (GG22) and test the tokenizer (GG23)
+    /// all, both of these and recommended practice, except rules that many published files
+    /// violate; run, like all, and also render chat templates (GG22) and test the tokenizer (GG23)
     #[arg(long, value_parser = profiles(), default_value = Profile::All.name())]
     profile: Profile,
-    /// Apply only these rules: codes, prefixes of codes, groups, or all (every rule, including those
-    /// that the profile leaves out)
+    /// Apply only these rules: codes, prefixes of codes, groups, or all (with the default profile:
+    /// every rule)
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     select: Vec<Selector>,
     /// Skip these rules: codes, prefixes of codes, or groups

@@ -45,9 +45,9 @@ fn importance_that_is_missing_or_odd_is_named() {
     }));
     let found = notes(&fixture, &options);
     let expected = [
-        r#"quantized without importance, since the matrix has none for them: "blk.2.ffn_up.weight", "blk.3.ffn_up.weight""#,
-        r#"importance is all zero, and is used anyway: "blk.4.ffn_up.weight""#,
-        r#"importance is negative, and is used anyway: "blk.5.ffn_up.weight""#,
+        r#"quantized without importance weights, because the matrix has none for them: "blk.2.ffn_up.weight", "blk.3.ffn_up.weight""#,
+        r#"importance weights are all zero, and are used anyway: "blk.4.ffn_up.weight""#,
+        r#"importance weights are negative, and are used anyway: "blk.5.ffn_up.weight""#,
         r#"importance of tensors that the model does not have: "blk.33.ffn_up.weight""#,
     ];
     for note in expected {
@@ -202,8 +202,8 @@ fn types_that_are_for_computing_are_no_types_for_files() {
         refusal(&fixture.path(), &plan("blk.0.ffn_down.weight", "Q8_1")).1,
         r#"tensor "blk.0.ffn_down.weight": is F16, and cannot become Q8_1"#
     );
-    let expected = "quantized as the plan says, though tensors like these are kept as a rule, and \
-                    programs may refuse them: \"blk.0.attn_norm.weight\"";
+    let expected = "quantized according to the plan, although such tensors are usually kept, and \
+                    programs may reject them: \"blk.0.attn_norm.weight\"";
     assert_eq!(notes(&fixture, &plan("blk.0.attn_norm.weight", "Q8_0"))[1], expected);
 }
 
