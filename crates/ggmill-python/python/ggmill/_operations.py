@@ -253,7 +253,7 @@ def edit(
         special_tokens: the text of a token by its role: ``{"eos": "</s>"}``.
         output: write an edited copy instead.
         overwrite: replace the copy if it exists.
-        check: refuse a chat template that does not parse, a new key that looks like a misspelt
+        check: refuse a chat template that does not parse, a new key that looks like a misspelled
             known key, and an edit that leads to an error by the rules of ``check`` that the file
             does not have before; report other findings.
         dry_run: say what would be done, and write nothing.
