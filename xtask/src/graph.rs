@@ -122,8 +122,6 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "ggmill-tokenizer",
             "ggmill-pipeline",
-            "ggmill-formats",
-            "ggmill-quantize",
             "ggmill-hash",
             "ggmill-remote",
             "ggmill-run",
