@@ -1,4 +1,4 @@
-// The names of `@huggingface/gguf`.
+// The exports of `@huggingface/gguf`.
 
 export enum GGUFValueType {
   UINT8 = 0,
@@ -16,7 +16,7 @@ export enum GGUFValueType {
   FLOAT64 = 12,
 }
 
-/** Types of tensors. */
+/** Tensor types. */
 export enum GGMLQuantizationType {
   F32 = 0,
   F16 = 1,
@@ -55,7 +55,7 @@ export enum GGMLQuantizationType {
   Q2_0 = 42,
 }
 
-/** Types of files. */
+/** File types. */
 export enum GGMLFileQuantizationType {
   F32 = 0,
   F16 = 1,
@@ -107,15 +107,15 @@ export enum GGMLFileQuantizationType {
   Q8_K_XL = 1005,
 }
 
-/** What each tensor type is. */
+/** Descriptions of the tensor types. */
 export const GGUF_QUANT_DESCRIPTIONS: Readonly<Record<GGMLQuantizationType, { txt: string; src_url?: string }>>;
-/** File types from the largest to the smallest. */
+/** File types, ordered from the largest to the smallest. */
 export const GGUF_QUANT_ORDER: GGMLFileQuantizationType[];
 export const GGUF_QUANT_RE: RegExp;
 export const GGUF_QUANT_RE_GLOBAL: RegExp;
-/** The type that a file name has; of several the last. */
+/** Returns the type in a file name; the last one if there are several. */
 export function parseGGUFQuantLabel(name: string): string | undefined;
-/** The largest of the types at hand that is no larger than the wanted one; without any the smallest. */
+/** Returns the largest available type that is not larger than `wanted`, or else the smallest available one. */
 export function findNearestQuantType(
   wanted: GGMLFileQuantizationType,
   available: GGMLFileQuantizationType[],
@@ -127,12 +127,12 @@ export type Architecture = string;
 export type MetadataBaseValue = string | number | bigint | boolean;
 export type MetadataValue = MetadataBaseValue | MetadataBaseValue[] | MetadataValue[];
 
-/** `strict` gives known keys their types, and has no others. */
+/** With `strict`, the type of the metadata has only the known keys and keys with a dot. */
 export interface GGUFMetadataOptions {
   strict: boolean;
 }
 
-/** Known keys. */
+/** The types of known keys. */
 export interface GGUFKnownMetadata {
   "general.architecture"?: Architecture;
   "general.name"?: string;
@@ -172,7 +172,7 @@ export interface GGUFTensorInfo {
   n_dims: number;
   shape: bigint[];
   dtype: GGMLQuantizationType;
-  /** Where the data begin, counted from `tensorDataOffset`. */
+  /** The offset of the data, relative to `tensorDataOffset`. */
   offset: bigint;
 }
 
@@ -185,14 +185,14 @@ export interface GGUFParseOutput<Options extends GGUFMetadataOptions = { strict:
 }
 
 export interface GgufParams {
-  /** Instead of the global `fetch`. */
+  /** A function to use instead of the global `fetch`. */
   fetch?: typeof globalThis.fetch;
   additionalFetchHeaders?: Record<string, string>;
-  /** Outside of browsers: whether paths of local files are read. */
+  /** Allow paths of local files (not in browsers). */
   allowLocalFile?: boolean;
 }
 
-/** Reads the header of a file. Tensor data are not looked at. */
+/** Reads the header of a file. Tensor data is not read. */
 export function gguf(
   uri: string,
   params: GgufParams & { typedMetadata: true; computeParametersCount: true },
@@ -207,7 +207,7 @@ export function gguf(
 ): Promise<GGUFParseOutput & { parameterCount: number }>;
 export function gguf(uri: string, params?: GgufParams): Promise<GGUFParseOutput>;
 
-/** Reads the headers of all shards of a set, or of one file. */
+/** Reads the headers of all shards of a shard set, or of a single file. */
 export function ggufAllShards(
   url: string,
   params?: GgufParams & { parallelDownloads?: number },
@@ -221,16 +221,16 @@ export interface GgufShardFileInfo {
 
 export const RE_GGUF_FILE: RegExp;
 export const RE_GGUF_SHARD_FILE: RegExp;
-/** The parts of the name of a shard; `null` for another name. */
+/** Parses the file name of a shard; returns `null` if it is not one. */
 export function parseGgufShardFilename(filename: string): GgufShardFileInfo | null;
 
-/** The metadata of a file as bytes, padded to the alignment. */
+/** Serializes metadata, padded to the alignment. */
 export function serializeGgufMetadata(
   typedMetadata: GGUFTypedMetadata,
   options?: { littleEndian?: boolean; alignment?: number },
 ): Uint8Array;
 
-/** The header of a file with other metadata and the tensor infos that it has. */
+/** Creates the header of a file with updated metadata and its existing tensor infos. */
 export function buildGgufHeader(
   originalFileBlob: Blob,
   updatedMetadata: GGUFTypedMetadata,

@@ -1,4 +1,4 @@
-/** The types of metadata values. */
+/** A type of metadata values. */
 export type ValueType =
   | "u8"
   | "i8"
@@ -14,7 +14,7 @@ export type ValueType =
   | "i64"
   | "f64";
 
-/** The elements of an array of numbers. */
+/** An array of numbers. */
 export type NumberArray =
   | Uint8Array
   | Int8Array
@@ -27,17 +27,17 @@ export type NumberArray =
   | BigInt64Array
   | Float64Array;
 
-/** A metadata value: integers of 64 bits are bigints, and arrays of numbers typed arrays. */
+/** A metadata value. 64-bit integers are bigints, and arrays of numbers are typed arrays. */
 export type Value = string | number | bigint | boolean | NumberArray | string[] | boolean[] | Value[];
 
-/** The type of an entry: of an array also that of its elements, and how many there are. */
+/** The type of a metadata entry; for an array, also the type and the number of its elements. */
 export interface EntryType {
   readonly type: ValueType;
   readonly subType?: ValueType;
   readonly length?: number;
 }
 
-/** The sort of an error. Others can come with a new version. */
+/** The kind of an error. New versions may add kinds. */
 export type ErrorKind =
   | "not_gguf"
   | "version"
@@ -56,7 +56,7 @@ export type ErrorKind =
   | "not_found"
   | "unavailable";
 
-/** An error of this package: of a file, of its source, or of a call. */
+/** An error in a file, in its source, or in a call. */
 export class GgmillError extends Error {
   constructor(
     kind: ErrorKind,
@@ -64,195 +64,196 @@ export class GgmillError extends Error {
     details?: { cause?: unknown; offset?: number; key?: string; tensor?: string; status?: number },
   );
   readonly name: "GgmillError";
-  /** The sort of error. */
+  /** The kind of the error. */
   readonly kind: ErrorKind;
-  /** The place in the file, in bytes from its start. */
+  /** The offset in the file, in bytes. */
   readonly offset?: number;
-  /** The metadata key that it is about. */
+  /** The metadata key concerned. */
   readonly key?: string;
-  /** The tensor that it is about. */
+  /** The tensor concerned. */
   readonly tensor?: string;
-  /** The status of a server's answer. */
+  /** The HTTP status code of the response. */
   readonly status?: number;
 }
 
-/** Bytes that are read by position. */
+/** A source of bytes with random access. */
 export interface Reader {
-  /** How many bytes there are; without it they end where `read` gives fewer than it is asked for. */
+  /** The number of bytes. If it is missing, the source ends where `read` returns fewer bytes than requested. */
   readonly size?: number;
-  /** A name for messages, and for the rules about file names. */
+  /** A name for messages, and for rules about file names. */
   readonly name?: string;
-  /** The bytes from `offset` on: `length` of them, or fewer where the file ends. */
+  /** Reads `length` bytes at `offset`, or fewer at the end of the source. */
   read(offset: number, length: number): Promise<Uint8Array>;
 }
 
 /**
- * What a model is read from: a URL (`https:`, `hf://OWNER/NAME[@REVISION]/PATH`, `file:`), a path (in
- * Node.js, Deno and Bun), a `File` or `Blob`, bytes, or anything that reads by position.
+ * The source of a model: a URL (`https:`, `hf://OWNER/NAME[@REVISION]/PATH`, `file:`), a path (in
+ * Node.js, Deno and Bun), a `File` or `Blob`, bytes, or any object with random access.
  */
 export type Source = string | URL | Blob | ArrayBuffer | ArrayBufferView | Reader;
 
-/** How a model is opened. */
+/** Options for `open`. */
 export interface OpenOptions {
-  /** Whether a damaged file is opened as far as it can be read, with its `faults`. */
+  /** Open the readable part of a damaged file; `Model.faults` describes the damage. Default: false. */
   salvage?: boolean;
-  /** Whether the other shards of a set are opened with the one that is named. Default: true. */
+  /** Open all shards of the set if the source is one of them. Default: true. */
   shards?: boolean;
-  /** Instead of the global `fetch`. */
+  /** A function to use instead of the global `fetch`. */
   fetch?: typeof globalThis.fetch;
-  /** Header fields of every request, such as `Authorization`. */
+  /** HTTP headers for every request, such as `Authorization`. */
   headers?: HeadersInit;
-  /** Ends requests that are under way. */
+  /** Aborts pending requests. */
   signal?: AbortSignal;
-  /** The address that `hf://` is at. Default: `https://huggingface.co`. */
+  /** The base URL for `hf://`. Default: `https://huggingface.co`. */
   hub?: string;
 }
 
 /**
- * Opens a model: reads its header, and no tensor data. An address of a shard, and a list of files,
- * is the model that the shards are.
+ * Opens a model. Only its header is read. The URL of one shard opens the whole shard set; a list of
+ * sources is opened as the shards of one model.
+ *
+ * @throws {GgmillError} if the source cannot be read, or is not a valid GGUF file.
  */
 export function open(source: Source | readonly Source[], options?: OpenOptions): Promise<Model>;
 
-/** Where the WebAssembly modules come from, for bundlers that do not find them by themselves. */
+/** The WebAssembly modules, for bundlers that do not find them automatically. */
 export interface WasmModules {
-  /** The reader. */
+  /** The module for reading headers. */
   reader?: WasmSource | Promise<WasmSource>;
-  /** The module with everything, which is loaded when it is first needed. */
+  /** The module with all functions. It is loaded when it is first needed. */
   full?: WasmSource | Promise<WasmSource>;
 }
 
-/** A WebAssembly module, its bytes, or where they are. */
+/** A WebAssembly module, its bytes, or its URL. */
 export type WasmSource = WebAssembly.Module | BufferSource | Response | URL | string;
 
-/** Says where the WebAssembly modules come from, before anything is opened. */
+/** Sets the WebAssembly modules. Call it before opening a model. */
 export function setWasm(modules: WasmModules): void;
 
-/** The metadata of a file, in its order. Values are decoded when they are asked for. */
+/** The metadata of a file, in file order. Values are decoded on access. */
 export class Metadata implements Iterable<[string, Value]> {
   private constructor();
-  /** Number of entries. */
+  /** The number of entries. */
   readonly size: number;
-  /** Whether there is an entry with this key. */
+  /** Returns whether a key exists. */
   has(key: string): boolean;
-  /** The value of a key; of a duplicate key the first. */
+  /** Returns the value of a key; for a duplicate key, the first one. */
   get(key: string): Value | undefined;
-  /** The type of a key's value. */
+  /** Returns the type of a value. */
   type(key: string): EntryType | undefined;
-  /** The keys, duplicates included. */
+  /** Returns all keys, including duplicates. */
   keys(): string[];
-  /** Keys and values, duplicates included. */
+  /** Returns all keys with their values, including duplicates. */
   entries(): IterableIterator<[string, Value]>;
   [Symbol.iterator](): IterableIterator<[string, Value]>;
-  /** All values by their keys. */
+  /** Returns all values by key. */
   toObject(): Record<string, Value>;
 }
 
-/** A part of a tensor, of elements or of bytes: from `start` up to before `end`. */
+/** A range of elements or bytes of a tensor. */
 export interface Range {
-  /** Default: 0. */
+  /** The start of the range. Default: 0. */
   start?: number;
-  /** Default: the end of the tensor. */
+  /** The end of the range (exclusive). Default: the end of the tensor. */
   end?: number;
 }
 
 /** A tensor of a model. */
 export class Tensor {
   private constructor();
-  /** The name. */
+  /** The name of the tensor. */
   readonly name: string;
-  /** The type of its elements, such as `Q4_K`. */
+  /** The tensor type, such as `Q4_K`. */
   readonly type: string;
-  /** The number of the type. */
+  /** The number of the tensor type. */
   readonly typeId: number;
-  /** The dimensions in stored order, the row length first. */
+  /** The dimensions in stored order: the row length is the first. */
   readonly shape: number[];
-  /** Where its data begin, in bytes from the start of its file. */
+  /** The offset of the data, in bytes from the start of the file. */
   readonly offset: number;
-  /** Bytes of its data; `undefined` for an unknown type. */
+  /** The size of the data in bytes; `undefined` if the type is unknown. */
   readonly size: number | undefined;
-  /** Which of the model's files it is in, counted from 0. */
+  /** The index of the file with the tensor in `Model.shards`. */
   readonly shard: number;
-  /** Number of elements. */
+  /** The number of elements. */
   readonly elements: number;
-  /** Its data as they are in the file, or a range of bytes of them. */
+  /** Reads the stored data, or a range of its bytes. */
   bytes(range?: Range): Promise<Uint8Array>;
-  /** The values of its elements, or of a range of them; only the blocks around it are read. */
+  /** Reads and decodes the elements, or a range of them. Only the blocks that contain it are read. */
   values(range?: Range): Promise<Float32Array>;
 }
 
 /** One file of a model. */
 export interface Shard {
-  /** Its name, where the source has one. */
+  /** The name of the file; `undefined` if the source has none. */
   readonly name: string | undefined;
-  /** Its bytes, where that is known. */
+  /** The size of the file in bytes; `undefined` if it is unknown. */
   readonly size: number | undefined;
-  /** Bytes of its header, without padding. */
+  /** The size of the header in bytes, without padding. */
   readonly headerLength: number;
-  /** Where its tensor data begin. */
+  /** The offset of the tensor data in bytes. */
   readonly dataOffset: number;
-  /** Whether its header was read to its end: always, unless it was opened with `salvage`. */
+  /** Whether the header was read completely; can be false only with `salvage`. */
   readonly isWhole: boolean;
-  /** Number of its tensors. */
+  /** The number of tensors in the file. */
   readonly tensors: number;
 }
 
-/** A model: one file, or the shards of a set. */
+/** A model: one file, or all shards of a shard set. */
 export class Model {
   private constructor();
-  /** The version of the format: 1, 2 or 3. */
+  /** The GGUF version: 1, 2 or 3. */
   readonly version: 1 | 2 | 3;
   /** The byte order of the files. */
   readonly endian: "little" | "big";
-  /** The alignment of tensor data. */
+  /** The alignment of tensor data in bytes. */
   readonly alignment: number;
-  /** Bytes of the first file's header, without padding. */
+  /** The size of the header of the first file in bytes, without padding. */
   readonly headerLength: number;
-  /** Where the tensor infos of the first file begin. */
+  /** The offset of the tensor infos in the first file, in bytes. */
   readonly tensorInfosOffset: number;
-  /** Where the tensor data of the first file begin. */
+  /** The offset of the tensor data in the first file, in bytes. */
   readonly dataOffset: number;
-  /** The files. */
+  /** The files of the model. */
   readonly shards: readonly Shard[];
-  /** Bytes of all files, where they are known. */
+  /** The size of all files in bytes; `undefined` if it is unknown. */
   readonly size: number | undefined;
-  /** The metadata of the first file, which is where a model's are. */
+  /** The metadata of the first file, which applies to the model. */
   readonly metadata: Metadata;
-  /** The tensors of all files, in their order. */
+  /** The tensors of all files, in file order. */
   readonly tensors: readonly Tensor[];
-  /** The tensor with this name. */
+  /** Returns the tensor with a name. */
   tensor(name: string): Tensor | undefined;
-  /** Elements of all tensors. */
+  /** The number of elements in all tensors. */
   readonly parameters: number;
-  /** What is wrong with files that were opened with `salvage`. */
+  /** The damage in files that were opened with `salvage`. */
   readonly faults: GgmillError[];
-  /** Checks the headers by the rules of `ggmill check`. */
+  /** Checks the headers against the rules of `ggmill check`. */
   check(options?: CheckOptions): Promise<CheckReport>;
-  /** Estimates the memory that the model takes to run, as `ggmill estimate` does. */
+  /** Estimates the memory that the model takes to run, like `ggmill estimate`. */
   estimate(options?: EstimateOptions): Promise<EstimateReport>;
-  /** The summary of `ggmill inspect --json`. */
+  /** Returns the summary of `ggmill inspect --json`. */
   summary(): Promise<Summary>;
-  /** The file name that the metadata give a file of the model, by the naming convention. */
+  /** Returns the file name according to the naming convention, from the metadata. */
   suggestedName(shard?: number): Promise<string>;
   /**
-   * Lays out other metadata: the header of the edited file, and how much of the file it replaces.
-   * Tensors keep their places. With `inPlace` the header has exactly the length of the old one, or
-   * the edit fails.
+   * Creates the header of the edited file. Tensor data is not moved or copied. With `inPlace`, the
+   * header has exactly the length of the old one, and the edit fails if that is impossible.
    */
   edit(edits: Edits, options?: { inPlace?: boolean }): Promise<HeaderPatch>;
-  /** Frees the memory of the model. It is freed also when nothing refers to the model any more. */
+  /** Frees the memory of the model. This also happens when the model is garbage-collected. */
   close(): void;
 }
 
-/** Changes of metadata: keys are removed first, then renamed, then set. */
+/** Metadata edits. Keys are first removed, then renamed, then set. */
 export interface Edits {
-  /** Keys that are removed; they must be there. */
+  /** Keys to remove. They must exist. */
   remove?: readonly string[];
-  /** New keys by old ones. */
+  /** New names of keys by their old names. */
   rename?: Readonly<Record<string, string>>;
   /**
-   * Values by their keys. A key that is there keeps its type; a new one has a type, unless the value
-   * is a string or a boolean.
+   * New values by key. An existing key keeps its type. A new key needs a `TypedValue`, unless the
+   * value is a string or a boolean.
    */
   set?: Readonly<Record<string, EditValue | TypedValue>>;
 }
@@ -260,7 +261,7 @@ export interface Edits {
 /** A value to set. */
 export type EditValue = string | number | bigint | boolean | readonly (string | number | bigint | boolean)[] | NumberArray;
 
-/** A value to set, with its type. */
+/** A value to set, with an explicit type. */
 export interface TypedValue {
   readonly type: ValueType;
   /** The type of the elements of an array. */
@@ -268,41 +269,41 @@ export interface TypedValue {
   readonly value: EditValue;
 }
 
-/** A new header, and how much of the file it replaces. */
+/** A new header, and the size of the part of the file that it replaces. */
 export class HeaderPatch {
   private constructor();
-  /** The header of the edited file, padding included. */
+  /** The header of the edited file, including padding. */
   readonly header: Uint8Array;
-  /** Bytes from the start of the file that it takes the place of. */
+  /** The number of bytes at the start of the file that the header replaces. */
   readonly replaces: number;
-  /** Whether the header can be written over the old one. */
+  /** Whether the header has the length of the old one, so that it can be overwritten in place. */
   readonly isInPlace: boolean;
-  /** The edited file: of a `Blob` one that refers to the data of the old one. */
+  /** Returns the edited file. For a `Blob`, the result refers to the data of the original. */
   applyTo(file: Blob): Blob;
   applyTo(file: Uint8Array): Uint8Array;
 }
 
-/** How a model is checked. */
+/** Options for `Model.check`. */
 export interface CheckOptions {
-  /** The requirements. Default: `all`. */
+  /** The rules to apply: those of the specification, of llama.cpp, or both. Default: `all`. */
   profile?: "spec" | "ggml" | "all";
-  /** These rules only: codes, beginnings of codes, groups. */
+  /** Apply only these rules: codes, prefixes of codes, or groups. */
   select?: readonly string[];
-  /** Not these rules. */
+  /** Skip these rules: codes, prefixes of codes, or groups. */
   ignore?: readonly string[];
-  /** Findings of one rule that are told; the rest are counted. Default: 20. */
+  /** The maximum number of findings listed per rule; the others are counted. Default: 20. */
   findingsPerRule?: number;
-  /** The names of the files, instead of those of the sources. */
+  /** The names of the files, if different from those of the sources. */
   names?: readonly string[];
 }
 
-/** The schema `ggmill.check/1`. */
+/** The result of a check: `ggmill.check/1`. */
 export interface CheckReport {
   schema: "ggmill.check/1";
   files: CheckedFile[];
 }
 
-/** The findings in one file. */
+/** The findings in a file. */
 export interface CheckedFile {
   path: string;
   errors: number;
@@ -312,9 +313,9 @@ export interface CheckedFile {
   untold: { code: string; count: number }[];
 }
 
-/** One finding. */
+/** A violation of a rule. */
 export interface Finding {
-  /** The rule, such as `GG1301`. */
+  /** The code of the rule, such as `GG1301`. */
   code: string;
   group: string;
   severity: "error" | "warning" | "note";
@@ -329,46 +330,46 @@ export interface Finding {
   fix: string | null;
 }
 
-/** How a model is to be run. */
+/** Options for `Model.estimate`. */
 export interface EstimateOptions {
-  /** Tokens of context. Default: what the model was trained with. */
+  /** The context length in tokens. Default: the length that the model was trained with. */
   context?: number;
-  /** Tokens that are submitted together. Default: 2048. */
+  /** The logical batch size in tokens. Default: 2048. */
   batch?: number;
-  /** Tokens that are computed together. Default: 512. */
+  /** The physical batch size in tokens. Default: 512. */
   microBatch?: number;
-  /** Sequences side by side. Default: 1. */
+  /** The number of parallel sequences. Default: 1. */
   sequences?: number;
-  /** Whether the sequences share one cache. */
+  /** Use one KV cache for all sequences. Default: false. */
   unified?: boolean;
-  /** Whether blocks with a window have caches for the whole context too. */
+  /** Use full-size KV caches for sliding-window attention layers. Default: false. */
   fullWindows?: boolean;
-  /** The type of cached keys. Default: `F16`. */
+  /** The type of the K part of the KV cache. Default: `F16`. */
   keyType?: string;
-  /** The type of cached values. Default: `F16`. */
+  /** The type of the V part of the KV cache. Default: `F16`. */
   valueType?: string;
-  /** Whether attention is computed in tiles. Default: wherever the architecture can. */
+  /** Use flash attention. Default: if the architecture supports it. */
   flashAttention?: boolean;
-  /** Blocks on devices; the output counts as one more. */
+  /** The number of layers on devices, counted from the last; the output layer counts as one more. Default: 0. */
   gpuLayers?: number;
-  /** The shares that the devices have of them. Default: one device. */
+  /** The proportions in which the layers are divided among devices. Default: one device. */
   tensorSplit?: readonly number[];
-  /** Whether caches stay on the host. */
+  /** Keep KV caches and recurrent states on the host. Default: false. */
   contextOnHost?: boolean;
-  /** Finds the longest context, or the most layers, for devices of so many bytes. */
+  /** Find the longest context, or the largest number of layers, that fits on devices of these sizes in bytes. */
   fit?: readonly number[];
-  /** Bytes that are left free on each of them. Default: 1 GiB. */
+  /** The memory to keep free on each device in bytes. Default: 1 GiB. */
   reserve?: number;
 }
 
-/** The schema `ggmill.estimate/1`. */
+/** The result of an estimate: `ggmill.estimate/1`. */
 export interface EstimateReport {
   schema: "ggmill.estimate/1";
   architecture: string | null;
   estimates: Estimate[];
 }
 
-/** An estimate. Sizes are bytes. */
+/** An estimate; sizes are in bytes. */
 export interface Estimate {
   context: number | null;
   sequences: number;
@@ -379,11 +380,11 @@ export interface Estimate {
   layer_count: number;
   devices: EstimateDevice[];
   total: number;
-  /** What is not in the numbers. */
+  /** What the numbers do not include. */
   unknown: { part: "weights" | "context" | "compute"; message: string }[];
 }
 
-/** What one device has, in bytes. */
+/** The memory used on a device, in bytes. */
 export interface EstimateDevice {
   name: string;
   weights: number;
@@ -396,7 +397,7 @@ export interface EstimateDevice {
   total: number;
 }
 
-/** What a model is: the `summary` of the schema `ggmill.inspect/1`. */
+/** A summary of a model: the `summary` of `ggmill.inspect/1`. */
 export interface Summary {
   architecture: string | null;
   name: string | null;
@@ -411,6 +412,6 @@ export interface Summary {
   block_count: number | null;
   vocabulary_size: number | null;
   shards: number;
-  /** Facts that a later version adds. */
+  /** Fields that new versions may add. */
   [fact: string]: unknown;
 }

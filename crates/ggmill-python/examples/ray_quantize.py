@@ -1,9 +1,9 @@
-"""Quantizes a model on the workers of a Ray cluster, into one file on storage that all of them see.
+"""Quantize a model on the workers of a Ray cluster, to one file on shared storage.
 
     python ray_quantize.py model-F16.gguf model-Q4_K_M.gguf Q4_K_M
 
-The file is the one that `ggmill quantize` writes, byte for byte. This is worth it for hundreds of
-gigabytes on many nodes: one machine quantizes as fast as its storage reads for anything smaller.
+The file is identical to that of `ggmill quantize`. This is useful for hundreds of gigabytes on many
+nodes; for smaller models, one machine quantizes about as fast as it reads.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import ray
 
 @ray.remote(max_retries=3)
 def run_range(plan: ggmill.SharedPlan, number: int) -> int:
-    """A range of the file. One whose worker died is run again by another."""
+    """Write a range of the file. If the worker dies, Ray runs the task again on another one."""
     return plan.run_range(number, threads=1)
 
 
 def quantize(source: str, output: str, type: str, **options: Any) -> ggmill.Plan:
-    """Quantizes on the cluster that `ray.init` has joined."""
+    """Quantize a model on the cluster to which `ray.init` connected."""
     plan = ggmill.quantize.plan(source, output, type, **options)
     plan.begin()
     shared = ray.put(plan)

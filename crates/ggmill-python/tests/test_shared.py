@@ -21,6 +21,8 @@ def test_the_file_is_that_of_one_program(llama: Path, tmp_path: Path) -> None:
     whole = Path(ggmill.quantize(llama, tmp_path / "whole.gguf", "Q5_0").path).read_bytes()
     plan = ggmill.quantize.plan(llama, tmp_path / "shared.gguf", "Q5_0", range_size=30_011)
     assert plan.nbytes == len(whole) and len(plan) > 5
+    assert repr(ggmill.quantize) == "<function ggmill.quantize>"
+    assert repr(plan) == f"<SharedPlan {plan.path!r}: {plan.nbytes} bytes in {len(plan)} ranges>"
     assert b"".join(plan.read_range(number) for number in range(len(plan))) == whole
     plan.begin()
     with get_context("spawn").Pool(2) as pool:

@@ -314,6 +314,9 @@ class Tensor:
         Returns:
             An array of shape ``(nbytes,)``: a read-only view if the file is mapped, otherwise a
             copy.
+
+        Raises:
+            UnsupportedError: If the type is unknown, so that the size is unknown too.
         """
         return self._native.raw()
 

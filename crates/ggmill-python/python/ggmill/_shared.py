@@ -38,6 +38,9 @@ class Operation(Generic[Run, Result, Planned]):
     def __call__(self, *args: Run.args, **options: Run.kwargs) -> Result:
         return self._run(*args, **options)
 
+    def __repr__(self) -> str:
+        return f"<function ggmill.{self.__name__}>"
+
 
 class SharedPlan:
     """The exact layout of an output file, divided into ranges that several programs can compute.

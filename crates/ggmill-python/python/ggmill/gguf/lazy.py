@@ -229,7 +229,7 @@ class LazyNumpyTensor(LazyBase):
     def meta_with_dtype_and_shape(
         cls, dtype: DTypeLike, shape: tuple[int, ...]
     ) -> np.ndarray[Any, Any]:
-        """Return an array whose elements are all the same zero in memory."""
+        """Return an array whose elements share a single zero in memory."""
         return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, (0 for _ in shape))
 
     def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> LazyNumpyTensor:
