@@ -289,7 +289,7 @@ def edit(
         special_tokens: The text of the token for each role, such as ``{"eos": "</s>"}``.
         output: Write an edited copy here, and leave the file unchanged.
         overwrite: Replace ``output`` if it exists.
-        check: Reject chat templates that do not parse, new keys that look like misspelt known keys,
+        check: Reject chat templates that do not parse, new keys that look like misspelled known keys,
             and edits that cause an error of :func:`check` that the file did not have. Other
             findings are reported.
         dry_run: Report what would be changed, and write nothing.
