@@ -1,6 +1,6 @@
 // The names and numbers that `@huggingface/gguf` exports.
 
-/** An enumeration as TypeScript compiles one: names to numbers, and numbers to names. */
+/** An enumeration as TypeScript compiles it: names to numbers, and numbers to names. */
 function enumeration(numbers) {
   const both = {};
   for (const [name, number] of Object.entries(numbers)) {
@@ -15,7 +15,7 @@ export const GGUFValueType = enumeration({
   UINT64: 10, INT64: 11, FLOAT64: 12,
 });
 
-/** Tensor types: number, elements of a block, bytes of a block. */
+/** Tensor types: number, block size, bytes per block. */
 const TYPES = {
   F32: [0, 1, 4], F16: [1, 1, 2], Q4_0: [2, 32, 18], Q4_1: [3, 32, 20], Q5_0: [6, 32, 22], Q5_1: [7, 32, 24],
   Q8_0: [8, 32, 34], Q8_1: [9, 32, 36], Q2_K: [10, 256, 84], Q3_K: [11, 256, 110], Q4_K: [12, 256, 144],
@@ -31,7 +31,7 @@ export const GGMLQuantizationType = enumeration(
   Object.fromEntries(Object.entries(TYPES).map(([name, [number]]) => [name, number])),
 );
 
-/** What each tensor type is, in a sentence. */
+/** Descriptions of the tensor types. */
 export const GGUF_QUANT_DESCRIPTIONS = Object.freeze(
   Object.fromEntries(
     Object.values(TYPES).map(([number, elements, bytes]) => {
@@ -51,13 +51,13 @@ const FILE_TYPES = {
   IQ2_XS: 20, Q2_K_S: 21, IQ3_XS: 22, IQ3_XXS: 23, IQ1_S: 24, IQ4_NL: 25, IQ3_S: 26, IQ3_M: 27, IQ2_S: 28,
   IQ2_M: 29, IQ4_XS: 30, IQ1_M: 31, BF16: 32, Q4_0_4_4: 33, Q4_0_4_8: 34, Q4_0_8_8: 35, TQ1_0: 36, TQ2_0: 37,
   MXFP4_MOE: 38, NVFP4: 39, Q1_0: 40, Q2_0: 41,
-  // Names of files that no general.file_type has.
+  // Types in file names that are not values of general.file_type.
   Q2_K_XL: 1000, Q3_K_XL: 1001, Q4_K_XL: 1002, Q5_K_XL: 1003, Q6_K_XL: 1004, Q8_K_XL: 1005,
 };
 
 export const GGMLFileQuantizationType = enumeration(FILE_TYPES);
 
-/** File types from the largest to the smallest. */
+/** File types, ordered from the largest to the smallest. */
 export const GGUF_QUANT_ORDER = (
   "F32 BF16 F16 Q8_K_XL Q8_0 Q6_K_XL Q6_K Q5_K_XL Q5_K_M Q5_K_S Q5_0 Q5_1 Q4_K_XL Q4_K_M Q4_K_S IQ4_NL IQ4_XS " +
   "Q4_0_4_4 Q4_0_4_8 Q4_0_8_8 Q4_1_SOME_F16 Q4_0 Q4_1 Q4_2 Q4_3 MXFP4_MOE NVFP4 Q3_K_XL Q3_K_L Q3_K_M Q3_K_S " +
@@ -66,18 +66,18 @@ export const GGUF_QUANT_ORDER = (
   .split(" ")
   .map((name) => FILE_TYPES[name]);
 
-/** Names in file names; the tensor type MXFP4, which names files too, comes after MXFP4_MOE. */
+/** Types in file names. The tensor type MXFP4 is also used in file names, and must follow MXFP4_MOE. */
 const QUANTS = [...Object.keys(FILE_TYPES), "MXFP4"];
 
 export const GGUF_QUANT_RE = new RegExp(`(?<prefix>UD-)?(?<quant>${QUANTS.join("|")})(_(?<sizeVariation>[A-Z]+))?`);
 export const GGUF_QUANT_RE_GLOBAL = new RegExp(GGUF_QUANT_RE, "g");
 
-/** The type that a file name has; of several the last. */
+/** Returns the type in a file name; the last one if there are several. */
 export function parseGGUFQuantLabel(name) {
   return name.toUpperCase().match(GGUF_QUANT_RE_GLOBAL)?.at(-1);
 }
 
-/** The largest of the types at hand that is no larger than the wanted one; without any the smallest. */
+/** Returns the largest available type that is not larger than `wanted`, or else the smallest available one. */
 export function findNearestQuantType(wanted, available) {
   const place = (type) => GGUF_QUANT_ORDER.indexOf(type);
   const known = available.filter((type) => place(type) >= 0).sort((one, other) => place(one) - place(other));

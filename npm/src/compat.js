@@ -17,19 +17,19 @@ const UINT32 = 4;
 const UINT64 = 10;
 const DEFAULT_ALIGNMENT = 32;
 const PARALLEL_DOWNLOADS = 20;
-/** Without the byte order mark that a string may begin with. */
+/** Removes the byte order mark at the beginning of a string. */
 const text = new TextDecoder();
 
 const isBrowser = typeof window !== "undefined" && typeof window.document !== "undefined";
 const isWorker = typeof self === "object" && self.constructor?.name === "DedicatedWorkerGlobalScope";
 
-/** The parts of the name of a shard. */
+/** Parses the file name of a shard. */
 export function parseGgufShardFilename(name) {
   const groups = RE_GGUF_SHARD_FILE.exec(name)?.groups;
   return groups === undefined ? null : { prefix: groups.prefix, shard: groups.shard, total: groups.total };
 }
 
-/** The next multiple of an alignment that is a power of two. */
+/** Rounds up to a multiple of an alignment, which is a power of two. */
 function padded(length, alignment) {
   const at = BigInt(alignment);
   return ((BigInt(length) + at - 1n) / at) * at;
@@ -54,7 +54,7 @@ async function opened(uri, params) {
   }
   const module = await load("reader");
   const source = sourceOf(uri, { fetch: params.fetch, headers: params.additionalFetchHeaders });
-  // Tensor data are not looked at, so a file of a header alone is read as well.
+  // Tensor data is not read, so a file may consist of a header only.
   const { file, header } = await readHeader(module, source, FIRST, true);
   const model = new Model(module, file, [header], [source]);
   if (model.shards[0].isWhole) return model;
@@ -99,7 +99,7 @@ function parsed(model, params) {
   return result;
 }
 
-/** Elements of all tensors, of which a file has room for one a bit at most. */
+/** The number of elements in all tensors; at least one bit of the file is required per element. */
 function parameterCount(tensorInfos, size) {
   const elements = ({ shape }) => shape.reduce((product, dimension) => product * Number(dimension), 1);
   const count = tensorInfos.reduce((sum, info) => sum + elements(info), 0);
@@ -112,7 +112,7 @@ function parameterCount(tensorInfos, size) {
   return count;
 }
 
-/** Reads the headers of all shards of a set, or of one file. */
+/** Reads the headers of all shards of a shard set, or of a single file. */
 export async function ggufAllShards(url, params = {}) {
   const parallel = params.parallelDownloads ?? PARALLEL_DOWNLOADS;
   if (parallel < 1) throw new TypeError("parallelDownloads must be greater than 0");
@@ -136,10 +136,10 @@ export async function ggufAllShards(url, params = {}) {
   return { shards, parameterCount: shards.reduce((sum, shard) => sum + shard.parameterCount, 0), urls };
 }
 
-/** The keys of typed metadata that are no entries. */
+/** The keys of typed metadata that are not metadata entries. */
 const COUNTS = new Set(["version", "tensor_count", "kv_count"]);
 
-/** The beginning of a file with these metadata, up to the tensor infos. */
+/** Serializes the beginning of a file, up to the tensor infos. */
 function serialized(typedMetadata, littleEndian) {
   const version = typedMetadata.version.value;
   const entries = Object.entries(typedMetadata).filter(([key]) => !COUNTS.has(key));
@@ -156,7 +156,7 @@ function serialized(typedMetadata, littleEndian) {
   return out.finish();
 }
 
-/** The metadata of a file as bytes, padded to the alignment. */
+/** Serializes metadata, padded to the alignment. */
 export function serializeGgufMetadata(typedMetadata, options = {}) {
   const { littleEndian = true, alignment = DEFAULT_ALIGNMENT } = options;
   const bytes = serialized(typedMetadata, littleEndian);
@@ -165,12 +165,12 @@ export function serializeGgufMetadata(typedMetadata, options = {}) {
   return result;
 }
 
-/** The header of a file with other metadata and the tensor infos that it has. */
+/** Creates the header of a file with updated metadata and its existing tensor infos. */
 export async function buildGgufHeader(originalFileBlob, updatedMetadata, options) {
   const { littleEndian, tensorInfoByteRange, alignment = DEFAULT_ALIGNMENT } = options;
   const metadata = serialized(updatedMetadata, littleEndian);
   const infos = await originalFileBlob.slice(...tensorInfoByteRange).arrayBuffer();
-  // The range as it was asked for: a blob that ends before it still has its place in the header.
+  // The range as requested, even if the blob ends before it.
   const length = metadata.length + (tensorInfoByteRange[1] - tensorInfoByteRange[0]);
   const padding = new Uint8Array(Number(padded(length, alignment)) - length);
   return new Blob([metadata, infos, padding], { type: "application/octet-stream" });

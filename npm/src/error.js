@@ -1,6 +1,6 @@
-// Errors, with what a program can act on.
+// Errors with the details that programs need to handle them.
 
-/** An error of this package: of a file, of its source, or of a call. */
+/** An error in a file, in its source, or in a call. */
 export class GgmillError extends Error {
   constructor(kind, message, details = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });

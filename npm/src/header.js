@@ -1,20 +1,20 @@
-// Reading the header of a file: in few reads, each for more than the one before.
+// Reading the header of a file, in a few reads of increasing size.
 
 import { GgmillError } from "./error.js";
 import { OPERATION } from "./module.js";
 import { readRange } from "./source.js";
 import { NONE, RecordReader } from "./value.js";
 
-/** Bytes of the first read. */
+/** The size of the first read in bytes. */
 export const FIRST = 512 * 1024;
-/** The same for a shard that is not the first: its header has its tensors and little else. */
+/** The same for the second and later shards, whose headers contain little but tensor infos. */
 export const FIRST_OF_SHARD = 64 * 1024;
-/** Each read is so many times as large as the one before … */
+/** The factor by which each read is larger than the previous one. */
 const GROWTH = 4;
-/** … and no larger than this. */
+/** The maximum size of a read in bytes. */
 const LARGEST = 8 * 1024 * 1024;
 
-/** What is known of a file that was read: its pieces, to feed another module with. */
+/** The parts of a file that were read, to be passed to another module. */
 export class Header {
   constructor(size, pieces, salvaged) {
     this.size = size;
@@ -22,7 +22,7 @@ export class Header {
     this.salvaged = salvaged;
   }
 
-  /** Feeds a module, and gives its number for the file. */
+  /** Passes the parts to a module, and returns its number for the file. */
   open(module) {
     const feeder = new Feeder(module, this.size);
     for (const piece of this.pieces) {
@@ -32,7 +32,7 @@ export class Header {
   }
 }
 
-/** A file within a module, up to the end of its header. */
+/** A file in a module, up to the end of its header. */
 class Feeder {
   constructor(module, size) {
     this.module = module;
@@ -40,12 +40,12 @@ class Feeder {
     this.file = number(module.call(OPERATION.begin, 0, length));
   }
 
-  /** Feeds bytes: how many bytes of the file are needed, and 0 when no more are. */
+  /** Passes bytes to the module. Returns how many bytes of the file are needed, or 0 at the end of the header. */
   feed(bytes, salvage) {
     try {
       return Number(new RecordReader(this.module.call(OPERATION.feed, this.file, 0n, bytes)).u64());
     } catch (error) {
-      // What was refused is among the faults.
+      // The reason is one of the faults.
       if (salvage && error instanceof GgmillError) return 0;
       this.module.call(OPERATION.close, this.file);
       throw error;
@@ -57,7 +57,7 @@ class Feeder {
   }
 }
 
-/** The number of a file, from its record. */
+/** Reads the number of a file from its record. */
 export function number(record) {
   return new RecordReader(record).u32();
 }
@@ -71,7 +71,7 @@ function holdSize({ size, name }) {
 export async function readHeader(module, source, first, salvage) {
   holdSize(source);
   const beginning = await readRange(source, 0, Math.min(first, source.size ?? first));
-  // Of a URL it is known only now.
+  // The size of a remote file is known only now.
   holdSize(source);
   const { size } = source;
   const pieces = [beginning];
@@ -95,12 +95,12 @@ export async function readHeader(module, source, first, salvage) {
   } catch (error) {
     throw named(error);
   } finally {
-    // A file of Node.js is opened again when tensors are read.
+    // A local file is opened again when tensors are read.
     await source.close?.();
   }
 }
 
-/** What the beginning of a file that is not GGUF says it is. */
+/** Detects the format of a file that is not GGUF by its beginning. */
 const OTHERS = [
   [/^version https:\/\/git-lfs/, "a Git LFS pointer, not the file: download it by its resolve address"],
   [/^\s*<(!doctype|html|head|\?xml)/i, "a page, not a model: the address may need /resolve/ instead of /blob/"],

@@ -1,23 +1,23 @@
-// A file behind a URL: ranges of one content, with retries for what may pass.
+// A remote file, read by range requests with retries for temporary failures.
 
 import { GgmillError } from "./error.js";
 
-/** Tries of one request. */
+/** The maximum number of attempts per request. */
 const TRIES = 4;
-/** Milliseconds before the second try; twice as many before each further one. */
+/** The delay before the second attempt in milliseconds; it doubles for each further one. */
 const PAUSE = 250;
-/** No server's wish for a pause is granted beyond so many milliseconds. */
+/** The maximum delay that a server can request, in milliseconds. */
 const LONGEST_PAUSE = 30_000;
-/** What passes, perhaps. */
+/** Status codes of failures that may be temporary. */
 const TRANSIENT = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/** A file behind a URL. */
+/** A remote file. */
 export class HttpSource {
   #url;
   #options;
-  /** What identifies the content, from the first answer. */
+  /** The validator of the content, from the first response. */
   #etag;
-  /** The whole body, of a server that ignores ranges. */
+  /** The whole body, if the server ignores ranges. */
   #stream;
 
   constructor(url, options) {
@@ -26,7 +26,7 @@ export class HttpSource {
     this.name = url.pathname.split("/").pop() || url.host;
   }
 
-  /** The address, for messages: without what may be secret. */
+  /** The URL for messages, without parts that may be secret. */
   get #shown() {
     return `${this.#url.origin}${this.#url.pathname}`;
   }
@@ -89,7 +89,7 @@ export class HttpSource {
     throw this.#fail(kindOf(status), message, { status });
   }
 
-  /** The answer to a request for bytes from the end of the file on. */
+  /** Handles the response to a request for bytes beyond the end of the file. */
   #beyond(response, offset) {
     const total = /^bytes \*\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1];
     if (total !== undefined && this.size === undefined) this.size = Number(total);
@@ -100,7 +100,7 @@ export class HttpSource {
   async #range(response, offset, length) {
     const field = response.headers.get("content-range");
     const found = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(field ?? "");
-    // A page of another origin sees the field only where the server exposes it.
+    // For cross-origin requests, the header is visible only if the server exposes it.
     if (found !== null) {
       const [first, last] = [Number(found[1]), Number(found[2])];
       if (first !== offset || last >= offset + length || last < first) {
@@ -125,7 +125,7 @@ export class HttpSource {
     return bytes;
   }
 
-  /** Holds an answer against the first one: a file that changes is an error, not a mixture. */
+  /** Compares a response with the first one; a file that changed is an error. */
   async #hold(what, found, response) {
     const known = what === "size" ? this.size : this.#etag;
     if (known === undefined) {
@@ -139,7 +139,7 @@ export class HttpSource {
     throw this.#fail("changed", `the file changed while it was read: ${name} ${found}, before ${known}`);
   }
 
-  /** The answer of a server that ignores ranges: its beginning is read, in order, and no more. */
+  /** Handles the response of a server that ignores ranges: the body is read in order, as far as needed. */
   async #whole(response, offset, length) {
     if (offset !== 0 || response.body === null) {
       await response.body?.cancel();
@@ -185,7 +185,7 @@ export class HttpSource {
     return bytes;
   }
 
-  /** Ends what is still under way. */
+  /** Aborts pending requests. */
   async close() {
     const reader = this.#stream?.reader;
     if (reader !== undefined) this.#stream.reader = undefined;
@@ -193,7 +193,7 @@ export class HttpSource {
   }
 }
 
-/** A failure that may pass. */
+/** A failure that may be temporary. */
 class Passing extends Error {
   constructor(message, cause, after) {
     super(message, { cause });
@@ -201,7 +201,7 @@ class Passing extends Error {
   }
 }
 
-/** Milliseconds that the server asks for, where it says so in seconds. */
+/** The delay in milliseconds that the server requests in seconds. */
 function retryAfter(response) {
   const seconds = Number(response.headers.get("retry-after") ?? NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;

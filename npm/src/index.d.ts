@@ -237,8 +237,9 @@ export class Model {
   /** Returns the file name according to the naming convention, from the metadata. */
   suggestedName(shard?: number): Promise<string>;
   /**
-   * Creates the header of the edited file. Tensor data is not moved or copied. With `inPlace`, the
-   * header has exactly the length of the old one, and the edit fails if that is impossible.
+   * Creates the header of the edited file; tensor data is not copied. With `inPlace`, the
+   * header has exactly the length of the old one, and the edit fails if that is impossible. To edit a
+   * file of a shard set, open it with `shards: false`.
    */
   edit(edits: Edits, options?: { inPlace?: boolean }): Promise<HeaderPatch>;
   /** Frees the memory of the model. This also happens when the model is garbage-collected. */

@@ -10,7 +10,7 @@ export { GgmillError } from "./error.js";
 export { HeaderPatch, Metadata, Model, Tensor } from "./model.js";
 export { setWasm } from "./module.js";
 
-/** Shards that are read at the same time. */
+/** The number of shards that are read in parallel. */
 const SIDE_BY_SIDE = 8;
 const SHARD = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
 
@@ -25,7 +25,7 @@ export async function open(given, options = {}) {
   return new Model(module, file, [header], [source]);
 }
 
-/** The files of the set that an address is of, by its name. */
+/** Returns the URLs of all shards of a set, by the name of one of them. */
 function siblingsOf(given) {
   const isUrl = given instanceof URL;
   if (!isUrl && typeof given !== "string") return undefined;

@@ -1,4 +1,4 @@
-// An open model: metadata, tensors, and what is computed of them.
+// An open model: metadata, tensors, and operations on them.
 
 import { GgmillError } from "./error.js";
 import { number } from "./header.js";
@@ -7,13 +7,13 @@ import { readRange } from "./source.js";
 import { NONE, RecordReader, RecordWriter, VALUE_TYPES, fitted, typeNumber } from "./value.js";
 
 const ARRAY = 9;
-/** Bytes of blocks that are decoded at once. */
+/** The maximum size of blocks that are decoded at once, in bytes. */
 const PIECE = 4 * 1024 * 1024;
 
-/** Frees what a model has in a module when nothing refers to the model any more. */
+/** Frees the memory of a model in a module when the model is garbage-collected. */
 const abandoned = new FinalizationRegistry((held) => held.free());
 
-/** The files of a model within one module. */
+/** The files of a model in a module. */
 class Held {
   constructor(module, file) {
     this.module = module;
@@ -32,7 +32,7 @@ class Held {
   }
 }
 
-/** The metadata of a file. Values are decoded when they are asked for. */
+/** The metadata of a file. Values are decoded on access. */
 export class Metadata {
   #held;
   #part;
@@ -50,7 +50,7 @@ export class Metadata {
       length: Number(record.u64()),
     }));
     this.#entries.forEach(({ key }, at) => {
-      // Of a duplicate key the first counts.
+      // For a duplicate key, the first entry is used.
       if (!this.#byKey.has(key)) this.#byKey.set(key, at);
     });
   }
@@ -99,7 +99,7 @@ export class Metadata {
     return this.raw(at).value;
   }
 
-  /** The entry at a place, with the numbers of its types. */
+  /** Returns the entry at an index, with the numbers of its types. */
   raw(at, text = undefined) {
     const { key, type, subType } = this.#entries[at];
     const bytes = this.#held.call(OPERATION.value, (this.#part << 32n) | BigInt(at));
@@ -116,12 +116,12 @@ export class Tensor {
     Object.assign(this, fields);
   }
 
-  /** Elements. */
+  /** The number of elements. */
   get elements() {
     return this.shape.reduce((product, dimension) => product * dimension, 1);
   }
 
-  /** The bytes as they are in the file. */
+  /** Reads the stored data, or a range of its bytes. */
   async bytes(range = {}) {
     if (this.size === undefined) {
       throw new GgmillError("unsupported", `tensor ${this.name}: type ${this.type} is not known`, {
@@ -133,7 +133,7 @@ export class Tensor {
     return this.#model.readTensor(this, start, end - start);
   }
 
-  /** The values of a range of elements, in the order of the file. */
+  /** Decodes a range of elements. */
   async values(range = {}) {
     const { start = 0, end = this.elements } = range;
     this.#hold(start, end, this.elements, "elements");
@@ -161,7 +161,7 @@ export class Tensor {
   }
 }
 
-/** A model: one file, or the shards of a set. */
+/** A model: one file, or all shards of a shard set. */
 export class Model {
   #reader;
   #full;
@@ -210,7 +210,7 @@ export class Model {
     };
   }
 
-  /** Bytes of all files, where they are known. */
+  /** The size of all files in bytes, if it is known. */
   get size() {
     return this.shards.reduce((sum, { size }) => (size === undefined ? undefined : sum + size), 0);
   }
@@ -228,12 +228,12 @@ export class Model {
     return this.#byName.get(name);
   }
 
-  /** Elements of all tensors. */
+  /** The number of elements in all tensors. */
   get parameters() {
     return this.tensors.reduce((sum, tensor) => sum + tensor.elements, 0);
   }
 
-  /** What is wrong with a file that was opened with `salvage`. */
+  /** The damage in files that were opened with `salvage`. */
   get faults() {
     return this.shards.flatMap((_, part) => {
       const record = new RecordReader(this.#reader.call(OPERATION.faults, BigInt(part)));
@@ -250,7 +250,7 @@ export class Model {
     return types;
   }
 
-  /** The tensors with numbers of 64 bits. */
+  /** The tensors with 64-bit numbers. */
   rawTensors(text = undefined) {
     const record = new RecordReader(this.#reader.call(OPERATION.tensors), text);
     return Array.from({ length: record.u32() }, () => ({
@@ -280,7 +280,7 @@ export class Model {
     });
   }
 
-  /** The block of a tensor's type. */
+  /** The block size and bytes per block of a tensor type. */
   block(tensor) {
     const block = this.#types.get(tensor.typeId);
     if (block !== undefined && block.elements > 0) return block;
@@ -289,7 +289,7 @@ export class Model {
     });
   }
 
-  /** Bytes of a tensor from a place in it on. */
+  /** Reads bytes of a tensor at an offset. */
   async readTensor(tensor, offset, length) {
     const bytes = await readRange(this.#sources[tensor.shard], tensor.offset + offset, length);
     if (bytes.length === length) return bytes;
@@ -297,7 +297,7 @@ export class Model {
     throw new GgmillError("truncated", message, { tensor: tensor.name });
   }
 
-  /** The model in the module that has everything. */
+  /** The model in the full module. */
   async #whole() {
     this.#reader.call(OPERATION.facts);
     this.#full ??= load("full").then((module) => {
@@ -348,7 +348,7 @@ export class Model {
     return new HeaderPatch(Number(record.u64()), record.rest().slice());
   }
 
-  /** The entries as the header of a file without tensors. */
+  /** Serializes the entries as the header of a file without tensors. */
   #entriesToSet(set) {
     const entries = Object.entries(set);
     const header = new RecordWriter().raw(new TextEncoder().encode("GGUF")).u32(3).u64(0).u64(entries.length);
@@ -382,7 +382,7 @@ export class Model {
   }
 }
 
-/** A new header, and how much of the file it replaces. */
+/** A new header, and the size of the part of the file that it replaces. */
 export class HeaderPatch {
   constructor(replaces, header) {
     this.replaces = replaces;
@@ -405,7 +405,7 @@ export class HeaderPatch {
   }
 }
 
-/** Makes one model of the shards within a module. */
+/** Combines the shards in a module into one model. */
 export function join(module, files) {
   const input = new RecordWriter();
   for (const file of files) input.u32(file);

@@ -3,7 +3,7 @@
 import { GgmillError } from "./error.js";
 import { RecordReader } from "./value.js";
 
-/** The operations, with the numbers that `crates/ggmill-wasm/src/operation.rs` has. */
+/** The operations, with the numbers in `crates/ggmill-wasm/src/operation.rs`. */
 export const OPERATION = Object.freeze({
   begin: 0,
   feed: 1,
@@ -24,14 +24,14 @@ export const OPERATION = Object.freeze({
   edit: 25,
 });
 
-/** Where the modules are, unless `setWasm` says otherwise. Bundlers look for these expressions. */
+/** The default URLs of the modules. Bundlers recognize these expressions. */
 const places = {
   reader: () => new URL("../wasm/reader.wasm", import.meta.url),
   full: () => new URL("../wasm/ggmill.wasm", import.meta.url),
 };
 const loaded = new Map();
 
-/** Says where the modules come from. */
+/** Sets the modules. */
 export function setWasm(modules) {
   for (const name of ["reader", "full"]) {
     if (modules[name] === undefined) continue;
@@ -40,13 +40,13 @@ export function setWasm(modules) {
   }
 }
 
-/** A module, loaded the first time: `reader`, or `full`. */
+/** Returns a module, `reader` or `full`, which is loaded by the first call. */
 export function load(name) {
   let module = loaded.get(name);
   if (module === undefined) {
     module = instantiate(places[name]());
     loaded.set(name, module);
-    // A failure is not kept: the next call tries again.
+    // Failures are not cached: the next call tries again.
     module.catch(() => loaded.delete(name));
   }
   return module;
@@ -83,7 +83,7 @@ class Module {
     this.#exports = instance.exports;
   }
 
-  /** Carries out an operation, and copies what it gives. */
+  /** Runs an operation, and copies its result. */
   call(operation, file = 0, argument = 0n, input = undefined) {
     const { memory, input: room, call, output, output_len: outputLength } = this.#exports;
     if (input !== undefined) {
@@ -101,7 +101,7 @@ class Module {
   }
 }
 
-/** An error, or a fault of a file, from its record. */
+/** Reads an error, or a fault of a file, from its record. */
 export function readError(record) {
   const [kind, message] = [record.text(), record.text()];
   const offset = record.u64();

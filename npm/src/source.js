@@ -1,9 +1,9 @@
-// Sources of bytes: memory, blobs, files of Node.js, URLs, and whatever reads by position.
+// Sources of bytes: memory, blobs, local files, URLs, and objects with random access.
 
 import { GgmillError } from "./error.js";
 import { HttpSource } from "./http.js";
 
-/** A source from what a caller gives. */
+/** Creates a source from an argument of `open`. */
 export function sourceOf(given, options = {}) {
   if (typeof given === "string") return ofText(given, options);
   if (given instanceof URL) return ofUrl(given, options);
@@ -19,7 +19,7 @@ export function sourceOf(given, options = {}) {
   );
 }
 
-/** The address of a file on the Hugging Face Hub: `hf://OWNER/NAME[@REVISION]/PATH`. */
+/** Returns the URL of a file on the Hugging Face Hub: `hf://OWNER/NAME[@REVISION]/PATH`. */
 function hubUrl(text, hub) {
   const match = /^hf:\/\/(?:(models|datasets)\/)?([^/@]+)\/([^/@]+)(?:@([^/]+))?\/(.+)$/.exec(text);
   if (match === null) {
@@ -33,7 +33,7 @@ function hubUrl(text, hub) {
 
 function ofText(text, options) {
   if (text.startsWith("hf://")) return ofUrl(hubUrl(text, options.hub ?? "https://huggingface.co"), options);
-  // A letter before a colon is a drive.
+  // A single letter before a colon is a drive.
   if (/^[a-z][a-z0-9+.-]+:/i.test(text)) return ofUrl(new URL(text), options);
   if (globalThis.process?.versions?.node !== undefined) return new FileSource(text);
   const base = globalThis.location?.href;
@@ -57,7 +57,7 @@ function ofBytes(bytes) {
   };
 }
 
-/** Whatever reads by position. Closing it is its owner's. */
+/** An object with random access, which its owner closes. */
 function ofReader(given) {
   return {
     get size() {
@@ -83,7 +83,7 @@ function ofBlob(blob) {
   };
 }
 
-/** A file that Node.js, Deno or Bun reads. */
+/** A local file, read by Node.js, Deno or Bun. */
 class FileSource {
   #path;
   #file;
@@ -121,7 +121,7 @@ class FileSource {
 }
 
 /**
- * Reads exactly so many bytes, or up to the end of the source.
+ * Reads `length` bytes, or fewer only at the end of the source.
  */
 export async function readRange(source, offset, length) {
   const bytes = await source.read(offset, length);

@@ -1,8 +1,8 @@
-// Metadata values, and the records that the WebAssembly module takes and gives.
+// Metadata values, and the records that are exchanged with the WebAssembly module.
 
 import { GgmillError } from "./error.js";
 
-/** The types of metadata values, each at its number. */
+/** The types of metadata values, indexed by their numbers. */
 export const VALUE_TYPES = Object.freeze([
   "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
 ]);
@@ -10,7 +10,7 @@ export const VALUE_TYPES = Object.freeze([
 const STRING = 8;
 const ARRAY = 9;
 const BOOL = 7;
-/** For each type of a fixed size how it is read and written, and the array of its elements. */
+/** How values of each fixed-size type are read and written, and the class of their arrays. */
 const FIXED = {
   0: ["Uint8", 1, Uint8Array],
   1: ["Int8", 1, Int8Array],
@@ -23,7 +23,7 @@ const FIXED = {
   11: ["BigInt64", 8, BigInt64Array],
   12: ["Float64", 8, Float64Array],
 };
-/** The smallest and the largest of each type of integers. */
+/** The minimum and maximum of each integer type. */
 const RANGES = {
   0: [0, 0xff],
   1: [-0x80, 0x7f],
@@ -34,14 +34,14 @@ const RANGES = {
   10: [0n, 0xffffffffffffffffn],
   11: [-0x8000000000000000n, 0x7fffffffffffffffn],
 };
-/** What stands for a number that there is none of. */
+/** Represents a missing number. */
 export const NONE = 0xffffffffffffffffn;
 
 const isLittleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
-/** Reads a record that the module gave. */
+/** Reads a record of the module. */
 export class RecordReader {
   constructor(bytes, text = decoder) {
     this.bytes = bytes;
@@ -77,7 +77,7 @@ export class RecordReader {
   #text(length) {
     const start = this.position;
     const end = (this.position += length);
-    // Most texts are tokens: short, and of ASCII.
+    // Most texts are tokens: short and ASCII.
     if (length < 12) {
       let text = "";
       for (let at = start; at < end; at++) {
@@ -90,7 +90,7 @@ export class RecordReader {
     return this.decoder.decode(this.bytes.subarray(start, end));
   }
 
-  /** A metadata value as version 3 has it in little-endian order. */
+  /** Reads a metadata value in the encoding of little-endian GGUF version 3. */
   value(type) {
     if (type === STRING) return this.#text(Number(this.u64()));
     if (type === BOOL) return this.u8() !== 0;
@@ -116,7 +116,7 @@ export class RecordReader {
   }
 }
 
-/** Bytes that grow: a record for the module, or the metadata of a file. */
+/** A growing buffer for a record of the module, or for the metadata of a file. */
 export class RecordWriter {
   constructor(littleEndian = true, version = 3) {
     this.littleEndian = littleEndian;
@@ -126,7 +126,7 @@ export class RecordWriter {
     this.view = new DataView(this.bytes.buffer);
   }
 
-  /** Room for so many bytes, and where they begin. */
+  /** Reserves bytes, and returns their offset. */
   #room(size) {
     const start = this.length;
     this.length += size;
@@ -157,24 +157,24 @@ export class RecordWriter {
     return this;
   }
 
-  /** A length as the version of the file has it. */
+  /** Writes a length in the encoding of the version of the file. */
   size(value) {
     return this.wide ? this.u64(value) : this.u32(Number(value));
   }
 
-  /** A text of a record. */
+  /** Writes a text of a record. */
   text(text) {
     const bytes = encoder.encode(text);
     return this.u32(bytes.length).raw(bytes);
   }
 
-  /** A string of a file. */
+  /** Writes a string of a file. */
   string(text) {
     const bytes = encoder.encode(text);
     return this.size(bytes.length).raw(bytes);
   }
 
-  /** A metadata value. `subType` is the type of the elements of an array. */
+  /** Writes a metadata value. `subType` is the type of the elements of an array. */
   value(value, type, subType) {
     if (type === STRING) return this.string(value);
     if (type === ARRAY) {
@@ -198,7 +198,7 @@ export class RecordWriter {
   }
 }
 
-/** The number of a type by its name. */
+/** Returns the number of a type by its name. */
 export function typeNumber(name, key) {
   const number = VALUE_TYPES.indexOf(name);
   if (number >= 0) return number;
@@ -206,7 +206,7 @@ export function typeNumber(name, key) {
   throw new GgmillError("misuse", `key ${key}: type ${name}, expected one of ${expected}`, { key });
 }
 
-/** A value for a type: checked, and a bigint where the type has 64 bits. */
+/** Checks a value for a type; converts it to a bigint for 64-bit types. */
 export function fitted(value, type, subType, key) {
   const refuse = (expected) => {
     const shown = typeof value === "bigint" ? `${value}n` : String(JSON.stringify(value)).slice(0, 80);
