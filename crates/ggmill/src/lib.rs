@@ -17,6 +17,7 @@
 //! | `estimate` | | memory that a model takes to run |
 //! | `formats` | | safetensors, npy, and the formats before GGUF |
 //! | `hash` | | hashes, manifests, comparisons |
+//! | `index` | | tables of what is in many files, as NDJSON and, with the feature `parquet`, as Parquet |
 //! | `inspect` | | what is in a file, as text and JSON |
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
@@ -47,6 +48,8 @@ pub use ggmill_estimate as estimate;
 pub use ggmill_formats as formats;
 #[cfg(feature = "hash")]
 pub use ggmill_hash as hash;
+#[cfg(feature = "index")]
+pub use ggmill_index as index;
 #[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
 #[cfg(feature = "io")]
