@@ -27,9 +27,9 @@
 //! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
 //!
-//! The feature `full` is all of them. The default reads, lists and decodes, on the thread it is
-//! called on and without a dependency beyond this family's and those for files. Without any feature
-//! what is left is `ggmill-core`.
+//! The feature `full` is all of them, without `parquet`. The default reads, lists and decodes, on the
+//! thread it is called on and without a dependency beyond this family's and those for files. Without
+//! any feature what is left is `ggmill-core`.
 #![forbid(unsafe_code)]
 
 pub use ggmill_core::*;

@@ -35,7 +35,7 @@ const MAX_THREADS: usize = 512;
 Examples:
   ggmill index models/ -o models.parquet
   ggmill index models/ -o models.parquet --resume
-  ggmill index hf://OWNER/NAME models/ -o - | duckdb -c \"FROM read_json('/dev/stdin')\"
+  ggmill index hf://OWNER/NAME models/ -o models.ndjson
 
 models.parquet has a row for each file, models.tensors.parquet for each tensor, and \
 models.metadata.parquet for each metadata entry. NDJSON has all of them in one file, and the field \

@@ -57,7 +57,7 @@ fn directories_become_rows_and_broken_files_rows_with_their_error() {
     );
     let errors: Vec<&str> = listed.iter().filter_map(|(_, error)| error.as_deref()).collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
-    assert!(errors[1].contains("HTML"), "{errors:?}");
+    assert!(errors[1].contains("web page"), "{errors:?}");
     assert!(errors.iter().all(|error| !error.contains(".gguf:")), "the row has the path");
     assert_eq!(
         found.stderr,
