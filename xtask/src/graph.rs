@@ -124,8 +124,6 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "ggmill-tokenizer",
             "ggmill-pipeline",
-            "ggmill-formats",
-            "ggmill-quantize",
             "ggmill-hash",
             "ggmill-index",
             "ggmill-remote",
