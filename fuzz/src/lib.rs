@@ -13,6 +13,7 @@ mod decoder_chunks;
 mod dequantize;
 mod file_name;
 mod imatrix;
+mod index;
 mod journal;
 mod legacy;
 mod location;
@@ -44,6 +45,7 @@ pub use decoder_chunks::decoder_chunks;
 pub use dequantize::dequantize;
 pub use file_name::file_name;
 pub use imatrix::imatrix;
+pub use index::index;
 pub use journal::journal;
 pub use legacy::legacy;
 pub use location::location;
@@ -66,7 +68,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 26] = [
+pub const TARGETS: [(&str, Target); 27] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -83,6 +85,7 @@ pub const TARGETS: [(&str, Target); 26] = [
     ("legacy", legacy),
     ("location", location),
     ("manifest", manifest),
+    ("index", index),
     ("npy", npy),
     ("safetensors", safetensors),
     ("safetensors_index", safetensors_index),

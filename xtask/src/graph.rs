@@ -66,6 +66,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
+    ("ggmill-index", &["ggmill-core", "ggmill-inspect", "ggmill-text"]),
     ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
@@ -93,6 +94,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-edit",
     "ggmill-hash",
     "ggmill-estimate",
+    "ggmill-index",
     "ggmill-inspect",
     "ggmill-remote",
     "ggmill-run",
@@ -119,7 +121,14 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "threads",
         words: &["std::thread", "thread::spawn", "thread::scope", "rayon"],
-        may: &["ggmill-tokenizer", "ggmill-pipeline", "ggmill-hash", "ggmill-remote", "ggmill-run"],
+        may: &[
+            "ggmill-tokenizer",
+            "ggmill-pipeline",
+            "ggmill-hash",
+            "ggmill-index",
+            "ggmill-remote",
+            "ggmill-run",
+        ],
     },
     Effect {
         name: "printing",

@@ -30,14 +30,15 @@ pub(crate) fn gather_files(
 ) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
-        let before = files.len();
-        match walk(path, DEPTH, wanted, &mut files) {
-            Ok(()) if files.len() == before => {
-                failures.push(Failure::new(format_args!("{}: no {what} there", shown(path))));
-            }
-            Ok(()) => {}
-            Err(failure) => failures.push(failure),
+        let (before, mut unreadable) = (files.len(), Vec::new());
+        walk(path, wanted, &mut files, &mut unreadable);
+        if files.len() == before && unreadable.is_empty() {
+            failures.push(Failure::new(format_args!("{}: no {what} there", shown(path))));
         }
+        let failed = unreadable.into_iter();
+        failures.extend(
+            failed.map(|(path, error)| Failure::new(format_args!("{}: {error}", shown(&path)))),
+        );
     }
     files
 }
@@ -68,27 +69,40 @@ fn with_siblings(path: &Path) -> Files {
     remote::siblings(path).unwrap_or_else(|| ggmill_io::shards_beside(path))
 }
 
-/// The file, or the wanted files of a directory and those in it, in order. A link to a directory is
-/// not followed: it could lead in a circle.
-fn walk(
+/// The file, or the wanted files of a directory and those in it, in order; and the directories that
+/// cannot be read. A link to a directory is not followed: it could lead in a circle.
+pub(crate) fn walk(
+    path: &Path,
+    wanted: &dyn Fn(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+    unreadable: &mut Vec<(PathBuf, io::Error)>,
+) {
+    if path == OsStr::new("-") || !path.is_dir() {
+        files.push(path.to_owned());
+        return;
+    }
+    if let Err(error) = walk_directory(path, DEPTH, wanted, files, unreadable) {
+        unreadable.push((path.to_owned(), error));
+    }
+}
+
+/// The wanted files of a directory. Fails when it cannot be read itself.
+fn walk_directory(
     path: &Path,
     depth: usize,
     wanted: &dyn Fn(&Path) -> bool,
     files: &mut Vec<PathBuf>,
-) -> Result<(), Failure> {
-    if path == OsStr::new("-") || !path.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
-    let mut entries =
-        std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
+    unreadable: &mut Vec<(PathBuf, io::Error)>,
+) -> io::Result<()> {
+    let mut entries = std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        let is_directory = entry.file_type().map_err(failed)?.is_dir();
+        let is_directory = entry.file_type()?.is_dir();
         if is_directory && depth > 0 {
-            walk(&path, depth - 1, wanted, files)?;
+            if let Err(error) = walk_directory(&path, depth - 1, wanted, files, unreadable) {
+                unreadable.push((path, error));
+            }
         } else if !is_directory && wanted(&path) {
             files.push(path);
         }

@@ -57,6 +57,10 @@ pub(crate) fn salvage<T>(
     refused(path)
 }
 
+pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
+    refused(path)
+}
+
 pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     refused(path)
 }

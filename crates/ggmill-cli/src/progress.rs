@@ -41,11 +41,19 @@ pub(crate) struct Bar {
     shown: Option<ProgressBar>,
     wanted: bool,
     since: Instant,
+    template: fn(u16) -> &'static str,
 }
 
 impl Bar {
     pub(crate) fn new(console: Console) -> Self {
-        Self { shown: None, wanted: console.shows_progress(), since: Instant::now() }
+        Self { shown: None, wanted: console.shows_progress(), since: Instant::now(), template }
+    }
+
+    /// A bar for work on files, of which [`update`](Self::update) is told the numbers.
+    pub(crate) fn of_files(console: Console) -> Self {
+        let mut bar = Self::new(console);
+        bar.template = template_of_files;
+        bar
     }
 
     /// This many bytes of so many are done, and this is what is being worked on.
@@ -58,7 +66,7 @@ impl Bar {
                 .with_elapsed(self.since.elapsed());
             let columns =
                 terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
-            let style = ProgressStyle::with_template(template(columns))
+            let style = ProgressStyle::with_template((self.template)(columns))
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             // Of the whole work: what was done before there was a bar was not done in an instant.
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -89,6 +97,15 @@ fn template(columns: u16) -> &'static str {
             "{bar:24} {percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}"
         }
         70.. => "{percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}",
+        _ => "{percent:>3}%  {left} left  {wide_msg}",
+    }
+}
+
+/// The template for work on files.
+fn template_of_files(columns: u16) -> &'static str {
+    match columns {
+        100.. => "{bar:24} {percent:>3}%  {pos} of {len} files  {left} left  {wide_msg}",
+        70.. => "{percent:>3}%  {pos} of {len} files  {left} left  {wide_msg}",
         _ => "{percent:>3}%  {left} left  {wide_msg}",
     }
 }
@@ -132,10 +149,16 @@ mod tests {
     /// Widest numbers and all, a line of these columns is not wrapped: the name gets what is left.
     #[test]
     fn a_line_fits_its_terminal() {
-        for (least, columns) in [(100, 100), (100, 250), (70, 99), (70, 70), (30, 69), (30, 40)] {
+        for ((least, columns), template) in
+            [(100, 100), (100, 250), (70, 99), (70, 70), (30, 69), (30, 40)]
+                .into_iter()
+                .flat_map(|size| [template, template_of_files].map(|template| (size, template)))
+        {
             let widest = [
                 ("{bar:24}", 24),
                 ("{percent:>3}", 3),
+                ("{pos}", 11),
+                ("{len}", 11),
                 ("{bytes}", 11),
                 ("{total_bytes}", 11),
                 ("{rate}", 13),

@@ -177,8 +177,16 @@ impl Location {
         Some(Self(Place::Hub(HubPlace { path, ..place.clone() })))
     }
 
-    /// A file below this repository or directory of the Hub.
-    pub(crate) fn join(&self, below: &str) -> Self {
+    /// A file below this repository or directory of the Hub; any other location is returned as it is.
+    ///
+    /// ```
+    /// use ggmill_remote::Location;
+    /// let directory = Location::parse("hf://owner/name/q4")?.ok_or("remote")?;
+    /// assert_eq!(directory.join("model.gguf").to_address(), "hf://owner/name/q4/model.gguf");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn join(&self, below: &str) -> Self {
         let Place::Hub(place) = &self.0 else { return self.clone() };
         let path = match &place.path {
             Some(path) => format!("{path}/{below}"),

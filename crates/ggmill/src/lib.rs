@@ -17,6 +17,7 @@
 //! | `estimate` | | memory that a model takes to run |
 //! | `formats` | | safetensors, npy, and the formats before GGUF |
 //! | `hash` | | hashes, manifests, comparisons |
+//! | `index` | | tables of what is in many files, as NDJSON and, with the feature `parquet`, as Parquet |
 //! | `inspect` | | what is in a file, as text and JSON |
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
@@ -26,9 +27,9 @@
 //! | `template` | | chat templates: conversations to text and tokens |
 //! | `tokenizer` | | text to tokens and tokens to text |
 //!
-//! The feature `full` is all of them. The default reads, lists and decodes, on the thread it is
-//! called on and without a dependency beyond this family's and those for files. Without any feature
-//! what is left is `ggmill-core`.
+//! The feature `full` is all of them, without `parquet`. The default reads, lists and decodes, on the
+//! thread it is called on and without a dependency beyond this family's and those for files. Without
+//! any feature what is left is `ggmill-core`.
 #![forbid(unsafe_code)]
 
 pub use ggmill_core::*;
@@ -47,6 +48,8 @@ pub use ggmill_estimate as estimate;
 pub use ggmill_formats as formats;
 #[cfg(feature = "hash")]
 pub use ggmill_hash as hash;
+#[cfg(feature = "index")]
+pub use ggmill_index as index;
 #[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
 #[cfg(feature = "io")]

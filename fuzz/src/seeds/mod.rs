@@ -28,6 +28,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "start" => return texts::unknown_classes(),
         "file_name" => return texts::file_names(),
         "location" => return texts::locations(),
+        "index" => return texts::earlier_indexes(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),

@@ -129,6 +129,28 @@ pub(super) fn manifests() -> Vec<(String, Vec<u8>)> {
     ])
 }
 
+pub(super) fn earlier_indexes() -> Vec<(String, Vec<u8>)> {
+    let file = |path: &str, rest: &str| {
+        format!(
+            "{{\"record\":\"file\",\"path\":\"{path}\",\"size\":4,\"modified\":\"1970-01-01T00:00:00.000004Z\",{rest}}}\n"
+        )
+    };
+    let entry = "{\"record\":\"metadata\",\"path\":\"a\",\"position\":0}\n";
+    let tensor = "{\"record\":\"tensor\",\"path\":\"a\",\"position\":0}\n";
+    let whole = file("a", "\"error\":null,\"tensor_count\":1,\"metadata_count\":1");
+    let none = file("b", "\"error\":null,\"tensor_count\":0,\"metadata_count\":0");
+    let broken = file("a", "\"error\":\"x\",\"tensor_count\":1,\"metadata_count\":1");
+    [
+        ("whole", [&*whole, entry, tensor, &none].concat()),
+        ("broken", [&*none, &broken, entry, tensor].concat()),
+        ("cut", [&*whole, entry].concat()),
+        ("twice", [&*none, &*none, &none].concat()),
+    ]
+    .into_iter()
+    .map(|(name, text)| (name.to_owned(), text.into_bytes()))
+    .collect()
+}
+
 pub(super) fn indexes() -> Vec<(String, Vec<u8>)> {
     named(&[
         (

@@ -9,6 +9,7 @@ mod classes;
 mod environment;
 mod estimate;
 mod hash;
+mod index;
 mod legacy;
 mod logits;
 mod older;
@@ -111,6 +112,8 @@ pub(crate) enum Peers {
     Imatrix,
     /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
     Estimate(estimate::Args),
+    /// Compare the tables of `ggmill index` with what DuckDB and pyarrow read of them, and time it
+    Index(index::Args),
     /// Compare what models compute with libllama: logits of tiny models of every computation graph
     Logits(logits::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
@@ -162,6 +165,7 @@ impl Peers {
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
             Self::Estimate(args) => estimate::execute(args),
+            Self::Index(args) => index::execute(args),
             Self::Logits(args) => logits::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),

@@ -175,6 +175,22 @@ pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>
     })
 }
 
+/// The addresses of the GGUF files of a repository or of a directory in one, shards one by one; of a
+/// file its own. `None` for a path.
+pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
+    let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
+    with(path, |client, location| {
+        let is_file = location.directory().is_none()
+            || !location.is_repository() && location.file_name().is_some_and(is_gguf);
+        if is_file {
+            return Ok(vec![path.to_owned()]);
+        }
+        let found = client.directory(location).map_err(|error| failure(&error))?;
+        let files = found.files().iter().filter(|file| is_gguf(&file.path));
+        Ok(files.map(|file| location.join(&file.path).to_address().into()).collect())
+    })
+}
+
 /// The models of a repository.
 pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     with(path, |client, location| {

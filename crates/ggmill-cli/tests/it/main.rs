@@ -31,6 +31,7 @@ mod get;
 mod graft;
 mod hash;
 mod help;
+mod index;
 mod inspect;
 mod json_safety;
 mod killed;
