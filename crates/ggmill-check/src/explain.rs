@@ -71,9 +71,15 @@ pub fn rule_page(rule: &Rule) -> String {
     let automatic = automatic.map_or_else(
         || "There is no automatic fix.".to_owned(),
         |automatic| {
+            let condition = if automatic.starts_with("rewrites the file") {
+                " Shards of a split model are not rewritten, and neither is a file with trailing data \
+                 or with nonzero bytes in a gap between tensors."
+            } else {
+                ""
+            };
             format!(
                 "`ggmill check --fix` {automatic}. This is safe: it does not change tensor data, or \
-                 discard anything that a reader uses."
+                 discard anything that a reader uses.{condition}"
             )
         },
     );

@@ -85,7 +85,7 @@ fn file_row(candidate: &Candidate, model: &Model, tensors: usize, entries: usize
         _ => Cell::Null,
     };
     let error = model.faults().next().map(ToString::to_string);
-    let split = Split::of(&model.metadata()).ok().flatten().filter(|split| split.is_part());
+    let split = Split::of(&model.metadata()).ok().flatten().filter(ggmill_core::Split::is_part);
     vec![
         Cell::integer(candidate.size.or(model.file_len())),
         candidate.modified.map_or(Cell::Null, Cell::Integer),

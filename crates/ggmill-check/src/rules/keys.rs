@@ -141,7 +141,9 @@ fn spelling(input: &Input<'_>, entry: &Entry<'_>, out: &mut Findings<'_>) {
         return out.add(&EMPTY, Place::key(entry), || "the key is empty".into());
     }
     if bytes.len() > 65_535 {
-        out.add(&TOO_LONG, Place::key(entry), || format!("{} bytes", bytes.len()));
+        out.add(&TOO_LONG, Place::key(entry), || {
+            format!("{} bytes, expected at most 65535", bytes.len())
+        });
     }
     if bytes.contains(&0) {
         out.add(&NUL, Place::key(entry), || "contains NUL".into());

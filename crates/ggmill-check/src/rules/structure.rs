@@ -89,7 +89,7 @@ rules! { Structure;
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
-        clause: "Reported when the padding after the last tensor is missing or incomplete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification requires padding only between tensors: \"the space between tensors should be padded\".",
+        clause: "Reported when the padding after the last tensor is missing or incomplete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification asks for padding only between tensors: \"the space between tensors should be padded\".",
         why: "Programs that load all tensor data with a single read, as ggml can, reject the file. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
         remedy: "Add the missing padding.",
         fixed: "the file ends at a multiple of the alignment",

@@ -25,7 +25,7 @@ rules! { Tensors;
     NOT_BLOCKS = "GG1303" Error Reference {
         summary: "Row length is not a multiple of the block size",
         clause: "Reported when the row length of a tensor is not a multiple of the block size of its type. llama.cpp rejects such a tensor; the specification does not define partial blocks.",
-        why: "The size of the tensor data is undefined, and every reader rejects the file.",
+        why: "The size of the tensor data is undefined, so llama.cpp and most other readers reject the file.",
         remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row length.",
         fixed: "tensor \"x.weight\": Q8_0, row length 64",
     }
@@ -66,7 +66,7 @@ rules! { Tensors;
     }
     RETIRED_TYPE = "GG1309" Error Both {
         summary: "Removed tensor type",
-        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved one. The specification says of Q4_2 and Q4_3: \"support has been removed\"; llama.cpp has also removed the interleaved types.",
+        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved type such as Q4_0_4_4. The specification says of Q4_2 and Q4_3: \"support has been removed\"; llama.cpp has also removed the interleaved types.",
         why: "Current readers reject the file.",
         remedy: "Quantize the model again to a current type.",
         fixed: "tensor \"x.weight\": Q4_0",
@@ -122,10 +122,10 @@ fn name(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let name = tensor.name();
     match name.len() {
         64 => out.add(&NAME_64, Place::info(tensor), || {
-            "the name has 64 bytes, llama.cpp allows 63".into()
+            "the name is 64 bytes long, llama.cpp allows 63".into()
         }),
         65.. => out.add(&NAME_TOO_LONG, Place::info(tensor), || {
-            format!("the name has {} bytes", name.len())
+            format!("the name is {} bytes long", name.len())
         }),
         _ => {}
     }
@@ -153,7 +153,7 @@ fn content(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     match ggml_type.layout() {
         None => out.add(&UNKNOWN_TYPE, Place::info(tensor), || format!("{ggml_type} is unknown")),
         Some(_) if ggml_type.is_retired() => out.add(&RETIRED_TYPE, Place::info(tensor), || {
-            format!("is {ggml_type}, number {}", ggml_type.0)
+            format!("is {ggml_type} (type number {})", ggml_type.0)
         }),
         Some(layout) => {
             if shape.elements() > 0 && !shape.row_len().is_multiple_of(layout.elements.into()) {

@@ -45,7 +45,7 @@ a directory, the file is written there. The result is checked with the rules of 
 before it is written. If they find an error, nothing is written; other findings are summarized.
 
 TYPE is auto, or any type of `ggmill quantize`: F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS \
-Q3_K_M IQ2_M and more; `ggmill explain types` lists all of them with their sizes. With auto, BF16 \
+Q3_K_M IQ2_M and more; `ggmill explain types` lists all of them, and `ggmill explain TYPE` describes one. With auto, BF16 \
 and F16 checkpoints keep their type, and F32 checkpoints become F16, as with \
 convert_hf_to_gguf.py. F32, F16, BF16 and Q8_0 files are identical to those of \
 convert_hf_to_gguf.py, apart from documented exceptions; other types are quantized as by `ggmill \
@@ -58,7 +58,8 @@ also use the layout of Mistral or Meta (params.json with consolidated.safetensor
 consolidated.00.pth, …), or be a llama2.c file with tokenizer.bin next to it.
 
 SRC may also be a repository on the Hugging Face Hub, or a directory in one: hf://OWNER/NAME. Each \
-tensor is read once, when it is converted, and no local copy is made.
+tensor is read as it is converted, and no local copy is made; --target-size and --target-bpw first \
+read a sample of each tensor.
 
 SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model \
 (.safetensors or .bin). --base is the base model: its directory or its GGUF file. The type is \

@@ -22,7 +22,7 @@ pub(crate) struct LegacyArgs {
     /// legacy converter
     #[arg(long, value_name = "X", default_value_t = 5e-6)]
     eps: f32,
-    /// Number of KV heads, if fewer than heads: 8 for LLaMA 2 70B
+    /// Number of KV heads, if there are fewer KV heads than attention heads: 8 for LLaMA 2 70B
     #[arg(long, value_name = "N")]
     kv_heads: Option<u32>,
 }

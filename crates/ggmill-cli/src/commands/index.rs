@@ -240,10 +240,10 @@ impl Work {
         };
         ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
             bar.update(outcome.files, total, &file.path);
-            match self.interrupted.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if self.interrupted.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
             }
+            ControlFlow::Continue(())
         })
         .map_err(failure)
     }

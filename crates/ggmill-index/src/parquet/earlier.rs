@@ -161,7 +161,8 @@ impl TableRows {
             let left = self.columns.first().map_or(0, ExactSizeIterator::len) as u64;
             if left == 0 {
                 let groups = self.reader.metadata().row_groups();
-                let rows = groups.get(self.group).map(|group| group.num_rows());
+                let rows =
+                    groups.get(self.group).map(parquet::file::metadata::RowGroupMetaData::num_rows);
                 let rows = rows.and_then(|rows| u64::try_from(rows).ok());
                 if let Some(rows) = rows.filter(|rows| self.position.saturating_add(*rows) <= row) {
                     self.position = self.position.saturating_add(rows);

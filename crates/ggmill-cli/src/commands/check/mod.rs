@@ -35,13 +35,15 @@ The default profile does not render chat templates or test the tokenizer; --prof
 Rules about file names (GG18) are checked with --profile spec, --select naming or --select all.
 
 --fix changes what can be fixed without losing information: missing and misspelled keys, keys \
-with the wrong integer type, duplicate keys, padding, and the order and alignment of tensors. A file that contains \
-bytes belonging to no tensor is not rewritten. Keys that are only recommended (file type, size \
-label, alignment) are added with --profile spec or --select. When the first key is added, space \
+with the wrong integer type, duplicate keys, padding, and the order and alignment of tensors. A file with \
+trailing data, or with nonzero bytes in a gap between tensors, is not rewritten. Keys that many \
+published files lack (file type, size label, alignment) are added only with --profile spec or \
+--select. When the first key is added, space \
 is reserved for later edits (ggmill.padding). Remaining findings are reported. --diff shows the \
-changes, and exits with 1 if there are any.
+changes.
 
-Exit codes: 0 no errors, 1 errors found, 2 a file cannot be read as GGUF.")]
+Exit codes: 0 no errors, 1 errors found, 2 the command failed, for example because a file is not \
+GGUF. With --diff: 0 no changes, 1 changes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// Files, or directories to search recursively for .gguf files; - is standard input
@@ -53,9 +55,9 @@ pub(crate) struct Args {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Rules to apply: spec, the specification to the letter; ggml, the requirements of llama.cpp;
-    /// all, both of these and recommended practice, except rules that many published files
-    /// violate; run, like all, and also render chat templates (GG22) and test the tokenizer (GG23)
+    /// Rules to apply. spec: the specification to the letter; ggml: the requirements of llama.cpp;
+    /// all: both of these and recommended practice, except rules that many published files violate;
+    /// run: the same as all, plus rendering chat templates (GG22) and testing the tokenizer (GG23)
     #[arg(long, value_parser = profiles(), default_value = Profile::All.name())]
     profile: Profile,
     /// Apply only these rules: codes, prefixes of codes, groups, or all (with the default profile:

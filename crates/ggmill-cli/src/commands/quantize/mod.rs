@@ -55,7 +55,7 @@ TYPE is a type name or number, as in llama-quantize: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5
 Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS \
 IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 BF16 F16 F32. Q3_K, Q4_K and Q5_K \
 are aliases of Q3_K_M, Q4_K_M and Q5_K_M; COPY keeps all types. `ggmill explain types` lists \
-types with their sizes. Models of any architecture can be quantized. IN may be any shard of a \
+the types, and `ggmill explain TYPE` describes one. Models of any architecture can be quantized. IN may be any shard of a \
 split model; OUT is one file unless shards are requested.
 
 Roles for --role-file: token_embedding position_embedding token_type_embedding output norm bias \
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BITS", help_heading = "Target size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
     /// Read tensor types from a plan, the output of --json. Without TYPE, the plan must list every
-    /// tensor; with TYPE, it lists only the tensors that get a different type
+    /// tensor; with TYPE, it need only list the tensors that get a different type
     #[arg(long, value_name = "FILE", help_heading = "Target size")]
     plan: Option<PathBuf>,
     /// Write the quantization error of each tensor: HTML if FILE ends in .html, JSON if it ends in
