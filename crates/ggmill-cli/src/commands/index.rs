@@ -240,9 +240,10 @@ impl Work {
         };
         ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
             bar.update(outcome.files, total, &file.path);
-            match self.interrupted.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if self.interrupted.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })
         .map_err(failure)
@@ -279,8 +280,7 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
     if outcome.skipped == 0 {
         return Ok(Status::Fine);
     }
-    let message =
-        format_args!("interrupted: {} not read", count(outcome.skipped, "file")).to_string();
+    let message = format!("interrupted: {} not read", count(outcome.skipped, "file"));
     let hint = (args.output.as_os_str() != "-")
         .then(|| "the same command with --resume reads the rest".to_owned());
     Err(Failure::new(message).with_hint(hint))

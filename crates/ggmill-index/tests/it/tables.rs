@@ -28,7 +28,7 @@ pub(crate) fn generated(count: u64) -> Vec<File> {
             metadata.set("general.name", &*format!("model {number}"));
             metadata.set("llama.block_count", u32::try_from(number % 80).unwrap());
             for key in 0..number % 7 {
-                metadata.set(&format!("x.{key}"), key);
+                metadata.set(format!("x.{key}"), key);
             }
             let tensors =
                 (0..number % 11).fold(Builder::new().metadata(metadata), |file, tensor| {
