@@ -6,7 +6,8 @@ use std::io;
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an index could not be written. A file that cannot be read is no error, but a row.
+/// Why an index could not be written. A file that cannot be read is a row, not an
+/// error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

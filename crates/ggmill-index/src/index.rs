@@ -10,7 +10,7 @@ use crate::candidate::Candidate;
 use crate::error::Result;
 use crate::in_order::in_order;
 use crate::rows::FileRows;
-use crate::store::Tables;
+use crate::tables::Tables;
 
 /// Bytes of rows that wait to be written, at most, besides those of a file for each thread.
 const WAITING: usize = 64 << 20;

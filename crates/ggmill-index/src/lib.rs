@@ -13,13 +13,15 @@ mod rows;
 mod source;
 mod store;
 mod table;
+mod tables;
+mod text;
 mod time;
 mod value_cells;
 
 pub use candidate::Candidate;
 pub use error::{Error, Result};
 pub use index::{IndexOptions, IndexOutcome, index};
-pub use rows::MAX_TEXT;
-pub use store::Tables;
 pub use table::{Column, ColumnKind, TABLES, Table};
+pub use tables::Tables;
+pub use text::MAX_TEXT;
 pub use value_cells::MAX_ELEMENTS;

@@ -6,11 +6,8 @@ use ggmill_text::LosslessStr;
 
 use crate::candidate::Candidate;
 use crate::table::{Cell, FILES, Row};
+use crate::text::text_of;
 use crate::value_cells::value_cells;
-
-/// Bytes of a text in a cell, at most; longer ones are cut, and `length` of a metadata entry is that
-/// of the whole.
-pub const MAX_TEXT: usize = 64 << 10;
 
 /// The rows of a file, in all tables.
 #[derive(Debug)]
@@ -60,21 +57,6 @@ impl FileRows {
     }
 }
 
-/// Text for a cell: as it is where it is UTF-8, otherwise escaped; cut where it is too long.
-pub(crate) fn text_of(text: RawStr<'_>) -> String {
-    let bytes = text.as_bytes();
-    let kept = RawStr::new(bytes.get(..MAX_TEXT).unwrap_or(bytes));
-    match kept.to_str() {
-        Ok(text) => text.to_owned(),
-        // The cut can be within a character, of which less than all is left.
-        Err(error) if error.error_len().is_none() && bytes.len() > MAX_TEXT => {
-            let whole = kept.as_bytes().get(..error.valid_up_to()).unwrap_or_default();
-            RawStr::new(whole).to_string_lossy().into_owned()
-        }
-        Err(_) => kept.to_string(),
-    }
-}
-
 fn file_row(candidate: &Candidate, model: &Model, tensors: usize, entries: usize) -> Row {
     let summary = Summary::of(model);
     let index = model.index();
@@ -85,7 +67,7 @@ fn file_row(candidate: &Candidate, model: &Model, tensors: usize, entries: usize
         _ => Cell::Null,
     };
     let error = model.faults().next().map(ToString::to_string);
-    let split = Split::of(&model.metadata()).ok().flatten().filter(ggmill_core::Split::is_part);
+    let split = Split::of(&model.metadata()).ok().flatten().filter(Split::is_part);
     vec![
         Cell::integer(candidate.size.or(model.file_len())),
         candidate.modified.map_or(Cell::Null, Cell::Integer),

@@ -241,9 +241,10 @@ impl Work {
         ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
             bar.update(outcome.files, total, &file.path);
             if self.interrupted.load(Ordering::Relaxed) {
-                return ControlFlow::Break(());
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
-            ControlFlow::Continue(())
         })
         .map_err(failure)
     }
@@ -279,8 +280,7 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
     if outcome.skipped == 0 {
         return Ok(Status::Fine);
     }
-    let message =
-        format_args!("interrupted: {} not read", count(outcome.skipped, "file")).to_string();
+    let message = format!("interrupted: {} not read", count(outcome.skipped, "file"));
     let hint = (args.output.as_os_str() != "-")
         .then(|| "the same command with --resume reads the rest".to_owned());
     Err(Failure::new(message).with_hint(hint))

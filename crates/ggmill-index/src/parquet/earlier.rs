@@ -8,12 +8,12 @@ use ggmill_core::ReadAt;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, FileReader as _, Length};
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::schema::schema;
-use super::write::GROUP_ROWS;
+use super::schema::{GROUP_ROWS, schema};
 use super::{RUN, io_error};
 use crate::error::{Error, Result};
 use crate::previous::{KnownFile, Modified, Previous};
@@ -161,8 +161,7 @@ impl TableRows {
             let left = self.columns.first().map_or(0, ExactSizeIterator::len) as u64;
             if left == 0 {
                 let groups = self.reader.metadata().row_groups();
-                let rows =
-                    groups.get(self.group).map(parquet::file::metadata::RowGroupMetaData::num_rows);
+                let rows = groups.get(self.group).map(RowGroupMetaData::num_rows);
                 let rows = rows.and_then(|rows| u64::try_from(rows).ok());
                 if let Some(rows) = rows.filter(|rows| self.position.saturating_add(*rows) <= row) {
                     self.position = self.position.saturating_add(rows);

@@ -1,4 +1,4 @@
-//! The schema of a table.
+//! The schema of a table, and how its rows are grouped.
 
 use std::sync::Arc;
 
@@ -7,6 +7,9 @@ use parquet::errors::Result;
 use parquet::schema::types::{Type, TypePtr};
 
 use crate::table::{Column, ColumnKind, Table};
+
+/// Rows of a row group, at most.
+pub(super) const GROUP_ROWS: usize = 1 << 17;
 
 /// The schema of a table's file.
 pub(super) fn schema(table: &Table) -> Result<TypePtr> {

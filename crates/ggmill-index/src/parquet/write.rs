@@ -12,15 +12,13 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 
 use super::earlier::Earlier;
-use super::schema::schema;
+use super::schema::{GROUP_ROWS, schema};
 use super::{RUN, io_error};
 use crate::error::{Error, Result};
 use crate::rows::FileRows;
 use crate::store::Store;
 use crate::table::{Cell, Column, ColumnKind, Row, TABLES, Table};
 
-/// Rows of a row group, at most.
-pub(super) const GROUP_ROWS: usize = 1 << 17;
 /// Bytes of the cells of a row group in memory, about.
 const GROUP_BYTES: usize = 32 << 20;
 
