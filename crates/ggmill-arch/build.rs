@@ -16,6 +16,8 @@ use std::{env, fs};
 
 #[path = "src/architecture.rs"]
 mod architecture;
+#[path = "src/block.rs"]
+mod block;
 #[path = "src/compute.rs"]
 mod compute;
 #[path = "src/data.rs"]
@@ -44,7 +46,7 @@ mod memory;
 mod name_rules;
 #[path = "src/names.rs"]
 mod names;
-#[path = "src/operation.rs"]
+#[path = "src/operation/mod.rs"]
 mod operation;
 #[path = "src/outline.rs"]
 mod outline;
@@ -56,6 +58,8 @@ mod pattern;
 mod pieces;
 #[path = "src/quantization.rs"]
 mod quantization;
+#[path = "src/refused.rs"]
+mod refused;
 #[path = "src/role.rs"]
 mod role;
 #[path = "src/rope_factors.rs"]
@@ -100,6 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("kinds.toml", kinds::Kinds::read().err()),
         ("names.toml", names::File::read().err()),
         ("quantization.toml", quantization::Quantization::read().err()),
+        ("refused.toml", refused::Refused::read().err()),
         ("roles.toml", standard_role::StandardRoles::read().err()),
     ];
     for (name, error) in tables {

@@ -6,6 +6,7 @@
     python classes.py ref NAME [TYPE]                  what the reference makes of it: keys and tensors
     python classes.py try [--arch-data DATA] NAME...   compare our conversion with the reference's, at f16, bf16 and q8_0
     python classes.py bless [--arch-data DATA] NAME... record the reference's hashes in recipes for which all types are equal
+    python classes.py registry                         write the classes that the reference registers to fixtures/registry.txt
     python classes.py all [JOBS]                       compare every recipe, so many at once, and count the outcomes; by the descriptions that are built in
 
 A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json. One called mmproj/NAME is in fixtures/mmproj: what is made of that is the projector, as --mmproj
@@ -43,6 +44,7 @@ with torch, transformers 4.57.6 and numpy, which runs the reference (and `build 
 a directory for checkpoints and what the reference made of them. Needs numpy. Recipes and descriptions are those of the repository in which it is called.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -475,6 +477,20 @@ def show(file, log):
     return 0
 
 
+def registry():
+    """Writes the classes of the reference's two tables, models and projectors."""
+    table = (Path(os.environ["LLAMA_CPP"]) / "conversion" / "__init__.py").read_text()
+    maps = {target.id: ast.literal_eval(node.value) for node in ast.parse(table).body if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict)
+            for target in [node.target]}
+    lines = ["# Written by `python xtask/peers/classes.py registry`: the classes that the reference converter of llama-cpp-python 0.3.36 registers, models and projectors."]
+    for kind, name in [("model", "TEXT_MODEL_MAP"), ("projector", "MMPROJ_MODEL_MAP")]:
+        lines += [f"{kind} {known}" for known in sorted(maps[name])]
+    path = top() / FIXTURES / "registry.txt"
+    path.write_text("\n".join(lines) + "\n")
+    print(f"{path}: {len(lines) - 1} classes")
+    return 0
+
+
 def record(path, *command):
     """Makes a recipe of what a command prints; the exit status."""
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True)
@@ -509,6 +525,8 @@ def main():
             return 0
         case ["ref"] if words:
             return show(*Job(words[0]).reference(words[1] if len(words) > 1 else "f16"))
+        case ["registry"] if not words:
+            return registry()
         case ["try"] if words:
             return run_try(words, data)
         case ["bless"] if words:

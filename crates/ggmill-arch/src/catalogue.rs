@@ -7,6 +7,7 @@ use crate::architecture::Architecture;
 use crate::config::{Config, json_type};
 use crate::distance::distance;
 use crate::error::{Error, ErrorKind, Result, quoted};
+use crate::refused::reason;
 
 /// The built-in descriptions and those a user adds. A user's goes before a built-in one for the
 /// same checkpoint or name.
@@ -137,6 +138,12 @@ impl Catalogue {
                     quoted(class)
                 );
                 return Error::new(ErrorKind::Configuration, message);
+            }
+            let refused = [config.class(), config.whole_class()].into_iter().flatten();
+            let mut refused = refused.filter_map(|class| Some((class, reason(class, projector)?)));
+            if let Some((class, reason)) = refused.next() {
+                let message = format!("class {} is not converted: {reason}", quoted(class));
+                return Error::new(ErrorKind::Unsupported, message);
             }
             let what = if projector { "no description of a projector" } else { "no description" };
             let named = match (config.class(), config.model_type()) {

@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 
+use crate::block::block_of;
 use crate::compute::{ComputeSpec, StepTemplate};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
@@ -138,8 +139,7 @@ impl MemorySpec {
 
     /// Whether the weights of a tensor are loaded, by its name.
     pub fn loads(&self, tensor: &str) -> bool {
-        let block = tensor.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
-        let block: Option<u64> = block.and_then(|number| number.parse().ok());
+        let block = block_of(tensor).map(|(block, _)| block);
         let is_beyond =
             block.zip(self.loaded_blocks).is_some_and(|(block, loaded)| block >= loaded);
         let is_one_of = |patterns: &[Glob]| patterns.iter().any(|pattern| pattern.matches(tensor));

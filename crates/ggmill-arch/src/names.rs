@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::block::block_of;
 use crate::data::Table;
-use crate::pattern::{begins, is_number};
+use crate::pattern::begins;
 
 /// The file that `cargo xtask peers architectures` writes.
 #[derive(Debug, Deserialize)]
@@ -68,11 +69,7 @@ impl TensorNames {
 
     /// Whether a tensor of the architecture can have this name.
     pub fn contains(&self, tensor: &str) -> bool {
-        let in_block = tensor
-            .strip_prefix("blk.")
-            .and_then(|rest| rest.split_once('.'))
-            .filter(|(number, _)| is_number(number));
-        match in_block {
+        match block_of(tensor) {
             Some((_, rest)) => self.block.iter().any(|name| begins(rest, name)),
             None => self.model.iter().any(|name| begins(tensor, name)),
         }

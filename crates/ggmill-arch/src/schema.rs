@@ -479,6 +479,7 @@ pub(crate) enum RawSource {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are written")]
 pub(crate) struct RawSourceTable {
     #[serde(default)]
     pub(crate) name: Option<String>,
@@ -504,6 +505,9 @@ pub(crate) struct RawSourceTable {
     /// What its slices leave out is not used, and zero on the way back.
     #[serde(default)]
     pub(crate) zero_rest: bool,
+    /// What its slices leave out repeats what they keep.
+    #[serde(default)]
+    pub(crate) same_rest: bool,
     /// Where it holds, the way back takes this alternative before others.
     #[serde(default)]
     pub(crate) preferred: Option<RawExpression>,

@@ -52,13 +52,15 @@ pub enum VocabularyKind {
     Llama2c,
     /// One that `ggmill` has, where the checkpoint has no files of a tokenizer.
     Builtin,
+    /// That of the target model of a draft, as the description for the target's class says.
+    Target,
     /// No vocabulary belongs to the model.
     None,
 }
 
 impl VocabularyKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Tekken,
         Self::MistralSentencePiece,
         Self::SentencePiece,
@@ -75,6 +77,7 @@ impl VocabularyKind {
         Self::Jsonl,
         Self::Llama2c,
         Self::Builtin,
+        Self::Target,
         Self::None,
     ];
 
@@ -97,6 +100,7 @@ impl VocabularyKind {
             Self::Jsonl => "jsonl",
             Self::Llama2c => "llama2c",
             Self::Builtin => "builtin",
+            Self::Target => "target",
             Self::None => "none",
         }
     }

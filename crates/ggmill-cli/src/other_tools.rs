@@ -6,10 +6,42 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// A command, an option that a tool like it has, and what to do instead.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("convert", "--bigendian", "`ggmill repack FILE -o OUT --endian big` changes the byte order"),
+    (
+        "convert",
+        "--disable-mistral-community-chat-template",
+        "the chat template is the one in the checkpoint, and none is added; leave it out",
+    ),
+    ("convert", "--dspark", "drafts inside checkpoints of DeepSeek V4 are not converted"),
+    ("convert", "--fp8-as-q8", "packed weights are decoded, and --type Q8_0 quantizes all of them"),
+    ("convert", "--fuse-gate-up-exps", "tensors stay as the checkpoint has them; leave it out"),
+    ("convert", "--fuse-qkv", "tensors stay as the checkpoint has them; leave it out"),
+    ("convert", "--mistral-format", "the files of the checkpoint say so; leave it out"),
     ("convert", "--model-name", "--name sets the name of the model"),
+    (
+        "convert",
+        "--mtp",
+        "multi-token prediction blocks are written to the file of the model, and not to one of their \
+         own; leave it out",
+    ),
     ("convert", "--no-lazy", "tensors are never all in memory; leave it out"),
+    (
+        "convert",
+        "--no-mtp",
+        "multi-token prediction blocks are always written; programs skip them unless asked",
+    ),
+    (
+        "convert",
+        "--no-nextn",
+        "multi-token prediction blocks are always written; programs skip them unless asked",
+    ),
+    ("convert", "--no-tensor-first-split", "`ggmill split` divides a file that way"),
     ("convert", "--print-supported-models", "`ggmill architectures` lists the supported models"),
-    ("convert", "--remote", "download the checkpoint first: `hf download OWNER/NAME`"),
+    ("convert", "--remote", "`ggmill convert hf://OWNER/NAME` reads a repository of the Hub"),
+    (
+        "convert",
+        "--sentence-transformers-dense-modules",
+        "the dense modules of sentence-transformers are converted for LFM2 alone, always",
+    ),
     ("convert", "--use-temp-file", "tensors are never all in memory; leave it out"),
     ("convert", "--verbose", "--dry-run prints every tensor"),
     ("dump", "--json-array", "--full prints arrays in full"),

@@ -2,7 +2,7 @@ use std::fmt::{self, Write as _};
 
 use ggmill_arch::{
     Architecture, Assigned, Operation, Origin, Resolved, Source, TensorSpec, TensorType,
-    kind_of_architecture,
+    VocabularyKind, VocabularySpec, kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
@@ -40,6 +40,9 @@ pub struct ConvertOptions {
     pub vocab_only: bool,
     /// Metadata that replace what the checkpoint says of itself.
     pub metadata: Option<MetadataOverride>,
+    /// How the vocabulary of the target model is converted, for a draft whose description has the
+    /// vocabulary kind `target`: [`WithTarget::vocabulary`](crate::WithTarget::vocabulary).
+    pub target_vocabulary: Option<VocabularySpec>,
 }
 
 impl ConvertOptions {
@@ -52,6 +55,7 @@ impl ConvertOptions {
             pre: None,
             vocab_only: false,
             metadata: None,
+            target_vocabulary: None,
         }
     }
 }
@@ -222,11 +226,22 @@ fn write_vocabulary(
     options: &ConvertOptions,
     metadata: &mut MetadataBuf,
 ) -> Result<Vec<String>> {
-    let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
+    let own = resolved.vocabulary();
+    let draft = own.filter(|spec| spec.kinds.contains(&VocabularyKind::Target));
+    let spec = if draft.is_some() { options.target_vocabulary.as_ref() } else { own };
+    let is_written = vocabulary::is_written(checkpoint.side_files(), spec);
     if is_written && !options.no_vocab {
+        if draft.is_some() && spec.is_none() {
+            let message = "the draft has the vocabulary of its target model, which was not given";
+            return Err(Error::new(ErrorKind::Vocabulary, message));
+        }
         let pre = options.pre.as_deref();
-        return vocabulary::write(checkpoint, resolved.vocabulary(), pre, metadata)
-            .map_err(vocabulary::fault_of);
+        let notes =
+            vocabulary::write(checkpoint, spec, pre, metadata).map_err(vocabulary::fault_of)?;
+        if let Some(draft) = draft {
+            draft.write_keys(VocabularyKind::Target, metadata);
+        }
+        return Ok(notes);
     }
     metadata.set(keys::TOKENIZER_MODEL, "none");
     let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };

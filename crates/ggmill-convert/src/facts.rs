@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_arch::{Architecture, CheckpointFacts, ParameterValue};
-use ggmill_core::{GgmlType, Shape};
-use ggmill_pipeline::{Encoding, Error, ErrorKind, Pretrained, Result};
+use ggmill_core::Shape;
+use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result};
 use serde_json::Value;
 
+use crate::elements::{self, all_chunks, small};
 use crate::vocabulary::{builtin_template, document};
 use crate::weights::Weights;
 
-/// Elements of a tensor whose values a description may ask for.
-const MAX_VALUES: u64 = 1 << 16;
 /// Bytes of a text that a description may ask for: a model card has a few thousand.
 const MAX_TEXT: u64 = 4 << 20;
-/// Elements that are compared at once.
-const CHUNK: u64 = 1 << 20;
 
 /// A checkpoint as its architecture's description sees it.
 pub(crate) struct Facts<'a> {
@@ -62,21 +59,8 @@ impl CheckpointFacts for Facts<'_> {
 
     fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
         let &number = self.names.get(name).ok_or("there is no such tensor")?;
-        let elements = self.shape(name).map_or(0, |shape| shape.elements());
-        if elements > MAX_VALUES {
-            return Err(format!("{name} has {elements} elements, the limit is {MAX_VALUES}"));
-        }
-        let values = match self.weights.ggml_type(number) {
-            Some(GgmlType::I64) => integers(self.weights, number, elements, i64::from_le_bytes),
-            Some(GgmlType::I32) => {
-                let of_bytes = |bytes| i64::from(i32::from_le_bytes(bytes));
-                integers(self.weights, number, elements, of_bytes)
-            }
-            _ => floats(self.weights, number, 0..elements).map(|values| {
-                values.into_iter().map(f64::from).map(ParameterValue::Float).collect()
-            }),
-        };
-        values.map_err(|error| error.to_string())
+        let values = self.weights.values(number).map_err(|error| error.to_string())?;
+        small(self.weights.checkpoint(), name, &values)
     }
 
     fn zero_rows(&self, name: &str) -> Result<Vec<u64>, String> {
@@ -121,27 +105,12 @@ impl CheckpointFacts for Facts<'_> {
     }
 }
 
-fn integers<const SIZE: usize>(
-    weights: &Weights<'_>,
-    number: usize,
-    elements: u64,
-    of_bytes: impl Fn([u8; SIZE]) -> i64,
-) -> Result<Vec<ParameterValue>> {
-    let bytes = weights.values(number)?.evaluate(weights.checkpoint(), 0..elements)?;
-    let (numbers, _) = bytes.as_chunks();
-    Ok(numbers.iter().map(|&number| ParameterValue::Int(of_bytes(number))).collect())
-}
-
 fn floats(
     weights: &Weights<'_>,
     number: usize,
     elements: std::ops::Range<u64>,
 ) -> Result<Vec<f32>> {
-    let tensor = weights.values(number)?;
-    let tensor = tensor.encode(GgmlType::F32, Encoding::new(None, false))?;
-    let bytes = tensor.evaluate(weights.checkpoint(), elements)?;
-    let (numbers, _) = bytes.as_chunks();
-    Ok(numbers.iter().map(|&number| f32::from_le_bytes(number)).collect())
+    elements::floats(weights.checkpoint(), &weights.values(number)?, elements)
 }
 
 /// Whether two tensors of a checkpoint have the same shape and elements.
@@ -149,14 +118,14 @@ pub(crate) fn same_elements(weights: &Weights<'_>, a: usize, b: usize) -> Result
     if weights.shape(a) != weights.shape(b) {
         return Ok(false);
     }
-    chunks(weights.shape(a).elements(), |elements| {
+    all_chunks(weights.shape(a).elements(), |elements| {
         Ok(floats(weights, a, elements.clone())? == floats(weights, b, elements)?)
     })
 }
 
 /// Fails for a tensor that has an element other than zero: the architecture has no place for it.
 pub(crate) fn require_zeros(weights: &Weights<'_>, number: usize) -> Result<()> {
-    let is_zero = chunks(weights.shape(number).elements(), |elements| {
+    let is_zero = all_chunks(weights.shape(number).elements(), |elements| {
         Ok(floats(weights, number, elements)?.iter().all(|&element| element == 0.0))
     })?;
     if is_zero {
@@ -164,20 +133,4 @@ pub(crate) fn require_zeros(weights: &Weights<'_>, number: usize) -> Result<()> 
     }
     let message = "expected zeros alone: the architecture has no such tensor";
     Err(Error::new(ErrorKind::Unsupported, message).tensor(weights.name(number).as_bytes()))
-}
-
-/// Whether something holds of every chunk.
-fn chunks(
-    elements: u64,
-    mut holds: impl FnMut(std::ops::Range<u64>) -> Result<bool>,
-) -> Result<bool> {
-    let mut start = 0;
-    while start < elements {
-        let end = elements.min(start.saturating_add(CHUNK));
-        if !holds(start..end)? {
-            return Ok(false);
-        }
-        start = end;
-    }
-    Ok(true)
 }

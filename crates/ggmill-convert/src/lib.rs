@@ -5,6 +5,7 @@ mod back;
 mod blocks;
 mod convert;
 mod descriptions;
+mod elements;
 mod facts;
 mod general;
 mod legacy;

@@ -1,11 +1,17 @@
 //! A model that drafts for another one.
 
+use ggmill_arch::{Architecture, VocabularySpec};
 use ggmill_io::RandomAccess;
-use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, Result, SideFiles, SourceTensor};
+use ggmill_pipeline::{
+    Checkpoint, Error, ErrorKind, FileRange, Pretrained, Result, SideFiles, SourceTensor,
+};
 use serde_json::Value;
 
+use crate::facts::{Facts, documents};
+use crate::weights::{Quantization, Weights};
+
 /// Files that say something about the draft itself, whichever the model that it drafts for has.
-const OWN: [&str; 3] = ["config.json", "generation_config.json", "README.md"];
+const OWN: [&str; 4] = ["config.json", "generation_config.json", "README.md", "mask_embedding.pt"];
 
 /// What the names of the other model's files begin with for descriptions.
 const TARGET: &str = "target/";
@@ -19,13 +25,29 @@ const TARGET: &str = "target/";
 #[derive(Clone, Copy, Debug)]
 pub struct WithTarget<'a> {
     draft: &'a dyn Pretrained,
+    target: &'a dyn Pretrained,
     files: Files<'a>,
 }
 
 impl<'a> WithTarget<'a> {
     /// A draft with the model that it drafts for.
     pub fn new(draft: &'a dyn Pretrained, target: &'a dyn Pretrained) -> Self {
-        Self { draft, files: Files { draft: draft.side_files(), target: target.side_files() } }
+        let files = Files { draft: draft.side_files(), target: target.side_files() };
+        Self { draft, target, files }
+    }
+
+    /// How the vocabulary of the target is converted, by the description of its architecture:
+    /// `None` where that says nothing about vocabularies. Fails as
+    /// [`resolve_checkpoint`](Architecture::resolve_checkpoint) does.
+    pub fn vocabulary(&self, architecture: &Architecture) -> Result<Option<VocabularySpec>> {
+        let quantization = Quantization::of(self.target)?;
+        let weights = Weights::of(self.target, quantization.as_ref())?;
+        let facts = Facts::of(&weights, architecture);
+        let documents = documents(self.target, architecture)?;
+        let resolved = architecture
+            .resolve_checkpoint(self.target.config(), &documents, &facts)
+            .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
+        Ok(resolved.vocabulary().cloned())
     }
 }
 

@@ -131,7 +131,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("has_tensor", Function::HasTensor, 1, 1),
     ("dim", Function::Dim, 2, 2),
     ("values", Function::Values, 1, 1),
-    ("value", Function::Value, 1, 1),
+    ("value", Function::Value, 1, 2),
     ("zero_rows", Function::ZeroRows, 1, 1),
     ("file_text", Function::FileText, 1, 1),
     ("token_id", Function::TokenId, 1, 1),
@@ -268,7 +268,8 @@ impl Function {
                     .map(Value::Int)
                     .ok_or_else(|| format!("asks for dimension {number} of {shape}"))
             }
-            (Self::Values | Self::Value, [name]) => {
+            // How many dimensions it has there matters on the way back alone.
+            (Self::Values, [name]) | (Self::Value, [name, ..]) => {
                 let facts = scope.facts()?;
                 let names = names(name, scope)?;
                 let found = names.iter().find(|name| facts.shape(name).is_some());
@@ -460,7 +461,7 @@ fn sum(elements: &[Value]) -> Outcome<Value> {
 }
 
 /// The names that a text with loop variables and optional pieces means.
-fn names(text: &Value, scope: &Scope<'_>) -> Outcome<Vec<String>> {
+pub(super) fn names(text: &Value, scope: &Scope<'_>) -> Outcome<Vec<String>> {
     let text = text.as_str().ok_or_else(|| format!("needs the name of a tensor, found {text}"))?;
     let pieces = pieces(text).map_err(|error| error.to_string())?;
     scope.spend(text.len())?;

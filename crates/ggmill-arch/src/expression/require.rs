@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::evaluate::equal;
-use super::functions::Function;
+use super::functions::{Function, names};
 use super::{Expression, Node, Operator, Purpose, Scope};
 use crate::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
@@ -29,6 +29,10 @@ pub(crate) trait Unknowns {
 
     /// Says what a hyperparameter is, or one element of it. What is known already stays.
     fn set(&mut self, name: &str, element: Option<u64>, value: &Value);
+
+    /// Says what the one element of a tensor of the checkpoint is, which has one dimension or is a
+    /// scalar. What is known already stays.
+    fn set_tensor(&mut self, name: String, is_scalar: bool, value: &Value);
 
     /// Whether what is not known may be taken to have its default.
     fn may_assume(&self) -> bool;
@@ -384,6 +388,20 @@ fn call(
                 require(branch, value, variables, unknowns);
             }
             require(condition, &Value::Bool(holds), variables, unknowns);
+        }
+        (Function::Value, [name, dimensions @ ..]) => {
+            let parameters = unknowns.parameters(true);
+            let steps = unknowns.steps();
+            let scope = Scope::new(&parameters, &steps).with(variables);
+            let text = name.evaluate(&scope);
+            // The last name has all of its optional pieces.
+            let last =
+                text.and_then(|text| names(&text, &scope)).ok().and_then(|mut names| names.pop());
+            if let Some(name) = last {
+                let count = dimensions.first().and_then(|count| count.evaluate(&scope).ok());
+                let is_scalar = count.and_then(|count| count.as_u64()) == Some(0);
+                unknowns.set_tensor(name, is_scalar, value);
+            }
         }
         (Function::First, arguments) => {
             // One that is known to have a value hides those behind it.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::block::BLOCK;
 use crate::graph::Weight;
 use crate::resolve::Resolved;
-use crate::steps::BLOCK;
 
 /// Tensors of one model.
 pub(super) struct Weights<'a> {

@@ -39,6 +39,9 @@ pub struct ReversedConfig {
     pub part: Option<&'static str>,
     /// The contents of JSON files beside it, by name.
     pub documents: BTreeMap<String, Json>,
+    /// Tensors of one element, by the names that the description has for them: the file has what
+    /// they hold as a metadata value. Each with its shape and its element.
+    pub tensors: BTreeMap<String, (Shape, f64)>,
     /// How many of the numbers have a place that the configuration class in `transformers` does
     /// not have: a sign that another class is meant. All of them where the library has no such
     /// class.
@@ -194,7 +197,8 @@ impl Architecture {
         }
         let (class, part) = (class.to_owned(), types.part.map(|(name, _)| name));
         let model_type = model_type.map(str::to_owned);
-        ReversedConfig { class, config, model_type, part, documents, foreign }
+        let tensors = solver.into_tensors();
+        ReversedConfig { class, config, model_type, part, documents, tensors, foreign }
     }
 
     /// The model types that a class may have: one, or one for each type that the part of its

@@ -96,6 +96,8 @@ pub(super) struct Solver<'a> {
     config: &'a Json,
     facts: Option<&'a dyn CheckpointFacts>,
     known: BTreeMap<&'a str, Value>,
+    /// The elements of tensors that the file has as numbers alone.
+    tensors: BTreeMap<String, (Shape, f64)>,
     /// Elements of lists of which others are not known.
     elements: BTreeMap<&'a str, BTreeMap<u64, Value>>,
     steps: Rc<Cell<u64>>,
@@ -122,6 +124,7 @@ impl<'a> Solver<'a> {
             config,
             facts,
             known: BTreeMap::new(),
+            tensors: BTreeMap::new(),
             elements: BTreeMap::new(),
             steps: Rc::new(Cell::new(Scope::FUEL)),
             assumes: false,
@@ -273,6 +276,11 @@ impl<'a> Solver<'a> {
             .filter_map(|parameter| Some((parameter, self.known.get(&*parameter.name)?.clone())))
     }
 
+    /// The tensors of one element that the keys of the file say everything of, with the element.
+    pub(super) fn into_tensors(self) -> BTreeMap<String, (Shape, f64)> {
+        self.tensors
+    }
+
     /// Lists whose elements are known from the first on.
     fn complete_lists(&mut self) {
         for (name, elements) in core::mem::take(&mut self.elements) {
@@ -393,6 +401,13 @@ impl Unknowns for Solver<'_> {
             && let Some(default) = self.default_of(parameter)
         {
             default.require(&value, &[], self);
+        }
+    }
+
+    fn set_tensor(&mut self, name: String, is_scalar: bool, value: &Value) {
+        let shape = Shape::new(if is_scalar { &[] } else { &[1] });
+        if let (Some(number), Ok(shape)) = (value.as_f64(), shape) {
+            self.tensors.entry(name).or_insert((shape, number));
         }
     }
 

@@ -2,15 +2,13 @@
 
 mod known;
 
+use crate::block::BLOCK;
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Binding, Loop, Node, parse_condition};
 use crate::schema::RawSteps;
 use crate::tensor::TensorGroup;
 
 pub(crate) use known::{INPUTS, OUTPUTS, Signature, is_operation, signature};
-
-/// What the names of the tensors of a block begin with.
-pub(crate) const BLOCK: &str = "blk.";
 
 /// The graph of an architecture: groups of steps, in order.
 #[derive(Clone, Debug)]

@@ -82,11 +82,23 @@ pub struct Source {
     /// The shape of each tensor in the checkpoint, where the description says it, because the
     /// operations do not: for the way back.
     pub shape: Option<Shape>,
-    /// Whether what slices leave out of the tensors is not used, so that zeros do in its place: for
-    /// the way back.
-    pub zero_rest: bool,
+    /// What slices leave out of the tensors: for the way back.
+    pub rest: Rest,
     /// Whether the way back takes it before others.
     pub preferred: bool,
+}
+
+/// What the operations on a tensor of a checkpoint leave out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rest {
+    /// The model uses it, so other tensors of the file have it.
+    #[default]
+    Needed,
+    /// The model does not use it: zeros do in its place.
+    Zero,
+    /// It repeats what they keep.
+    Same,
 }
 
 /// Some of the names of a [`Source`], with operations of their own.

@@ -9,7 +9,7 @@ use crate::operation::{Operation, OperationTemplate, resolve_shape};
 use crate::pattern::Template;
 use crate::schema::RawSource;
 use crate::tensor::budget::Budget;
-use crate::tensor::{Part, Source};
+use crate::tensor::{Part, Rest, Source};
 use crate::terms::{expression, optional};
 
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub(super) struct SourceTemplate {
     pub(super) last: bool,
     /// The shape of each tensor; empty where it is not said.
     pub(super) shape: Vec<Expression>,
-    /// What slices leave out is not used.
-    pub(super) zero_rest: bool,
+    /// What slices leave out.
+    pub(super) rest: Rest,
     /// Where it holds, the way back takes this one.
     pub(super) preferred: Option<Expression>,
 }
@@ -53,9 +53,15 @@ impl SourceTemplate {
         let when = optional(table.when.as_ref(), "when", known)?;
         let shape = table.shape.iter().map(|dimension| expression(dimension, known));
         let shape = shape.collect::<Result<_>>().map_err(|error| error.at("shape"))?;
-        let (first, last, zero_rest) = (table.first, table.last, table.zero_rest);
+        let (first, last) = (table.first, table.last);
+        let rest = match (table.zero_rest, table.same_rest) {
+            (false, false) => Rest::Needed,
+            (true, false) => Rest::Zero,
+            (false, true) => Rest::Same,
+            (true, true) => return Err(Error::description("zero_rest and same_rest")),
+        };
         let preferred = optional(table.preferred.as_ref(), "preferred", known)?;
-        Ok(Self { when, first, last, shape, zero_rest, preferred, ..source })
+        Ok(Self { when, first, last, shape, rest, preferred, ..source })
     }
 
     fn of<'n>(
@@ -116,7 +122,7 @@ impl SourceTemplate {
             first: false,
             last: false,
             shape: Vec::new(),
-            zero_rest: false,
+            rest: Rest::Needed,
             preferred: None,
         })
     }
@@ -159,7 +165,7 @@ impl SourceTemplate {
                 last: self.last,
                 bare: choice > 0 && choice.saturating_add(1) == self.choices(),
                 shape,
-                zero_rest: self.zero_rest,
+                rest: self.rest,
                 preferred,
             });
         }

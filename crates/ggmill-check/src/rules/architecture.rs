@@ -5,6 +5,7 @@ mod numbers;
 
 use ggmill_arch::{
     Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
+    block_of,
 };
 use ggmill_core::{Entry, RawStr, Tensor, ValueType, keys};
 
@@ -461,7 +462,7 @@ fn blocks(
         return true;
     };
     let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> {
-        tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+        block_of(tensor.name().to_str().ok()?).map(|(number, _)| number)
     };
     let mut numbers: Vec<u64> =
         input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();

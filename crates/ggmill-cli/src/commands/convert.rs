@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ggmill_arch::VocabularyKind;
 use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
 use ggmill_formats::PeftAdapter;
@@ -282,6 +283,14 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
     options.pre = args.pre;
     options.vocab_only = args.vocab_only;
     options.metadata = args.metadata.as_deref().map(metadata_override).transpose()?;
+    let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
+    if let (Some(both), Some(target)) = (&with_target, &drafted_for)
+        && architecture.vocabulary_kinds().contains(&VocabularyKind::Target)
+        && !options.no_vocab
+    {
+        options.target_vocabulary =
+            convert_source::target_vocabulary(both, target.config(), &catalogue)?;
+    }
     let refused_here = |error: ggmill_pipeline::Error| {
         let hint = match error.kind() {
             ErrorKind::PreTokenizer => Some(
@@ -294,7 +303,6 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
         };
         Failure::new(error).with_hint(hint)
     };
-    let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
     let source: &dyn Pretrained = match &with_target {
         Some(both) => both,
         None => &checkpoint,

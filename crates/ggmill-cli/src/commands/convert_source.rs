@@ -3,7 +3,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use ggmill_arch::{Architecture, Catalogue};
+use ggmill_arch::{Architecture, Catalogue, VocabularySpec};
+use ggmill_convert::WithTarget;
 use ggmill_formats::CheckpointDirectory;
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
@@ -172,4 +173,15 @@ pub(super) fn target(
         .with_hint(Some("--target DIR is the directory of that model".to_owned()))),
         None => Ok(None),
     }
+}
+
+/// How the vocabulary of a draft's target is converted, by the description for the target's class.
+pub(super) fn target_vocabulary(
+    draft: &WithTarget<'_>,
+    target: &serde_json::Value,
+    catalogue: &Catalogue,
+) -> Result<Option<VocabularySpec>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("--target: {error}"));
+    let architecture = catalogue.for_checkpoint(target).map_err(|error| failed(&error))?;
+    draft.vocabulary(architecture).map_err(|error| failed(&error))
 }

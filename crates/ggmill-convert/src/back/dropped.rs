@@ -8,10 +8,8 @@ use ggmill_pipeline::{Checkpoint as _, Error, ErrorKind, Expression, GgufCheckpo
 
 use super::file_tensors::FileTensors;
 use super::tensors::{Tensors, chosen};
+use crate::elements::{all_chunks, floats};
 use crate::operations::apply;
-
-/// Elements that are compared at once.
-const CHUNK: u64 = 1 << 18;
 
 /// Fails for a tensor of which something is left out that the conversion would not give again.
 pub(super) fn refuse_loss(
@@ -86,24 +84,12 @@ fn leaves_out(source: &Source) -> bool {
 /// Whether the elements are the same, but for the rounding of arithmetic there and back.
 fn is_same(checkpoint: &GgufCheckpoint, found: &Expression, made: &Expression) -> Result<bool> {
     const ROUNDING: f32 = 1e-5;
-    let (found, made) = (found.to_f32()?, made.to_f32()?);
-    let floats = |values: &Expression, start, end| -> Result<Vec<f32>> {
-        let bytes = values.evaluate(checkpoint, start..end)?;
-        let (numbers, _) = bytes.as_chunks();
-        Ok(numbers.iter().map(|&number| f32::from_le_bytes(number)).collect())
+    let is_near = |(a, b): (&f32, &f32)| {
+        a.to_bits() == b.to_bits() || (a - b).abs() <= ROUNDING * a.abs().max(b.abs())
     };
-    let elements = made.shape().elements();
-    let mut start = 0;
-    while start < elements {
-        let end = elements.min(start.saturating_add(CHUNK));
-        let (one, other) = (floats(&found, start, end)?, floats(&made, start, end)?);
-        let is_near = |(a, b): (&f32, &f32)| {
-            a.to_bits() == b.to_bits() || (a - b).abs() <= ROUNDING * a.abs().max(b.abs())
-        };
-        if !one.iter().zip(&other).all(is_near) {
-            return Ok(false);
-        }
-        start = end;
-    }
-    Ok(true)
+    all_chunks(made.shape().elements(), |elements| {
+        let one = floats(checkpoint, found, elements.clone())?;
+        let other = floats(checkpoint, made, elements)?;
+        Ok(one.iter().zip(&other).all(is_near))
+    })
 }

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use ggmill_arch::{Architecture, CheckpointFacts, NameRules, ParameterValue};
-use ggmill_core::{GgmlType, Shape};
-use ggmill_pipeline::{Encoding, GgufCheckpoint};
+use ggmill_core::Shape;
+use ggmill_pipeline::GgufCheckpoint;
 use serde_json::Value;
 
 use super::tensors::{Restored, Tensors};
+use crate::elements::small;
 use crate::vocabulary::builtin_template;
-
-/// Elements of a tensor whose values a description may ask for.
-const MAX_VALUES: u64 = 1 << 16;
 
 /// What is known of the checkpoint that comes of a file.
 #[derive(Clone, Debug, Default)]
@@ -49,27 +47,7 @@ impl CheckpointFacts for Facts<'_> {
 
     fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
         let tensor = self.tensors.get(name).ok_or("there is no such tensor")?;
-        let elements = tensor.values.shape().elements();
-        if elements > MAX_VALUES {
-            return Err(format!("{name} has {elements} elements, the limit is {MAX_VALUES}"));
-        }
-        let made = match tensor.values.ggml_type() {
-            GgmlType::I32 => tensor.values.evaluate(self.checkpoint, 0..elements).map(|bytes| {
-                let (numbers, _) = bytes.as_chunks();
-                let int = |&bytes| ParameterValue::Int(i32::from_le_bytes(bytes).into());
-                numbers.iter().map(int).collect()
-            }),
-            _ => tensor
-                .values
-                .encode(GgmlType::F32, Encoding::default())
-                .and_then(|values| values.evaluate(self.checkpoint, 0..elements))
-                .map(|bytes| {
-                    let (numbers, _) = bytes.as_chunks();
-                    let float = |&bytes| ParameterValue::Float(f32::from_le_bytes(bytes).into());
-                    numbers.iter().map(float).collect()
-                }),
-        };
-        made.map_err(|error| error.to_string())
+        small(self.checkpoint, name, &tensor.values)
     }
 
     fn chat_template(&self, name: &str) -> Option<&str> {

@@ -4,7 +4,7 @@
 //! everything, or a slice. [`undo`] finds these pieces, and [`whole`](super::pieces::whole) makes a
 //! tensor of all pieces of it.
 
-use ggmill_arch::{Operation, Source};
+use ggmill_arch::{Operation, Rest, Source};
 use ggmill_core::Shape;
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
 
@@ -16,7 +16,7 @@ use super::steps::{between, fitted, refused, shape_error, undo_one};
 pub(super) fn undo(source: &Source, value: &Expression) -> Result<Vec<Piece>> {
     let mut pieces = undone(source, value)?;
     for piece in &mut pieces {
-        piece.zero_rest = source.zero_rest;
+        piece.rest = source.rest;
     }
     Ok(pieces)
 }
@@ -119,8 +119,13 @@ fn undo_all(
     value: &Expression,
     file: Shape,
 ) -> Result<Vec<Piece>> {
-    let whole =
-        |value: Expression| Piece { prefix: Vec::new(), cut: None, value, shape, zero_rest: false };
+    let whole = |value: Expression| Piece {
+        prefix: Vec::new(),
+        cut: None,
+        value,
+        shape,
+        rest: Rest::Needed,
+    };
     if operations.first().is_some_and(Operation::joins) {
         let values = match undo_until_join(operations, &vec![shape; names], value)? {
             Joined::Stack(value) => unstack(&value, names)?,
@@ -141,8 +146,13 @@ fn undo_all(
         return values.into_iter().map(|value| fitted(value, shape).map(whole)).collect();
     }
     let shape = shape.or_else(|| guessed(operations, file));
-    let whole =
-        |value: Expression| Piece { prefix: Vec::new(), cut: None, value, shape, zero_rest: false };
+    let whole = |value: Expression| Piece {
+        prefix: Vec::new(),
+        cut: None,
+        value,
+        shape,
+        rest: Rest::Needed,
+    };
     // The shapes between the steps, as far as the description says them.
     let shapes = between(shape, operations);
     let mut value = value.clone();
@@ -151,7 +161,7 @@ fn undo_all(
             let slowest = value.shape().dimensions().len().saturating_sub(1);
             let cut = Cut { dimension: dimension.unwrap_or(slowest), start, count, step };
             let prefix = operations[..place].to_vec();
-            return Ok(vec![Piece { prefix, cut: Some(cut), value, shape, zero_rest: false }]);
+            return Ok(vec![Piece { prefix, cut: Some(cut), value, shape, rest: Rest::Needed }]);
         }
         value = undo_one(operation, &value, shapes[place])?;
     }
@@ -338,13 +348,19 @@ mod tests {
         }
         // What the file does not have is zero, where the description says that it is not used.
         let mut part = source(1, &[slice(None, 2, 5, 1)]);
-        (part.shape, part.zero_rest) = (Some(shape(&[3, 10])), true);
+        (part.shape, part.rest) = (Some(shape(&[3, 10])), Rest::Zero);
         let made = apply(&part, vec![original.clone()]).unwrap();
         let back = whole(undo(&part, &made).unwrap()).unwrap();
         let mut expected = bytes(&original);
         expected[..2 * 3 * 4].fill(0);
         expected[7 * 3 * 4..].fill(0);
         assert!(bytes(&back) == expected);
+        // Or it repeats what the file has.
+        let mut part = source(1, &[slice(None, 0, 2, 1)]);
+        (part.shape, part.rest) = (Some(shape(&[3, 10])), Rest::Same);
+        let made = apply(&part, vec![original.clone()]).unwrap();
+        let back = whole(undo(&part, &made).unwrap()).unwrap();
+        assert!(bytes(&back) == bytes(&original)[..2 * 3 * 4].repeat(5));
         // What the file does not have is missed.
         for cuts in [&[(1, 9, 1)][..], &[(0, 2, 1), (3, 7, 1)], &[(0, 5, 2)]] {
             let pieces = cuts.iter().flat_map(|&(start, count, step)| {

@@ -23,15 +23,16 @@ use std::collections::BTreeMap;
 use ggmill_arch::{Architecture, CheckpointFacts, Resolved, ReversedConfig, kind_of_architecture};
 use ggmill_core::{FileType, GgmlType, Metadata, MetadataBuf, RawStr, Shape, Value, keys};
 use ggmill_pipeline::{
-    Checkpoint, Derived, Encoding, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor,
-    Result, WithConfig,
+    Checkpoint, Derived, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor, Result,
+    WithConfig,
 };
 use serde_json::{Map, Value as Json};
 
 use self::dropped::{computed_otherwise, refuse_loss};
 use self::facts::{Facts, Known};
-use self::tensors::{prove, restore, restore_some};
+use self::tensors::{of_metadata, prove, restore, restore_some};
 use self::types::{main_type, typed};
+use crate::elements::floats;
 use crate::general::sampling;
 use crate::vocabulary::fault_of;
 
@@ -105,6 +106,11 @@ pub fn restore_checkpoint(
     options: &RestoreOptions,
 ) -> Result<RestoredCheckpoint> {
     restorable(checkpoint)?;
+    if architecture.needs_target() {
+        let message = "is a draft for speculative decoding: its checkpoint is converted with the \
+                       configuration and the tokenizer of its target model, and the file has neither";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let metadata = checkpoint.metadata();
     let tensors: Vec<(RawStr<'_>, Shape)> =
         checkpoint.tensors().iter().map(|tensor| (tensor.name(), tensor.shape)).collect();
@@ -198,10 +204,7 @@ fn elements(checkpoint: &GgufCheckpoint, name: &str) -> Option<Vec<f32>> {
     const MAX_ELEMENTS: u64 = 1 << 16;
     let tensor = Expression::named(checkpoint, name).ok()?;
     let count = Some(tensor.shape().elements()).filter(|count| *count <= MAX_ELEMENTS)?;
-    let values = tensor.encode(GgmlType::F32, Encoding::default()).ok()?;
-    let bytes = values.evaluate(checkpoint, 0..count).ok()?;
-    let (numbers, _) = bytes.as_chunks();
-    Some(numbers.iter().map(|&number| f32::from_le_bytes(number)).collect())
+    floats(checkpoint, &tensor, 0..count).ok()
 }
 
 fn no_class(architecture: &Architecture, class: Option<&str>) -> Error {
@@ -240,7 +243,7 @@ fn attempt(
 ) -> Result<Attempt> {
     /// What the tensors of a checkpoint say about its numbers may give it other tensors.
     const ROUNDS: usize = 4;
-    let mut known = Known::default();
+    let mut known = Known { tensors: of_metadata(&reversed)?, ..Known::default() };
     let again = |reversed: &mut ReversedConfig, known: &Known| {
         let facts = Facts::of(checkpoint, known, architecture, &reversed.config);
         let class = Some(&*reversed.class);
@@ -257,11 +260,13 @@ fn attempt(
     if first.and_then(|model| restore(checkpoint, &model)).is_err() {
         // What asks for tensors of the checkpoint gets those that the keys of the file mean.
         known = by_keys(checkpoint, architecture);
+        known.tensors.extend(of_metadata(&reversed)?);
         again(&mut reversed, &known);
     }
     for _ in 0..ROUNDS {
         let model = fitting(checkpoint, architecture, &mut reversed, &known)?;
-        let next = restore(checkpoint, &model)?;
+        let mut next = restore(checkpoint, &model)?;
+        next.extend(of_metadata(&reversed)?);
         let is_stable = next.keys().eq(known.tensors.keys());
         known = Known { tensors: next, rules: model.name_rules().clone() };
         if is_stable {

@@ -1,6 +1,6 @@
 //! The part of checkpoint tensors that a tensor of the file determines: everything, or a slice.
 
-use ggmill_arch::Operation;
+use ggmill_arch::{Operation, Rest};
 use ggmill_core::Shape;
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
 
@@ -17,8 +17,8 @@ pub(super) struct Piece {
     pub(super) value: Expression,
     /// The shape of the tensor in the checkpoint, where the description says it.
     pub(super) shape: Option<Shape>,
-    /// Whether what is cut off is not used, and zero on the way back.
-    pub(super) zero_rest: bool,
+    /// What is cut off.
+    pub(super) rest: Rest,
 }
 
 impl Piece {
@@ -51,7 +51,8 @@ pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
         // Each of the tensors says everything; whether they say the same is looked at later.
         return Ok(first.value.clone());
     };
-    let (prefix, shape, zero_rest) = (first.prefix.clone(), first.shape, first.zero_rest);
+    let (prefix, shape, rest_is) = (first.prefix.clone(), first.shape, first.rest);
+    let zero_rest = rest_is == Rest::Zero;
     let step = Operation::Slice {
         dimension: Some(cut.dimension),
         start: cut.start,
@@ -109,6 +110,13 @@ pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
             return Err(refused(&step, "more is cut out than the tensor has"));
         };
         value = value.resize(cut.dimension, before, after)?;
+    }
+    if let (Some(expected), Rest::Same) = (expected, rest_is) {
+        let extents = (expected, *value.shape());
+        let extent = |shape: Shape| shape.dimensions().get(cut.dimension).copied();
+        let times = extent(extents.0).zip(extent(extents.1));
+        let times = times.and_then(|(all, kept)| all.checked_div(kept));
+        value = value.repeat(cut.dimension, times.unwrap_or(1))?;
     }
     if expected.is_some_and(|expected| expected != *value.shape()) {
         return Err(refused(&step, "the file does not have the rest"));

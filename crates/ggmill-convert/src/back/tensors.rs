@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_arch::{Operation, Origin, Resolved, Source, TensorSpec};
-use ggmill_core::RawStr;
+use ggmill_arch::{Operation, Origin, Resolved, ReversedConfig, Source, TensorSpec};
+use ggmill_core::{RawStr, Shape};
 use ggmill_pipeline::{Checkpoint as _, Error, ErrorKind, Expression, GgufCheckpoint, Result};
 
 use super::file_tensors::FileTensors;
@@ -74,6 +74,16 @@ pub(super) fn restore_some(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) ->
         }
     }
     tensors
+}
+
+/// The tensors that a file has as metadata values.
+pub(super) fn of_metadata(reversed: &ReversedConfig) -> Result<Tensors> {
+    let tensor = |(name, &(shape, number)): (&String, &(Shape, f64))| {
+        #[expect(clippy::cast_possible_truncation, reason = "it is one of single precision")]
+        let values = Expression::floats(shape, vec![number as f32])?;
+        Ok((name.clone(), Restored { values, arithmetic: Vec::new() }))
+    };
+    reversed.tensors.iter().map(tensor).collect()
 }
 
 /// The alternative that has a way back and goes before the others, with what it says about its names.

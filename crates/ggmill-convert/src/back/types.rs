@@ -7,9 +7,7 @@ use ggmill_pipeline::{
 };
 
 use super::tensors::Restored;
-
-/// Elements that are compared at once.
-const CHUNK: u64 = 1 << 18;
+use crate::elements::all_chunks;
 
 /// The type of most tensors where none is asked for: that of the largest weights, F16 for quantized
 /// ones.
@@ -57,16 +55,10 @@ fn survives(checkpoint: &GgufCheckpoint, tensor: &Restored, main: GgmlType) -> R
     let rounded = tensor.values.encode(main, Encoding::default())?;
     let rounded = forward(&rounded.to_f32()?, &tensor.arithmetic)?;
     let exact = forward(&tensor.values, &tensor.arithmetic)?;
-    let elements = exact.shape().elements();
-    let mut start = 0;
-    while start < elements {
-        let end = elements.min(start.saturating_add(CHUNK));
-        if rounded.evaluate(checkpoint, start..end)? != exact.evaluate(checkpoint, start..end)? {
-            return Ok(false);
-        }
-        start = end;
-    }
-    Ok(true)
+    all_chunks(exact.shape().elements(), |elements| {
+        Ok(rounded.evaluate(checkpoint, elements.clone())?
+            == exact.evaluate(checkpoint, elements)?)
+    })
 }
 
 /// The arithmetic of a conversion.

@@ -178,6 +178,7 @@ fn write_kind(
             metadata.set(keys::TOKENIZER_MODEL, "none");
             Ok(true)
         }
+        // That of a target is converted by the target's own description.
         _ => Ok(false),
     }
 }

@@ -227,6 +227,12 @@ fn file(
         options.pre = Some("gpt-2".to_owned())
             .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
         let catalogue = Catalogue::new();
+        if let (Some(both), Some(target)) = (&with_target, &target)
+            && let Ok(architecture) = catalogue.for_checkpoint(target.config())
+            && !options.no_vocab
+        {
+            options.target_vocabulary = both.vocabulary(architecture)?;
+        }
         let found = if is_projector {
             catalogue.for_projector(checkpoint.config())
         } else {
@@ -319,6 +325,51 @@ fn every_class_is_converted_as_the_reference_does() {
         assert!(!is_for_checkpoints || described.contains(name), "{name} has no recipe");
     }
     require_equal(&paths);
+}
+
+/// The reference's registry is `fixtures/registry.txt`. A class that is not converted is in
+/// `refused.toml` of `ggmill-arch`, with the reason.
+#[test]
+fn every_class_of_the_reference_is_converted_or_refused_by_name() {
+    let registry = fixtures().with_file_name("registry.txt");
+    let registry = fs::read_to_string(registry).unwrap();
+    let class_of = |path: &PathBuf| {
+        let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        recipe["class"].as_str().unwrap().to_owned()
+    };
+    for (word, directory, projectors) in
+        [("model", "classes", false), ("projector", "mmproj", true)]
+    {
+        let names = registry.lines().filter_map(|line| line.strip_prefix(word)).map(str::trim);
+        let registered: BTreeSet<&str> = names.collect();
+        assert!(registered.len() > 60, "{word}: {}", registered.len());
+        let recipes = recipes(&fixtures().with_file_name(directory));
+        let tested: BTreeSet<String> = recipes.iter().map(class_of).collect();
+        let refused: BTreeSet<&str> =
+            ggmill_arch::refused_classes(projectors).map(|(class, _)| class).collect();
+        let neither: Vec<_> = registered
+            .iter()
+            .filter(|class| !refused.contains(**class) && !tested.contains(**class))
+            .collect();
+        assert!(neither.is_empty(), "{word}: without a recipe and not refused: {neither:?}");
+        let both: Vec<_> = refused.iter().filter(|class| tested.contains(**class)).collect();
+        assert!(both.is_empty(), "{word}: refused and tested: {both:?}");
+        let unknown: Vec<_> = refused.difference(&registered).collect();
+        assert!(unknown.is_empty(), "{word}: refused and not registered: {unknown:?}");
+        let catalogue = Catalogue::new();
+        for (class, reason) in ggmill_arch::refused_classes(projectors) {
+            // What has no part that sees is refused for that.
+            let config = serde_json::json!({ "architectures": [class], "vision_config": {} });
+            let found = if projectors {
+                catalogue.for_projector(&config)
+            } else {
+                catalogue.for_checkpoint(&config)
+            };
+            let error = found.unwrap_err();
+            assert_eq!(error.kind(), ggmill_arch::ErrorKind::Unsupported, "{class}");
+            assert!(error.to_string().contains(reason), "{class}: {error}");
+        }
+    }
 }
 
 #[test]
