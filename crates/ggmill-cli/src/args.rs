@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
     get, graft, hash, imatrix, inspect, lora, ls, man, measure, merge, name, quantize, repack,
-    set_metadata, split, template, tokenize,
+    set_metadata, split, template, tokenize, web,
 };
 use crate::console::Console;
 use crate::other_tools::advise;
@@ -98,6 +98,7 @@ pub(crate) enum Command {
     Dump(inspect::Args),
     Check(check::Args),
     Ls(ls::Args),
+    Web(web::Args),
     Explain(explain::Args),
     Architectures(architectures::Args),
     Name(name::Args),
@@ -132,6 +133,7 @@ impl Command {
             Self::Dump(args) => inspect::run_all(args, console),
             Self::Check(args) => check::run(&args, console),
             Self::Ls(args) => ls::run(&args, console),
+            Self::Web(args) => web::run(&args, console),
             Self::Architectures(args) => architectures::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),

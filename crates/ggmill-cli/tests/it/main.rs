@@ -49,3 +49,4 @@ mod reshape;
 mod support;
 mod template;
 mod tokenize;
+mod web;
