@@ -1,6 +1,7 @@
 // Differences between the headers of two models.
 
 import type { Model, Tensor, Value } from "ggmill";
+import { written } from "./edits.js";
 import type { Difference, Differences } from "./protocol.js";
 import { beginning, count } from "./text.js";
 
@@ -46,7 +47,7 @@ function shownValue({ metadata }: Model, key: string): string | undefined {
   const type = metadata.type(key);
   if (type === undefined) return undefined;
   if (type.type === "array") return `${count(type.length ?? 0)} elements of type ${type.subType ?? "unknown"}`;
-  const value = String(metadata.get(key));
+  const value = written(metadata.get(key) ?? "", type.type);
   // Long texts that differ late must not look the same.
   return `${type.type} ${value.length > 300 ? `${beginning(value, 300)} (${count(value.length)} characters)` : value}`;
 }

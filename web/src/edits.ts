@@ -84,9 +84,22 @@ function json(value: EditValue): string {
 
 export const TYPES: readonly ValueType[] = ["string", "u32", "i32", "u64", "i64", "f32", "f64", "bool", "u8", "i8", "u16", "i16"];
 
-/** A value as it is typed. */
-export function written(value: Value): string {
+/** A value as it is typed. `type` is that of the elements, if it is an array. */
+export function written(value: Value, type?: ValueType): string {
+  if (type === "f32") {
+    if (typeof value === "number") return String(shortest(value));
+    if (value instanceof Float32Array) return json(Float64Array.from(value, shortest));
+  }
   return typeof value === "object" ? json(value as EditValue) : String(value);
+}
+
+/** The number of the fewest digits that is this one in single precision. */
+function shortest(value: number): number {
+  for (let digits = 1; digits < 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
 }
 
 /** The value that a text is of a type. The package checks its range. */

@@ -111,7 +111,7 @@ function list(model: Model, given: Given, counter: Counter, begin: number): List
   }));
   const { version, endian, alignment, headerLength, dataOffset, size, shards } = model;
   return {
-    name: shards[0]?.name ?? (typeof given === "string" ? given : "model"),
+    name: name(shards[0]?.name, given),
     size, version, endian, alignment, headerLength, dataOffset,
     shards: shards.length,
     parameters: model.parameters,
@@ -122,6 +122,17 @@ function list(model: Model, given: Given, counter: Counter, begin: number): List
     bytesRead: counter.bytes,
     milliseconds: performance.now() - begin,
   };
+}
+
+/** The name of a file. That of an address is a part of it, with characters by their codes. */
+function name(found: string | undefined, given: Given): string {
+  if (found === undefined) return typeof given === "string" ? given : "model";
+  if (typeof given !== "string") return found;
+  try {
+    return decodeURIComponent(found);
+  } catch {
+    return found;
+  }
 }
 
 function entries({ metadata }: Model): Entry[] {

@@ -1,12 +1,12 @@
 // What the tests share: a browser, a server for the page and for files, and files.
 
 import { createServer } from "node:http";
-import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { createReadStream, existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { extname, join, resolve } from "node:path";
 import { chromium } from "playwright-core";
 
-const PAGE = resolve(import.meta.dirname, "../dist");
+export const PAGE = resolve(import.meta.dirname, "../dist");
 /** The browser, as Debian has it unless the environment says otherwise. */
 const CHROMIUM = process.env.GGMILL_CHROMIUM ?? "/usr/bin/chromium";
 const ARGUMENTS = [
@@ -163,5 +163,3 @@ export function gguf(entries, tensors = [], { offsets = {}, alignment = 32 } = {
 
 /** The gemma-4 vocabulary where it is, or `undefined`. */
 export const gemma = [process.env.GGMILL_GEMMA].find((path) => path !== undefined && existsSync(path));
-
-export const read = (path) => readFileSync(path);

@@ -1,13 +1,13 @@
 // The page in a browser.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, openSync, closeSync, ftruncateSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { open } from "ggmill";
-import { gemma, gguf, launch, missing, openFile, pageOf, serve, show } from "./helpers.js";
+import { PAGE, gemma, gguf, launch, missing, openFile, pageOf, serve, show } from "./helpers.js";
 
 /** Times are limits on a machine that does nothing else, and reported on any other. */
 const ISOLATED = process.env.GGMILL_QUIET_MACHINE !== undefined;
@@ -37,6 +37,7 @@ describe("the page", { skip: missing }, () => {
     ["llama.embedding_length", "u32", 16],
     ["little.numbers", ["i32"], [1, 2, 3]],
     ["little.large", "u64", 2n ** 63n + 1n],
+    ["little.epsilon", "f32", 1e-5],
     ["tokenizer.chat_template", "string", "{# Talk #}{% for message in messages %}{{ message['content'] | trim }}{% endfor %}"],
   ];
   const tensors = [
@@ -147,6 +148,8 @@ describe("the page", { skip: missing }, () => {
     await openFile(page, path);
     await show(page, "metadata");
     const entry = (key) => page.locator(".metadata").getByRole("button", { name: key, exact: true });
+    await page.locator(".metadata .row", { hasText: "little.large" }).getByText("9223372036854775809").waitFor();
+    await page.locator(".metadata .row", { hasText: "little.epsilon" }).getByText("0.00001", { exact: true }).waitFor();
     const dialog = page.getByRole("dialog");
     for (const [key, text] of [["general.name", "Größer <b>"], ["little.numbers", "[4, -5]"]]) {
       await entry(key).click();
@@ -268,6 +271,27 @@ describe("the page", { skip: missing }, () => {
     await page.getByText("Little one").waitFor();
   }));
 
+  it("is served by the command, with a file", { skip: process.env.GGMILL === undefined && "GGMILL names no command" }, async () => {
+    const path = at("a model #1%.gguf", gguf(base, tensors).bytes);
+    const command = spawn(process.env.GGMILL, ["web", path, "--page", PAGE], { stdio: ["ignore", "pipe", "inherit"] });
+    try {
+      const address = String(await new Promise((found, failed) => {
+        command.stdout.once("data", found);
+        command.once("exit", (code) => failed(new Error(`ggmill web ended: ${code}`)));
+      })).trim();
+      const { page, errors } = await pageOf(browser.context, address);
+      await page.getByText("Little one").waitFor();
+      assert.equal(await page.locator("h1").textContent(), "a model #1%.gguf");
+      await show(page, "weights");
+      await page.locator(".weights .histogram").waitFor();
+      assert.deepEqual(errors, []);
+      await page.close();
+    } finally {
+      command.removeAllListeners("exit");
+      command.kill();
+    }
+  });
+
   it("says what is wrong with what cannot be opened", within(async (page, _, errors) => {
     const tried = async (address) => {
       await page.getByLabel("Address").fill(address);
@@ -304,7 +328,7 @@ describe("the page", { skip: missing }, () => {
     await show(page, "compare");
     const changed = base.map((entry) => (entry[0] === "general.name" ? ["general.name", "string", "Another"] : entry)).filter(([key]) => key !== "general.license");
     await page.locator("#other-file").setInputFiles(at("other.gguf", gguf(changed, tensors.slice(1)).bytes));
-    await page.getByText("2 different, 7 equal entries").waitFor();
+    await page.getByText("2 different, 8 equal entries").waitFor();
     await page.getByText("1 different, 2 equal tensors").waitFor();
     const rows = page.locator(".differences").first().locator(".viewport .row");
     assert.deepEqual(await rows.first().locator(".cell").allTextContents(), ["general.name", "string Little one", "string Another"]);

@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
     get, graft, hash, imatrix, index, inspect, lora, ls, man, measure, merge, name, quantize,
-    repack, set_metadata, split, template, tokenize,
+    repack, set_metadata, split, template, tokenize, web,
 };
 use crate::console::Console;
 use crate::other_tools::advise;
@@ -99,6 +99,7 @@ pub(crate) enum Command {
     Check(check::Args),
     Ls(ls::Args),
     Index(index::Args),
+    Web(web::Args),
     Explain(explain::Args),
     Architectures(architectures::Args),
     Name(name::Args),
@@ -134,6 +135,7 @@ impl Command {
             Self::Check(args) => check::run(&args, console),
             Self::Ls(args) => ls::run(&args, console),
             Self::Index(args) => index::run(&args, console),
+            Self::Web(args) => web::run(&args, console),
             Self::Architectures(args) => architectures::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),

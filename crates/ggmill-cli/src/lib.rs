@@ -40,6 +40,7 @@ mod shards;
 mod source;
 mod text_file;
 mod tokenizer;
+mod web;
 
 use console::Console;
 

@@ -82,7 +82,7 @@ function preview(entry: Entry): string {
   if (entry.type === "array" && (entry.value === undefined || (entry.length ?? 0) > 16)) {
     return `${count(entry.length ?? 0)} elements`;
   }
-  return visible(beginning(written(entry.value ?? ""), 300));
+  return visible(beginning(written(entry.value ?? "", entry.subType ?? entry.type), 300));
 }
 
 /** A dialog for one entry, or for a new one. */
@@ -95,9 +95,9 @@ function edit(page: Page, entry: Entry | undefined): void {
   const text = el("textarea", { rows: 6, spellcheck: "false" });
   const error = el("p", { class: "error", role: "alert" });
   const isLong = entry?.type === "array" && ((entry.length ?? 0) > EDITABLE || entry.subType === "array");
-  if (entry?.value !== undefined) text.value = written(entry.value);
+  if (entry?.value !== undefined) text.value = written(entry.value, entry.subType ?? entry.type);
   else if (entry !== undefined && !isLong) {
-    void call("value", "model", entry.key).then((value) => (text.value = value === undefined ? "" : written(value)));
+    void call("value", "model", entry.key).then((value) => (text.value = value === undefined ? "" : written(value, entry.subType ?? entry.type)));
   }
   const dialog = el(
     "dialog",

@@ -36,3 +36,4 @@ pub(crate) mod split;
 pub(crate) mod template;
 pub(crate) mod tokenize;
 pub(crate) mod vocabulary;
+pub(crate) mod web;

@@ -50,3 +50,4 @@ mod reshape;
 mod support;
 mod template;
 mod tokenize;
+mod web;

@@ -1,0 +1,8 @@
+//! The inspector page on this computer: a server of the page and of one model, and of nothing else.
+
+mod page;
+mod range;
+mod server;
+
+pub(crate) use page::Page;
+pub(crate) use server::Server;
