@@ -12,6 +12,7 @@ mod config;
 mod decoder_chunks;
 mod dequantize;
 mod file_name;
+mod graph;
 mod imatrix;
 mod journal;
 mod legacy;
@@ -43,6 +44,7 @@ pub use config::config;
 pub use decoder_chunks::decoder_chunks;
 pub use dequantize::dequantize;
 pub use file_name::file_name;
+pub use graph::graph;
 pub use imatrix::imatrix;
 pub use journal::journal;
 pub use legacy::legacy;
@@ -66,7 +68,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 26] = [
+pub const TARGETS: [(&str, Target); 27] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -75,6 +77,7 @@ pub const TARGETS: [(&str, Target); 26] = [
     ("dequantize", dequantize),
     ("quantize", quantize),
     ("architecture", architecture),
+    ("graph", graph),
     ("config", config),
     ("start", start),
     ("file_name", file_name),

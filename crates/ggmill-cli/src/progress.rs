@@ -34,21 +34,34 @@ impl TensorNumbers {
 /// The delay before a progress bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar on standard error, for work on bytes that takes longer than a second. It goes when it is
-/// dropped.
+/// A bar on standard error, for work that takes longer than a second: on bytes, or on pieces that are
+/// counted. It goes when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
     shown: Option<ProgressBar>,
     wanted: bool,
+    counted: bool,
     since: Instant,
 }
 
 impl Bar {
     pub(crate) fn new(console: Console) -> Self {
-        Self { shown: None, wanted: console.shows_progress(), since: Instant::now() }
+        Self {
+            shown: None,
+            wanted: console.shows_progress(),
+            counted: false,
+            since: Instant::now(),
+        }
     }
 
-    /// This many bytes of so many are done, and this is what is being worked on.
+    /// A bar of work on pieces, which may take longer than a second each.
+    pub(crate) fn of_pieces(console: Console) -> Self {
+        let mut bar = Self::new(console);
+        bar.counted = true;
+        bar
+    }
+
+    /// This many bytes or pieces of so many are done, and this is what is being worked on.
     pub(crate) fn update(&mut self, done: u64, total: u64, what: &str) {
         if !self.wanted || self.since.elapsed() < PATIENCE {
             return;
@@ -58,7 +71,7 @@ impl Bar {
                 .with_elapsed(self.since.elapsed());
             let columns =
                 terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
-            let style = ProgressStyle::with_template(template(columns))
+            let style = ProgressStyle::with_template(&template(columns, self.counted))
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             // Of the whole work: what was done before there was a bar was not done in an instant.
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -83,13 +96,12 @@ impl Bar {
 }
 
 /// The template for a line of so many columns. The name at the end gets the remaining ones.
-fn template(columns: u16) -> &'static str {
+fn template(columns: u16, counted: bool) -> String {
+    let amount = if counted { "{pos} of {len}" } else { "{bytes} of {total_bytes}  {rate}" };
     match columns {
-        100.. => {
-            "{bar:24} {percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}"
-        }
-        70.. => "{percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}",
-        _ => "{percent:>3}%  {left} left  {wide_msg}",
+        100.. => format!("{{bar:24}} {{percent:>3}}%  {amount}  {{left}} left  {{wide_msg}}"),
+        70.. => format!("{{percent:>3}}%  {amount}  {{left}} left  {{wide_msg}}"),
+        _ => "{percent:>3}%  {left} left  {wide_msg}".to_owned(),
     }
 }
 
@@ -99,8 +111,10 @@ fn total_of(state: &ProgressState) -> u64 {
 
 /// Bytes a second so far, and how long the rest takes at that rate.
 fn pace(done: u64, total: u64, elapsed: Duration) -> (u64, Duration) {
-    let rate = u128::from(done).saturating_mul(1000) / elapsed.as_millis().max(1);
-    let left = u128::from(total.saturating_sub(done)) / rate.max(1);
+    let millis = elapsed.as_millis().max(1);
+    let rate = u128::from(done).saturating_mul(1000) / millis;
+    let rest = u128::from(total.saturating_sub(done));
+    let left = rest.saturating_mul(millis) / u128::from(done.max(1)) / 1000;
     (
         u64::try_from(rate).unwrap_or(u64::MAX),
         Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)),
@@ -125,7 +139,9 @@ mod tests {
             pace(260 << 20, 1300 << 20, Duration::from_secs(2)),
             (130 << 20, Duration::from_secs(8))
         );
-        assert_eq!(pace(0, 100, Duration::ZERO), (0, Duration::from_secs(100)));
+        assert_eq!(pace(0, 100, Duration::from_secs(1)), (0, Duration::from_secs(100)));
+        // Less than one piece a second.
+        assert_eq!(pace(5, 10, Duration::from_secs(60)), (0, Duration::from_secs(60)));
         assert_eq!(pace(100, 100, Duration::from_secs(1)), (100, Duration::ZERO));
     }
 
@@ -142,7 +158,7 @@ mod tests {
                 ("{left}", 4),
                 ("{wide_msg}", 0),
             ];
-            let text = widest.iter().fold(template(columns).to_owned(), |text, (key, width)| {
+            let text = widest.iter().fold(template(columns, false), |text, (key, width)| {
                 text.replace(key, &"x".repeat(*width))
             });
             assert!(text.len() < least && !text.contains('{'), "{columns}: {text}");

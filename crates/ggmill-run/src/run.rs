@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ggmill_arch::graph::{Node, Operation, Rows};
 use rayon::ThreadPool;
 
+use crate::activations::Activations;
 use crate::attention::{Operands, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result, room};
@@ -113,6 +114,16 @@ impl Runner {
     /// Fails for tokens that the model does not have, for weights that are not finite, and where the
     /// results take more memory than is allowed.
     pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
+        self.states_into(program, texts, None)
+    }
+
+    /// The same, with the activations of matrices added up.
+    pub(crate) fn states_into(
+        &self,
+        program: &Program<'_>,
+        texts: &[&[u32]],
+        activations: Option<&mut Activations>,
+    ) -> Result<States> {
         let mut ranges = Vec::with_capacity(texts.len());
         let mut tokens = Vec::new();
         for text in texts {
@@ -134,6 +145,7 @@ impl Runner {
             texts: ranges,
             tokens,
             positions,
+            activations,
         };
         self.pool.install(|| run.nodes(0..program.tail))?;
         Ok(States { values: run.values, texts: run.texts })
@@ -146,6 +158,18 @@ impl Runner {
         states: &States,
         text: usize,
         tokens: Range<usize>,
+    ) -> Result<Vec<f32>> {
+        self.output_into(program, states, text, tokens, None)
+    }
+
+    /// The same, with the activations of matrices added up.
+    pub(crate) fn output_into(
+        &self,
+        program: &Program<'_>,
+        states: &States,
+        text: usize,
+        tokens: Range<usize>,
+        activations: Option<&mut Activations>,
     ) -> Result<Vec<f32>> {
         let nodes = program.graph().nodes();
         let start = states.texts[text].start;
@@ -160,8 +184,8 @@ impl Runner {
                 values[number] = Some(Data::Numbers(Arc::new(some)));
             }
         }
-        let mut run =
-            Run { program, values, texts: Vec::new(), tokens: Vec::new(), positions: Vec::new() };
+        let (texts, tokens, positions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut run = Run { program, values, texts, tokens, positions, activations };
         self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
         match run.values.swap_remove(program.graph().output()) {
             Some(Data::Numbers(data)) => Ok(Arc::unwrap_or_clone(data)),
@@ -176,6 +200,7 @@ struct Run<'p> {
     texts: Vec<Range<usize>>,
     tokens: Vec<u32>,
     positions: Vec<u32>,
+    activations: Option<&'p mut Activations>,
 }
 
 impl Run<'_> {
@@ -195,6 +220,12 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Adds up what a matrix is multiplied with, where that is asked for.
+    fn activated(&mut self, matrix: usize, values: &[f32], places: Option<&[u32]>) -> Result<()> {
+        let program = self.program;
+        self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, places))
     }
 
     /// The numbers of an operand.
@@ -239,14 +270,16 @@ impl Run<'_> {
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
-                program.linear(&self.numbers(node, 0)?, matrix, scale, bias)?
+                let values = self.numbers(node, 0)?;
+                self.activated(matrix, &values, None)?;
+                program.linear(&values, matrix, scale, bias)?
             }
-            Operation::ExpertLinear { matrix, scale, bias } => program.expert_linear(
-                &self.numbers(node, 0)?,
-                &self.places(node, 1)?,
-                of(1).length as usize,
-                [Some(matrix), scale, bias],
-            )?,
+            Operation::ExpertLinear { matrix, scale, bias } => {
+                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                self.activated(matrix, &values, Some(&places))?;
+                let used = of(1).length as usize;
+                program.expert_linear(&values, &places, used, [Some(matrix), scale, bias])?
+            }
             Operation::RmsNorm { weight, epsilon } => {
                 let mut values = self.taken(node, number)?;
                 each::rms_norm(&mut values, extent, whole(weight)?.as_deref(), epsilon);
