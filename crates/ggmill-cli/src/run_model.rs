@@ -85,7 +85,7 @@ impl GraphArgs {
     }
 }
 
-/// The program of a model. A graph that comes from the file is told of, unless it was asked for.
+/// The program of a model. A note says that the graph comes from the file, unless it was asked for.
 pub(crate) fn found_program<'m>(
     path: &Path,
     model: &'m Model,

@@ -82,7 +82,7 @@ fn a_graph_that_is_not_that_of_the_model_is_reported() {
     let told = set(r#"["logits = linear('output', x)"]"#);
     assert!(told.contains("which no earlier step gives"), "{told}");
     let told = set(
-        r#"["x = rows('token_embd', tokens)", "y = rms_norm(x, 'output_norm', 1e-5)", "logits = linear('output', y)"]"#,
+        r#"["x = rows('token_embd', tokens)", "y = rms_norm(x, 'output_norm', 1e-5)", "logits = linear('token_embd', y)"]"#,
     );
     assert!(told.contains("differs from the description of the architecture"), "{told}");
     let run = run(&directory, &["measure", "other.gguf", "--tokens", "ids.json", "-c", "32"]);

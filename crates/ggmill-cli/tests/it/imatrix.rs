@@ -154,7 +154,8 @@ fn a_model_is_quantized_with_its_own_importance_matrix() {
     };
     let make = ["imatrix", "make", "wide.gguf", "--tokens", "ids.json", "-c", "32"];
     run(&[&make[..], &["-o", "i.gguf", "--process-output"]].concat());
-    assert_eq!(imatrix(&directory, "i.gguf").entries().len(), 7, "tied: there is no output.weight");
+    let made = imatrix(&directory, "i.gguf");
+    assert!(made.entries().len() == 8 && made.get(b"output.weight").is_some());
     run(&["quantize", "wide.gguf", "small.gguf", "--type", "IQ2_S", "--imatrix", "i.gguf"]);
     let small = Model::open(fs::read(directory.path().join("small.gguf")).unwrap()).unwrap();
     let is_small = |name: &str| small.tensor(name).unwrap().ggml_type() == GgmlType::IQ2_S;
