@@ -24,6 +24,7 @@ mod codec;
 mod description;
 mod error;
 mod float16;
+pub mod functions;
 mod isa;
 mod lanes;
 mod numeric;
@@ -37,12 +38,12 @@ pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
 pub use ggmill_core::swap_bytes;
 pub use isa::Isa;
-pub use product::{Panels, Tiles};
+pub use product::{Panels, Rows};
 pub use read::read_f32;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.
 pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
-    codec(ggml_type)?.dequantize(blocks, out)
+    codec::dequantize_type(ggml_type, blocks, out)
 }
 
 /// Turns whole rows of `row_len` values into blocks of a type; fails as [`codec`] and

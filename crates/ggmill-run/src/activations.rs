@@ -1,6 +1,7 @@
 //! Sums of squared activations of matrices: what an importance matrix is made of.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use rayon::iter::{
     IndexedParallelIterator as _, IntoParallelRefMutIterator as _, ParallelIterator as _,
@@ -71,11 +72,10 @@ impl Activations {
         }
         let columns = program.row_len(matrix);
         let matrices = places.map_or(1, |_| program.dimension(matrix, 2));
-        if !self.by_weight.contains_key(&matrix) {
-            let entry = TensorActivations::new(name, columns, matrices)?;
-            self.by_weight.insert(matrix, entry);
-        }
-        let Some(entry) = self.by_weight.get_mut(&matrix) else { return Ok(()) };
+        let entry = match self.by_weight.entry(matrix) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(TensorActivations::new(name, columns, matrices)?),
+        };
         match places {
             Some(places) => entry.add_of_experts(values, columns, places),
             None => entry.add(values, columns),

@@ -8,6 +8,7 @@
 )]
 
 mod activations;
+mod arena;
 mod attention;
 mod collect;
 mod elementwise;

@@ -147,7 +147,14 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
     let (least, greatest) =
         output.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
     let squares: f64 = output.iter().map(|&x| f64::from(x).powi(2)).sum();
-    let is_flat = |row: &&[f32]| width > 1 && row.iter().all(|&x| x <= row[0] && x >= row[0]);
+    let range = |row: &[f32]| {
+        let start = (f32::INFINITY, f32::NEG_INFINITY);
+        row.iter().fold(start, |(least, greatest), &x| (least.min(x), greatest.max(x)))
+    };
+    let is_flat = |row: &&[f32]| {
+        let (least, greatest) = range(row);
+        width > 1 && least >= greatest
+    };
     Ok(Probe {
         tokens: tokens.len(),
         range: (least, greatest),
