@@ -12,6 +12,7 @@ mod config;
 mod decoder_chunks;
 mod dequantize;
 mod file_name;
+mod graph;
 mod imatrix;
 mod index;
 mod journal;
@@ -44,6 +45,7 @@ pub use config::config;
 pub use decoder_chunks::decoder_chunks;
 pub use dequantize::dequantize;
 pub use file_name::file_name;
+pub use graph::graph;
 pub use imatrix::imatrix;
 pub use index::index;
 pub use journal::journal;
@@ -77,6 +79,7 @@ pub const TARGETS: [(&str, Target); 27] = [
     ("dequantize", dequantize),
     ("quantize", quantize),
     ("architecture", architecture),
+    ("graph", graph),
     ("config", config),
     ("start", start),
     ("file_name", file_name),

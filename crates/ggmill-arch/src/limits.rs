@@ -29,3 +29,11 @@ pub(crate) const MAX_TENSORS: u64 = 1 << 16;
 pub(crate) const MAX_TENSOR_BYTES: u64 = 1 << 26;
 /// Nodes of the graph of one model.
 pub(crate) const MAX_NODES: usize = 1 << 15;
+/// Bytes of the steps of a graph in a file, all together.
+pub(crate) const MAX_GRAPH_BYTES: usize = 1 << 22;
+/// Numbers of all results of a graph in a file together, for each token: more than twice those of
+/// the largest model that is published.
+pub(crate) const MAX_GRAPH_NUMBERS: u64 = 1 << 27;
+/// Multiplications of a graph in a file for each token and each number of its tensors: models that
+/// share blocks take a few tens.
+pub(crate) const MAX_GRAPH_REUSE: u64 = 64;

@@ -23,6 +23,9 @@ use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
 use crate::vocabulary::{VocabularyKindSpec, VocabularySpec, VocabularyTemplate};
 
+/// The hyperparameters of one model, each with its value.
+pub(crate) type Numbers = Vec<(Box<str>, ParameterValue)>;
+
 /// An architecture with the numbers of one model: hyperparameters, metadata keys and tensors.
 #[derive(Clone)]
 pub struct Resolved<'a> {
@@ -81,17 +84,31 @@ impl<'a> Resolved<'a> {
         Self::of(architecture, source, None, [None; 3], Purpose::File, fuel)
     }
 
-    fn of(
-        architecture: &'a Architecture,
+    /// The hyperparameters of a finished file, where they do not contradict each other: what
+    /// everything else of the model follows from.
+    pub(crate) fn numbers_within(
+        architecture: &Architecture,
+        source: &dyn ParameterSource,
+        fuel: &Cell<u64>,
+    ) -> Result<Numbers> {
+        let numbers = Self::numbers(architecture, source, None, [None; 3], Purpose::File, fuel)?;
+        let scope = Scope::new(&numbers, fuel);
+        match holding(&architecture.contradictions, &scope)?.first() {
+            Some(because) => Err(Error::configuration(*because)),
+            None => Ok(numbers),
+        }
+    }
+
+    fn numbers(
+        architecture: &Architecture,
         source: &dyn ParameterSource,
         kind: Option<&CheckpointKind>,
         names: [Option<&str>; 3],
         purpose: Purpose<'_>,
         fuel: &Cell<u64>,
-    ) -> Result<Self> {
-        let convert = matches!(purpose, Purpose::Checkpoint(_));
+    ) -> Result<Numbers> {
         let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
-        let mut parameters: Vec<(Box<str>, ParameterValue)> =
+        let mut parameters: Numbers =
             Vec::with_capacity(architecture.parameters.len().saturating_add(IMPLICIT.len()));
         for (name, value) in IMPLICIT.into_iter().zip(names) {
             let value =
@@ -108,6 +125,19 @@ impl<'a> Resolved<'a> {
                 .map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
             parameters.push((parameter.name.clone(), value));
         }
+        Ok(parameters)
+    }
+
+    fn of(
+        architecture: &'a Architecture,
+        source: &dyn ParameterSource,
+        kind: Option<&CheckpointKind>,
+        names: [Option<&str>; 3],
+        purpose: Purpose<'_>,
+        fuel: &Cell<u64>,
+    ) -> Result<Self> {
+        let convert = matches!(purpose, Purpose::Checkpoint(_));
+        let parameters = Self::numbers(architecture, source, kind, names, purpose, fuel)?;
         let scope = Scope::new(&parameters, fuel).for_purpose(purpose);
         let (refuse, warn, templates) = if convert {
             (&*architecture.refuse, &*architecture.warn, &*architecture.keys)

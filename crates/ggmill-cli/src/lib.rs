@@ -35,6 +35,7 @@ mod remote;
 #[cfg(not(feature = "remote"))]
 #[path = "no_remote.rs"]
 mod remote;
+mod run_model;
 mod shard_limit;
 mod shards;
 mod source;

@@ -34,29 +34,31 @@ impl TensorNumbers {
 /// The delay before a progress bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar on standard error, for work on bytes that takes longer than a second. It goes when it is
-/// dropped.
+/// A bar on standard error, for work that takes longer than a second: on bytes, or on pieces that are
+/// counted. It goes when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
     shown: Option<ProgressBar>,
     wanted: bool,
+    /// What is counted, such as files; bytes if nothing is named.
+    counted: Option<&'static str>,
     since: Instant,
-    template: fn(u16) -> &'static str,
 }
 
 impl Bar {
     pub(crate) fn new(console: Console) -> Self {
-        Self { shown: None, wanted: console.shows_progress(), since: Instant::now(), template }
+        Self { shown: None, wanted: console.shows_progress(), counted: None, since: Instant::now() }
     }
 
-    /// A bar for work on files, of which [`update`](Self::update) is told the numbers.
-    pub(crate) fn of_files(console: Console) -> Self {
+    /// A bar of work on pieces with this name, such as files, which may take longer than a second
+    /// each.
+    pub(crate) fn of_pieces(console: Console, name: &'static str) -> Self {
         let mut bar = Self::new(console);
-        bar.template = template_of_files;
+        bar.counted = Some(name);
         bar
     }
 
-    /// This many bytes of so many are done, and this is what is being worked on.
+    /// This many bytes or pieces of so many are done, and this is what is being worked on.
     pub(crate) fn update(&mut self, done: u64, total: u64, what: &str) {
         if !self.wanted || self.since.elapsed() < PATIENCE {
             return;
@@ -66,7 +68,7 @@ impl Bar {
                 .with_elapsed(self.since.elapsed());
             let columns =
                 terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
-            let style = ProgressStyle::with_template((self.template)(columns))
+            let style = ProgressStyle::with_template(&template(columns, self.counted))
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             // Of the whole work: what was done before there was a bar was not done in an instant.
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -91,22 +93,15 @@ impl Bar {
 }
 
 /// The template for a line of so many columns. The name at the end gets the remaining ones.
-fn template(columns: u16) -> &'static str {
+fn template(columns: u16, counted: Option<&str>) -> String {
+    let amount = match counted {
+        Some(name) => format!("{{pos}} of {{len}} {name}"),
+        None => "{bytes} of {total_bytes}  {rate}".to_owned(),
+    };
     match columns {
-        100.. => {
-            "{bar:24} {percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}"
-        }
-        70.. => "{percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}",
-        _ => "{percent:>3}%  {left} left  {wide_msg}",
-    }
-}
-
-/// The template for work on files.
-fn template_of_files(columns: u16) -> &'static str {
-    match columns {
-        100.. => "{bar:24} {percent:>3}%  {pos} of {len} files  {left} left  {wide_msg}",
-        70.. => "{percent:>3}%  {pos} of {len} files  {left} left  {wide_msg}",
-        _ => "{percent:>3}%  {left} left  {wide_msg}",
+        100.. => format!("{{bar:24}} {{percent:>3}}%  {amount}  {{left}} left  {{wide_msg}}"),
+        70.. => format!("{{percent:>3}}%  {amount}  {{left}} left  {{wide_msg}}"),
+        _ => "{percent:>3}%  {left} left  {wide_msg}".to_owned(),
     }
 }
 
@@ -116,8 +111,10 @@ fn total_of(state: &ProgressState) -> u64 {
 
 /// Bytes a second so far, and how long the rest takes at that rate.
 fn pace(done: u64, total: u64, elapsed: Duration) -> (u64, Duration) {
-    let rate = u128::from(done).saturating_mul(1000) / elapsed.as_millis().max(1);
-    let left = u128::from(total.saturating_sub(done)) / rate.max(1);
+    let millis = elapsed.as_millis().max(1);
+    let rate = u128::from(done).saturating_mul(1000) / millis;
+    let rest = u128::from(total.saturating_sub(done));
+    let left = rest.saturating_mul(millis) / u128::from(done.max(1)) / 1000;
     (
         u64::try_from(rate).unwrap_or(u64::MAX),
         Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)),
@@ -142,7 +139,9 @@ mod tests {
             pace(260 << 20, 1300 << 20, Duration::from_secs(2)),
             (130 << 20, Duration::from_secs(8))
         );
-        assert_eq!(pace(0, 100, Duration::ZERO), (0, Duration::from_secs(100)));
+        assert_eq!(pace(0, 100, Duration::from_secs(1)), (0, Duration::from_secs(100)));
+        // Less than one piece a second.
+        assert_eq!(pace(5, 10, Duration::from_secs(60)), (0, Duration::from_secs(60)));
         assert_eq!(pace(100, 100, Duration::from_secs(1)), (100, Duration::ZERO));
     }
 
@@ -165,7 +164,7 @@ mod tests {
                 ("{left}", 4),
                 ("{wide_msg}", 0),
             ];
-            let text = widest.iter().fold(template(columns).to_owned(), |text, (key, width)| {
+            let text = widest.iter().fold(template(columns, false), |text, (key, width)| {
                 text.replace(key, &"x".repeat(*width))
             });
             assert!(text.len() < least && !text.contains('{'), "{columns}: {text}");

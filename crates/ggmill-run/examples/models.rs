@@ -1,7 +1,7 @@
 //! Tiny models for another program to run, and what ggmill computes of them.
 //!
 //! ```text
-//! cargo run -p ggmill-run --example models DIRECTORY    writes NAME.gguf and NAME.ours (f32, a row for each token) for each, and tokens.txt
+//! cargo run -p ggmill-run --example models DIRECTORY    writes NAME.gguf and NAME.ours (f32, a row for each token) for each, tokens.txt, and the names of measured.txt
 //! ```
 
 #![allow(
@@ -19,7 +19,7 @@ use std::fs;
 use std::path::Path;
 
 use ggmill_run::{Options, Program, Runner};
-use models::{CASES, RECORDED, TOKENS};
+use models::{CASES, MEASURED, RECORDED, TOKENS};
 
 fn main() {
     let directory = std::env::args().nth(1).expect("a directory");
@@ -27,6 +27,7 @@ fn main() {
     fs::create_dir_all(directory).unwrap();
     let tokens: Vec<String> = TOKENS.iter().map(u32::to_string).collect();
     fs::write(directory.join("tokens.txt"), format!("{RECORDED}\n{}\n", tokens.join(" "))).unwrap();
+    fs::write(directory.join("measured.txt"), MEASURED.join("\n")).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
     for case in CASES {
         fs::write(directory.join(format!("{}.gguf", case.name)), case.bytes()).unwrap();

@@ -7,19 +7,26 @@
     reason = "sizes of tensors in memory fit into words, and graphs compute in single precision"
 )]
 
+mod activations;
 mod arena;
 mod attention;
+mod collect;
 mod elementwise;
 mod error;
 pub mod json;
+mod logits;
 mod matrix;
 mod measure;
+mod probe;
 mod program;
 mod rope;
 mod run;
 mod weights;
 
+pub use activations::{Activations, TensorActivations};
+pub use collect::activations;
 pub use error::{Error, ErrorKind, Result};
 pub use measure::{Chunks, Comparison, Distribution, Estimate, Measured, Measurement, measure};
-pub use program::Program;
+pub use probe::{Difference, Probe, Recorded, probe};
+pub use program::{GraphSource, Program};
 pub use run::{Options, Runner, States};

@@ -2,13 +2,23 @@
 
 use core::ops::Range;
 
-use ggmill_arch::graph::{Extent, Graph, Operation, Output, Rows};
+use ggmill_arch::graph::{Extent, Graph, Operation, Output, Rows, STEPS_KEY};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
 use ggmill_core::Model;
 use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Where the computation graph of a program comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GraphSource {
+    /// The description of the architecture.
+    Description,
+    /// The metadata of the file.
+    File,
+}
 
 /// A model that can be run: its computation graph, and the knowledge that every tensor the graph
 /// needs is there, in the shape that the description says.
@@ -22,6 +32,7 @@ pub struct Program<'m> {
     pub(crate) tail: usize,
     vocabulary: u64,
     positions: Option<u64>,
+    source: GraphSource,
 }
 
 impl<'m> Program<'m> {
@@ -40,6 +51,55 @@ impl<'m> Program<'m> {
         let resolved = architecture.resolve_file(model.metadata()).map_err(failed)?;
         let present = |name: &str| model.tensor(name).is_ok();
         let graph = resolved.graph(&present).map_err(failed)?;
+        Self::new(model, graph, GraphSource::Description)
+    }
+
+    /// The program of a model by the graph in its file: no description of its architecture is
+    /// needed.
+    ///
+    /// Fails where the file has no graph, and where [`Graph::stored`] refuses it. How much a run
+    /// takes is known before: [`memory`](Self::memory), [`Graph::numbers`] and
+    /// [`Graph::multiplications`].
+    pub fn stored(model: &'m Model) -> Result<Self> {
+        let dimensions = |name: &str| {
+            let tensor = model.tensor(name).ok()?;
+            Some(tensor.shape().dimensions().to_vec())
+        };
+        let graph = Graph::stored(model.metadata(), &dimensions).ok_or_else(|| {
+            Error::new(ErrorKind::NoGraph, "the file has no computation graph in its metadata")
+        })?;
+        let graph = graph.map_err(|error| Error::new(ErrorKind::Graph, error))?;
+        Self::new(model, graph, GraphSource::File)
+    }
+
+    /// The program of a model by the description of its architecture, where there is one that has a
+    /// graph for it, else by the graph in the file; by the one that `only` names where it does.
+    ///
+    /// Fails as [`of`](Self::of) does, or as [`stored`](Self::stored) where there is no description
+    /// with a graph.
+    pub fn find(
+        model: &'m Model,
+        described: Option<&Architecture>,
+        only: Option<GraphSource>,
+    ) -> Result<Self> {
+        let described = described.filter(|described| described.has_graph());
+        let of_file = only != Some(GraphSource::Description);
+        match described.filter(|_| only != Some(GraphSource::File)) {
+            Some(described) => match Self::of(model, described) {
+                Err(_) if of_file && model.metadata().get(STEPS_KEY).is_some() => {
+                    Self::stored(model)
+                }
+                found => found,
+            },
+            None if of_file => Self::stored(model),
+            None => {
+                let message = "no description of the architecture has a computation graph";
+                Err(Error::new(ErrorKind::NoGraph, message))
+            }
+        }
+    }
+
+    fn new(model: &'m Model, graph: Graph, source: GraphSource) -> Result<Self> {
         check_tensors(model, &graph)?;
         let nodes = graph.nodes();
         let mut last_use: Vec<usize> = (0..nodes.len()).collect();
@@ -62,18 +122,24 @@ impl<'m> Program<'m> {
         let tail = last.filter(|section| section.nodes.start > 0 && !attends(&section.nodes));
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
         let rows_of = |wanted: Rows| {
-            graph.nodes().iter().find_map(|node| match node.operation {
+            let tables = graph.nodes().iter().filter_map(|node| match node.operation {
                 Operation::Rows { table, rows } if rows == wanted => {
                     graph.weights()[table].dimensions.get(1).copied().or(Some(1))
                 }
                 _ => None,
-            })
+            });
+            tables.min()
         };
         let (vocabulary, positions) = (rows_of(Rows::Tokens), rows_of(Rows::Positions));
         let vocabulary = vocabulary.ok_or_else(|| {
             Error::new(ErrorKind::Graph, "the graph does not take the tokens of the text")
         })?;
-        Ok(Self { model, graph, last_use, tail, vocabulary, positions })
+        Ok(Self { model, graph, last_use, tail, vocabulary, positions, source })
+    }
+
+    /// Where the graph comes from.
+    pub fn source(&self) -> GraphSource {
+        self.source
     }
 
     /// The graph.

@@ -7,6 +7,7 @@ use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope, Rows};
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
+use crate::activations::Activations;
 use crate::arena::Arena;
 use crate::attention::{Operands, attention};
 use crate::elementwise as each;
@@ -123,6 +124,16 @@ impl Runner {
     /// Fails for tokens that the model does not have, for weights that are not finite, and where the
     /// results take more memory than is allowed.
     pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
+        self.states_into(program, texts, None)
+    }
+
+    /// The same, with the activations of matrices added up.
+    pub(crate) fn states_into(
+        &self,
+        program: &Program<'_>,
+        texts: &[&[u32]],
+        activations: Option<&mut Activations>,
+    ) -> Result<States> {
         let mut ranges = Vec::with_capacity(texts.len());
         let mut tokens = Vec::new();
         for text in texts {
@@ -147,6 +158,7 @@ impl Runner {
             texts: ranges,
             tokens,
             positions,
+            activations,
         };
         self.pool.install(|| run.nodes(0..program.tail))?;
         Ok(States { values: run.values, texts: run.texts })
@@ -159,6 +171,18 @@ impl Runner {
         states: &States,
         text: usize,
         tokens: Range<usize>,
+    ) -> Result<Vec<f32>> {
+        self.output_into(program, states, text, tokens, None)
+    }
+
+    /// The same, with the activations of matrices added up.
+    pub(crate) fn output_into(
+        &self,
+        program: &Program<'_>,
+        states: &States,
+        text: usize,
+        tokens: Range<usize>,
+        activations: Option<&mut Activations>,
     ) -> Result<Vec<f32>> {
         let nodes = program.graph().nodes();
         let start = states.texts[text].start;
@@ -182,6 +206,7 @@ impl Runner {
             texts: Vec::new(),
             tokens: Vec::new(),
             positions: Vec::new(),
+            activations,
         };
         self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
         match run.values.swap_remove(program.graph().output()) {
@@ -201,6 +226,7 @@ struct Run<'p> {
     texts: Vec<Range<usize>>,
     tokens: Vec<u32>,
     positions: Vec<u32>,
+    activations: Option<&'p mut Activations>,
 }
 
 impl Run<'_> {
@@ -220,6 +246,12 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Adds up what a matrix is multiplied with, where that is asked for.
+    fn activated(&mut self, matrix: usize, values: &[f32], places: Option<&[u32]>) -> Result<()> {
+        let program = self.program;
+        self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, places))
     }
 
     fn drop_value(&mut self, number: usize) {
@@ -312,12 +344,15 @@ impl Run<'_> {
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
+                let values = self.numbers(node, 0)?;
+                self.activated(matrix, &values, None)?;
                 let mut out = self.room(node)?;
-                program.linear(isa, &self.numbers(node, 0)?, matrix, scale, bias, &mut out)?;
+                program.linear(isa, &values, matrix, scale, bias, &mut out)?;
                 out
             }
             Operation::ExpertLinear { matrix, scale, bias } => {
                 let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                self.activated(matrix, &values, Some(&places))?;
                 let used = of(1).length as usize;
                 let mut out =
                     self.arena.take(places.len() / used.max(1) * extent.elements() as usize)?;

@@ -24,6 +24,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
         "dequantize" | "quantize" => return blocks(),
         "architecture" => return texts::descriptions(),
+        "graph" => return texts::graphs(),
         "config" => return [texts::configurations(), packed::packed()].concat(),
         "start" => return texts::unknown_classes(),
         "file_name" => return texts::file_names(),

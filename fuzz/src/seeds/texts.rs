@@ -58,6 +58,14 @@ pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
+/// The steps of graphs: one with every operation, and one of the plainest.
+pub(super) fn graphs() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("all", include_str!("graph.txt")),
+        ("small", "x = rows('t_8x9', tokens)\nlogits = linear('o_8x9', x)\n"),
+    ])
+}
+
 /// The configuration of an adapter.
 const ADAPTER: &str = r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 4.0, "fan_in_fan_out": false, "use_rslora": true,
     "use_dora": false, "alpha_pattern": {"q_proj": 8}, "alora_invocation_tokens": [5, 6], "invocation_string": "go"}"#;

@@ -1,6 +1,7 @@
 //! What tiny models compute, as ggmill-run does it and as libllama does.
 
 use std::fs;
+use std::path::PathBuf;
 
 use super::environment;
 use crate::process::{Done, cargo, root, run, target};
@@ -12,12 +13,18 @@ pub(crate) struct Args {
     record: bool,
 }
 
-pub(super) fn execute(args: &Args) -> Done {
+/// Writes the tiny models, and says where.
+pub(super) fn models() -> Result<PathBuf, String> {
     let models = target()?.join("peers/logits");
     if models.is_dir() {
         fs::remove_dir_all(&models).map_err(|error| format!("{}: {error}", models.display()))?;
     }
     run(cargo(&["run", "--quiet", "--package=ggmill-run", "--example=models", "--"]).arg(&models))?;
+    Ok(models)
+}
+
+pub(super) fn execute(args: &Args) -> Done {
+    let models = models()?;
     let mut script = environment::script("logits.py")?;
     if args.record {
         let fixtures = root().join("crates/ggmill-run/tests/fixtures");

@@ -4,6 +4,7 @@
 //! The scripts are in `xtask/peers`. Nothing here is needed to build or test ggmill: what the peers
 //! say is committed as fixtures.
 
+mod activations;
 mod architectures;
 mod classes;
 mod environment;
@@ -116,6 +117,9 @@ pub(crate) enum Peers {
     Index(index::Args),
     /// Compare what models compute with libllama: logits of tiny models of every computation graph
     Logits(logits::Args),
+    /// Compare or record what the matrices of models are multiplied with in libllama: the sums of
+    /// importance matrices
+    Activations(activations::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -167,6 +171,7 @@ impl Peers {
             Self::Estimate(args) => estimate::execute(args),
             Self::Index(args) => index::execute(args),
             Self::Logits(args) => logits::execute(args),
+            Self::Activations(args) => activations::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),

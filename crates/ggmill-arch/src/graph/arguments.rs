@@ -116,7 +116,11 @@ impl<'a> Argument<'a> {
     }
 
     pub(super) fn text(&mut self) -> Outcome<ParameterValue> {
-        self.next()?.known()
+        match self.next()? {
+            // In a file, where every text is taken for the name of a tensor.
+            Value::Weight(text) => Ok(ParameterValue::Str(text.into())),
+            other => other.known(),
+        }
     }
 
     fn option(&mut self, name: &str) -> Option<Value> {

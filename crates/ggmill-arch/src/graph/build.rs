@@ -4,13 +4,14 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use super::arguments::{Argument, Value};
-use super::weights::Weights;
+use super::shape::Dimensions;
+use super::weights::{Source, Weights};
 use super::{Extent, Graph, Node, Operation, Output, Section};
 use crate::error::{Error, ErrorKind, Result, quoted};
-use crate::expression::{self, Function, Node as Term, Operator, Outcome, Scope};
+use crate::expression::{self, Binding, Function, Node as Term, Operator, Outcome, Scope};
 use crate::limits::{MAX_NODES, MAX_TENSORS};
-use crate::resolve::Resolved;
-use crate::steps::{GraphTemplate, INPUTS, OUTPUTS, StepGroup};
+use crate::resolve::{Numbers, Resolved};
+use crate::steps::{GraphTemplate, INPUTS, OUTPUTS, StepGroup, is_operation};
 use crate::value::ParameterValue;
 
 /// Which sides of conditions were taken, by the address of the condition.
@@ -37,15 +38,8 @@ pub(super) fn graph(
 ) -> Result<Graph> {
     let parameters: Vec<(Box<str>, ParameterValue)> =
         model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
-    let mut builder = Builder {
-        scope: Scope::new(&parameters, fuel),
-        weights: Weights::new(model, present),
-        nodes: Vec::new(),
-        values: BTreeMap::new(),
-        block: None,
-        taken,
-        step: "",
-    };
+    let source = Source::Description(model, present);
+    let mut builder = Builder::new(source, Scope::new(&parameters, fuel), taken);
     let mut sections: Vec<Section> = Vec::new();
     let mut groups = template.groups.iter().peekable();
     while let Some(group) = groups.next() {
@@ -72,15 +66,46 @@ pub(super) fn graph(
         }
         builder.block = None;
     }
-    let outputs = [(OUTPUTS[0], Output::Logits), (OUTPUTS[1], Output::Embedding)];
-    let found = outputs.into_iter().find_map(|(name, kind)| match builder.values.get(name) {
-        Some(Value::Tensor(node)) => Some((*node, kind)),
-        _ => None,
-    });
-    let Some((output, kind)) = found else {
-        return Err(Error::description("no step gives the output for these numbers"));
-    };
-    Ok(Graph { nodes: builder.nodes, weights: builder.weights.list, sections, output, kind })
+    builder.finish(sections)
+}
+
+/// Why a model with these numbers has no graph, where that is said before all steps and depends on
+/// nothing but numbers: then its tensors need not be known.
+pub(super) fn excluded<'t>(
+    numbers: &Numbers,
+    template: &'t GraphTemplate,
+    fuel: &Cell<u64>,
+) -> Option<&'t str> {
+    let known = |name: &str| numbers.iter().any(|(known, _)| **known == *name);
+    let mut builder = Builder::new(Source::File(&|_| None), Scope::new(numbers, fuel), None);
+    builder.is_stored = false;
+    let first = template.groups.iter().take_while(|group| group.repeat.is_none());
+    first.take_while(|group| group.because.is_some()).find_map(|group| {
+        let (_, when) = group.when.as_ref()?;
+        let of_numbers = when.names().into_iter().all(known);
+        let holds = of_numbers && builder.condition(when, false).unwrap_or(false);
+        group.because.as_deref().filter(|_| holds)
+    })
+}
+
+/// The graph of the steps of a file, whose tensors have these dimensions; it has no sections yet.
+pub(super) fn of_bindings(
+    steps: &[(&str, Binding)],
+    dimensions: &Dimensions<'_>,
+    fuel: &Cell<u64>,
+) -> Result<Graph> {
+    let mut builder = Builder::new(Source::File(dimensions), Scope::new(&[], fuel), None);
+    for (text, Binding { names, value }) in steps {
+        let is_taken = |name: &str| {
+            builder.values.contains_key(name) || INPUTS.contains(&name) || is_operation(name)
+        };
+        if let Some(name) = names.iter().find(|name| is_taken(name)) {
+            return Err(wrong(text, &format!("{name} has a meaning already")));
+        }
+        builder.step = text;
+        builder.step(names, value).map_err(|fault| wrong(text, &fault))?;
+    }
+    builder.finish(Vec::new())
 }
 
 /// Adds a section, or lengthens the last where both are outside of loops.
@@ -104,9 +129,38 @@ pub(super) struct Builder<'a> {
     taken: Option<&'a Taken>,
     /// The text of the step that is being carried out.
     step: &'a str,
+    /// Whether the steps are those of a file: texts name tensors, and names values.
+    is_stored: bool,
 }
 
 impl<'a> Builder<'a> {
+    fn new(source: Source<'a>, scope: Scope<'a>, taken: Option<&'a Taken>) -> Self {
+        Self {
+            scope,
+            weights: Weights::new(source),
+            nodes: Vec::new(),
+            values: BTreeMap::new(),
+            block: None,
+            taken,
+            step: "",
+            is_stored: matches!(source, Source::File(_)),
+        }
+    }
+
+    /// The graph of the steps that were carried out.
+    fn finish(self, sections: Vec<Section>) -> Result<Graph> {
+        let outputs = [(OUTPUTS[0], Output::Logits), (OUTPUTS[1], Output::Embedding)];
+        let found = outputs.into_iter().find_map(|(name, kind)| match self.values.get(name) {
+            Some(Value::Tensor(node)) => Some((*node, kind)),
+            _ => None,
+        });
+        let Some((output, kind)) = found else {
+            return Err(Error::description("no step gives the output for these numbers"));
+        };
+        let (nodes, weights) = (self.nodes, self.weights.list);
+        Ok(Graph { nodes, weights, sections, output, kind }.in_order_of_use())
+    }
+
     fn group(&mut self, group: &'a StepGroup) -> Result<()> {
         if let Some((text, when)) = &group.when {
             self.step = text;
@@ -162,6 +216,11 @@ impl<'a> Builder<'a> {
         Ok(if is_choice { Value::Choice(number) } else { Value::Tensor(number) })
     }
 
+    /// The first operand of a node.
+    pub(super) fn input(&self, node: usize) -> Option<usize> {
+        self.nodes.get(node)?.inputs.first().copied()
+    }
+
     pub(super) fn extent(&self, node: usize) -> Extent {
         self.nodes.get(node).map_or(Extent::run(0), |node| node.extent)
     }
@@ -170,6 +229,9 @@ impl<'a> Builder<'a> {
     pub(super) fn value(&mut self, term: &'a Term) -> Outcome<Value> {
         self.scope.spend(1)?;
         Ok(match term {
+            Term::Literal(ParameterValue::Str(name)) if self.is_stored => {
+                Value::Weight(name.to_string())
+            }
             Term::Literal(value) => Value::Known(value.clone()),
             Term::Name(name) => self.named(name)?,
             Term::Not(_) | Term::Binary(Operator::And | Operator::Or, ..) => {
@@ -263,6 +325,9 @@ impl<'a> Builder<'a> {
             let block = i64::try_from(block).map_err(|_| "is beyond 64 bits")?;
             return Ok(Value::Known(ParameterValue::Int(block)));
         }
+        if self.is_stored {
+            return Err(format!("takes {}, which no earlier step gives", quoted(name)));
+        }
         if let Ok(value) = self.scope.value(name) {
             return Ok(Value::Known(value));
         }
@@ -312,6 +377,6 @@ fn is_of_tensors(term: &Term) -> bool {
     }
 }
 
-fn wrong(step: &str, fault: &str) -> Error {
+pub(super) fn wrong(step: &str, fault: &str) -> Error {
     Error::configuration(format!("step {}: {fault}", quoted(step)))
 }

@@ -9,6 +9,8 @@ mod build;
 mod operations;
 mod sample;
 mod shape;
+mod stored;
+mod text;
 mod weights;
 
 use core::cell::Cell;
@@ -19,7 +21,8 @@ use crate::expression::Scope;
 use crate::resolve::Resolved;
 use crate::steps::GraphTemplate;
 
-pub use self::shape::Extent;
+pub use self::shape::{Dimensions, Extent};
+pub use self::stored::{STEPS_KEY, VERSION_KEY};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
@@ -40,7 +43,7 @@ pub const OPERATION_SET: u32 = 1;
 /// assert_eq!(graph.nodes()[graph.output()].extent.length, 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     nodes: Vec<Node>,
     weights: Vec<Weight>,

@@ -2,7 +2,7 @@
 
 use super::arguments::{Argument, Value, arithmetic, number};
 use super::build::Builder;
-use super::{Attention, Extent, Function, Operation, Rope, RopeStyle, Yarn};
+use super::{Attention, Extent, Function, Operation, Rope, RopeStyle, Rows, Yarn};
 use crate::expression::{Operator, Outcome, binary};
 
 impl Builder<'_> {
@@ -186,8 +186,9 @@ impl Builder<'_> {
             "take" => {
                 let (node, choice) = (given.tensor()?, given.choice()?);
                 let extent = self.extent(node);
-                if extent.parts.is_some() {
-                    return Err(format!("takes one run of numbers, found {extent}"));
+                let range = self.range(choice);
+                if extent.parts.is_some() || extent.length != range {
+                    return Err(format!("takes one run of {range} numbers, found {extent}"));
                 }
                 self.push(Operation::Take, vec![node, choice], self.extent(choice))
             }
@@ -203,6 +204,12 @@ impl Builder<'_> {
         }
     }
 
+    /// How many there are to choose from.
+    fn range(&self, choice: usize) -> u64 {
+        let chosen_from = self.input(choice);
+        chosen_from.map_or(0, |node| self.extent(node).length)
+    }
+
     fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
         let (a, b) = (self.extent(left), self.extent(right));
         if a == b { Ok(a) } else { Err(format!("takes two of one size, found {a} and {b}")) }
@@ -212,6 +219,12 @@ impl Builder<'_> {
         let (name, rows) = (given.weight()?, given.rows()?);
         let table = self.matrix(&name, 2)?;
         let extent = Extent::run(self.dimension(table, 0));
+        if let Rows::Fixed(row) = rows
+            && row >= self.dimension(table, 1)
+        {
+            let (name, rows) = (self.weights.name(table), self.dimension(table, 1));
+            return Err(format!("takes row {row} of {name}, which has {rows}"));
+        }
         self.push(Operation::Rows { table, rows }, Vec::new(), extent)
     }
 
@@ -236,6 +249,11 @@ impl Builder<'_> {
         let (extent, chosen) = (self.extent(node), self.extent(choice).length);
         if extent.length != columns || extent.parts.is_some_and(|parts| parts != chosen) {
             return Err(self.misfit(matrix, extent));
+        }
+        let range = self.range(choice);
+        if range != experts {
+            let name = self.weights.name(matrix);
+            return Err(format!("chooses among {range}, and {name} has {experts}"));
         }
         let scale = self.weights.scale(&format!("{name}.scale"), &[experts]);
         let bias = self.bias(&name, &[rows, experts])?;

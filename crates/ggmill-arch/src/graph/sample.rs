@@ -46,6 +46,17 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let source = Source::new(seed, &constants, &last);
+        // Most are excluded by their numbers, before there are tensors.
+        let numbers = Resolved::numbers_within(architecture, &source, &fuel);
+        let numbers = numbers.map(|numbers| build::excluded(&numbers, template, &fuel));
+        if let Some(error) = match numbers {
+            Ok(None) => None,
+            Ok(Some(because)) => Some(Error::new(ErrorKind::Unsupported, because)),
+            Err(error) => Some(error),
+        } {
+            refuse(&error);
+            continue;
+        }
         let resolved = match Resolved::of_file_within(architecture, &source, &fuel) {
             Ok(resolved) => resolved,
             Err(error) => {

@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// The dimensions of a tensor of a file, by its name.
+pub type Dimensions<'a> = dyn Fn(&str) -> Option<Vec<u64>> + 'a;
+
 /// The numbers of a result for each token: parts of one length, or one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

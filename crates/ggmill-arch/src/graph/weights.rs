@@ -2,31 +2,58 @@
 
 use std::collections::BTreeMap;
 
+use super::shape::Dimensions;
 use crate::block::BLOCK;
-use crate::graph::Weight;
+use crate::graph::{Graph, Operation, Weight};
 use crate::resolve::Resolved;
 
 /// Tensors of one model.
 pub(super) struct Weights<'a> {
-    model: &'a Resolved<'a>,
-    present: &'a dyn Fn(&str) -> bool,
+    source: Source<'a>,
     pub(super) list: Vec<Weight>,
     by_name: BTreeMap<String, usize>,
 }
 
+/// Where the tensors are known from.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A description, which has their shapes, and the names of those that the file has.
+    Description(&'a Resolved<'a>, &'a dyn Fn(&str) -> bool),
+    /// The file alone.
+    File(&'a Dimensions<'a>),
+}
+
+impl Source<'_> {
+    fn has(self, name: &str) -> bool {
+        match self {
+            Self::Description(_, present) => present(name),
+            Self::File(dimensions) => dimensions(name).is_some(),
+        }
+    }
+
+    fn dimensions(self, name: &str) -> Option<Vec<u64>> {
+        match self {
+            Self::Description(model, _) => {
+                model.tensor(name).map(|tensor| tensor.shape.dimensions().to_vec())
+            }
+            Self::File(dimensions) => dimensions(name),
+        }
+    }
+}
+
 impl<'a> Weights<'a> {
-    pub(super) fn new(model: &'a Resolved<'a>, present: &'a dyn Fn(&str) -> bool) -> Self {
-        Self { model, present, list: Vec::new(), by_name: BTreeMap::new() }
+    pub(super) fn new(source: Source<'a>) -> Self {
+        Self { source, list: Vec::new(), by_name: BTreeMap::new() }
     }
 
     /// The name that a step means: of the block where the block has such tensors, else of the
     /// model.
     pub(super) fn whole_name(&self, name: &str, block: Option<u64>) -> String {
-        if let Some(block) = block {
+        if let (Some(block), Source::Description(model, _)) = (block, self.source) {
             let of_block = format!("{BLOCK}{block}.{name}");
             let is_described = ["", ".weight", ".bias"]
                 .iter()
-                .any(|ending| self.model.tensor(&format!("{of_block}{ending}")).is_some());
+                .any(|ending| model.tensor(&format!("{of_block}{ending}")).is_some());
             if is_described {
                 return of_block;
             }
@@ -37,26 +64,28 @@ impl<'a> Weights<'a> {
     /// The tensor with this name, or the one that does its work: with its dimensions, those of 1 at
     /// the end left out.
     pub(super) fn find(&mut self, name: &str) -> Option<usize> {
-        let name = if (self.present)(name) {
-            name
-        } else {
-            let tied = self.model.tensor(name)?.tied.as_deref()?;
-            Some(tied).filter(|tied| (self.present)(tied))?
+        let name = match self.source {
+            source if source.has(name) => name,
+            Source::File(_) => return None,
+            Source::Description(model, present) => {
+                let tied = model.tensor(name)?.tied.as_deref()?;
+                Some(tied).filter(|tied| present(tied))?
+            }
         };
         if let Some(&known) = self.by_name.get(name) {
             return Some(known);
         }
-        let dimensions = self.model.tensor(name)?.shape.dimensions();
+        let mut dimensions = self.source.dimensions(name)?;
         let used = dimensions.iter().rposition(|&dimension| dimension != 1);
         let used = used.map_or(1, |last| last.saturating_add(1)).min(dimensions.len());
-        let dimensions = dimensions.get(..used).unwrap_or_default().to_vec();
+        dimensions.truncate(used);
         Some(self.add(name, dimensions))
     }
 
     /// A tensor that no description has, because programs that quantize add it: its dimensions
     /// follow from what it belongs to.
     pub(super) fn scale(&mut self, name: &str, dimensions: &[u64]) -> Option<usize> {
-        if !(self.present)(name) {
+        if !self.source.has(name) {
             return None;
         }
         let known = self.by_name.get(name).copied();
@@ -76,5 +105,66 @@ impl<'a> Weights<'a> {
 
     pub(super) fn name(&self, weight: usize) -> &str {
         self.list.get(weight).map_or("", |weight| &weight.name)
+    }
+}
+
+impl Graph {
+    /// Numbers the tensors in the order in which nodes take them, and leaves out those that none
+    /// takes: a condition may have asked for them.
+    pub(super) fn in_order_of_use(mut self) -> Self {
+        let mut numbers = vec![None; self.weights.len()];
+        let mut used = Vec::with_capacity(self.weights.len());
+        for node in &mut self.nodes {
+            node.operation.each_weight(&mut |weight| {
+                let Some(number) = numbers.get_mut(*weight) else { return };
+                let known = *number.get_or_insert_with(|| {
+                    used.push(*weight);
+                    used.len().saturating_sub(1)
+                });
+                *weight = known;
+            });
+        }
+        self.weights = used.iter().filter_map(|&old| self.weights.get(old).cloned()).collect();
+        self
+    }
+}
+
+impl Operation {
+    /// Passes the numbers of the tensors that it takes.
+    fn each_weight(&mut self, take: &mut dyn FnMut(&mut usize)) {
+        let some = match self {
+            Self::Rows { table: weight, .. } | Self::WithWeight { weight, .. } => {
+                return take(weight);
+            }
+            Self::Linear { matrix, scale, bias } | Self::ExpertLinear { matrix, scale, bias } => {
+                take(matrix);
+                [scale.as_mut(), bias.as_mut()]
+            }
+            Self::RmsNorm { weight, .. } => [weight.as_mut(), None],
+            Self::LayerNorm { weight, bias, .. } => [weight.as_mut(), bias.as_mut()],
+            Self::Rope(rope) => [rope.factors.as_mut(), None],
+            Self::Attention(attention) => [attention.sinks.as_mut(), None],
+            Self::View
+            | Self::Part { .. }
+            | Self::Concat
+            | Self::Apply(_)
+            | Self::Clamp { .. }
+            | Self::Softmax
+            | Self::Top { .. }
+            | Self::Take
+            | Self::Normalize
+            | Self::Mix
+            | Self::SwigluOai
+            | Self::Arithmetic(_)
+            | Self::WithNumber { .. } => [None, None],
+        };
+        some.into_iter().flatten().for_each(take);
+    }
+
+    /// The numbers of the tensors that it takes.
+    pub(super) fn weights(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.clone().each_weight(&mut |weight| found.push(*weight));
+        found
     }
 }

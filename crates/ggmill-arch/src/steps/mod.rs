@@ -175,7 +175,7 @@ impl StepGroup {
 }
 
 /// Fails for an operation with the wrong number of arguments or an option that it does not have.
-fn check_operations(node: &Node) -> Result<(), String> {
+pub(crate) fn check_operations(node: &Node) -> Result<(), String> {
     if let Node::Operation(name, arguments, options) = node {
         let Signature { arguments: (least, most), options: known, .. } =
             signature(name).ok_or_else(|| format!("there is no operation {}", quoted(name)))?;

@@ -8,6 +8,7 @@ mod graph;
 mod hostile;
 mod llama;
 mod reference;
+mod stored;
 mod user_file;
 mod view;
 

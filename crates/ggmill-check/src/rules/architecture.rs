@@ -1,5 +1,6 @@
 //! The requirements of an architecture: keys, and numbers that fit each other.
 
+mod graph;
 mod names;
 mod numbers;
 
@@ -152,6 +153,13 @@ rules! { Architecture;
         remedy: "Give the tensor the name that the architecture's converter writes.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
+    GRAPH = "GG1528" Warning Practice {
+        summary: "Computation graph that does not fit the file",
+        clause: "Reported when the computation graph in the metadata (`ggmill.graph`) cannot be read, does not fit the tensors, takes more than a graph in a file may take, or is another one than that of the description of the architecture.",
+        why: "A program that runs the model by its graph refuses it, or computes something else than one that knows the architecture.",
+        remedy: "Write the graph again with `ggmill edit --add-graph`, or remove it with `ggmill edit --unset 'ggmill.graph*'`.",
+        fixed: "ggmill.graph = [\"v0 = rows('token_embd', tokens)\", …]",
+    }
 }
 
 /// The keys that llama.cpp requires of every language model.
@@ -167,6 +175,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     }
     let built_in = Catalogue::new();
     let described = input.catalogue.unwrap_or(&built_in).by_name(name);
+    graph::check(input, described, out);
     let names = if described.is_some() { None } else { TensorNames::of(name) };
     if described.is_none() && names.is_none() {
         return unknown(input, options, name, out);

@@ -35,6 +35,11 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             &[8],
             GgmlType::F32,
         )),
+        "GG1528" => model(
+            llama()
+                .set("ggmill.graph.version", Value::U32(1))
+                .set("ggmill.graph", Value::Array(8, vec!["v0 = rows('embd', tokens)".into()])),
+        ),
         "GG1517" => model(llama().set("general.architecture", "lama")),
         "GG1518" => model(llama().set("general.architecture", "gpt2")),
         "GG1519" => model(llama().set("general.architecture", "falcon")),

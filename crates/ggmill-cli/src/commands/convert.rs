@@ -1,8 +1,9 @@
 //! `ggmill convert`: a checkpoint becomes a GGUF file.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::VocabularyKind;
+use ggmill_arch::{Architecture, VocabularyKind};
 use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
 use ggmill_formats::PeftAdapter;
@@ -130,6 +131,10 @@ pub(crate) struct Args {
     /// built-in ones (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
+    /// Write the computation graph into the file, so that a program can run the model without
+    /// knowing its architecture
+    #[arg(long)]
+    with_graph: bool,
     /// Skip the check before writing
     #[arg(long)]
     no_check: bool,
@@ -314,6 +319,9 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
         recipe.notes.insert(0, format!("type {auto}{exact}"));
     }
     tell_of_missing(&recipe, &args.src, is_named, args.no_vocab, console);
+    if args.with_graph {
+        write_graph(&mut recipe, architecture)?;
+    }
     let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
     if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
         let note = "the checkpoint has vision or audio encoders; --mmproj converts them";
@@ -340,6 +348,14 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let status = destination.write(recipe, &checkpoint, console)?;
     refusal.map_or(Ok(status), Err)
+}
+
+/// Puts the computation graph of the model into its metadata.
+fn write_graph(recipe: &mut Recipe, architecture: &Architecture) -> Result<(), Failure> {
+    let names: HashSet<&[u8]> = recipe.tensors.iter().map(|tensor| &*tensor.name).collect();
+    let resolved = architecture.resolve_metadata(&recipe.metadata).map_err(Failure::new)?;
+    let graph = resolved.graph(&|name| names.contains(name.as_bytes()));
+    graph.and_then(|graph| graph.write(&mut recipe.metadata)).map_err(Failure::new)
 }
 
 /// Says what the checkpoint lacks that a model needs when it is published.
@@ -390,6 +406,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.pre.is_some(), "--pre"),
         (args.json, "--json"),
         (args.mmproj, "--mmproj"),
+        (args.with_graph, "--with-graph"),
         (args.base.is_some(), "--base"),
         (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),
@@ -425,6 +442,7 @@ impl Args {
             ("--base", self.base.is_some()),
             ("--target", self.target.is_some()),
             ("--mmproj", self.mmproj),
+            ("--with-graph", self.with_graph),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),
@@ -480,6 +498,7 @@ impl Args {
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),
             ("--mmproj", self.mmproj),
+            ("--with-graph", self.with_graph),
             ("--no-check", self.no_check),
             ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
             (

@@ -1,5 +1,5 @@
-//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form; without a
-//! model.
+//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form, and one that is
+//! measured.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use ggmill_core::RawStr;
 use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
 
+use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
+use super::imatrix_make;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::write_file;
-use crate::paths::shown;
 
-/// Show, merge and convert importance matrices
+/// Make, show, merge and convert importance matrices
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -22,6 +23,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Measure the importance matrix of a model over a text
+    Make(imatrix_make::Args),
     /// Show the datasets and the entries of an importance matrix
     Show(Show),
     /// Merge importance matrices, as llama-imatrix --in-file does
@@ -81,14 +84,9 @@ struct Writing {
     force: bool,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
-    Gguf,
-    Dat,
-}
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     match &args.command {
+        Command::Make(make) => imatrix_make::run(make, console),
         Command::Show(show) => run_show(show, console),
         Command::Merge(merge) => run_merge(&merge.files, &merge.output, &merge.writing, console),
         Command::Convert(convert) => run_merge(
@@ -124,27 +122,10 @@ fn run_merge(
         files.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
     let merged =
         Imatrix::merge(&matrices, writing.chunk_size.unwrap_or(0)).map_err(Failure::new)?;
-    let by_name = if output.extension().is_some_and(|extension| extension == "dat") {
-        Format::Dat
-    } else {
-        Format::Gguf
-    };
-    let form = match writing.output_format.unwrap_or(by_name) {
-        Format::Gguf => ImatrixForm::Gguf,
-        Format::Dat => ImatrixForm::Legacy,
-    };
+    let form = form_for(output, writing.output_format);
     let bytes = merged.to_bytes(form).map_err(Failure::new)?;
     write_file(output, files, writing.force, &bytes)?;
-    for (name, _) in
-        merged.entries().filter(|(_, entry)| form == ImatrixForm::Legacy && !entry.is_used())
-    {
-        console.warn(format_args!(
-            "entry {name:?} was never measured, and the legacy form has no place for it"
-        ));
-    }
-    if form == ImatrixForm::Legacy && merged.datasets().len() > 1 {
-        console.warn("the legacy form has room for the name of one text, the last");
-    }
+    warn_of_losses(console, &merged, form);
     if merged.chunk_count() == 0 && matrices.iter().any(|matrix| matrix.chunk_count() > 0) {
         let tokens = merged.chunk_size();
         console.note(format_args!(
@@ -152,16 +133,7 @@ fn run_merge(
              whatever was said before; --chunk-size changes it"
         ));
     }
-    let named = match form {
-        ImatrixForm::Legacy => "the legacy form",
-        _ => "GGUF",
-    };
-    console.note(format_args!(
-        "wrote {}: {named}, {} entries, {} chunks",
-        shown(output),
-        merged.entries().len(),
-        merged.chunk_count()
-    ));
+    wrote(console, output, &merged, form);
     Ok(Status::Fine)
 }
 

@@ -233,7 +233,7 @@ impl Work {
         let tables = tables(std::mem::take(&mut self.earlier)).map_err(failure)?;
         let candidates: Vec<_> = self.inputs.iter().map(|input| input.candidate.clone()).collect();
         let total = candidates.len() as u64;
-        let mut bar = Bar::of_files(console);
+        let mut bar = Bar::of_pieces(console, "files");
         let open = |number: usize| match self.inputs.get(number) {
             Some(input) => input.open(),
             None => Err("not one of the files".to_owned()),

@@ -3,26 +3,20 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::{Architecture, Catalogue};
-use ggmill_core::{Model, RawStr, Sink as _, keys};
+use ggmill_core::Sink as _;
 use ggmill_formats::npy_header;
 use ggmill_io::FileSink;
 use ggmill_run::json::document;
-use ggmill_run::{
-    Chunks, Distribution, ErrorKind, Estimate, Measurement, Options, Program, Runner,
-};
-use ggmill_tokenizer::EncodeOptions;
+use ggmill_run::{Chunks, Distribution, Estimate, Measurement, Options, Program, Runner};
 
-use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_interrupted};
 use crate::paths::shown;
 use crate::progress::Bar;
+use crate::run_model::{GraphArgs, failed, hint, tokens};
 use crate::source::open_whole;
-use crate::text_file::{read_bytes, read_text};
-use crate::tokenizer::open_tokenizer;
 
 /// Measure the perplexity of a model on a text, and its KL divergence from another model
 #[derive(Debug, clap::Args)]
@@ -70,28 +64,23 @@ pub(crate) struct Args {
     /// Memory for intermediate results; it limits how many chunks are computed at once
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
     memory: u64,
-    /// An architecture description (TOML), or a directory of them, to use in addition to the
-    /// built-in ones (repeatable)
-    #[arg(long, value_name = "PATH")]
-    arch_file: Vec<PathBuf>,
+    #[command(flatten)]
+    graph: GraphArgs,
     /// Write JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Bytes of the longest text or list of tokens.
-const MAX_TEXT: u64 = 1 << 30;
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = catalogue(&args.arch_file)?;
+    let catalogue = args.graph.catalogue()?;
     let model = open_whole(&args.file)?;
     let base = args.against.as_deref().map(|path| open_whole(path).map(|model| (path, model)));
     let base = base.transpose()?;
-    let program = program(&args.file, &model, &catalogue)?;
     let base_program = match &base {
-        Some((path, model)) => Some(self::program(path, model, &catalogue)?),
+        Some((path, model)) => Some(args.graph.program(path, model, &catalogue, console)?),
         None => None,
     };
+    let program = args.graph.program(&args.file, &model, &catalogue, console)?;
     let chunks = chunks(args, console)?;
     let failed = |error: ggmill_run::Error| failed(&args.file, &error);
     let options = Options::default().with_threads(args.threads).with_memory(args.memory);
@@ -105,7 +94,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Some(path) => Some(logits(path, &inputs, args, &program, &chunks)?),
         None => None,
     };
-    let mut bar = Bar::new(console);
+    let mut bar = Bar::of_pieces(console, "chunks");
     let measured = ggmill_run::measure(
         &runner,
         &program,
@@ -153,86 +142,9 @@ impl From<ggmill_run::Error> for Stopped {
     }
 }
 
-impl Failure {
-    /// Names the file that a failure is about.
-    fn within(self, path: &Path) -> Self {
-        match self {
-            Self::Refused { message, hint } => {
-                Self::Refused { message: format!("{}: {message}", shown(path)), hint }
-            }
-            Self::Closed => Self::Closed,
-        }
-    }
-}
-
-fn failed(path: &Path, error: &ggmill_run::Error) -> Failure {
-    Failure::new(error).with_hint(hint(error.kind())).within(path)
-}
-
-/// What to do about an error.
-fn hint(kind: ErrorKind) -> Option<String> {
-    let text = match kind {
-        ErrorKind::TooShort => "--ctx N takes smaller chunks",
-        ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
-        ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
-        ErrorKind::Vocabulary => "both models need the same vocabulary",
-        _ => return None,
-    };
-    Some(text.to_owned())
-}
-
-/// The program of a model, by the description of its architecture.
-fn program<'m>(
-    path: &Path,
-    model: &'m Model,
-    catalogue: &Catalogue,
-) -> Result<Program<'m>, Failure> {
-    let name = model
-        .metadata()
-        .str(keys::GENERAL_ARCHITECTURE)
-        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
-    let described = catalogue.by_name(name);
-    let without = || {
-        let with: Vec<&str> = catalogue
-            .architectures()
-            .filter(|architecture| architecture.has_graph())
-            .map(Architecture::name)
-            .collect();
-        let near = ggmill_check::near(name, with.iter().map(|name| (*name).to_owned()));
-        let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
-        let name = RawStr::from(name);
-        let message = format!("{}: there is no computation graph for {name:?}", shown(path));
-        Failure::new(message).with_hint(Some(format!(
-            "there is one for {near}; --arch-file adds a description of your own"
-        )))
-    };
-    let described = described.filter(|described| described.has_graph()).ok_or_else(without)?;
-    Program::of(model, described).map_err(|error| failed(path, &error))
-}
-
 /// The tokens in chunks.
 fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
-    let (tokens, bos) = if let Some(path) = &args.tokens {
-        let bytes = read_bytes(path, MAX_TEXT)?;
-        let tokens: Vec<u32> = serde_json::from_slice(&bytes).map_err(|error| {
-            Failure::new(format_args!(
-                "{}: expected a JSON array of token IDs: {error}",
-                shown(path)
-            ))
-        })?;
-        (tokens, None)
-    } else {
-        let path = args.text.as_deref().unwrap_or(Path::new("-"));
-        let tokenizer = open_tokenizer(&args.file, None, console).map_err(|failure| {
-            failure.with_hint(Some("--tokens IDS.json takes the IDs of tokens instead".to_owned()))
-        })?;
-        let text = read_text(path, MAX_TEXT)?;
-        let mut tokens = Vec::new();
-        tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
-        let vocabulary = tokenizer.vocabulary();
-        let bos = vocabulary.special_ids().bos.filter(|_| vocabulary.flags().add_bos);
-        (tokens, bos)
-    };
+    let (tokens, bos) = tokens(&args.file, args.text.as_deref(), args.tokens.as_deref(), console)?;
     let most = args.chunks.map_or(tokens.len(), |chunks| chunks.max(2).saturating_mul(args.ctx));
     let tokens = tokens.get(..most.min(tokens.len())).unwrap_or_default();
     Chunks::of(tokens, args.ctx, bos)

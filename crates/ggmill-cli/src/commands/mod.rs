@@ -19,6 +19,8 @@ pub(crate) mod get;
 pub(crate) mod graft;
 pub(crate) mod hash;
 pub(crate) mod imatrix;
+mod imatrix_form;
+mod imatrix_make;
 pub(crate) mod index;
 mod index_inputs;
 pub(crate) mod inspect;

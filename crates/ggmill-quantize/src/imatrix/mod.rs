@@ -8,6 +8,7 @@ mod combine;
 mod gguf;
 mod legacy;
 mod memory;
+mod sums;
 mod write;
 
 use std::collections::BTreeMap;

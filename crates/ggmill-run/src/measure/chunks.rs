@@ -56,6 +56,12 @@ impl Chunks {
         &self.texts
     }
 
+    /// Some of the chunks: those from a number on, and at most so many.
+    pub fn part(&self, first: usize, most: Option<usize>) -> &[Vec<u32>] {
+        let rest = self.texts.get(first..).unwrap_or_default();
+        &rest[..most.unwrap_or(rest.len()).min(rest.len())]
+    }
+
     /// How many tokens each has.
     pub fn context(&self) -> usize {
         self.context

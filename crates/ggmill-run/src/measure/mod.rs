@@ -12,6 +12,7 @@ pub use self::chunks::Chunks;
 pub use self::statistics::{Distribution, Estimate};
 use self::statistics::{Sums, covariance, exponential};
 use crate::error::{Error, ErrorKind, Result};
+use crate::logits::{greatest, normalizer};
 use crate::program::Program;
 use crate::run::Runner;
 
@@ -187,7 +188,7 @@ fn compare(
             Position { surprise, base_surprise: surprise, divergence: 0.0, same_top: true };
         if let Some(others) = others {
             let base = &others[number * width..(number + 1) * width];
-            let base_normalizer = self::normalizer(base);
+            let base_normalizer = crate::logits::normalizer(base);
             position.base_surprise = base_normalizer - f64::from(base[came]);
             position.same_top = greatest(row) == greatest(base);
             for (&ours, &theirs) in row.iter().zip(base) {
@@ -202,23 +203,6 @@ fn compare(
         })
     };
     rows.par_chunks_exact(width).enumerate().map(one).collect()
-}
-
-/// The logarithm of the sum of the exponentials.
-fn normalizer(row: &[f32]) -> f64 {
-    let most = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    most + row.iter().map(|&logit| (f64::from(logit) - most).exp()).sum::<f64>().ln()
-}
-
-/// The place of the greatest number, the first of equal ones.
-fn greatest(row: &[f32]) -> usize {
-    let mut best = 0;
-    for (place, logit) in row.iter().enumerate() {
-        if *logit > row[best] {
-            best = place;
-        }
-    }
-    best
 }
 
 fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement {

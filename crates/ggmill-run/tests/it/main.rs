@@ -1,8 +1,11 @@
 //! Models that run: the numbers of libllama, and laws that hold for every model.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
+mod activations;
 mod laws;
 mod logits;
 mod measures;
 mod models;
+mod probes;
 mod refusals;
+mod stored;

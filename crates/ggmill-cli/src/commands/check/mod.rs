@@ -2,12 +2,14 @@
 
 mod fix;
 mod read;
+mod run;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use ggmill_arch::Catalogue;
 use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
@@ -28,6 +30,7 @@ Examples:
   ggmill check models/ --select structure,GG13 --format json
   ggmill check model.gguf --arch-file mine.toml
   ggmill check model.gguf --profile ggml --format github
+  ggmill check model.gguf --run=logits.gguf
   ggmill check model.gguf --diff
   ggmill check model.gguf --fix
 
@@ -52,6 +55,17 @@ pub(crate) struct Args {
     /// Read the tensor data too: find NaN, infinite values, bad scales and all-zero tensors
     #[arg(long)]
     data: bool,
+    /// Run a few tokens, too: find outputs that are not finite or not plausible, or how far they are
+    /// from logits that another program has recorded (docs/formats/logits.md)
+    #[arg(
+        long,
+        value_name = "LOGITS.gguf",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with_all = ["format", "diff", "fix"]
+    )]
+    run: Option<PathBuf>,
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -117,11 +131,17 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let criteria = Criteria { options, catalogue: &catalogue };
     let mut failures = Vec::new();
     let models = gather(&args.files, &mut failures);
-    let status = if args.diff {
+    let mut status = if args.diff {
         diff(&models, &criteria, &mut failures, console)?
     } else {
         report(args, &models, &criteria, &mut failures, console)?
     };
+    if let Some(logits) = &args.run
+        && failures.is_empty()
+        && !probe(&models, logits, &catalogue, &mut failures, console)?
+    {
+        status = Status::Findings;
+    }
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
@@ -131,6 +151,29 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             Err(last)
         }
     }
+}
+
+/// Runs each model, and says whether all outputs are plausible.
+fn probe(
+    models: &[Files],
+    logits: &Path,
+    catalogue: &Catalogue,
+    failures: &mut Vec<Failure>,
+    console: Console,
+) -> Result<bool, Failure> {
+    let logits = Some(logits).filter(|path| !path.as_os_str().is_empty());
+    let (mut out, mut plausible) = (console.text(), true);
+    for path in models.iter().filter_map(|files| files.iter().next()) {
+        match run::probed(path, logits, catalogue, console) {
+            Ok((text, is_plausible)) => {
+                plausible &= is_plausible;
+                write!(out, "\n{text}")?;
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    out.flush()?;
+    Ok(plausible)
 }
 
 /// Shows the proposed changes.

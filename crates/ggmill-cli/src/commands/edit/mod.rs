@@ -1,5 +1,6 @@
 //! `ggmill edit`: change what a file says, in place where that is safe.
 
+mod graph;
 mod options;
 mod report;
 
@@ -59,6 +60,13 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     edits: Typed,
+    /// Write the computation graph of the model into the file, so that a program can run it without
+    /// knowing its architecture
+    #[arg(long)]
+    add_graph: bool,
+    /// A file or directory with descriptions of architectures, for --add-graph
+    #[arg(long, value_name = "PATH", requires = "add_graph")]
+    arch_file: Vec<PathBuf>,
     /// Write the edited file here, and leave FILE unchanged
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
@@ -101,6 +109,8 @@ impl Args {
         Self {
             files: vec![file],
             edits: Typed::one(key, value),
+            add_graph: false,
+            arch_file: Vec::new(),
             output: None,
             in_place: false,
             force,
@@ -121,7 +131,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         });
     }
     let edits = args.edits.edits()?;
-    if edits.is_empty() && !args.no_padding {
+    if edits.is_empty() && !args.no_padding && !args.add_graph {
         return Err(Failure::new("no edits").with_hint(Some(
             "--set, --unset, --rename and others say what to change; --help has them all"
                 .to_owned(),
@@ -238,6 +248,11 @@ fn prepare(
     console: Console,
 ) -> Result<Prepared, Failure> {
     tell_of_shards(editor.model(), editor.path(), console)?;
+    let mut edits = edits.to_vec();
+    if args.add_graph {
+        edits.extend(graph::edits(editor.path(), &args.arch_file)?);
+    }
+    let edits = &*edits;
     let mut edited = editor.edit(edits).map_err(|error| {
         let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
             Some(EditError::NoMatch(pattern)) => near(editor.model(), pattern),

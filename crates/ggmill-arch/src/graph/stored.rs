@@ -1,0 +1,246 @@
+//! A graph as metadata of a file: the steps of one model, without loops, conditions and
+//! hyperparameters. `docs/formats/graph.md` defines it.
+
+use core::cell::Cell;
+use std::collections::BTreeMap;
+
+use ggmill_core::{Metadata, MetadataBuf};
+
+use super::build;
+use super::shape::Dimensions;
+use super::text::Writer;
+use super::{Graph, Node, OPERATION_SET, Operation, Section};
+use crate::error::{Error, ErrorKind, Result};
+use crate::expression::{Binding, Node as Term, Operator, Scope};
+use crate::limits::{MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_REUSE, MAX_NODES};
+use crate::steps::{BLOCK, check_operations, is_operation};
+use crate::value::ParameterValue;
+
+/// The key that the steps of a graph have in a file: an array of strings.
+pub const STEPS_KEY: &str = "ggmill.graph";
+/// The key of the number of their operation set.
+pub const VERSION_KEY: &str = "ggmill.graph.version";
+
+impl Graph {
+    /// The graph that a file has in its metadata, where it has one; `dimensions` are those of its
+    /// tensors, in stored order.
+    ///
+    /// Everything is known before a tensor is read: at most 32,768 operations, at most 2²⁷ numbers
+    /// of all results together for each token, and at most 64 multiplications for each number of
+    /// the tensors. Fails beyond that, for a later operation set, and for steps that contradict
+    /// each other or the tensors.
+    pub fn stored(metadata: Metadata<'_>, dimensions: &Dimensions<'_>) -> Option<Result<Self>> {
+        metadata.get(STEPS_KEY)?;
+        let read = || {
+            let wrong = |error: ggmill_core::Error| Error::configuration(error.to_string());
+            let version = metadata.u64(VERSION_KEY).map_err(wrong)?;
+            if version == 0 || version > u64::from(OPERATION_SET) {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "{VERSION_KEY} is {version}, and the operation sets that are known end at \
+                         {OPERATION_SET}"
+                    ),
+                ));
+            }
+            let strings = metadata.array(STEPS_KEY).map_err(wrong)?.strings();
+            let strings = strings.ok_or_else(|| {
+                Error::configuration(format!("{STEPS_KEY} is not an array of strings"))
+            })?;
+            let mut steps = Vec::new();
+            let mut bytes = 0usize;
+            for step in strings {
+                let step = step.ok().and_then(|step| step.to_str().ok());
+                let step = step.ok_or_else(|| {
+                    Error::configuration(format!("{STEPS_KEY}: step {} is not text", steps.len()))
+                })?;
+                bytes = bytes.saturating_add(step.len());
+                if steps.len() >= MAX_NODES || bytes > MAX_GRAPH_BYTES {
+                    return Err(Error::new(
+                        ErrorKind::Limit,
+                        format!(
+                            "{STEPS_KEY} is beyond {MAX_NODES} steps or {MAX_GRAPH_BYTES} bytes"
+                        ),
+                    ));
+                }
+                steps.push(step);
+            }
+            Self::of_steps(&steps, dimensions)
+        };
+        Some(read())
+    }
+
+    /// The graph of these steps, as a file has them; limits and errors are those of
+    /// [`stored`](Self::stored).
+    ///
+    /// ```
+    /// use ggmill_arch::graph::Graph;
+    /// let steps = ["v0 = rows('token_embd', tokens)", "logits = linear('output', v0)"];
+    /// let dimensions = |name: &str| match name {
+    ///     "token_embd.weight" | "output.weight" => Some(vec![8, 100]),
+    ///     _ => None,
+    /// };
+    /// let graph = Graph::of_steps(&steps, &dimensions)?;
+    /// assert_eq!(graph.nodes()[graph.output()].extent.length, 100);
+    /// assert_eq!(graph.steps()?, steps);
+    /// # Ok::<(), ggmill_arch::Error>(())
+    /// ```
+    pub fn of_steps(steps: &[&str], dimensions: &Dimensions<'_>) -> Result<Self> {
+        if steps.len() > MAX_NODES {
+            let message = format!("{} steps, the limit is {MAX_NODES}", steps.len());
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let mut bindings = Vec::with_capacity(steps.len());
+        for step in steps {
+            let binding = Binding::parse(step, is_operation)?;
+            let wrong = |fault: &str| build::wrong(step, fault);
+            check_operations(&binding.value).map_err(|fault| wrong(&fault))?;
+            if !is_plain(&binding.value) {
+                return Err(wrong("a step of a file has one operation"));
+            }
+            bindings.push((*step, binding));
+        }
+        let fuel = Cell::new(Scope::FUEL >> 4);
+        let mut graph = build::of_bindings(&bindings, dimensions, &fuel)?;
+        graph.sections = sections(&graph);
+        check_work(&graph)?;
+        Ok(graph)
+    }
+
+    /// The steps of the graph as a file has them: one operation each.
+    ///
+    /// Fails for a graph that the steps of a file cannot say: a bias that is not that of its matrix,
+    /// a name of a tensor with a quotation mark, or more than a file may have.
+    pub fn steps(&self) -> Result<Vec<String>> {
+        let steps = Writer::of(self).steps()?;
+        let texts: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let of_weight = |name: &str| {
+            let found = self.weights.iter().find(|weight| weight.name == name)?;
+            Some(found.dimensions.clone())
+        };
+        let read = Self::of_steps(&texts, &of_weight)?;
+        if read.nodes == self.nodes && read.weights == self.weights && read.output == self.output {
+            return Ok(steps);
+        }
+        let message = "the graph has a tensor whose name says that it belongs to another one";
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+
+    /// Sets the metadata keys of the graph.
+    ///
+    /// Fails as [`steps`](Self::steps) does.
+    pub fn write(&self, metadata: &mut MetadataBuf) -> Result<()> {
+        let steps = self.steps()?;
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        metadata.set(VERSION_KEY, OPERATION_SET);
+        metadata.set(STEPS_KEY, steps.as_slice());
+        Ok(())
+    }
+
+    /// Numbers of all results together, for each token: what a run without matrices takes, about.
+    pub fn numbers(&self) -> u64 {
+        self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(node.extent.elements()))
+    }
+
+    /// Multiplications for each token with the numbers of matrices. Attention takes others, which
+    /// grow with the length of a text.
+    pub fn multiplications(&self) -> u64 {
+        let of = |node: &Node| match node.operation {
+            Operation::Linear { matrix, .. } | Operation::ExpertLinear { matrix, .. } => {
+                let columns = self.weights.get(matrix).and_then(|found| found.dimensions.first());
+                node.extent.elements().saturating_mul(columns.copied().unwrap_or(1))
+            }
+            _ => 0,
+        };
+        self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))
+    }
+}
+
+/// Refuses a graph that takes more work than models do, for as many tensors as it has.
+fn check_work(graph: &Graph) -> Result<()> {
+    let (numbers, products) = (graph.numbers(), graph.multiplications());
+    let weights = graph.weights.iter().fold(0u64, |sum, weight| {
+        let elements = weight.dimensions.iter().fold(1u64, |all, &size| all.saturating_mul(size));
+        sum.saturating_add(elements)
+    });
+    let most = weights.saturating_mul(MAX_GRAPH_REUSE);
+    let message = if numbers > MAX_GRAPH_NUMBERS {
+        format!(
+            "the graph gives {numbers} numbers for each token, the limit is {MAX_GRAPH_NUMBERS}"
+        )
+    } else if products > most {
+        format!(
+            "the graph takes {products} multiplications for each token, the limit is {most}: \
+             {MAX_GRAPH_REUSE} for each number of its tensors"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Limit, message))
+}
+
+/// Whether a step is one operation on names and literals.
+fn is_plain(term: &Term) -> bool {
+    let is_number = |term: &Term| match term {
+        Term::Literal(value) => value.as_f64().is_some(),
+        Term::Negate(operand) => {
+            matches!(&**operand, Term::Literal(value) if value.as_f64().is_some())
+        }
+        _ => false,
+    };
+    let is_atom = |term: &Term| match term {
+        Term::Name(_) => true,
+        Term::Literal(value) => !matches!(value, ParameterValue::List(_)),
+        other => is_number(other),
+    };
+    let is_argument = |term: &Term| match term {
+        Term::List(terms) => terms.iter().all(is_number),
+        other => is_atom(other),
+    };
+    match term {
+        Term::Operation(_, arguments, options) => {
+            arguments.iter().all(is_argument) && options.iter().all(|(_, value)| is_argument(value))
+        }
+        Term::Binary(operator, left, right) => {
+            use Operator::{Add, Divide, Multiply, Subtract};
+            matches!(operator, Add | Subtract | Multiply | Divide)
+                && is_atom(left)
+                && is_atom(right)
+        }
+        _ => false,
+    }
+}
+
+/// The sections of a graph without loops: a block begins with its first tensor and ends before the
+/// first tensor of none that follows its last one.
+fn sections(graph: &Graph) -> Vec<Section> {
+    let block_of = |node: &Node| {
+        node.operation.weights().into_iter().find_map(|weight| {
+            let name = graph.weights.get(weight)?.name.strip_prefix(BLOCK)?;
+            name.split_once('.')?.0.parse::<u64>().ok()
+        })
+    };
+    let mut last = BTreeMap::new();
+    for (number, node) in graph.nodes.iter().enumerate() {
+        if let Some(block) = block_of(node) {
+            last.insert(block, number);
+        }
+    }
+    let mut sections: Vec<Section> = Vec::new();
+    let mut current = None;
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let block = block_of(node);
+        let is_over = |block: u64| last.get(&block).is_some_and(|&last| last < number);
+        if block.is_some() {
+            current = block;
+        } else if current.is_some_and(is_over) && !node.operation.weights().is_empty() {
+            current = None;
+        }
+        let end = number.saturating_add(1);
+        match sections.last_mut() {
+            Some(section) if section.block == current => section.nodes.end = end,
+            _ => sections.push(Section { block: current, nodes: number..end }),
+        }
+    }
+    sections
+}

@@ -1,0 +1,218 @@
+//! The steps of a graph as text, one operation each.
+
+use super::{
+    Arithmetic, Attention, Function, Graph, Node, Operation, Output, Rope, RopeStyle, Rows,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::steps::OUTPUTS;
+
+/// What a number is written as, so that reading it gives the same of single precision.
+fn number(value: f32) -> String {
+    let short = format!("{value:?}");
+    #[expect(clippy::cast_possible_truncation, reason = "as steps are read")]
+    let read = short.parse::<f64>().map(|read| read as f32);
+    if read == Ok(value) { short } else { format!("{:?}", f64::from(value)) }
+}
+
+fn sign(with: Arithmetic) -> char {
+    match with {
+        Arithmetic::Add => '+',
+        Arithmetic::Subtract => '-',
+        Arithmetic::Multiply => '*',
+        Arithmetic::Divide => '/',
+    }
+}
+
+fn of_function(function: Function) -> &'static str {
+    match function {
+        Function::Silu => "silu",
+        Function::Gelu => "gelu",
+        Function::GeluErf => "gelu_erf",
+        Function::Relu => "relu",
+        Function::Tanh => "tanh",
+        Function::Sigmoid => "sigmoid",
+    }
+}
+
+/// Writes the steps of a graph.
+pub(super) struct Writer<'a> {
+    graph: &'a Graph,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn of(graph: &'a Graph) -> Self {
+        Self { graph }
+    }
+
+    pub(super) fn steps(&self) -> Result<Vec<String>> {
+        let nodes = &self.graph.nodes;
+        let mut steps = Vec::with_capacity(nodes.len());
+        let mut number = 0usize;
+        while let Some(node) = nodes.get(number) {
+            let (names, next) = match node.operation {
+                Operation::Part { .. } => self.parts(number),
+                _ => (self.name(number), number.saturating_add(1)),
+            };
+            let value = match node.operation {
+                Operation::Part { .. } => {
+                    let parts = nodes.get(number..next).unwrap_or_default();
+                    let lengths = parts.iter().map(|part| format!(", {}", part.extent.length));
+                    format!("parts({}{})", self.input(node, 0), lengths.collect::<String>())
+                }
+                _ => self.value(node)?,
+            };
+            steps.push(format!("{names} = {value}"));
+            number = next;
+        }
+        Ok(steps)
+    }
+
+    /// The names of the parts of a value that begin with this node, and the node after them.
+    fn parts(&self, first: usize) -> (String, usize) {
+        let nodes = &self.graph.nodes;
+        let input = nodes.get(first).and_then(|node| node.inputs.first());
+        let whole = input.and_then(|&input| nodes.get(input)).map_or(0, |node| node.extent.length);
+        let (mut names, mut next, mut end) = (Vec::new(), first, 0u64);
+        while let Some(Node { operation: Operation::Part { .. }, extent, .. }) = nodes.get(next)
+            && end < whole
+        {
+            names.push(self.name(next));
+            end = end.saturating_add(extent.length);
+            next = next.saturating_add(1);
+        }
+        (names.join(", "), next)
+    }
+
+    fn name(&self, node: usize) -> String {
+        match self.graph.kind {
+            _ if node != self.graph.output => format!("v{node}"),
+            Output::Logits => OUTPUTS[0].to_owned(),
+            Output::Embedding => OUTPUTS[1].to_owned(),
+        }
+    }
+
+    fn input(&self, node: &Node, place: usize) -> String {
+        node.inputs.get(place).map_or_else(String::new, |&input| self.name(input))
+    }
+
+    /// A tensor in quotation marks, without the usual ending of its name.
+    fn weight(&self, weight: usize) -> Result<String> {
+        let name = self.graph.weights.get(weight).map_or("", |weight| &weight.name);
+        if name.contains(['\'', '\n']) {
+            let message = format!("the steps of a file cannot name the tensor {name:?}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        Ok(format!("'{}'", name.strip_suffix(".weight").unwrap_or(name)))
+    }
+
+    fn value(&self, node: &Node) -> Result<String> {
+        let [a, b, c] = [0, 1, 2].map(|place| self.input(node, place));
+        let weight = |weight: Option<usize>| match weight {
+            Some(weight) => self.weight(weight),
+            None => Ok("none".to_owned()),
+        };
+        Ok(match &node.operation {
+            Operation::Rows { table, rows } => {
+                let table = self.weight(*table)?;
+                match rows {
+                    Rows::Tokens => format!("rows({table}, tokens)"),
+                    Rows::Positions => format!("rows({table}, positions)"),
+                    Rows::Fixed(row) => format!("rows({table}, {row})"),
+                }
+            }
+            Operation::Linear { matrix, .. } => format!("linear({}, {a})", self.weight(*matrix)?),
+            Operation::ExpertLinear { matrix, .. } => {
+                format!("linear_of({}, {a}, {b})", self.weight(*matrix)?)
+            }
+            Operation::RmsNorm { weight: by, epsilon } => {
+                format!("rms_norm({a}, {}, {})", weight(*by)?, number(*epsilon))
+            }
+            Operation::LayerNorm { weight: by, epsilon, .. } => {
+                format!("layer_norm({a}, {}, {})", weight(*by)?, number(*epsilon))
+            }
+            Operation::Rope(rope) => self.rope(rope, &a)?,
+            Operation::Attention(options) => self.attention(options, &[a, b, c])?,
+            Operation::View => match node.extent.parts {
+                Some(parts) => format!("split({a}, {parts})"),
+                None => format!("merge({a})"),
+            },
+            // Several of them are one step.
+            Operation::Part { .. } => String::new(),
+            Operation::Concat => format!("concat({a}, {b})"),
+            Operation::Apply(function) => format!("{}({a})", of_function(*function)),
+            Operation::Clamp { low, high } => {
+                format!("clamp({a}, {}, {})", number(*low), number(*high))
+            }
+            Operation::Softmax => format!("softmax({a})"),
+            Operation::Top { count } => format!("top({a}, {count})"),
+            Operation::Take => format!("take({a}, {b})"),
+            Operation::Normalize => format!("normalize({a})"),
+            Operation::Mix => format!("mix({a}, {b})"),
+            Operation::SwigluOai => format!("swiglu_oai({a}, {b})"),
+            Operation::Arithmetic(with) => format!("{a} {} {b}", sign(*with)),
+            Operation::WithNumber { with, number: by, left } => {
+                in_order(&a, *with, &number(*by), *left)
+            }
+            Operation::WithWeight { with, weight, left } => {
+                in_order(&a, *with, &self.weight(*weight)?, *left)
+            }
+        })
+    }
+
+    fn rope(&self, rope: &Rope, of: &str) -> Result<String> {
+        let style = match rope.style {
+            RopeStyle::Pairs => "pairs",
+            RopeStyle::Halves => "halves",
+        };
+        let mut text = format!("rope({of}, '{style}', {}, {}", rope.length, number(rope.base));
+        if let Some(factors) = rope.factors {
+            push(&mut text, "factors", &self.weight(factors)?);
+        }
+        push_unless(&mut text, "scale", rope.scale, 1.0);
+        push_unless(&mut text, "magnitude", rope.magnitude, 1.0);
+        if let Some(yarn) = &rope.yarn {
+            let numbers = [yarn.context, yarn.fast, yarn.slow, yarn.share].map(number);
+            push(&mut text, "yarn", &format!("[{}]", numbers.join(", ")));
+        }
+        text.push(')');
+        Ok(text)
+    }
+
+    fn attention(&self, options: &Attention, of: &[String; 3]) -> Result<String> {
+        let mut text = format!("attention({}, {}", of.join(", "), number(options.scale));
+        if !options.causal {
+            push(&mut text, "causal", "false");
+        }
+        if options.window > 0 {
+            push(&mut text, "window", &options.window.to_string());
+        }
+        push_unless(&mut text, "softcap", options.softcap, 0.0);
+        push_unless(&mut text, "alibi", options.alibi, 0.0);
+        if let Some(sinks) = options.sinks {
+            push(&mut text, "sinks", &self.weight(sinks)?);
+        }
+        text.push(')');
+        Ok(text)
+    }
+}
+
+/// A value and what it is combined with, which may be on its left.
+fn in_order(value: &str, with: Arithmetic, other: &str, left: bool) -> String {
+    let sign = sign(with);
+    if left { format!("{other} {sign} {value}") } else { format!("{value} {sign} {other}") }
+}
+
+fn push(text: &mut String, option: &str, value: &str) {
+    text.push_str(", ");
+    text.push_str(option);
+    text.push_str(" = ");
+    text.push_str(value);
+}
+
+/// Adds an option that is not the default.
+#[expect(clippy::float_cmp, reason = "the default is written as nothing, and no other number")]
+fn push_unless(text: &mut String, option: &str, value: f32, default: f32) {
+    if value != default {
+        push(text, option, &number(value));
+    }
+}

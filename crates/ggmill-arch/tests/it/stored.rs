@@ -1,0 +1,191 @@
+//! Graphs as files have them: what is read is what was written, and hostile ones are refused before
+//! anything is computed.
+
+use std::time::Instant;
+
+use ggmill_arch::ErrorKind;
+use ggmill_arch::graph::{Graph, STEPS_KEY, VERSION_KEY};
+use ggmill_core::{Builder, Gguf, MetadataBuf};
+
+/// Tensors by what their names say: `w_8x16` has the dimensions 8 and 16.
+fn dimensions(name: &str) -> Option<Vec<u64>> {
+    let (_, sizes) = name.strip_suffix(".weight")?.split_once('_')?;
+    sizes.split('x').map(|size| size.parse().ok()).collect()
+}
+
+fn read(steps: &[&str]) -> Result<Graph, (ErrorKind, String)> {
+    Graph::of_steps(steps, &dimensions).map_err(|error| (error.kind(), error.to_string()))
+}
+
+const BEGIN: &str = "x = rows('t_8x100', tokens)";
+const END: &str = "logits = linear('o_8x100', y)";
+
+/// A graph with these steps between the tokens and the output.
+fn between(steps: &[&str]) -> Result<Graph, (ErrorKind, String)> {
+    read(&[&[BEGIN], steps, &[END]].concat())
+}
+
+#[test]
+fn every_operation_is_written_as_it_is_read() {
+    let steps = [
+        "v0 = rows('t_8x100', tokens)",
+        "v1 = rows('p_8x64', positions)",
+        "v2 = rows('k_8x2', 1)",
+        "v3 = v0 + v1",
+        "v4 = v3 * v2",
+        "v5 = layer_norm(v4, 'n_8', 1e-5)",
+        "v6 = linear('q_8x16', v5)",
+        "v7, v8, v9 = parts(v6, 8, 4, 4)",
+        "v10 = split(v7, 2)",
+        "v11 = rope(v10, 'halves', 4, 10000.0, factors = 'f_2', scale = 0.25, magnitude = 1.5, yarn = [64.0, 32.0, 1.0, 0.5])",
+        "v12 = split(v8, 1)",
+        "v13 = rope(v12, 'pairs', 2, 500000.0)",
+        "v14 = split(v9, 1)",
+        "v15 = attention(v11, v13, v14, 0.5, causal = false, window = 3, softcap = 30.0, alibi = 8.0, sinks = 's_2')",
+        "v16 = rms_norm(v15, none, 1e-6)",
+        "v17 = linear('g_8x6', v16)",
+        "v18 = softmax(v17)",
+        "v19 = top(v18, 2)",
+        "v20 = linear_of('e_8x4x6', v16, v19)",
+        "v21 = linear_of('u_8x4x6', v16, v19)",
+        "v22 = swiglu_oai(v20, v21)",
+        "v23 = silu(v22)",
+        "v24 = gelu(v23)",
+        "v25 = gelu_erf(v24)",
+        "v26 = relu(v25)",
+        "v27 = tanh(v26)",
+        "v28 = sigmoid(v27)",
+        "v29 = linear_of('d_4x8x6', v28, v19)",
+        "v30 = take(v18, v19)",
+        "v31 = normalize(v30)",
+        "v32 = mix(v29, v31)",
+        "v33 = clamp(v32, -0.5, 0.5)",
+        "v34 = v33 * 'm_8'",
+        "v35 = 'm_8' - v34",
+        "v36 = v35 / 3.0",
+        "v37 = 1.0 - v36",
+        "v38 = concat(v37, v0)",
+        "v39 = split(v38, 4)",
+        "v40 = merge(v39)",
+        "logits = linear('o_16x100', v40)",
+    ];
+    let graph = read(&steps).unwrap();
+    assert_eq!(graph.steps().unwrap(), steps);
+    assert!(graph.multiplications() > 0 && graph.numbers() > 0);
+}
+
+#[test]
+fn a_step_is_one_operation_on_what_is_known() {
+    for (step, expected) in [
+        ("y = silu(relu(x))", "a step of a file has one operation"),
+        ("y = x + x * 2", "a step of a file has one operation"),
+        ("y = if(true, x, x)", "a step of a file has one operation"),
+        ("y = silu(z)", "takes \"z\", which no earlier step gives"),
+        ("y = x + 'w_9'", "takes 8 numbers of each token and w_9.weight, which has 9"),
+        ("y = linear('none', x)", "needs none, which the model does not have"),
+        ("tokens = silu(x)", "tokens has a meaning already"),
+        ("silu = silu(x)", "silu has a meaning already"),
+        ("x = silu(x)", "x has a meaning already"),
+        ("y = rows('t_8x100', 100)", "takes row 100 of t_8x100.weight, which has 100"),
+        ("y = silu(x, x)", "silu takes 1 arguments, found 2"),
+        ("y = conv(x)", "there is no function"),
+        ("y = rope(x, 'odd', 4, 1e4)", "has the style odd"),
+        ("y = split(x, 0)", "divides 8 numbers into 0 parts"),
+    ] {
+        let (_, message) = between(&[step]).unwrap_err();
+        assert!(message.contains(expected), "{step}: {message}");
+    }
+    // Places beyond what is taken from are refused.
+    let choice = ["a = linear('a_8x9', x)", "e = top(a, 2)"];
+    let wrong = |step| between(&[&choice[..], &[step]].concat()).unwrap_err().1;
+    let message = wrong("y = take(x, e)");
+    assert!(message.contains("takes one run of 9 numbers, found 8"), "{message}");
+    let message = wrong("y = linear_of('w_8x8x4', x, e)");
+    assert!(message.contains("chooses among 9, and w_8x8x4.weight has 4"), "{message}");
+}
+
+#[test]
+fn work_is_bounded_before_it_is_done() {
+    let start = Instant::now();
+    let limited = |result: Result<Graph, (ErrorKind, String)>| {
+        let (kind, message) = result.unwrap_err();
+        assert_eq!(kind, ErrorKind::Limit, "{message}");
+        message
+    };
+    // Many steps.
+    let names: Vec<String> = (0..40_000).map(|number| format!("v{number} = silu(x)")).collect();
+    let many: Vec<&str> = names.iter().map(String::as_str).collect();
+    limited(read(&many));
+    // One small matrix, again and again.
+    let repeated = |count: usize| {
+        let mut steps: Vec<String> = vec!["v0 = silu(x)".into()];
+        steps.extend(
+            (1..count).map(|number| format!("v{number} = linear('w_8x8', v{})", number - 1)),
+        );
+        steps.push(format!("y = relu(v{})", count - 1));
+        steps
+    };
+    let few = repeated(1000);
+    between(&few.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    let many = repeated(2000);
+    let message = limited(between(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert!(message.contains("64 for each number of its tensors"), "{message}");
+    // Results that double.
+    let doubled = |count: usize| {
+        let mut steps = vec!["v0 = silu(x)".to_owned()];
+        let double = |number| format!("v{number} = concat(v{0}, v{0})", number - 1);
+        steps.extend((1..=count).map(double));
+        steps.push("y = silu(x)".to_owned());
+        steps
+    };
+    let some = doubled(22);
+    between(&some.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    let more = doubled(24);
+    let message = limited(between(&more.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert!(message.contains("numbers for each token, the limit is 134217728"), "{message}");
+    let most = doubled(40);
+    assert!(between(&most.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
+    // Long and deep texts.
+    let long = format!("y = silu({}x)", " ".repeat(3000));
+    assert!(between(&[&long]).unwrap_err().1.contains("the limit is 2048"));
+    let deep = format!("y = {}x{}", "(".repeat(500), ")".repeat(500));
+    assert!(between(&[&deep]).unwrap_err().1.contains("nested deeper"));
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
+/// What a file with these entries has.
+fn stored(set: impl Fn(&mut MetadataBuf)) -> Option<Result<Graph, ggmill_arch::Error>> {
+    let mut metadata = MetadataBuf::new();
+    set(&mut metadata);
+    let plan = Builder::new().metadata(metadata).plan().unwrap();
+    let file = Gguf::parse(plan.header()).unwrap();
+    Graph::stored(file.metadata(), &dimensions)
+}
+
+#[test]
+fn a_graph_of_metadata_has_its_operation_set() {
+    let steps = [BEGIN, "y = silu(x)", END];
+    let graph = stored(|metadata| read(&steps).unwrap().write(metadata).unwrap()).unwrap().unwrap();
+    assert_eq!(graph, read(&steps).unwrap());
+    assert!(stored(|_| {}).is_none());
+    let message = |set: &dyn Fn(&mut MetadataBuf)| stored(set).unwrap().unwrap_err().to_string();
+    let without = message(&|metadata| {
+        metadata.set(STEPS_KEY, &steps[..]);
+    });
+    assert!(without.contains(VERSION_KEY), "{without}");
+    let later = message(&|metadata| {
+        metadata.set(VERSION_KEY, 2u32);
+        metadata.set(STEPS_KEY, &steps[..]);
+    });
+    assert!(later.contains("is 2, and the operation sets that are known end at 1"), "{later}");
+    let text = message(&|metadata| {
+        metadata.set(VERSION_KEY, 1u32);
+        metadata.set(STEPS_KEY, "x = 1");
+    });
+    assert!(text.contains(STEPS_KEY), "{text}");
+    let numbers = message(&|metadata| {
+        metadata.set(VERSION_KEY, 1u32);
+        metadata.set(STEPS_KEY, &[1u32, 2][..]);
+    });
+    assert!(numbers.contains("not an array of strings"), "{numbers}");
+}

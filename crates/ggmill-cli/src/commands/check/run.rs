@@ -1,0 +1,62 @@
+//! `ggmill check --run`: a few tokens through each model.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ggmill_arch::Catalogue;
+use ggmill_run::{Options, Probe, Recorded, Runner, probe};
+
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::run_model::{failed, found_program};
+use crate::source::open_whole;
+
+/// Runs the model that a file belongs to. The text says what it gives; it is plausible where there
+/// is no fault in it.
+pub(super) fn probed(
+    path: &Path,
+    logits: Option<&Path>,
+    catalogue: &Catalogue,
+    console: Console,
+) -> Result<(String, bool), Failure> {
+    let model = open_whole(path)?;
+    let program = found_program(path, &model, catalogue, None, console)?;
+    let recorded = match logits {
+        Some(logits) => {
+            let file = open_whole(logits)?;
+            Some(Recorded::read(&file).map_err(|error| failed(logits, &error))?)
+        }
+        None => None,
+    };
+    let refused = |error: ggmill_run::Error| failed(path, &error);
+    let runner = Runner::new(Options::default()).map_err(refused)?;
+    let found = probe(&runner, &program, recorded.as_ref()).map_err(refused)?;
+    let faults = found.faults();
+    Ok((text(path, &found, &faults), faults.is_empty()))
+}
+
+fn text(path: &Path, found: &Probe, faults: &[String]) -> String {
+    let mut out = String::new();
+    let (least, greatest) = found.range;
+    let _ = writeln!(
+        out,
+        "{}: {} tokens run, outputs from {least:.3} to {greatest:.3}, root mean square {:.3}",
+        shown(path),
+        found.tokens,
+        found.size
+    );
+    if let Some(difference) = &found.difference {
+        let _ = writeln!(
+            out,
+            "  recorded logits: NMSE {:.1e}, same most probable token {:.1}%, KL divergence {:.1e}",
+            difference.nmse,
+            100.0 * difference.same_top,
+            difference.divergence
+        );
+    }
+    for fault in faults {
+        let _ = writeln!(out, "  not plausible: {fault}");
+    }
+    out
+}

@@ -1,0 +1,175 @@
+//! Models that are run over a text: their computation graph, and the tokens of the text.
+
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::{Architecture, Catalogue};
+use ggmill_core::{Model, RawStr, keys};
+use ggmill_run::{ErrorKind, GraphSource, Program};
+use ggmill_tokenizer::EncodeOptions;
+
+use crate::arch_file::catalogue;
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::text_file::{read_bytes, read_text};
+use crate::tokenizer::open_tokenizer;
+
+/// Bytes of the longest text or list of tokens.
+const MAX_TEXT: u64 = 1 << 30;
+
+impl Failure {
+    /// Names the file that a failure is about.
+    pub(crate) fn within(self, path: &Path) -> Self {
+        match self {
+            Self::Refused { message, hint } => {
+                Self::Refused { message: format!("{}: {message}", shown(path)), hint }
+            }
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
+pub(crate) fn failed(path: &Path, error: &ggmill_run::Error) -> Failure {
+    Failure::new(error).with_hint(hint(error.kind())).within(path)
+}
+
+/// What to do about an error.
+pub(crate) fn hint(kind: ErrorKind) -> Option<String> {
+    let text = match kind {
+        ErrorKind::TooShort => "--ctx N takes smaller chunks",
+        ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
+        ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
+        ErrorKind::Vocabulary => "both models need the same vocabulary",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// Which computation graph a model is run by.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GraphArgs {
+    /// A file or directory with descriptions of architectures
+    #[arg(long, value_name = "PATH")]
+    arch_file: Vec<PathBuf>,
+    /// The computation graph to run: that of the description of the architecture, or the one in the
+    /// file [default: the first of these that there is]
+    #[arg(long, value_name = "SOURCE", value_enum)]
+    graph: Option<Source>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Source {
+    Description,
+    File,
+}
+
+impl GraphArgs {
+    /// The descriptions there are.
+    pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
+        catalogue(&self.arch_file)
+    }
+
+    /// The program of a model.
+    pub(crate) fn program<'m>(
+        &self,
+        path: &Path,
+        model: &'m Model,
+        catalogue: &Catalogue,
+        console: Console,
+    ) -> Result<Program<'m>, Failure> {
+        let only = self.graph.map(|source| match source {
+            Source::Description => GraphSource::Description,
+            Source::File => GraphSource::File,
+        });
+        found_program(path, model, catalogue, only, console)
+    }
+}
+
+/// The program of a model. A note says that the graph comes from the file, unless it was asked for.
+pub(crate) fn found_program<'m>(
+    path: &Path,
+    model: &'m Model,
+    catalogue: &Catalogue,
+    only: Option<GraphSource>,
+    console: Console,
+) -> Result<Program<'m>, Failure> {
+    let described = catalogue.for_metadata(model.metadata());
+    let program = Program::find(model, described, only).map_err(|error| {
+        if error.kind() == ErrorKind::NoGraph && only.is_none() {
+            without_graph(path, model, catalogue)
+        } else {
+            failed(path, &error)
+        }
+    })?;
+    if program.source() == GraphSource::File && only.is_none() {
+        console.note(format_args!("{} is run by the computation graph in the file", shown(path)));
+    }
+    Ok(program)
+}
+
+/// The program of a model by the description of its architecture, whatever graph the file has.
+pub(crate) fn described_program<'m>(
+    path: &Path,
+    model: &'m Model,
+    arch_file: &[PathBuf],
+) -> Result<Program<'m>, Failure> {
+    let catalogue = catalogue(arch_file)?;
+    let described = catalogue.for_metadata(model.metadata());
+    Program::find(model, described, Some(GraphSource::Description)).map_err(|error| {
+        if error.kind() == ErrorKind::NoGraph {
+            without_graph(path, model, &catalogue)
+        } else {
+            failed(path, &error)
+        }
+    })
+}
+
+/// What is said of a model that has no graph from anywhere.
+fn without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
+    let name = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
+        Ok(name) => name,
+        Err(error) => return Failure::new(format_args!("{}: {error}", shown(path))),
+    };
+    let with: Vec<&str> = catalogue
+        .architectures()
+        .filter(|architecture| architecture.has_graph())
+        .map(Architecture::name)
+        .collect();
+    let near = ggmill_check::near(name, with.iter().map(|name| (*name).to_owned()));
+    let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
+    let name = RawStr::from(name);
+    let message = format!("{}: there is no computation graph for {name:?}", shown(path));
+    Failure::new(message).with_hint(Some(format!(
+        "there is one for {near}; --arch-file adds a description of your own"
+    )))
+}
+
+/// The tokens of a text, or those that a file lists, and the token that each chunk of the text begins
+/// with, where there is one.
+pub(crate) fn tokens(
+    model: &Path,
+    text: Option<&Path>,
+    tokens: Option<&Path>,
+    console: Console,
+) -> Result<(Vec<u32>, Option<u32>), Failure> {
+    if let Some(path) = tokens {
+        let bytes = read_bytes(path, MAX_TEXT)?;
+        let tokens: Vec<u32> = serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::new(format_args!(
+                "{}: expected a JSON array of token IDs: {error}",
+                shown(path)
+            ))
+        })?;
+        return Ok((tokens, None));
+    }
+    let path = text.unwrap_or(Path::new("-"));
+    let tokenizer = open_tokenizer(model, None, console).map_err(|failure| {
+        failure.with_hint(Some("--tokens IDS.json takes the IDs of tokens instead".to_owned()))
+    })?;
+    let text = read_text(path, MAX_TEXT)?;
+    let mut tokens = Vec::new();
+    tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
+    let vocabulary = tokenizer.vocabulary();
+    let bos = vocabulary.special_ids().bos.filter(|_| vocabulary.flags().add_bos);
+    Ok((tokens, bos))
+}

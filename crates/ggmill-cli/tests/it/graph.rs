@@ -1,0 +1,90 @@
+//! Computation graphs in files: written by `convert` and `edit`, run by `measure` and `imatrix make`,
+//! held to the description by `check`.
+
+use serde_json::Value as Json;
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
+
+fn directory() -> Directory {
+    let ids: Vec<u32> = (3..99).collect();
+    let directory = Directory::new().with("ids.json", format!("{ids:?}"));
+    for (name, more) in [("plain.gguf", None), ("graph.gguf", Some("--with-graph"))] {
+        let mut convert = command(directory.path());
+        convert.arg("convert").arg(real("tinystories260K"));
+        convert.args(["-o", name, "--type", "f32"]).args(more);
+        fine(outcome(&mut convert));
+    }
+    directory
+}
+
+fn fine(found: Outcome) -> Outcome {
+    assert_eq!(found.code, 0, "{}{}", found.stdout, found.stderr);
+    found
+}
+
+fn run(directory: &Directory, args: &[&str]) -> Outcome {
+    ggmill(directory.path(), args)
+}
+
+fn steps(directory: &Directory, file: &str) -> String {
+    fine(run(directory, &["get", file, "ggmill.graph"])).stdout
+}
+
+fn perplexity(directory: &Directory, file: &str, more: &[&str]) -> (Json, String) {
+    let args = ["measure", file, "--tokens", "ids.json", "-c", "32", "--json"];
+    let found = fine(run(directory, &[&args[..], more].concat()));
+    let found_json: Json = serde_json::from_str(&found.stdout).unwrap();
+    (found_json["perplexity"].clone(), found.stderr)
+}
+
+#[test]
+fn a_file_of_an_unknown_architecture_is_run_by_its_graph() {
+    let directory = directory();
+    let written = steps(&directory, "graph.gguf");
+    assert!(written.contains("linear('blk.0.attn_q', "), "{written}");
+    fine(run(&directory, &["edit", "plain.gguf", "--add-graph", "-o", "added.gguf"]));
+    assert_eq!(steps(&directory, "added.gguf"), written);
+    let checked = run(&directory, &["check", "added.gguf"]);
+    assert!(!checked.stdout.contains("GG1528"), "{}", checked.stdout);
+    let (expected, said) = perplexity(&directory, "graph.gguf", &[]);
+    assert_eq!(said, "", "the description goes first");
+    assert_eq!(perplexity(&directory, "graph.gguf", &["--graph", "file"]).0, expected);
+    // Under a name that nothing knows, and without the numbers of the architecture.
+    let set = ["edit", "graph.gguf", "--set", "general.architecture=invented"];
+    let rest = ["--unset", "llama.*", "--force", "-o", "invented.gguf"];
+    fine(run(&directory, &[&set[..], &rest].concat()));
+    let (found, said) = perplexity(&directory, "invented.gguf", &[]);
+    assert_eq!(found, expected);
+    assert!(said.contains("invented.gguf is run by the computation graph in the file"), "{said}");
+    let make = ["imatrix", "make", "invented.gguf", "--tokens", "ids.json", "-c", "32"];
+    fine(run(&directory, &[&make[..], &["-o", "i.gguf"]].concat()));
+    // Only the description, of which there is none.
+    let only = ["measure", "invented.gguf", "--tokens", "ids.json", "--graph", "description"];
+    let refused = run(&directory, &only);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("no description of the architecture"), "{}", refused.stderr);
+    let refused = run(&directory, &["edit", "invented.gguf", "--add-graph", "-o", "x.gguf"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("no computation graph for"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_graph_that_is_not_that_of_the_model_is_reported() {
+    let directory = directory();
+    let set = |value: &str| {
+        let value = format!("ggmill.graph:[string]={value}");
+        let args = ["edit", "graph.gguf", "--set", &*value, "--force", "-o", "other.gguf"];
+        fine(run(&directory, &args));
+        let checked = run(&directory, &["check", "other.gguf"]);
+        assert!(checked.stdout.contains("GG1528"), "{}", checked.stdout);
+        checked.stdout
+    };
+    let told = set(r#"["logits = linear('output', x)"]"#);
+    assert!(told.contains("which no earlier step gives"), "{told}");
+    let told = set(
+        r#"["x = rows('token_embd', tokens)", "y = rms_norm(x, 'output_norm', 1e-5)", "logits = linear('token_embd', y)"]"#,
+    );
+    assert!(told.contains("differs from the description of the architecture"), "{told}");
+    let run = run(&directory, &["measure", "other.gguf", "--tokens", "ids.json", "-c", "32"]);
+    assert_eq!((run.code, &*run.stderr), (0, ""), "the description is right");
+}

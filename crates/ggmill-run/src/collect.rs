@@ -1,0 +1,45 @@
+//! Running a model over a text for the activations of its matrices.
+
+use crate::activations::Activations;
+use crate::error::{Error, ErrorKind, Result};
+use crate::program::Program;
+use crate::run::Runner;
+
+/// Runs a model over chunks of a text, and adds up what its matrices are multiplied with. `watch` is
+/// called with the sums so far and the number of chunks that are done, after each group of chunks
+/// that were run together; what it returns as an error ends the run.
+///
+/// Sums of different chunks can be added to those of all of them.
+///
+/// Fails for chunks of fewer than [`Activations::LEAST`] tokens, for activations that are not
+/// finite, and as [`Runner::states`] does.
+pub fn activations<E: From<Error>>(
+    runner: &Runner,
+    program: &Program<'_>,
+    chunks: &[Vec<u32>],
+    with_output: bool,
+    mut watch: impl FnMut(&Activations, usize) -> Result<(), E>,
+) -> Result<Activations, E> {
+    let mut found = Activations::new(with_output);
+    let shortest = chunks.iter().map(Vec::len).min().unwrap_or(0);
+    if shortest < Activations::LEAST {
+        let message =
+            format!("chunks of {shortest} tokens, expected at least {}", Activations::LEAST);
+        return Err(Error::new(ErrorKind::TooShort, message).into());
+    }
+    let longest = chunks.iter().map(Vec::len).max().unwrap_or(0);
+    let at_once = runner.texts_at_once(program, longest as u64)?;
+    let mut done = 0;
+    for texts in chunks.chunks(at_once) {
+        let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        let states = runner.states_into(program, &tokens, Some(&mut found))?;
+        if with_output {
+            for (number, text) in texts.iter().enumerate() {
+                runner.output_into(program, &states, number, 0..text.len(), Some(&mut found))?;
+            }
+        }
+        done += texts.len();
+        watch(&found, done)?;
+    }
+    Ok(found)
+}

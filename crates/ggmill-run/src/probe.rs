@@ -1,0 +1,184 @@
+//! A few tokens through a model: whether what it gives is plausible, and how far it is from logits
+//! that another program has recorded.
+
+use ggmill_arch::graph::Output;
+use ggmill_core::{GgmlType, Model};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::logits::{greatest, normalizer};
+use crate::program::Program;
+use crate::run::Runner;
+
+/// What a model gives for a few tokens.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Probe {
+    /// How many tokens were run.
+    pub tokens: usize,
+    /// The least and the greatest number of all outputs.
+    pub range: (f32, f32),
+    /// The root mean square of all outputs.
+    pub size: f64,
+    /// How far they are from recorded logits, where there are some.
+    pub difference: Option<Difference>,
+    /// Tokens for which all numbers are equal.
+    flat: usize,
+}
+
+/// How far logits are from others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// The sum of squared differences, divided by the sum of squares of the others.
+    pub nmse: f64,
+    /// The share of tokens whose greatest number is at the same place.
+    pub same_top: f64,
+    /// The mean Kullback-Leibler divergence of the probabilities from those of the others, in nats.
+    pub divergence: f64,
+}
+
+/// Tokens, and the logits that another program computed for each of them.
+///
+/// The form is that of `llama-results`: a GGUF file with the tensors `tokens` (I32) and `logits`
+/// (F32), the numbers of one token after the other, in whichever order the two dimensions are
+/// written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    tokens: Vec<u32>,
+    logits: Vec<f32>,
+}
+
+impl Recorded {
+    /// Reads recorded logits. Fails for a file without these tensors, or with others of the name.
+    pub fn read(model: &Model) -> Result<Self> {
+        let tensor = |name: &str, ggml_type: GgmlType| {
+            let tensor = model.tensor(name)?;
+            if tensor.ggml_type() == ggml_type {
+                return Ok(tensor);
+            }
+            let found = tensor.ggml_type();
+            let message = format!("tensor {name:?} is {found}, expected {ggml_type}");
+            Err(Error::new(ErrorKind::Tensor, message))
+        };
+        let (tokens, logits) = (tensor("tokens", GgmlType::I32)?, tensor("logits", GgmlType::F32)?);
+        let bytes = model.read_tensor(&tokens)?;
+        let (numbers, _) = bytes.as_chunks::<4>();
+        let wrong = |message: String| Error::new(ErrorKind::Tokens, message);
+        let tokens: Result<Vec<u32>> = numbers
+            .iter()
+            .map(|&number| {
+                let token = i32::from_le_bytes(number);
+                u32::try_from(token).map_err(|_| wrong(format!("recorded token {token}")))
+            })
+            .collect();
+        let (tokens, logits) = (tokens?, ggmill_quant::read_f32(model, &logits)?);
+        if tokens.is_empty() || logits.is_empty() || !logits.len().is_multiple_of(tokens.len()) {
+            let (found, count) = (logits.len(), tokens.len());
+            return Err(wrong(format!("{found} recorded logits, and {count} tokens")));
+        }
+        Ok(Self { tokens, logits })
+    }
+
+    /// The tokens.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+}
+
+impl Probe {
+    /// Tokens that are run where none are recorded.
+    pub const TOKENS: usize = 16;
+    /// The greatest root mean square that is plausible: trained models have less than 100.
+    const LARGEST: f64 = 1e4;
+    /// The greatest plausible error of a model that is not quantized to very few bits.
+    const MOST: f64 = 1e-2;
+
+    /// Tokens of a model, spread over its vocabulary.
+    pub fn tokens_of(program: &Program<'_>) -> Vec<u32> {
+        const STEP: u64 = 7919;
+        let vocabulary = program.vocabulary().max(1);
+        let tokens = (1..=Self::TOKENS as u64).map(|place| place * STEP % vocabulary);
+        tokens.map(|token| u32::try_from(token).unwrap_or(0)).collect()
+    }
+
+    /// What is not plausible about the outputs, in words.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.flat > 0 {
+            faults.push(format!("for {} tokens all outputs are equal", self.flat));
+        }
+        if self.size > Self::LARGEST {
+            faults.push(format!("outputs have the root mean square {:.3e}", self.size));
+        }
+        if let Some(found) = self.difference.filter(|found| found.nmse > Self::MOST) {
+            faults.push(format!(
+                "outputs differ from the recorded ones by an NMSE of {:.1e}, more than {:.0e}",
+                found.nmse,
+                Self::MOST
+            ));
+        }
+        faults
+    }
+}
+
+/// Runs a few tokens: those of the record where there is one.
+///
+/// Fails for weights and outputs that are not finite, for a record of another vocabulary, and as
+/// [`Runner::states`] does.
+pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>) -> Result<Probe> {
+    let own = Probe::tokens_of(program);
+    let tokens = recorded.map_or(&*own, |recorded| &recorded.tokens);
+    let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
+    if let Some(recorded) = recorded {
+        let found = recorded.logits.len() / tokens.len();
+        if program.output() != Output::Logits || found != width {
+            let message =
+                format!("the model gives {width} numbers for a token, recorded are {found}");
+            return Err(Error::new(ErrorKind::Vocabulary, message));
+        }
+    }
+    let states = runner.states(program, &[tokens])?;
+    let output = runner.output(program, &states, 0, 0..tokens.len())?;
+    if let Some(place) = output.iter().position(|number| !number.is_finite()) {
+        let message =
+            format!("token {}: output {} is {}", place / width, place % width, output[place]);
+        return Err(Error::new(ErrorKind::NotFinite, message));
+    }
+    let (least, greatest) =
+        output.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
+    let squares: f64 = output.iter().map(|&x| f64::from(x).powi(2)).sum();
+    let range = |row: &[f32]| {
+        let start = (f32::INFINITY, f32::NEG_INFINITY);
+        row.iter().fold(start, |(least, greatest), &x| (least.min(x), greatest.max(x)))
+    };
+    let is_flat = |row: &&[f32]| {
+        let (least, greatest) = range(row);
+        width > 1 && least >= greatest
+    };
+    Ok(Probe {
+        tokens: tokens.len(),
+        range: (least, greatest),
+        size: (squares / output.len().max(1) as f64).sqrt(),
+        difference: recorded.map(|recorded| difference(&output, &recorded.logits, width)),
+        flat: output.chunks_exact(width).filter(is_flat).count(),
+    })
+}
+
+fn difference(ours: &[f32], theirs: &[f32], width: usize) -> Difference {
+    let (mut errors, mut squares, mut same, mut divergence) = (0.0, 0.0, 0.0, 0.0);
+    let rows = ours.chunks_exact(width).zip(theirs.chunks_exact(width));
+    let count = rows.len() as f64;
+    for (ours, theirs) in rows {
+        let (of_ours, of_theirs) = (normalizer(ours), normalizer(theirs));
+        for (&a, &b) in ours.iter().zip(theirs) {
+            let (a, b) = (f64::from(a), f64::from(b));
+            errors += (a - b).powi(2);
+            squares += b.powi(2);
+            let (a, b) = (a - of_ours, b - of_theirs);
+            divergence += b.exp() * (b - a);
+        }
+        same += f64::from(u8::from(greatest(ours) == greatest(theirs)));
+    }
+    let nmse = if squares > 0.0 { errors / squares } else { f64::INFINITY };
+    Difference { nmse, same_top: same / count, divergence: divergence / count }
+}

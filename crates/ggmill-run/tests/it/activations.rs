@@ -1,0 +1,137 @@
+//! Sums of squared activations: those of libllama, recorded by `cargo xtask peers activations
+//! --record`, and laws.
+
+use std::collections::BTreeMap;
+
+use ggmill_core::Model;
+use ggmill_run::{Activations, Error, ErrorKind, Options, Program, Runner, activations};
+
+use crate::models::{CASES, Case, Change, MEASURED, TOKENS};
+
+fn case(name: &str) -> &'static Case {
+    CASES.iter().find(|case| case.name == name).unwrap()
+}
+
+fn summed(options: Options, program: &Program<'_>, chunks: &[Vec<u32>]) -> Activations {
+    let runner = Runner::new(options).unwrap();
+    activations(&runner, program, chunks, true, |_, _| Ok::<_, Error>(())).unwrap()
+}
+
+/// The recorded numbers, by the name of their tensor.
+fn recorded(name: &str) -> BTreeMap<String, Vec<f32>> {
+    let path = format!("{}/tests/fixtures/{name}.imatrix.gguf", env!("CARGO_MANIFEST_DIR"));
+    let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let model = Model::open(file).unwrap();
+    let values = |tensor| ggmill_quant::read_f32(&model, &tensor).unwrap();
+    model.tensors().into_iter().map(|tensor| (tensor.name().to_string(), values(tensor))).collect()
+}
+
+#[test]
+fn sums_are_those_of_libllama() {
+    for name in MEASURED {
+        let case = case(name);
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let found = summed(Options::default(), &program, &[TOKENS.to_vec()]);
+        let mut expected = recorded(name);
+        let mut differences = Vec::new();
+        for tensor in found.tensors() {
+            let sums = expected.remove(&format!("{}.in_sum2", tensor.name));
+            let counts = expected.remove(&format!("{}.counts", tensor.name));
+            let (sums, counts) = sums.zip(counts).unwrap_or_else(|| panic!("{}", tensor.name));
+            let ours: Vec<f32> = tensor
+                .counts
+                .iter()
+                .map(|&count| f32::from(u16::try_from(count).unwrap()))
+                .collect();
+            assert_eq!(ours, counts, "{name}, {}", tensor.name);
+            assert_eq!(tensor.sums.len(), sums.len(), "{name}, {}", tensor.name);
+            for (ours, theirs) in tensor.sums.iter().zip(sums) {
+                let theirs = f64::from(theirs);
+                assert_eq!(*ours == 0.0, theirs == 0.0, "{name}, {}", tensor.name);
+                differences.push((ours - theirs).abs() / theirs.max(f64::MIN_POSITIVE));
+            }
+        }
+        assert!(expected.is_empty(), "{name}: {:?}", expected.keys());
+        differences.sort_by(f64::total_cmp);
+        let (median, most) = (differences[differences.len() / 2], differences.last().unwrap());
+        assert!(median <= 1e-4 && *most <= 1e-2, "{name}: median {median:.1e}, most {most:.1e}");
+    }
+}
+
+fn texts() -> Vec<Vec<u32>> {
+    (0..5u32).map(|text| (0..24).map(|place| (place * 31 + text * 7) % 259).collect()).collect()
+}
+
+#[test]
+fn sums_do_not_depend_on_threads_or_on_how_many_chunks_are_run_at_once() {
+    let case = case("qwen2moe");
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let whole = summed(Options::default().with_threads(Some(1)), &program, &texts());
+    let memory = program.memory(1, 24, 2) + 1;
+    let few = Options::default().with_threads(Some(2)).with_memory(memory);
+    assert_eq!(Runner::new(few).unwrap().texts_at_once(&program, 24).unwrap(), 1);
+    assert!(whole == summed(few, &program, &texts()));
+    assert!(whole == summed(Options::default().with_threads(Some(3)), &program, &texts()));
+}
+
+#[test]
+fn sums_of_parts_add_up_to_those_of_the_whole() {
+    let case = case("llama-experts");
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let sums = |chunks: &[Vec<u32>]| summed(Options::default(), &program, chunks);
+    let all = texts();
+    let (whole, parts) = (sums(&all), [sums(&all[..2]), sums(&all[2..])]);
+    for tensor in whole.tensors() {
+        let of_part = |part: &Activations| {
+            part.tensors().find(|other| other.name == tensor.name).unwrap().clone()
+        };
+        let [a, b] = [of_part(&parts[0]), of_part(&parts[1])];
+        let counts: Vec<u64> = a.counts.iter().zip(&b.counts).map(|(a, b)| a + b).collect();
+        assert_eq!(counts, tensor.counts);
+        for ((a, b), sum) in a.sums.iter().zip(&b.sums).zip(&tensor.sums) {
+            assert!((a + b - sum).abs() <= 1e-12 * sum, "{}: {a} + {b}, not {sum}", tensor.name);
+        }
+    }
+}
+
+#[test]
+fn matrices_of_blocks_count_and_the_output_where_it_is_asked_for() {
+    let case = case("llama");
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let runner = Runner::new(Options::default()).unwrap();
+    let names = |with_output| {
+        let mut seen = Vec::new();
+        let found = activations(&runner, &program, &texts(), with_output, |sums, done| {
+            seen.push((sums.tensors().len(), done));
+            Ok::<_, Error>(())
+        });
+        let found = found.unwrap();
+        assert_eq!(seen, [(found.tensors().len(), 5)]);
+        found.tensors().map(|tensor| tensor.name.clone()).collect::<Vec<_>>()
+    };
+    let blocks = names(false);
+    assert!(blocks.iter().all(|name| name.starts_with("blk.")), "{blocks:?}");
+    assert_eq!(blocks.len(), 14, "seven matrices for each of two blocks");
+    let more: Vec<_> = names(true).into_iter().filter(|name| !blocks.contains(name)).collect();
+    assert_eq!(more, ["output.weight"]);
+}
+
+#[test]
+fn short_chunks_and_errors_of_the_caller_end_it() {
+    let model = case("llama").model();
+    let program = Program::of(&model, case("llama").described()).unwrap();
+    let runner = Runner::new(Options::default()).unwrap();
+    let short = activations(&runner, &program, &[vec![1; 15]], false, |_, _| Ok::<_, Error>(()));
+    assert_eq!(short.unwrap_err().kind(), ErrorKind::TooShort);
+    let none = activations(&runner, &program, &[], false, |_, _| Ok::<_, Error>(()));
+    assert_eq!(none.unwrap_err().kind(), ErrorKind::TooShort);
+    let nan = Some(("blk.0.ffn_gate.weight", 7));
+    let broken = Model::open(case("llama").changed(&Change { nan, ..Change::default() })).unwrap();
+    let program = Program::of(&broken, case("llama").described()).unwrap();
+    let found = activations(&runner, &program, &texts(), false, |_, _| Ok::<_, Error>(()));
+    assert_eq!(found.unwrap_err().kind(), ErrorKind::NotFinite);
+}

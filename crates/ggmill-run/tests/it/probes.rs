@@ -1,0 +1,99 @@
+//! A few tokens through a model, and logits that were recorded elsewhere.
+
+use ggmill_core::{Builder, GgmlType, Model, Shape};
+use ggmill_run::{ErrorKind, Options, Probe, Program, Recorded, Runner, probe};
+
+use crate::models::{CASES, Change, TOKENS};
+use crate::stored::{invented, named};
+
+fn runner() -> Runner {
+    Runner::new(Options::default()).unwrap()
+}
+
+/// A record of these logits, with the dimensions in either order.
+fn record(tokens: &[u32], logits: &[f32], turned: bool) -> Recorded {
+    let width = logits.len() / tokens.len();
+    let shape = |dimensions: &[usize]| {
+        let dimensions: Vec<u64> = dimensions.iter().map(|&size| size as u64).collect();
+        Shape::new(&dimensions).unwrap()
+    };
+    let of_logits = if turned { [tokens.len(), width] } else { [width, tokens.len()] };
+    let plan = Builder::new()
+        .tensor("tokens", GgmlType::I32, shape(&[tokens.len()]))
+        .tensor("logits", GgmlType::F32, shape(&of_logits))
+        .plan()
+        .unwrap();
+    let mut file = vec![0; usize::try_from(plan.total_len()).unwrap()];
+    file[..plan.header().len()].copy_from_slice(plan.header());
+    let data = [
+        tokens.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>(),
+        logits.iter().flat_map(|logit| logit.to_le_bytes()).collect(),
+    ];
+    for (planned, bytes) in plan.tensors().iter().zip(data) {
+        let start = usize::try_from(planned.offset()).unwrap();
+        file[start..start + bytes.len()].copy_from_slice(&bytes);
+    }
+    Recorded::read(&Model::open(file).unwrap()).unwrap()
+}
+
+#[test]
+fn recorded_logits_say_how_far_off_a_model_is() {
+    let case = &CASES[0];
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let states = runner().states(&program, &[&TOKENS]).unwrap();
+    let mut logits = runner().output(&program, &states, 0, 0..TOKENS.len()).unwrap();
+    for turned in [false, true] {
+        let found = probe(&runner(), &program, Some(&record(&TOKENS, &logits, turned))).unwrap();
+        let difference = found.difference.unwrap();
+        assert_eq!((difference.nmse, difference.same_top), (0.0, 1.0));
+        assert!(difference.divergence.abs() < 1e-12);
+        assert_eq!((found.tokens, found.faults().len()), (24, 0));
+    }
+    // Off by a tenth of the size: a hundredth of the squares.
+    logits.iter_mut().for_each(|logit| *logit /= 0.85);
+    let found = probe(&runner(), &program, Some(&record(&TOKENS, &logits, false))).unwrap();
+    let difference = found.difference.unwrap();
+    assert!((difference.nmse - 0.0225).abs() < 1e-4, "{difference:?}");
+    assert!((difference.same_top - 1.0).abs() < 1e-9 && difference.divergence > 0.0);
+    assert!(found.faults()[0].contains("NMSE of 2.2e-2"), "{:?}", found.faults());
+    let narrow = record(&TOKENS, &logits[..24 * 100], false);
+    let error = probe(&runner(), &program, Some(&narrow)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Vocabulary);
+    let beyond = record(&[300], &logits[..259], false);
+    let error = probe(&runner(), &program, Some(&beyond)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Tokens);
+}
+
+#[test]
+fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
+    for case in CASES {
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let found = probe(&runner(), &program, None).unwrap();
+        assert_eq!(found.tokens, Probe::TOKENS);
+        assert!(found.faults().is_empty(), "{}: {:?}", case.name, found.faults());
+        assert!(found.range.0 < found.range.1 && found.size > 0.0);
+    }
+    let model = CASES[0].model();
+    let of_end = |end: &str| {
+        let mut metadata = named();
+        metadata.set("ggmill.graph.version", 1u32);
+        let steps = ["v0 = rows('token_embd', tokens)", "v1 = linear('output', v0)", end];
+        metadata.set("ggmill.graph", &steps[..]);
+        let other = Model::open(invented(&model, metadata)).unwrap();
+        let program = Program::stored(&other).unwrap();
+        probe(&runner(), &program, None)
+    };
+    let faults = of_end("logits = v1 * 0.0").unwrap().faults();
+    assert!(faults[0].contains("for 16 tokens all outputs are equal"), "{faults:?}");
+    let faults = of_end("logits = v1 * 1000000.0").unwrap().faults();
+    assert!(faults[0].contains("root mean square"), "{faults:?}");
+    assert_eq!(of_end("logits = v1 / 0.0").unwrap_err().kind(), ErrorKind::NotFinite);
+    let nan = Some(("output.weight", 5));
+    let broken = Model::open(CASES[0].changed(&Change { nan, ..Change::default() })).unwrap();
+    let program = Program::of(&broken, CASES[0].described()).unwrap();
+    assert_eq!(probe(&runner(), &program, None).unwrap_err().kind(), ErrorKind::NotFinite);
+    let error = Recorded::read(&model).unwrap_err();
+    assert!(error.to_string().contains("tokens"), "{error}");
+}

@@ -1,0 +1,148 @@
+//! Models with their graph in the file: an architecture that no description knows gives the numbers
+//! of the original.
+
+use ggmill_arch::Architecture;
+use ggmill_arch::graph::{Graph, STEPS_KEY};
+use ggmill_core::{Builder, MetadataBuf, Model};
+use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
+
+use crate::models::{CASES, TOKENS};
+
+/// The same tensors under a name that nothing knows, with these entries.
+pub(crate) fn invented(model: &Model, metadata: MetadataBuf) -> Vec<u8> {
+    let mut builder = Builder::new().metadata(metadata);
+    for tensor in model.tensors() {
+        builder = builder.tensor(tensor.name().as_bytes(), tensor.ggml_type(), *tensor.shape());
+    }
+    let plan = builder.plan().unwrap();
+    let mut file = vec![0; usize::try_from(plan.total_len()).unwrap()];
+    file[..plan.header().len()].copy_from_slice(plan.header());
+    for (planned, tensor) in plan.tensors().iter().zip(model.tensors()) {
+        let start = usize::try_from(planned.offset()).unwrap();
+        let data = model.read_tensor(&tensor).unwrap();
+        file[start..start + data.len()].copy_from_slice(&data);
+    }
+    file
+}
+
+pub(crate) fn named() -> MetadataBuf {
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "invented");
+    metadata
+}
+
+fn bits(program: &Program<'_>) -> Vec<u32> {
+    let runner = Runner::new(Options::default()).unwrap();
+    let states = runner.states(program, &[&TOKENS]).unwrap();
+    let output = runner.output(program, &states, 0, 0..TOKENS.len()).unwrap();
+    output.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
+    for case in CASES {
+        let model = case.model();
+        let original = Program::of(&model, case.described()).unwrap();
+        let mut metadata = named();
+        original.graph().write(&mut metadata).unwrap();
+        let other = Model::open(invented(&model, metadata)).unwrap();
+        assert!(Architecture::builtin("invented").is_none());
+        let program = Program::find(&other, None, None).unwrap();
+        assert_eq!(program.source(), GraphSource::File);
+        assert_eq!(program.graph().nodes(), original.graph().nodes(), "{}", case.name);
+        assert_eq!(program.graph().weights(), original.graph().weights(), "{}", case.name);
+        assert_eq!(program.graph().sections(), original.graph().sections(), "{}", case.name);
+        assert_eq!(program.vocabulary(), original.vocabulary());
+        assert_eq!(bits(&program), bits(&original), "{}", case.name);
+    }
+}
+
+#[test]
+fn the_description_goes_before_the_file_unless_one_is_asked_for() {
+    let case = &CASES[0];
+    let model = case.model();
+    let described = Some(case.described());
+    let kind = |only| Program::find(&model, described, only).map(|program| program.source());
+    assert_eq!(kind(None).unwrap(), GraphSource::Description);
+    assert_eq!(kind(Some(GraphSource::File)).unwrap_err().kind(), ErrorKind::NoGraph);
+    let without = |only| Program::find(&model, None, only).unwrap_err().kind();
+    assert_eq!(without(None), ErrorKind::NoGraph);
+    assert_eq!(without(Some(GraphSource::Description)), ErrorKind::NoGraph);
+    // A description that cannot be applied leaves the graph of the file.
+    let mut metadata = named();
+    Program::of(&model, case.described()).unwrap().graph().write(&mut metadata).unwrap();
+    let other = Model::open(invented(&model, metadata)).unwrap();
+    let program = Program::find(&other, described, None).unwrap();
+    assert_eq!(program.source(), GraphSource::File);
+    let only = Some(GraphSource::Description);
+    assert_eq!(Program::find(&other, described, only).unwrap_err().kind(), ErrorKind::Graph);
+}
+
+#[test]
+fn a_graph_that_does_not_fit_its_file_is_refused() {
+    let model = CASES[0].model();
+    let of_steps = |steps: &[&str]| {
+        let mut metadata = named();
+        metadata.set("ggmill.graph.version", 1u32);
+        metadata.set(STEPS_KEY, steps);
+        let other = Model::open(invented(&model, metadata)).unwrap();
+        let error = Program::stored(&other).map(|_| ()).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, message) = of_steps(&["logits = linear('output', x)"]);
+    assert_eq!(kind, ErrorKind::Graph);
+    assert!(message.contains("takes \"x\", which no earlier step gives"), "{message}");
+    let (kind, message) = of_steps(&["x = rows('output_norm', 0)", "logits = linear('output', x)"]);
+    assert_eq!(kind, ErrorKind::Graph);
+    assert!(message.contains("does not take the tokens"), "{message}");
+    let (kind, message) = of_steps(&["x = rows('token_embd', tokens)"]);
+    assert_eq!(kind, ErrorKind::Graph);
+    assert!(message.contains("no step gives the output"), "{message}");
+}
+
+#[test]
+fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
+    let model = CASES[0].model();
+    let tables = |name: &str| {
+        let tensor = model.tensor(name).ok()?;
+        Some(tensor.shape().dimensions().to_vec())
+    };
+    // Numbers that are not finite, empty windows, epsilon below zero: results, no panics.
+    let steps = [
+        "x = rows('token_embd', tokens)",
+        "a = rms_norm(x, none, -1e9)",
+        "b = softmax(a)",
+        "e = top(b, 32)",
+        "c = take(b, e)",
+        "d = c / 0.0",
+        "h = split(d, 4)",
+        "f = attention(h, h, h, 1e38, window = 1, softcap = -1.0, alibi = 1e30)",
+        "g = rope(f, 'halves', 32, 1e-38)",
+        "logits = linear('output', g)",
+    ];
+    let graph = Graph::of_steps(&steps, &tables).unwrap();
+    let mut metadata = named();
+    graph.write(&mut metadata).unwrap();
+    let other = Model::open(invented(&model, metadata)).unwrap();
+    let program = Program::stored(&other).unwrap();
+    assert_eq!(bits(&program).len(), 24 * 259);
+    // As much memory as one text takes is known, and refused before it is taken.
+    let wide = ["x = rows('token_embd', tokens)", "a = concat(x, x)"];
+    let mut steps: Vec<String> = wide.iter().map(ToString::to_string).collect();
+    let mut last = "a".to_owned();
+    for number in 0..18 {
+        steps.push(format!("v{number} = concat({last}, {last})"));
+        last = format!("v{number}");
+    }
+    steps.push("logits = linear('output', x)".to_owned());
+    steps.push(format!("z = silu({last})"));
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let graph = Graph::of_steps(&steps, &tables).unwrap();
+    let mut metadata = named();
+    graph.write(&mut metadata).unwrap();
+    let other = Model::open(invented(&model, metadata)).unwrap();
+    let program = Program::stored(&other).unwrap();
+    let runner = Runner::new(Options::default()).unwrap();
+    let error = runner.states(&program, &[&TOKENS]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+}
