@@ -16,6 +16,7 @@ mod open;
 mod python;
 mod quant;
 mod quantize;
+mod run_speed;
 mod source;
 mod templates;
 mod tokenize;
@@ -113,6 +114,8 @@ pub(crate) enum Peers {
     Estimate(estimate::Args),
     /// Compare what models compute with libllama: logits of tiny models of every computation graph
     Logits(logits::Args),
+    /// Compare how fast logits are computed with libllama: tokens per second of processor time, memory
+    RunSpeed(run_speed::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -163,6 +166,7 @@ impl Peers {
             Self::Imatrix => quantize::imatrix(),
             Self::Estimate(args) => estimate::execute(args),
             Self::Logits(args) => logits::execute(args),
+            Self::RunSpeed(args) => run_speed::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),
