@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command, target};
-use crate::{features, fuzz, graph, npm, packages, python, site, targets};
+use crate::{features, fuzz, graph, npm, packages, python, site, targets, web};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -17,7 +17,7 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 11] = [
+    let steps: [Step; 12] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("other targets", || targets::run(&targets::Args::of_the_gate())),
         ("Python package", python::gate),
         ("npm package", npm::gate),
+        ("inspector page", web::gate),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let (mut failed, mut report) = (Vec::new(), Vec::new());

@@ -119,15 +119,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "threads",
         words: &["std::thread", "thread::spawn", "thread::scope", "rayon"],
-        may: &[
-            "ggmill-tokenizer",
-            "ggmill-pipeline",
-            "ggmill-formats",
-            "ggmill-quantize",
-            "ggmill-hash",
-            "ggmill-remote",
-            "ggmill-run",
-        ],
+        may: &["ggmill-tokenizer", "ggmill-pipeline", "ggmill-hash", "ggmill-remote", "ggmill-run"],
     },
     Effect {
         name: "printing",

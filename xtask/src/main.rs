@@ -17,6 +17,7 @@ mod site;
 mod sources;
 mod structure;
 mod targets;
+mod web;
 mod words;
 
 use std::process::ExitCode;
@@ -36,7 +37,7 @@ struct Xtask {
 #[derive(Debug, Subcommand)]
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, features,
-    /// other targets, the Python package, the npm package, fuzz smoke
+    /// other targets, the Python package, the npm package, the inspector page, fuzz smoke
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
@@ -57,6 +58,8 @@ enum Chore {
     Python(python::Args),
     /// Build the WebAssembly modules of the npm package, and test it with Node.js
     Npm(npm::Args),
+    /// Build the inspector page, and test it in a browser
+    Web(web::Args),
     /// Compare with other implementations, in a Python environment of their own
     #[command(subcommand)]
     Peers(peers::Peers),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Chore::Targets(args) => targets::run(&args),
         Chore::Python(args) => python::run(&args),
         Chore::Npm(args) => npm::run(&args),
+        Chore::Web(args) => web::run(&args),
         Chore::Peers(peers) => peers.run(),
     };
     match done {

@@ -28,13 +28,13 @@ pub(crate) struct Args {
 
 /// Builds and tests, or fails where that cannot be done.
 pub(crate) fn run(args: &Args) -> Done {
-    build(false)?.map_or_else(|| Err("the npm package was not built".to_owned()), Ok)?;
+    modules(false)?.map_or_else(|| Err("the npm package was not built".to_owned()), Ok)?;
     if args.build { Ok(()) } else { test(&args.node) }
 }
 
 /// The same as a step of the gate, which says what it leaves out.
 pub(crate) fn gate() -> Done {
-    match build(true)? {
+    match modules(true)? {
         Some(()) => test(&[]),
         None => Ok(()),
     }
@@ -42,7 +42,7 @@ pub(crate) fn gate() -> Done {
 
 /// Compares results, requests and bytes with those of the package that others use.
 pub(crate) fn compare(paths: &[PathBuf]) -> Done {
-    build(false)?.ok_or("the npm package was not built")?;
+    modules(false)?.ok_or("the npm package was not built")?;
     let tools = install("npm-peer", &[PEER])?;
     run_command(
         command("node").arg(root().join("xtask/peers/npm.mjs")).arg(root()).arg(tools).args(paths),
@@ -51,7 +51,7 @@ pub(crate) fn compare(paths: &[PathBuf]) -> Done {
 
 /// Builds the modules into the package. `None`, with words about it, where something is missing for
 /// it.
-fn build(installed: bool) -> Done<Option<()>> {
+pub(crate) fn modules(installed: bool) -> Done<Option<()>> {
     if let Some(missing) = node_is_missing() {
         println!("skipped: {missing}");
         return Ok(None);
@@ -96,7 +96,7 @@ fn node_is_missing() -> Option<String> {
 fn test(arguments: &[String]) -> Done {
     lints()?;
     types()?;
-    run_command(&mut cargo(&["build", "--locked", "-p", "ggmill-cli"]))?;
+    build_command()?;
     let corpus = target()?.join("npm/corpus");
     run_command(
         cargo(&["run", "--quiet", "-p", "ggmill-testdata", "--example", "corpus", "--"])
@@ -117,6 +117,11 @@ fn test(arguments: &[String]) -> Done {
         println!("{}: not there, and its files are not tested with", data.display());
     }
     run_command(&mut node)
+}
+
+/// Builds the command that results are compared with.
+pub(crate) fn build_command() -> Done {
+    run_command(&mut cargo(&["build", "--locked", "-p", "ggmill-cli"]))
 }
 
 fn tests(directory: &Path) -> Done<Vec<PathBuf>> {

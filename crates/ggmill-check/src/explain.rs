@@ -72,13 +72,13 @@ pub fn rule_page(rule: &Rule) -> String {
         || "There is no automatic fix.".to_owned(),
         |automatic| {
             format!(
-                "`ggmill check --fix` {automatic}. This is safe: tensor data is not changed, and \
-                 no usable information is lost."
+                "`ggmill check --fix` {automatic}. This is safe: it does not change tensor data, or \
+                 discard anything that a reader uses."
             )
         },
     );
     format!(
-        "# {code}: {summary}\n\nGroup {group}, severity {severity}. {requirement}\n\n## What it \
+        "# {code}: {summary}\n\nGroup: {group}. Severity: {severity}. {requirement}\n\n## What it \
          checks\n\n{clause}\n\n## Why\n\n{why}\n\n## \
          Example\n\nFailing:\n\n```text\n{severity} {summary} · {code}\n{findings}```\n\n\
          Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n{sources}"
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_found_nearby() {
+    fn what_is_misspelled_is_found_nearby() {
         let others = || ["Q4_0", "Q4_1", "general.license"].into_iter().map(str::to_owned);
         assert_eq!(near("Q4_L", others()).first().map(String::as_str), Some("Q4_0"));
         assert!(near("general.licence", others()).contains(&"general.license".to_owned()));

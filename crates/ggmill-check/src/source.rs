@@ -126,8 +126,8 @@ impl Source {
             }
             StatedBy::Specification => format!("Specification, line {place} ({name})"),
             StatedBy::LlamaCpp => format!("llama.cpp, `{name}` in `{place}`"),
-            StatedBy::Gguf => format!("gguf for Python, `{name}` in `{place}`"),
-            StatedBy::Practice => "Recommended practice".into(),
+            StatedBy::Gguf => format!("gguf-py, `{name}` in `{place}`"),
+            StatedBy::Practice => "Rationale".into(),
         }
     }
 }
@@ -175,7 +175,9 @@ impl Rule {
                 format!("{violated}; {}.", by_loader.unwrap_or("accepted by llama.cpp"))
             }
             Authority::Must => {
-                format!("{violated}; accepted by llama.cpp. An error in the profile `spec`.")
+                format!(
+                    "{violated}; accepted by llama.cpp. Reported as an error in the `spec` profile."
+                )
             }
             Authority::Reference => {
                 let allowed = of(&[Force::Allows]).map_or_else(
@@ -185,13 +187,16 @@ impl Rule {
                 format!("{}; {allowed}.", capitalized(by_loader.unwrap_or_default()))
             }
             Authority::Letter => format!(
-                "{violated}; accepted by llama.cpp. Common in published files, and therefore \
-                 reported only in the profile `spec`."
+                "{violated}; accepted by llama.cpp. Many published files violate this rule, so it is \
+                 reported only in the `spec` profile."
             ),
             Authority::Practice => match by_loader {
-                Some(by_loader) => format!("Recommended practice; {by_loader}."),
-                None => "Recommended practice: neither the specification nor llama.cpp forbids it."
-                    .into(),
+                Some(by_loader) => format!("Contrary to recommended practice; {by_loader}."),
+                None => {
+                    "Contrary to recommended practice; not forbidden by the specification or by \
+                         llama.cpp."
+                        .into()
+                }
             },
         }
     }
@@ -222,11 +227,11 @@ pub(crate) fn sources_section(rule: &Rule) -> String {
     let _ = match (lines, functions) {
         (true, true) => write!(
             section,
-            "\nLine numbers refer to {SPECIFICATION_REVISION}; function names refer to \
-             {LOADER_REVISION}.\n"
+            "\nLine numbers refer to {SPECIFICATION_REVISION}; file and function names refer \
+             to {LOADER_REVISION}.\n"
         ),
         (true, false) => write!(section, "\nLine numbers refer to {SPECIFICATION_REVISION}.\n"),
-        (false, true) => write!(section, "\nFunction names refer to {LOADER_REVISION}.\n"),
+        (false, true) => write!(section, "\nFile and function names refer to {LOADER_REVISION}.\n"),
         (false, false) => Ok(()),
     };
     section
@@ -245,7 +250,7 @@ mod tests {
                 section.lines().any(|line| line.starts_with("- ") && line.contains(text))
             };
             let cites_lines = cites("Specification, line ");
-            let cites_functions = cites("llama.cpp, `") || cites("gguf for Python, `");
+            let cites_functions = cites("llama.cpp, `") || cites("gguf-py, `");
             assert_eq!(section.contains(SPECIFICATION_REVISION), cites_lines, "{section}");
             assert_eq!(section.contains(LOADER_REVISION), cites_functions, "{section}");
         }

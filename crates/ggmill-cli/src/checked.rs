@@ -66,7 +66,7 @@ impl Checked {
             .filter_map(|(severity, name)| counted(count(severity), name))
             .collect();
         if found.is_empty() {
-            return console.note("checked: no findings");
+            return console.note("check: no findings");
         }
         let mut rules: Vec<String> = Vec::new();
         for (rule, _) in reports.iter().flat_map(Report::counts) {
@@ -80,7 +80,7 @@ impl Checked {
             _ => ", …",
         };
         rules.truncate(NAMED);
-        let message = format!("checked: {}: {}{more}", found.join(", "), rules.join(", "));
+        let message = format!("check: {}: {}{more}", found.join(", "), rules.join(", "));
         if count(Severity::Error) + count(Severity::Warning) > 0 {
             console.warn(message);
         } else {

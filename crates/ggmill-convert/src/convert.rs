@@ -437,12 +437,16 @@ pub(crate) fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Optio
         .map(|more| format!(" and {more} more"))
         .unwrap_or_default();
     let first = names.get(..NAMED).unwrap_or(&names).join(", ");
-    (!names.is_empty()).then(|| {
-        format!(
-            "{FALLBACK} where the row length is not a multiple of the block size of \
-                          {target}: {first}{more}"
-        )
-    })
+    let elements = target.layout()?.elements;
+    let tensors = match names.len() {
+        0 => return None,
+        1 => format!("1 tensor is {FALLBACK}, because its"),
+        count => format!("{count} tensors are {FALLBACK}, because their"),
+    };
+    Some(format!(
+        "{tensors} row length is not a multiple of {elements}, the block size of {target}: \
+         {first}{more}"
+    ))
 }
 
 pub(crate) fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {

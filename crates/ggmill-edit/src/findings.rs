@@ -24,7 +24,7 @@ pub struct EditFindings {
     /// before the edit. Worst first.
     pub diagnostics: Vec<Diagnostic>,
     /// New keys that are nearly those that programs look for.
-    pub misspelt: Vec<Misspelt>,
+    pub misspelled: Vec<Misspelt>,
 }
 
 /// A key that is nearly one that programs look for.
@@ -44,7 +44,7 @@ impl EditFindings {
     /// Why the edit should not be made unless that was asked for: a new key that is nearly a known
     /// one, or errors that the file does not have before.
     pub fn refusal(&self) -> Option<String> {
-        if let Some(Misspelt { key, meant }) = self.misspelt.first() {
+        if let Some(Misspelt { key, meant }) = self.misspelled.first() {
             let (key, meant) = (RawStr::from(&**key), RawStr::from(&**meant));
             return Some(format!("key {key:?} is not a known key; did you mean {meant}?"));
         }
@@ -70,7 +70,7 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
     if *plan.method() == EditMethod::Unchanged {
         return Ok(findings);
     }
-    findings.misspelt = misspelt_keys(edited);
+    findings.misspelled = misspelled_keys(edited);
     let failed = |error| Error::caused(ErrorKind::Edit, error);
     let header = editor.planned_header(plan)?;
     let mut decoder = Decoder::new(Some(editor.planned_len(plan)?), &Limits::default());
@@ -102,10 +102,10 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
     let is_told = |diagnostic: &&Diagnostic| {
         let is_touched = touched.contains(&diagnostic.subject.to_string());
         let is_new = !known.contains(&told(diagnostic));
-        let is_misspelt = matches!(&diagnostic.fix, Some(Fix::Rename { from, .. })
-            if findings.misspelt.iter().any(|misspelt| misspelt.key == *from));
+        let is_misspelled = matches!(&diagnostic.fix, Some(Fix::Rename { from, .. })
+            if findings.misspelled.iter().any(|misspelled| misspelled.key == *from));
         is_of_metadata(diagnostic.rule.group)
-            && !is_misspelt
+            && !is_misspelled
             && (is_touched || is_new && diagnostic.severity != Severity::Note)
     };
     let after = check(&Input::new(after), &options);
@@ -127,7 +127,7 @@ fn is_of_metadata(group: Group) -> bool {
 
 /// The new keys that are nearly others that programs look for, be those in the file or not: what a
 /// caller may want to ask about before it writes.
-pub fn misspelt_keys(edited: &Edited) -> Vec<Misspelt> {
+pub fn misspelled_keys(edited: &Edited) -> Vec<Misspelt> {
     let architecture = edited.metadata().get(keys::GENERAL_ARCHITECTURE);
     let architecture = architecture.as_ref().and_then(ggmill_core::Value::as_str);
     let new = edited.changes().iter().filter(|change| change.after && !change.before);

@@ -21,7 +21,7 @@ pub use edit::{
     parse_element,
 };
 #[cfg(feature = "fix")]
-pub use findings::{EditFindings, Misspelt, broken_templates, edit_findings, misspelt_keys};
+pub use findings::{EditFindings, Misspelt, broken_templates, edit_findings, misspelled_keys};
 #[cfg(feature = "fix")]
 pub use fix::apply_fixes;
 pub use graft::{Graft, Taken};

@@ -182,6 +182,100 @@ def test_diff(llama: Path, tmp_path: Path) -> None:
     assert [key["key"] for key in only_keys.keys] == ["general.file_type"]
 
 
+def test_notebooks_show_differences(llama: Path, tmp_path: Path) -> None:
+    same = ggmill.diff(llama, llama)
+    assert "no differences" in same._repr_html_() and "<table" not in same._repr_html_()
+    assert repr(same) == f"<DiffReport {str(llama)!r} → {str(llama)!r}: no differences>"
+    small = ggmill.quantize(llama, tmp_path / "small.gguf", "Q8_0").path
+    found = ggmill.diff(llama, small, data=True)
+    page = found._repr_html_()
+    assert f"differences in 1 key and {len(found.tensors)} tensors" in page
+    assert f"differences in 1 key and {len(found.tensors)} tensors" in repr(found)
+    assert "<code>general.file_type</code>" in page and "u32 <code>0</code>" in page
+    # Shapes are those of NumPy.
+    tensor = ggmill.open(llama).tensors["blk.0.ffn_up.weight"]
+    rows, row_len = tensor.shape
+    assert f"F32 {rows} × {row_len}</td>" in page and f"Q8_0 {rows} × {row_len}</td>" in page
+    changed = {entry["name"]: entry for entry in found.tensors}[tensor.name]
+    assert f"{changed['data']['rmse']:.3e}</td>" in page and "relative RMSE" in page
+    without = ggmill.diff(llama, small)._repr_html_()
+    assert "Q8_0" in without and "RMSE" not in without
+    assert "different bytes" not in without
+    many = {f"k.{number}": number for number in range(70)}
+    ggmill.edit(llama, many, output=tmp_path / "many.gguf")
+    page = ggmill.diff(llama, tmp_path / "many.gguf")._repr_html_()
+    assert page.count("added") == 60 and "and 10 more" in page
+
+
+def test_differences_of_foreign_text_are_not_html(tmp_path: Path) -> None:
+    names = ("a<b>.gguf", "c<d>.gguf")
+    arrays = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    strings = ["<script>", "\x1b[31m", "\udcff"]
+    for name, array in zip(names, arrays):
+        metadata = {
+            "general.architecture": f"<script>{name}",
+            "<i>\udcfe": len(name) if array.any() else "<script>\x1b[31m\udcff",
+            "array": strings[: 2 + int(array.any())],
+            "nested": ggmill.Typed([[1], [int(array.any())]], "[[u8]]"),
+            "long": ["<script>"] * (100 + int(array.any())),
+            "float": float("nan") if array.any() else 1.5,
+        }
+        ggmill.write(tmp_path / name, metadata, {"<u>\udcfd": array, name: array})
+    found = ggmill.diff(tmp_path / names[0], tmp_path / names[1], data=True)
+    page = found._repr_html_()
+    for tag in ("<script", "<i>", "<u>", "<b>", "<d>", "\x1b"):
+        assert tag not in page, tag
+    assert "&lt;i&gt;\\udcfe" in page and "&lt;u&gt;\\udcfd" in page
+    assert "nan" in page.lower() and "[[1], [1]]" in page and "[[1], [0]]" in page
+    assert "string[101] <code>[&#x27;&lt;script&gt;&#x27;, " in page and "…</code>" in page
+    assert ">different bytes</th>" in page and ">8</td>" in page
+    assert page.count(">changed<") == 7 and "added" in page and "removed" in page
+    for text in (page, repr(found)):
+        text.encode()
+
+
+def test_notebooks_show_plans(llama: Path, tmp_path: Path) -> None:
+    plan = ggmill.quantize(llama, tmp_path / "<b>.gguf", "Q4_0", dry_run=True)
+    page = plan._repr_html_()
+    assert "&lt;b&gt;" in page and "<b>" not in page
+    assert "not written" in page and plan.notes and "token_embd.weight" in page
+    count = sum(tensor["type"] == "Q4_0" for tensor in plan.document["tensors"])
+    nbytes = sum(t["size"] for t in plan.document["tensors"] if t["type"] == "Q4_0")
+    shown = f"<td style='text-align:right'>{nbytes / 1024:.1f} KiB</td>"
+    assert f">Q4_0</td><td style='text-align:right'>{count}</td>{shown}" in page
+    assert repr(plan) == (
+        f"<Plan {plan.path!r}: {plan.nbytes / 1024:.0f} KiB, "
+        f"{len(plan.document['tensors'])} tensors, not written>"
+    )
+    shards = ggmill.split(llama, tmp_path / "s", max_tensors=20)
+    page = shards._repr_html_()
+    assert all(path in page for path in shards.paths)
+    assert f"{len(shards.paths)} files" in repr(shards) and repr(shards).endswith("written>")
+    data = llama.read_bytes()
+    (tmp_path / "m.gguf.part1of2").write_bytes(data[:9000])
+    (tmp_path / "m.gguf.part2of2").write_bytes(data[9000:])
+    joined = ggmill.merge(tmp_path / "m.gguf.part1of2", tmp_path / "m.gguf")
+    assert "tensor" not in repr(joined) and "<table" not in joined._repr_html_()
+
+
+def test_notebooks_show_estimates(llama: Path, tmp_path: Path) -> None:
+    found = ggmill.estimate(llama, context=1024, layers=99, shares=[1, 1])
+    page = found._repr_html_()
+    assert page.count("<tr>") == 1 + 3 + 1  # the head, the devices, the sum
+    for device in found.devices:
+        assert f">{device.name}</td>" in page and device.name in repr(found)
+    assert "context of 1,024 tokens" in page and "context of 1,024 tokens" in repr(found)
+    assert "6 of 6 layers on devices" in page
+    assert found.unknown and found.unknown[0] in page
+    host = ggmill.estimate(llama, context=1024)
+    assert host._repr_html_().count("<tr>") == 2
+    odd = tmp_path / "odd.gguf"
+    ggmill.write(odd, {"general.architecture": "<script>\x1b"}, {"w": np.ones(4, np.float32)})
+    found = ggmill.estimate(odd)
+    assert "<script" not in found._repr_html_() and "\x1b" not in found._repr_html_()
+    assert "context" not in repr(found) and found.context is None
+
+
 def test_check(llama: Path, tmp_path: Path) -> None:
     report = ggmill.check(llama, data=True)
     assert report.ok, str(report)

@@ -18,6 +18,53 @@ use crate::lanes::{Floats, Lanes, Mask, Work};
 
 use self::sealed::Sealed;
 
+/// Calls a generic function with the format of a type and the numbers of elements and bytes in its
+/// blocks: the first function for a type that is read and written, the second for one that is only
+/// read.
+macro_rules! for_type {
+    ($ggml_type:expr, $both:ident $both_args:tt, $read_only:ident $read_only_args:tt) => {
+        match $ggml_type {
+            GgmlType::F32 => Ok($both::<float::F32, 1, 4> $both_args),
+            GgmlType::F16 => Ok($both::<float::F16, 1, 2> $both_args),
+            GgmlType::BF16 => Ok($both::<float::BF16, 1, 2> $both_args),
+            GgmlType::F64 => Ok($both::<float::F64, 1, 8> $both_args),
+            GgmlType::I8 => Ok($read_only::<integer::I8, 1, 1> $read_only_args),
+            GgmlType::I16 => Ok($read_only::<integer::I16, 1, 2> $read_only_args),
+            GgmlType::I32 => Ok($read_only::<integer::I32, 1, 4> $read_only_args),
+            GgmlType::I64 => Ok($read_only::<integer::I64, 1, 8> $read_only_args),
+            GgmlType::Q4_0 => Ok($both::<legacy::Q4_0, 32, 18> $both_args),
+            GgmlType::Q4_1 => Ok($both::<legacy::Q4_1, 32, 20> $both_args),
+            GgmlType::Q5_0 => Ok($both::<legacy::Q5_0, 32, 22> $both_args),
+            GgmlType::Q5_1 => Ok($both::<legacy::Q5_1, 32, 24> $both_args),
+            GgmlType::Q8_0 => Ok($both::<legacy::Q8_0, 32, 34> $both_args),
+            GgmlType::Q8_1 => Ok($both::<legacy::Q8_1, 32, 36> $both_args),
+            GgmlType::Q2_K => Ok($both::<k::Q2_K, 256, 84> $both_args),
+            GgmlType::Q3_K => Ok($both::<k::Q3_K, 256, 110> $both_args),
+            GgmlType::Q4_K => Ok($both::<k::Q4_K, 256, 144> $both_args),
+            GgmlType::Q5_K => Ok($both::<k::Q5_K, 256, 176> $both_args),
+            GgmlType::Q6_K => Ok($both::<k::Q6_K, 256, 210> $both_args),
+            GgmlType::Q8_K => Ok($both::<k::Q8_K, 256, 292> $both_args),
+            GgmlType::IQ1_S => Ok($both::<iq::IQ1_S, 256, 50> $both_args),
+            GgmlType::IQ1_M => Ok($both::<iq::IQ1_M, 256, 56> $both_args),
+            GgmlType::IQ2_XXS => Ok($both::<iq::IQ2_XXS, 256, 66> $both_args),
+            GgmlType::IQ2_XS => Ok($both::<iq::IQ2_XS, 256, 74> $both_args),
+            GgmlType::IQ2_S => Ok($both::<iq::IQ2_S, 256, 82> $both_args),
+            GgmlType::IQ3_XXS => Ok($both::<iq::IQ3_XXS, 256, 98> $both_args),
+            GgmlType::IQ3_S => Ok($both::<iq::IQ3_S, 256, 110> $both_args),
+            GgmlType::IQ4_NL => Ok($both::<iq4::IQ4_NL, 32, 18> $both_args),
+            GgmlType::IQ4_XS => Ok($both::<iq4::IQ4_XS, 256, 136> $both_args),
+            GgmlType::TQ1_0 => Ok($both::<ternary::TQ1_0, 256, 54> $both_args),
+            GgmlType::TQ2_0 => Ok($both::<ternary::TQ2_0, 256, 66> $both_args),
+            GgmlType::MXFP4 => Ok($both::<fp4::MXFP4, 32, 17> $both_args),
+            GgmlType::NVFP4 => Ok($both::<fp4::NVFP4, 64, 36> $both_args),
+            GgmlType::Q1_0 => Ok($both::<tiny::Q1_0, 128, 18> $both_args),
+            GgmlType::Q2_0 => Ok($both::<tiny::Q2_0, 64, 18> $both_args),
+            other if other.is_retired() => Err(Error::new(Detail::Retired { ggml_type: other })),
+            other => Err(Error::new(Detail::Unknown { ggml_type: other })),
+        }
+    };
+}
+
 /// Turns blocks of one type into values and back. Obtained from [`codec`]; not for other crates to
 /// implement.
 pub trait BlockCodec: Sealed + Sync + Debug {
@@ -90,45 +137,14 @@ pub fn codec(ggml_type: GgmlType) -> Result<&'static dyn BlockCodec> {
 /// [`codec`], at another speed; fails as that does.
 pub fn codec_with(ggml_type: GgmlType, isa: Isa) -> Result<&'static dyn BlockCodec> {
     let isa = isa.kind();
-    Ok(match ggml_type {
-        GgmlType::F32 => both::<float::F32, 1, 4>(isa),
-        GgmlType::F16 => both::<float::F16, 1, 2>(isa),
-        GgmlType::BF16 => both::<float::BF16, 1, 2>(isa),
-        GgmlType::F64 => both::<float::F64, 1, 8>(isa),
-        GgmlType::I8 => read_only::<integer::I8, 1, 1>(isa),
-        GgmlType::I16 => read_only::<integer::I16, 1, 2>(isa),
-        GgmlType::I32 => read_only::<integer::I32, 1, 4>(isa),
-        GgmlType::I64 => read_only::<integer::I64, 1, 8>(isa),
-        GgmlType::Q4_0 => both::<legacy::Q4_0, 32, 18>(isa),
-        GgmlType::Q4_1 => both::<legacy::Q4_1, 32, 20>(isa),
-        GgmlType::Q5_0 => both::<legacy::Q5_0, 32, 22>(isa),
-        GgmlType::Q5_1 => both::<legacy::Q5_1, 32, 24>(isa),
-        GgmlType::Q8_0 => both::<legacy::Q8_0, 32, 34>(isa),
-        GgmlType::Q8_1 => both::<legacy::Q8_1, 32, 36>(isa),
-        GgmlType::Q2_K => both::<k::Q2_K, 256, 84>(isa),
-        GgmlType::Q3_K => both::<k::Q3_K, 256, 110>(isa),
-        GgmlType::Q4_K => both::<k::Q4_K, 256, 144>(isa),
-        GgmlType::Q5_K => both::<k::Q5_K, 256, 176>(isa),
-        GgmlType::Q6_K => both::<k::Q6_K, 256, 210>(isa),
-        GgmlType::Q8_K => both::<k::Q8_K, 256, 292>(isa),
-        GgmlType::IQ1_S => both::<iq::IQ1_S, 256, 50>(isa),
-        GgmlType::IQ1_M => both::<iq::IQ1_M, 256, 56>(isa),
-        GgmlType::IQ2_XXS => both::<iq::IQ2_XXS, 256, 66>(isa),
-        GgmlType::IQ2_XS => both::<iq::IQ2_XS, 256, 74>(isa),
-        GgmlType::IQ2_S => both::<iq::IQ2_S, 256, 82>(isa),
-        GgmlType::IQ3_XXS => both::<iq::IQ3_XXS, 256, 98>(isa),
-        GgmlType::IQ3_S => both::<iq::IQ3_S, 256, 110>(isa),
-        GgmlType::IQ4_NL => both::<iq4::IQ4_NL, 32, 18>(isa),
-        GgmlType::IQ4_XS => both::<iq4::IQ4_XS, 256, 136>(isa),
-        GgmlType::TQ1_0 => both::<ternary::TQ1_0, 256, 54>(isa),
-        GgmlType::TQ2_0 => both::<ternary::TQ2_0, 256, 66>(isa),
-        GgmlType::MXFP4 => both::<fp4::MXFP4, 32, 17>(isa),
-        GgmlType::NVFP4 => both::<fp4::NVFP4, 64, 36>(isa),
-        GgmlType::Q1_0 => both::<tiny::Q1_0, 128, 18>(isa),
-        GgmlType::Q2_0 => both::<tiny::Q2_0, 64, 18>(isa),
-        _ if ggml_type.is_retired() => return Err(Error::new(Detail::Retired { ggml_type })),
-        _ => return Err(Error::new(Detail::Unknown { ggml_type })),
-    })
+    for_type!(ggml_type, both(isa), read_only(isa))
+}
+
+/// Turns whole blocks of a type into values. It does not go through [`codec`], so a program that only
+/// decodes is linked without the encoders, which are most of this crate.
+pub(crate) fn dequantize_type(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+    let isa = Isa::best().kind();
+    for_type!(ggml_type, dequantize(isa, blocks, out), dequantize(isa, blocks, out))?
 }
 
 /// One value for each instruction set, so that a codec is a reference to something that is always

@@ -43,7 +43,7 @@ pub use read::read_f32;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.
 pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
-    codec(ggml_type)?.dequantize(blocks, out)
+    codec::dequantize_type(ggml_type, blocks, out)
 }
 
 /// Turns whole rows of `row_len` values into blocks of a type; fails as [`codec`] and

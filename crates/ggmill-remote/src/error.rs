@@ -67,7 +67,7 @@ pub enum Advice {
         /// Seconds from the answer.
         seconds: u64,
     },
-    /// No host has this name: it is misspelt, or there is no network.
+    /// No host has this name: it is misspelled, or there is no network.
     Host,
     /// The certificate is of an authority that is not known, such as that of a proxy.
     Certificates,

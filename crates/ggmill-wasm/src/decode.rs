@@ -10,7 +10,6 @@ use crate::record::Record;
 pub(crate) fn decode(argument: u64, input: &[u8]) -> Result<Record, Failure> {
     let ggml_type = GgmlType(u32::try_from(argument & u64::from(u32::MAX)).unwrap_or(u32::MAX));
     let failed = |error: &dyn std::fmt::Display| Failure::new("unsupported", error);
-    let codec = quant::codec(ggml_type).map_err(|error| failed(&error))?;
     let layout = ggml_type.layout().ok_or_else(|| failed(&"the type has no known blocks"))?;
     let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
     let short = || Failure::new("limit", "memory is short of the values");
@@ -19,11 +18,11 @@ pub(crate) fn decode(argument: u64, input: &[u8]) -> Result<Record, Failure> {
     values.try_reserve_exact(len).map_err(|_| short())?;
     values.resize(len, 0.0);
     if argument >> 32 == 0 {
-        codec.dequantize(input, &mut values).map_err(|error| failed(&error))?;
+        quant::dequantize(ggml_type, input, &mut values).map_err(|error| failed(&error))?;
     } else {
         let mut blocks = input.to_vec();
         swap_bytes(ggml_type, &mut blocks)?;
-        codec.dequantize(&blocks, &mut values).map_err(|error| failed(&error))?;
+        quant::dequantize(ggml_type, &blocks, &mut values).map_err(|error| failed(&error))?;
     }
     let mut out = Vec::new();
     out.try_reserve_exact(len.saturating_mul(4)).map_err(|_| short())?;

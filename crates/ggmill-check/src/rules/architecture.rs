@@ -19,35 +19,35 @@ use super::metadata::retyped;
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
         summary: "Missing hyperparameter",
-        clause: "Reported when an architecture key that the specification and llama.cpp require is missing. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
-        why: "The model does not load.",
+        clause: "Reported when an architecture key is missing that both the specification and llama.cpp require. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "llama.context_length = 16",
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
         summary: "Missing hyperparameter required by the specification",
-        clause: "Reported when an architecture key that the specification requires and llama.cpp does not is missing. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
+        clause: "Reported when an architecture key is missing that the specification requires, but llama.cpp does not. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
         why: "A program without a default rejects the model, and different defaults give different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
     }
     REQUIRED_BY_LOADER = "GG1518" Error Reference {
         summary: "Missing hyperparameter required by llama.cpp",
-        clause: "Reported when an architecture key that llama.cpp requires and the specification does not is missing. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors. The specification does not require the key for this architecture.",
-        why: "The model does not load.",
+        clause: "Reported when an architecture key is missing that llama.cpp requires, but the specification does not. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
     }
     REQUIRED_AND_RARE = "GG1519" Error Letter {
         summary: "Missing hyperparameter that few files have",
-        clause: "Reported when an architecture key that the specification requires, but hardly any file has, is missing. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
+        clause: "Reported when an architecture key is missing that the specification requires, but that hardly any file has. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
         why: "A program that implements the specification strictly rejects the model; no such program is known.",
         remedy: "Set the key from the model's config.json.",
         fixed: "every key that the specification lists for falcon",
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests a misspelt name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification allows communities to define their own architectures.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests a misspelled name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification allows communities to define their own architectures.",
         why: "Only programs made for this architecture load the file.",
         remedy: "No change is needed if the file is for such a program.",
         fixed: "general.architecture = \"llama\"",
@@ -119,27 +119,27 @@ rules! { Architecture;
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
         clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Remove the tensor, or correct general.architecture and the hyperparameters that it depends on.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
         summary: "Wrong tensor shape",
         clause: "Reported when the shape of a tensor does not match the hyperparameters. llama.cpp rejects the model: \"has wrong shape\".",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set the hyperparameters from the model's config.json, or convert the model again.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
         clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file or a similar name show which one was meant; with `--profile ggml`, for every unknown value. llama.cpp rejects any name that is not exactly one of its own: \"unknown model architecture\".",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program for which the file was created.",
         fixed: "general.architecture = \"llama\"",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
-        summary: "Does not match the description of the architecture",
-        clause: "Reported when a file of an architecture that llama.cpp does not load differs from the architecture description, built-in or the user's. Hyperparameters, tensor names and shapes are compared.",
+        summary: "File does not match the description of its architecture",
+        clause: "Reported when llama.cpp does not support the architecture, and the file differs from the description of the architecture, built-in or supplied by the user. Hyperparameters, tensor names and shapes are compared.",
         why: "A program for this architecture may reject the model.",
         remedy: "Check whether the file is complete and whether the description is correct.",
         fixed: "general.architecture = \"llama\", which matches the keys and tensors of the file",

@@ -21,7 +21,7 @@ rules! { Keys;
     EMPTY = "GG1202" Error Both {
         summary: "Empty key",
         clause: "Reported when a key is empty. According to the specification, a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty one.",
-        why: "The file does not load.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Remove the entry.",
         fixed: "no entry with an empty key",
     }
@@ -54,7 +54,7 @@ rules! { Keys;
         fixed: "key \"x.a\"",
     }
     MISSPELT = "GG1207" Warning Practice {
-        summary: "Key looks like a misspelt standard key",
+        summary: "Key looks like a misspelled standard key",
         clause: "Reported when a key differs from a standard key by one or two letters, and the file does not contain that standard key. Standard keys are those of the specification and of llama.cpp.",
         why: "No program finds the value under this name.",
         remedy: "Rename the key to the standard spelling.",
@@ -121,7 +121,7 @@ fn one_of(same: &[Entry<'_>]) -> Option<Fix> {
 }
 
 /// The key that programs look for and that this one is nearly, for a model of this architecture:
-/// what was meant by a misspelt one.
+/// what was meant by a misspelled one.
 ///
 /// ```
 /// let meant = ggmill_check::meant_key("llama.context_lenght", Some("llama"));

@@ -26,7 +26,7 @@ rules! { Metadata;
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
         summary: "Wrong type for a key that llama.cpp does not read",
         clause: "Reported when a standard key that llama.cpp does not read when it loads a model has a different type from the one in the specification. These are descriptive keys such as `general.author`, and `general.quantization_version`.",
-        why: "Model hubs and programs that display the key ignore it or fail.",
+        why: "Programs that expect the standard type, such as model hubs, may ignore the key or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.author = \"Someone\" (string)",
     }
@@ -55,7 +55,7 @@ rules! { Metadata;
     NESTED_ARRAY = "GG1107" Error Reference {
         summary: "Nested array",
         clause: "Reported when an array contains arrays. llama.cpp accepts only arrays of scalars or strings; the specification says: \"Arrays can be nested\".",
-        why: "The file does not load.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the value as one flat array, or under several keys.",
         fixed: "x.y = [\"a\"]",
     }
@@ -68,7 +68,7 @@ rules! { Metadata;
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
         summary: "Unknown general.type",
-        clause: "Reported when the value of `general.type` is not a known one. gguf-py writes model, adapter, imatrix, mmproj or vocab.",
+        clause: "Reported when the value of `general.type` is unknown. gguf-py writes model, adapter, imatrix, mmproj or vocab.",
         why: "Programs that select files by type cannot classify this one.",
         remedy: "Set general.type to one of the known types, or remove it.",
         fixed: "general.type = \"model\"",
@@ -105,7 +105,7 @@ rules! { Metadata;
     LOADER_TYPE = "GG1114" Error Reference {
         summary: "Wrong type for a key that llama.cpp reads",
         clause: "Reported when a key that llama.cpp reads and the specification does not list has a different type from the one llama.cpp expects: \"key %s has wrong type %s but expected type %s\".",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set the key again with its expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",
@@ -113,9 +113,9 @@ rules! { Metadata;
     CUSTOMARY_TYPE = "GG1115" Warning Practice {
         summary: "Unusual type for a key",
         clause: "Reported when the value of a key has a different type from the one that gguf-py and llama.cpp write. The specification does not list these keys.",
-        why: "Programs that display or read the key ignore it or fail.",
+        why: "Programs that expect the usual type may ignore the key or fail.",
         remedy: "Set the key again with its expected type.",
-        fixed: "general.source.huggingface.repository = \"owner/model\" (string)",
+        fixed: "general.dataset.0.name = \"TinyStories\" (string)",
     }
 }
 

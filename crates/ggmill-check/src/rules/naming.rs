@@ -38,7 +38,7 @@ rules! { Naming;
     VERSION = "GG1805" Warning Specification {
         summary: "File name has a different version",
         clause: "Reported when the version in the file name differs from `general.version`. According to the specification, the Version in a name \"can be derived from gguf metadata `general.version`\", and is v1.0 if the model has none.",
-        why: "People confuse two versions.",
+        why: "Users can confuse two versions of a model.",
         remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.version to match it.",
         fixed: "general.version = \"v1.0\"",
     }

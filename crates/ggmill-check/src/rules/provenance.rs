@@ -23,10 +23,10 @@ rules! { Provenance;
         fixed: "general.languages = [\"en\"]",
     }
     URL = "GG2003" Note Specification {
-        summary: "Link is not a web address",
+        summary: "Link is not a web URL",
         clause: "Reported when the value of a link key does not begin with http:// or https://. According to the specification, the keys url, repo_url and license.link hold URLs.",
         why: "The link does not work, or uses a scheme that can run a script.",
-        remedy: "Set the full address, beginning with https://.",
+        remedy: "Set the full URL, beginning with https://.",
         fixed: "general.url = \"https://example.org\"",
     }
     DOI = "GG2004" Note Specification {
@@ -68,9 +68,9 @@ rules! { Provenance;
     RECOMMENDED = "GG2009" Note Letter {
         summary: "Missing recommended key",
         clause: "Reported when a descriptive standard key, such as `general.author` or `general.url`, is missing. The specification says of the standard keys: \"Not all of these are required, but they are all recommended.\"",
-        why: "The file does not state the name of the model, its author, or its license.",
-        remedy: "Set the key: `ggmill edit FILE --set KEY=VALUE`.",
-        fixed: "general.author = \"Someone\"",
+        why: "Users cannot tell from the file where the model comes from or how it may be used.",
+        remedy: "Set the missing keys: `ggmill edit FILE --set KEY=VALUE`.",
+        fixed: "general.author = \"Someone\", general.basename = \"Tiny\", general.description = \"A small model\", general.url = \"https://example.org\", general.version = \"v1.0\"",
     }
     NO_SIZE = "GG2010" Note Letter {
         summary: "Missing general.size_label",

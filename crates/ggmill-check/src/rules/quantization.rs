@@ -18,17 +18,17 @@ rules! { Quantization;
         automatic: "sets general.quantization_version to 2",
     }
     VERSION = "GG1402" Warning Practice {
-        summary: "Unknown quantization version",
-        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`); version 1 dates from early 2023.",
+        summary: "Outdated or unknown quantization version",
+        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`). Version 2 was introduced before GGUF.",
         why: "Readers decode the data as version 2, regardless of this key.",
-        remedy: "Set general.quantization_version to 2 if the file was created after May 2023.",
+        remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file of an earlier version.",
         fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {
-        summary: "Unknown or removed general.file_type",
-        clause: "Reported when the value of `general.file_type` is unknown, or is the number of a removed type. According to the specification, general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp shows any other number as unknown.",
+        summary: "general.file_type is unknown or obsolete",
+        clause: "Reported when the value of `general.file_type` is unknown, or is the number of a removed type. According to the specification, general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp displays a number that it does not know as \"unknown, may not work\".",
         why: "Programs show no quantization name, or a wrong one.",
-        remedy: "Set general.file_type to the file type number (llama_ftype, not the tensor type number) of the type that most tensors have: 7 for Q8_0, 15 for Q4_K_M. Or remove the key.",
+        remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M, or remove the key.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
@@ -36,7 +36,7 @@ rules! { Quantization;
         summary: "general.file_type does not match the tensors",
         clause: "Reported when no matrix has the tensor type that `general.file_type` names. According to the specification, general.file_type describes \"the type of the majority of the tensors in the file\".",
         why: "The model is displayed, sorted and named with the wrong quantization.",
-        remedy: "Set general.file_type to the file type number (llama_ftype, not the tensor type number) of the type that most tensors have: 7 for Q8_0, 15 for Q4_K_M.",
+        remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
@@ -58,7 +58,7 @@ rules! { Quantization;
         summary: "Missing general.file_type",
         clause: "Reported when the file has no `general.file_type`. According to the specification, it is \"optional; can be inferred from the tensor types\", but the standard keys \"are all recommended\".",
         why: "Without it, programs that display or sort models by quantization have to inspect every tensor.",
-        remedy: "Set general.file_type to the file type number (llama_ftype, not the tensor type number) of the type that most tensors have: 7 for Q8_0, 15 for Q4_K_M.",
+        remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
@@ -91,7 +91,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             );
         }
         (Some(entry), Some(version)) if version != 2 => {
-            out.add(&VERSION, Place::value(&entry), || format!("version {version}, expected 2"));
+            out.add(&VERSION, Place::value(&entry), || {
+                format!("version {version}, the current version is 2")
+            });
         }
         _ => {}
     }

@@ -9,7 +9,7 @@ use crate::{Input, Options};
 
 rules! { Segmentation;
     UNREACHABLE = "GG2301" Note Practice {
-        summary: "Tokens that cannot result from any text",
+        summary: "Tokens that no text can produce",
         clause: "Reported when merging the characters of an ordinary token gives other tokens, so that no text is tokenized to it. Tokens that are reserved according to their text, such as <unused7>, are excluded. Only vocabularies with merges are tested: llama, gpt2 and gemma4.",
         why: "The model may not see the token where it occurred in training; if there are many such tokens, the merges or scores do not belong to the vocabulary.",
         remedy: "Convert the model again from its tokenizer.json. No change is needed for single tokens that the original tokenizer cannot produce either.",
@@ -17,7 +17,7 @@ rules! { Segmentation;
     }
     IDLE_MERGE = "GG2302" Note Practice {
         summary: "Merges that are never applied",
-        clause: "Reported when no text leads to the result of a merge, by this merge or another: merges of lower rank split its halves, or no merge produces the halves.",
+        clause: "Reported when no text produces the result of a merge, by this merge or by another: merges of lower rank are applied first and prevent it, or no merge produces its halves.",
         why: "The result of the merge never occurs, or the merges belong to another vocabulary or are in a different order.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
@@ -37,8 +37,8 @@ rules! { Segmentation;
         fixed: "tokenizer.ggml.pre = \"gpt-2\"",
     }
     LOST_BYTES = "GG2305" Warning Practice {
-        summary: "Bytes of text without a token",
-        clause: "Reported when a vocabulary with merges has tokens for most bytes of UTF-8 text, but not for some. Control characters other than tabs and line breaks, and the lead bytes of planes without characters, are excluded. llama.cpp silently drops such bytes.",
+        summary: "Vocabulary does not cover every byte",
+        clause: "Reported when a vocabulary with merges has single-byte tokens for most, but not all, of the bytes that occur in UTF-8 text. Control characters other than tab and newline, and lead bytes that occur only in unassigned Unicode planes, are not counted. llama.cpp silently drops a byte that has no token.",
         why: "The model does not see part of the text.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its single-byte tokens.",
         fixed: "a token for every byte",

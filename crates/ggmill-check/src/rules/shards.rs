@@ -9,8 +9,8 @@ use crate::{Fix, Input, Options};
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
         summary: "Shard number out of range",
-        clause: "Reported when `split.no` is not less than `split.count`. llama.cpp numbers shards from 0, so split.no must be less than split.count.",
-        why: "The model does not load.",
+        clause: "Reported when `split.no` is not less than `split.count`. llama.cpp numbers shards from 0.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Split the model again.",
         fixed: "split.no = 1, split.count = 2",
     }
@@ -22,16 +22,16 @@ rules! { Shards;
         fixed: "Tiny-1K-v1.0-00001-of-00002.gguf with split.no = 0, split.count = 2",
     }
     TENSORS = "GG1903" Error Reference {
-        summary: "Shard has more tensors than the set",
+        summary: "Shard has more tensors than the whole model",
         clause: "Reported when one shard has more tensors than the whole model according to `split.tensors.count`. llama.cpp rejects a model whose shards do not have split.tensors.count tensors in total: \"corrupted model: %d tensors expected but %d found\".",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Split the model again.",
         fixed: "split.tensors.count = 24",
     }
     LEFTOVER = "GG1904" Note Practice {
         summary: "Shard keys in a complete file",
         clause: "Reported when `split.count` is 0 or 1 and the file has shard keys. A split.count of 0 or 1 means a complete model; gguf-split writes 0 when it merges shards.",
-        why: "Some programs treat any file with the key as a shard.",
+        why: "Some programs treat any file with these keys as a shard.",
         remedy: "Remove the split.* keys.",
         fixed: "no split.* keys",
         automatic: "removes the split.* keys",
@@ -39,7 +39,7 @@ rules! { Shards;
     NAME_ALONE = "GG1905" Warning Practice {
         summary: "Shard file name on a file without shard keys",
         clause: "Reported when the file name is that of a shard, but the file has no `split.count`. A shard has split.no and split.count, by which llama.cpp finds the other files.",
-        why: "People and programs look for the other files of the set.",
+        why: "Users and programs look for the other files of the set.",
         remedy: "Rename the file, or download the shard again if it should have the keys.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
@@ -53,7 +53,7 @@ rules! { Shards;
     SET = "GG1907" Error Both {
         summary: "Incomplete set of shards",
         clause: "Reported when a shard of the set is missing, or belongs to another model. According to the specification, shards are numbered from 00001 to their total; llama.cpp opens the other shards in the directory of the first.",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Download the missing files into the directory of the first shard, or replace those that belong to another model.",
         fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf",
     }

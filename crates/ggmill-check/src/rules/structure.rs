@@ -32,7 +32,7 @@ rules! { Structure;
         summary: "GGUF version 1 is no longer supported",
         clause: "Reported when the file has version 1 of the format, which llama.cpp rejects: \"GGUFv1 is no longer supported\". According to the specification, version 2 widened counts and lengths to 64 bits.",
         why: "llama.cpp has rejected version 1 since late 2023.",
-        remedy: "Rewrite the file as version 3.",
+        remedy: "Convert the file to version 3.",
         fixed: "version 3",
         automatic: "rewrites the file as version 3",
     }
@@ -68,14 +68,14 @@ rules! { Structure;
     ALIGNMENT_POWER = "GG1009" Error Reference {
         summary: "Alignment is not a power of two",
         clause: "Reported when `general.alignment` is a multiple of 8 but not a power of two. llama.cpp requires a power of two; the specification allows every multiple of 8.",
-        why: "The file does not load.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Rewrite the file with an alignment of 32: `ggmill edit FILE --set general.alignment=32`.",
         fixed: "general.alignment = 32",
     }
     TRAILING_BYTES = "GG1010" Warning Practice {
         summary: "Trailing data after the last tensor",
         clause: "Reported when a file continues after the padding of its last tensor. The specification defines nothing after the tensor data, and readers ignore these bytes.",
-        why: "Data was appended to the file, or its tensor infos describe less data than the file contains.",
+        why: "The bytes may be hidden data, or a sign that tensors are missing from the header.",
         remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "the file ends after the padding of its last tensor",
     }
@@ -83,22 +83,22 @@ rules! { Structure;
         summary: "Padding contains nonzero bytes",
         clause: "Reported when a padding byte is not 0. The specification says: \"The file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
         why: "Readers skip padding, so it can hide data; and nonzero padding gives files of the same model different file hashes.",
-        remedy: "Rewrite the file, which fills the padding with zeros.",
+        remedy: "Fill the padding with zeros.",
         fixed: "31 bytes of padding, all zero",
         automatic: "rewrites the file with zero padding",
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
-        clause: "Reported when the file ends before the padding after its last tensor is complete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification requires padding only between tensors: \"the space between tensors should be padded\".",
+        clause: "Reported when the padding after the last tensor is missing or incomplete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification requires padding only between tensors: \"the space between tensors should be padded\".",
         why: "Programs that load all tensor data with a single read, as ggml can, reject the file. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
-        remedy: "Rewrite the file, which adds the missing padding.",
+        remedy: "Add the missing padding.",
         fixed: "the file ends at a multiple of the alignment",
-        automatic: "rewrites the file with the padding",
+        automatic: "rewrites the file with the missing padding",
     }
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",
-        clause: "Reported when there are more bytes between two tensors than padding needs, and not all of them are zero. The specification defines nothing but padding there, and llama.cpp accepts no gaps.",
-        why: "Data may be hidden there, or a tensor info declares fewer bytes than its tensor has.",
+        clause: "Reported when the gap between two tensors is larger than the alignment requires and contains nonzero bytes. The specification describes only padding between tensors, and llama.cpp rejects any gap.",
+        why: "The bytes may be hidden data, or the shape or type of the preceding tensor may be wrong.",
         remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "only zero padding between the two tensors",
     }

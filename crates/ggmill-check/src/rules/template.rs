@@ -17,7 +17,7 @@ rules! { Template;
     }
     ESCAPE = "GG1702" Error Practice {
         summary: "Chat template accesses interpreter internals",
-        clause: "Reported when a chat template accesses an attribute that leads to interpreter internals, such as `__class__` or `__globals__`: from a Jinja template they lead into the Python program that renders it. No chat format needs them.",
+        clause: "Reported when a chat template accesses an attribute that leads to interpreter internals, such as `__class__` or `__globals__`: through them, a template can reach the Python program that renders it. No chat format needs them.",
         why: "A program that renders the template without a sandbox can be made to run arbitrary code (CVE-2024-34359).",
         remedy: "Do not use the file, and report it to the site that hosts it.",
         fixed: "a template without such attributes",
@@ -37,7 +37,7 @@ rules! { Template;
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     TOO_LONG = "GG1705" Warning Practice {
-        summary: "Chat template is too long to analyse",
+        summary: "Chat template is too long to analyze",
         clause: "Reported when a chat template is longer than 1 MiB, or has an expression of more than 1,000 tokens, the limits of the analysis. The longest known template is shorter than 100 KiB; the longest known expression has fewer than 200 tokens.",
         why: "The behavior of the template is unknown.",
         remedy: "Read the template before using the file.",
@@ -46,7 +46,7 @@ rules! { Template;
     COMPUTED = "GG1706" Note Practice {
         summary: "Chat template computes an attribute name",
         clause: "Reported when a chat template computes an attribute name at run time. Ordinary templates name the attributes that they read; a computed name can evade a search for `__class__`.",
-        why: "Without running the template it cannot be determined what it accesses.",
+        why: "What the template accesses cannot be determined without running it.",
         remedy: "Read the template before using the file outside a sandbox.",
         fixed: "{{ message.content }}",
     }

@@ -11,7 +11,7 @@ rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
         summary: "Duplicate tensor name",
         clause: "Reported when a tensor name occurs more than once. llama.cpp rejects the file with a \"duplicate tensor name\" error.",
-        why: "llama.cpp rejects the file; other readers use one of the tensors, and not all of them the same one.",
+        why: "llama.cpp rejects the file; other readers use one of the tensors, but not all readers use the same one.",
         remedy: "Regenerate the file, for example by converting the model again. The usual cause is a program that joined two files.",
         fixed: "one tensor \"output.weight\"",
     }
@@ -46,7 +46,7 @@ rules! { Tensors;
     NAME_64 = "GG1306" Error Reference {
         summary: "Tensor name is exactly 64 bytes long",
         clause: "Reported when a tensor name is exactly 64 bytes long. In llama.cpp a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
-        why: "The file does not load.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Shorten the name by at least one byte.",
         fixed: "a tensor name of at most 63 bytes",
     }
@@ -59,8 +59,8 @@ rules! { Tensors;
     }
     UNKNOWN_TYPE = "GG1308" Error Both {
         summary: "Unknown tensor type",
-        clause: "Reported when the type number of a tensor is unknown. The specification lists the tensor types in `ggml_type`; llama.cpp rejects any other number.",
-        why: "Neither the size nor the content of the tensor data can be determined. Forks of llama.cpp use such numbers.",
+        clause: "Reported when the type number of a tensor is unknown. The specification lists the tensor types in `ggml_type`; llama.cpp rejects files with any other type number.",
+        why: "Neither the size nor the content of the tensor data can be determined. Some forks of llama.cpp define type numbers of their own.",
         remedy: "Use the fork that created the file, or quantize the model to a published type.",
         fixed: "tensor \"x.weight\": F32",
     }
@@ -73,32 +73,32 @@ rules! { Tensors;
     }
     NOT_ALIGNED = "GG1310" Error Both {
         summary: "Tensor offset is not aligned",
-        clause: "Reported when the offset of a tensor is not a multiple of the alignment. According to the specification, the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp rejects any other.",
-        why: "llama.cpp rejects the file. With a memory map, access to the data is slow or faults.",
-        remedy: "Rewrite the file.",
+        clause: "Reported when the offset of a tensor is not a multiple of the alignment. According to the specification, the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp rejects files with any other offset.",
+        why: "llama.cpp rejects the file. In programs that accept it and map the data into memory, unaligned access can be slower, or can fault on some CPUs.",
+        remedy: "Align the tensor data.",
         fixed: "tensor \"a.b\": offset 0",
         automatic: "rewrites the file with aligned offsets",
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
         clause: "Reported when the offset of a tensor is not the sum of the padded sizes of the preceding tensors, in the order of the tensor infos. llama.cpp requires this; the specification requires only that offsets are multiples of the alignment.",
-        why: "The file does not load.",
-        remedy: "Rewrite the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
+        remedy: "Store the tensor data in the order of the tensor infos, without gaps.",
         fixed: "tensor \"a.b\": offset 0",
-        automatic: "rewrites the file with the tensor data in the order of the tensor infos and without gaps",
+        automatic: "rewrites the file in this order",
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",
         clause: "Reported when a dimension of a tensor, or the product of its dimensions, does not fit in int64, as llama.cpp requires. In the specification dimensions are uint64.",
-        why: "The file does not load.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Regenerate the file, for example by converting the model again: no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
         summary: "Tensor has no elements",
-        clause: "Reported when a tensor has a dimension of 0, which llama.cpp accepts.",
-        why: "The tensor cannot be used in a computation. Some converters write an empty tensor in place of a missing part of a model.",
-        remedy: "Remove the tensor unless a program expects it.",
+        clause: "Reported when a tensor has a dimension of size 0, which llama.cpp accepts.",
+        why: "The tensor holds no data, so it cannot be used in a computation. A part of the model may be missing.",
+        remedy: "Remove the tensor, or convert the model again if the tensor should have data.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
 }
@@ -168,9 +168,9 @@ fn content(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
         }
     }
     if !signed(shape.elements()) || !shape.dimensions().iter().all(|&dimension| signed(dimension)) {
-        out.add(&TOO_MANY_ELEMENTS, Place::info(tensor), || format!("dimensions {shape}"));
+        out.add(&TOO_MANY_ELEMENTS, Place::info(tensor), || format!("dimensions {shape:?}"));
     } else if shape.elements() == 0 {
-        out.add(&NO_ELEMENTS, Place::info(tensor), || format!("dimensions {shape}"));
+        out.add(&NO_ELEMENTS, Place::info(tensor), || format!("dimensions {shape:?}"));
     }
 }
 

@@ -94,8 +94,8 @@ rules! { Tokenizer;
     UNKNOWN_MODEL = "GG1612" Error Reference {
         summary: "Unknown tokenizer model",
         clause: "Reported when llama.cpp does not know the value of `tokenizer.ggml.model`. It rejects the model: \"unknown tokenizer\".",
-        why: "The model does not load.",
-        remedy: "Set tokenizer.ggml.model to the kind of tokenizer: llama, gpt2, bert, t5, rwkv, ….",
+        why: "Programs based on llama.cpp cannot load the model.",
+        remedy: "Set tokenizer.ggml.model to the type of the tokenizer, such as llama, gpt2, bert, t5 or rwkv.",
         fixed: "tokenizer.ggml.model = \"gpt2\"",
     }
     VOCABULARY_SIZE = "GG1613" Warning Practice {
@@ -108,7 +108,7 @@ rules! { Tokenizer;
     NO_MERGES = "GG1614" Error Reference {
         summary: "BPE vocabulary has no merges",
         clause: "Reported when a BPE vocabulary has no merges. llama.cpp rejects the model: \"cannot find tokenizer merges in model file\". According to the specification, tokens without merges are atomic.",
-        why: "The model does not load.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
@@ -136,8 +136,8 @@ rules! { Tokenizer;
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "Reported when a vocabulary has byte tokens for some bytes but not for all. llama.cpp encodes bytes that no other token covers as the tokens <0x00> to <0xFF>. It throws an exception if the vocabulary has neither that token nor, except for PLaMo-2, a token for the byte itself.",
-        why: "Text that contains such a byte terminates the program, and the text often comes from untrusted users.",
+        clause: "Reported when a vocabulary has byte tokens for some bytes but not for all. llama.cpp encodes bytes that no other token covers as the tokens <0x00> to <0xFF>. It throws an exception if the vocabulary has neither that token nor (except with PLaMo-2) a token whose text is the byte itself.",
+        why: "A program that tokenizes text with such a byte terminates, and the text often comes from untrusted users.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
         fixed: "all of the tokens <0x00> to <0xFF>, or none of them",
     }

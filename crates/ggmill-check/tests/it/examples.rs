@@ -64,7 +64,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1109" => model(llama().set("general.type", "recipe")),
         "GG1110" => model(llama().set("llama.rope.freq_base", Value::F32(f32::NAN))),
         "GG1114" => model(llama().set("tokenizer.ggml.token_type_count", Value::U64(2))),
-        "GG1115" => model(llama().set("general.source.huggingface.repository", Value::U32(1))),
+        "GG1115" => model(llama().set("general.dataset.0.name", Value::U32(1))),
         "GG1201" => model(llama().push("general.name", "Other")),
         "GG1202" => model(llama().set("", Value::U8(0))),
         "GG1203" => model(llama().set("x.\u{e9}", Value::U8(0))),

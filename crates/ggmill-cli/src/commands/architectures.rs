@@ -23,10 +23,11 @@ supported by every command except `ggmill convert`. `ggmill explain NAME` shows 
 tensors of an architecture. A table that is too wide for the terminal is shortened; --json is \
 complete.")]
 pub(crate) struct Args {
-    /// Only architectures with this text in their name, title or class names
+    /// List only architectures with this text in their name, title or class names
     #[arg(value_name = "NAME")]
     filter: Option<String>,
-    /// A file with an architecture description (TOML) to list as well (repeatable)
+    /// An architecture description (TOML), or a directory of them, to list in addition to the
+    /// built-in ones (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
     /// Write JSON

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// Print the completions for a shell
+/// Print shell completions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -39,56 +39,56 @@ Examples:
   ggmill convert old.bin
   ggmill convert model.gguf --to safetensors -o my-model/
 
-Without OUT, the file is written to the current directory under the name that the naming \
-convention gives it, such as Mixtral-8x7B-v0.1-BF16.gguf (the version is v1.0 if none is known); \
-if OUT is a directory, it is written there. The result is checked with the rules of `ggmill \
-check` before it is written. If there is an error, nothing is written; other findings are \
-summarized.
+Without OUT, the file is written to the current directory, and its name follows the GGUF naming \
+convention, such as Mixtral-8x7B-v0.1-BF16.gguf (the version is v1.0 if none is known); if OUT is \
+a directory, the file is written there. The result is checked with the rules of `ggmill check` \
+before it is written. If they find an error, nothing is written; other findings are summarized.
 
 TYPE is auto, or any type of `ggmill quantize`: F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS \
-Q3_K_M IQ2_M and more; `ggmill explain types` lists all of them with their sizes. auto picks BF16 \
-or F16, whichever the checkpoint uses, and F16 for F32 checkpoints, as convert_hf_to_gguf.py \
-does. F32, F16, BF16 and Q8_0 files are identical to those of convert_hf_to_gguf.py; other types \
-are quantized as by `ggmill quantize`, without an intermediate file.
+Q3_K_M IQ2_M and more; `ggmill explain types` lists all of them with their sizes. With auto, BF16 \
+and F16 checkpoints keep their type, and F32 checkpoints become F16, as with \
+convert_hf_to_gguf.py. F32, F16, BF16 and Q8_0 files are identical to those of \
+convert_hf_to_gguf.py, apart from documented exceptions; other types are quantized as by `ggmill \
+quantize`, without an intermediate file.
 
 SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), in \
-Hugging Face layout; no code in a PyTorch file is executed. The architecture is taken from \
-config.json; --arch-file adds one of your own. SRC may also use the layout of Mistral or Meta \
-(params.json with consolidated.safetensors, or with consolidated.00.pth, …), or be a llama2.c \
-file with tokenizer.bin next to it.
+Hugging Face layout; no code in a PyTorch file is executed. The architecture is determined by \
+config.json; --arch-file adds a description of an architecture that ggmill does not know. SRC may \
+also use the layout of Mistral or Meta (params.json with consolidated.safetensors, or with \
+consolidated.00.pth, …), or be a llama2.c file with tokenizer.bin next to it.
 
 SRC may also be a repository on the Hugging Face Hub, or a directory in one: hf://OWNER/NAME. Each \
 tensor is read once, when it is converted, and no local copy is made.
 
 SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model \
-(.safetensors or .bin). --base is the directory of the base model. The type is F32, F16, BF16 or \
-Q8_0; auto is F32. `ggmill lora merge` merges the result into a model.
+(.safetensors or .bin). --base is the base model: its directory or its GGUF file. The type is \
+F32, F16, BF16 or Q8_0; auto is F32. `ggmill lora merge` merges the result into a model.
 
 SRC may also be a draft model for speculative decoding (EAGLE-3). --target is the directory of \
-its target model, whose tokenizer the file gets.
+its target model; the file is written with that model's tokenizer.
 
 SRC may also be a legacy LLaMA file (GGML, GGMF, GGJT). Tensor types are kept; blocks in outdated \
 quantization layouts are converted to the current layout.
 
-With --to safetensors, SRC is a GGUF file, and the conversion is reversed with the architecture \
-description. TYPE is auto, F32, F16 or BF16. If the file does not contain what a checkpoint \
-tensor needs, the command fails and names the tensor.")]
+With --to safetensors, SRC is a GGUF file, and a checkpoint is written from it by applying the \
+architecture description in reverse. TYPE is auto, F32, F16 or BF16. If the file lacks data that \
+a tensor of the checkpoint needs, the command fails and names the tensor.")]
 pub(crate) struct Args {
     /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json next to it, or
     /// a legacy file
     src: PathBuf,
-    /// For an adapter: the directory of the base model, or a GGUF file of it [default: the
-    /// directory that the adapter names]
+    /// Base model of an adapter: its directory or its GGUF file [default: the directory named in the
+    /// adapter]
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
-    /// For a draft model (EAGLE-3): the directory of its target model, whose tokenizer is used
+    /// Target model of a draft model (EAGLE-3): its directory, from which the tokenizer is taken
     #[arg(long, visible_alias = "target-model-dir", value_name = "DIR")]
     target: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
-    /// The file to write, or the directory for it [default: the current directory, and the name
-    /// that the naming convention gives]
+    /// The file to write, or the directory for it [default: a name following the GGUF naming
+    /// convention, in the current directory]
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Type of most tensors: auto (16 bits, see below), F32, BF16, F16, Q8_0, Q6_K, Q5_K_M, Q4_K_M,
@@ -97,35 +97,35 @@ pub(crate) struct Args {
     to: ConversionType,
     /// Choose the tensor types with the lowest quantization error for a file of at most this size,
     /// such as 4.2G or 4.2GiB
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["to", "pure", "target_bpw"])]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Target size", conflicts_with_all = ["to", "pure", "target_bpw"])]
     target_size: Option<u64>,
     /// Choose the tensor types with the lowest quantization error for at most this many bits per
     /// weight
-    #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["to", "pure"])]
+    #[arg(long, value_name = "BITS", help_heading = "Target size", conflicts_with_all = ["to", "pure"])]
     target_bpw: Option<f64>,
     #[command(flatten)]
     shard_limit: ShardLimitArgs,
     /// The model's name in the metadata [default: from SRC]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// A JSON file with metadata (general.author, general.license, …) to use instead of what SRC
-    /// contains
+    /// A JSON file with metadata (general.author, general.license, …) that overrides that of SRC
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
     /// Write no vocabulary
     #[arg(long)]
     no_vocab: bool,
-    /// The name of the pre-tokenizer [default: the one that is recognized]
+    /// Name of the pre-tokenizer [default: detected from the tokenizer]
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
-    /// Convert the image and audio encoders to a separate mmproj file, which llama.cpp loads with
+    /// Convert the vision and audio encoders to a separate mmproj file, which llama.cpp loads with
     /// the model
     #[arg(long, conflicts_with_all = ["no_vocab", "pre", "vocab_only"])]
     mmproj: bool,
-    /// Write only the metadata and the vocabulary, without tensors; SRC needs no weights
+    /// Write only the metadata and the vocabulary, without tensors; SRC does not need weights
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
-    /// A file with an architecture description (TOML) to use as well (repeatable)
+    /// An architecture description (TOML), or a directory of them, to use in addition to the
+    /// built-in ones (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
     /// Skip the check before writing
@@ -137,12 +137,12 @@ pub(crate) struct Args {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "Quantization")]
+    #[command(flatten, next_help_heading = "Metadata")]
     types: TypeArgs,
-    #[command(flatten, next_help_heading = "Back to a checkpoint")]
+    #[command(flatten, next_help_heading = "Reverse conversion")]
     back: convert_back::BackArgs,
     #[command(flatten)]
     legacy: convert_legacy::LegacyArgs,

@@ -31,7 +31,7 @@ pub(crate) struct BackArgs {
     /// tokenizer
     #[arg(long = "to", value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The class of that checkpoint [default: the one that fits the file best]
+    /// The model class to write [default: the best match]
     #[arg(long, value_name = "NAME", requires = "format")]
     class: Option<String>,
 }

@@ -27,8 +27,8 @@ is not valid UTF-8 is {\"bytes_hex\": \"…\"}.")]
 pub(crate) struct Args {
     /// The model (a file, or any shard of a split model), or the file or directory of a tokenizer
     file: PathBuf,
-    /// Token IDs, separated by spaces or commas, optionally in brackets; - reads standard input,
-    /// and so does giving no IDs when standard input is not a terminal
+    /// Token IDs, separated by spaces or commas, optionally in brackets; with -, or without IDs when
+    /// standard input is not a terminal, they are read from standard input
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Read a JSON array of IDs from each line of standard input, and write each text as a JSON

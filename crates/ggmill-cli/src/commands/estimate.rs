@@ -18,7 +18,7 @@ use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::source::open_what_is_there;
 
-/// Estimate the memory that a model takes to run, by device and purpose
+/// Estimate the memory needed to run a model, by device and purpose
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,20 +28,20 @@ Examples:
   ggmill estimate model.gguf --fit 24GiB --cache-type q8_0
 
 Weights, KV caches and recurrent states match llama.cpp's allocation to the byte. Compute buffers \
-are approximate, and are left out if layers are on devices. Only the header of the file is read. \
-Anything that cannot be estimated is listed, and is not in the totals.")]
+are approximate, and are not included if any layers are on a GPU. Only the header of the file is \
+read. Anything that cannot be estimated is listed as not included.")]
 #[expect(clippy::struct_excessive_bools, reason = "options are independent of each other")]
 pub(crate) struct Args {
     /// The model: a file, any shard of a split model, or - for standard input
     file: PathBuf,
-    /// Context length in tokens, for all sequences together; several values, separated by commas,
-    /// give a table [default: the length that the model was trained with]
+    /// Total context length in tokens, shared by all sequences; a comma-separated list prints a
+    /// table [default: the length that the model was trained with]
     #[arg(long, short = 'c', value_name = "N", value_delimiter = ',')]
     ctx: Vec<u64>,
-    /// Logical batch size: tokens that are submitted together
+    /// Logical batch size: number of tokens submitted together
     #[arg(long, short = 'b', value_name = "N", default_value_t = 2048)]
     batch: u64,
-    /// Physical batch size: tokens that are computed together
+    /// Physical batch size: number of tokens computed together
     #[arg(long, value_name = "N", default_value_t = 512)]
     ubatch: u64,
     /// Number of parallel sequences
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Use one KV cache for all sequences
     #[arg(long)]
     kv_unified: bool,
-    /// KV cache type; several types, separated by commas, give a table
+    /// KV cache type; a comma-separated list prints a table
     #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16")]
     cache_type: Vec<GgmlType>,
     /// KV cache type for K, if different
@@ -65,23 +65,24 @@ pub(crate) struct Args {
     /// Use full-size KV caches for sliding-window attention (SWA) layers
     #[arg(long)]
     swa_full: bool,
-    /// Number of layers on devices, counted from the last; the output layer counts as one more
+    /// Number of layers on GPUs, starting from the last; the output layer counts as one layer
     #[arg(long, alias = "ngl", value_name = "N", default_value_t = 0, help_heading = "Devices")]
     gpu_layers: u64,
-    /// Proportions in which the layers are divided among devices, such as 3,1 [default: one device]
+    /// Proportions in which the layers are divided among GPUs, such as 3,1 [default: one GPU]
     #[arg(long, value_name = "SHARE", value_delimiter = ',', help_heading = "Devices")]
     tensor_split: Vec<f32>,
     /// Place tensors whose names match PATTERN on DEVICE: CPU, GPU0, GPU1, …
     #[arg(long, value_name = "PATTERN=DEVICE", value_delimiter = ',', help_heading = "Devices")]
     override_tensor: Vec<TensorOverride>,
-    /// Keep KV caches and recurrent states on the host
+    /// Keep KV caches and recurrent states in host memory
     #[arg(long, help_heading = "Devices")]
     no_kv_offload: bool,
-    /// Find the longest context, or the largest number of layers, that fits on devices with this
-    /// much memory: a size in G or GiB for each device, separated by commas
+    /// Find what fits on GPUs with this much memory: with --ctx, the largest number of layers;
+    /// otherwise the longest context with all layers or, if that is below 4096 tokens, the largest
+    /// number of layers. One size per GPU, in G or GiB, separated by commas
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "gpu_layers", help_heading = "Devices")]
     fit: Vec<u64>,
-    /// Memory to keep free on each device, for compute buffers and other uses
+    /// Memory to keep free on each GPU, for compute buffers and other uses
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "1GiB", requires = "fit", help_heading = "Devices")]
     reserve: u64,
     /// A multimodal projector (mmproj file), loaded with the model
@@ -93,7 +94,8 @@ pub(crate) struct Args {
     /// A draft model for speculative decoding, run with the same options
     #[arg(long, value_name = "FILE", help_heading = "Files loaded with the model")]
     draft: Option<PathBuf>,
-    /// A file or directory with architecture descriptions (TOML) to use as well (repeatable)
+    /// An architecture description (TOML), or a directory of them, to use in addition to the
+    /// built-in ones (repeatable)
     #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Write JSON

@@ -34,8 +34,8 @@ Examples:
 The extension of OUT selects the format; in a directory, each tensor is written to a .npy file of \
 its own. Float and integer tensors keep their type; quantized tensors are converted to F32, \
 unless --raw keeps their blocks. `ggmill graft` inserts extracted tensors into a model again, \
-which is lossless for float and integer tensors, and with --raw for all of them. JSON is metadata \
-in the form that `ggmill edit --set-from` reads.")]
+which is lossless for float and integer tensors, and with --raw for all of them. A JSON file \
+contains metadata, in the form that `ggmill edit --set-from` reads.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a split model
     file: PathBuf,

@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::source::open_what_is_there;
 
-/// Print one metadata value, raw
+/// Print one metadata value in raw form
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

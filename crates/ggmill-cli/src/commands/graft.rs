@@ -19,7 +19,7 @@ use crate::outputs::{Output, inputs_of};
 use crate::paths::shown;
 use crate::source::{open_checkpoint, what_it_is};
 
-/// Insert tensors and metadata into a model; remove, rename or reorder its own
+/// Insert tensors and metadata into a model, or remove, rename or reorder existing tensors
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
@@ -29,11 +29,11 @@ Examples:
   ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o renamed.gguf
   ggmill graft model.gguf --from tokenizer-metadata.json -o new-tokenizer.gguf
 
-A donor is a file to take from: GGUF, .safetensors, .npy (named after its tensor) or .json with \
-metadata, as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives the tensor of a \
-file with one tensor another name. A tensor replaces the one with the same name; new tensors are \
-appended. A donor that replaces nothing is refused unless --add is given. Then tensors are \
-dropped, renamed and reordered.")]
+A donor is a file to take tensors or metadata from: GGUF, .safetensors, .npy (named after its \
+tensor) or .json with metadata, as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives \
+the only tensor of a donor a different name. A tensor replaces the one with the same name; new \
+tensors are appended. A donor that replaces nothing is rejected unless --add is given. Then tensors \
+are dropped, renamed and reordered.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a split model
     file: PathBuf,
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// Rename tensors; one * on each side matches the same text
     #[arg(long, value_name = "OLD=NEW", value_parser = Renaming::parse)]
     rename: Vec<Renaming>,
-    /// Tensors to put first; each further GLOB puts its tensors next
+    /// Tensors to write first; those of further --order options follow (repeatable)
     #[arg(long, value_name = "GLOB")]
     order: Vec<Glob>,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
 }

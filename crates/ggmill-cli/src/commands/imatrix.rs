@@ -33,7 +33,7 @@ Examples:
 The sums and counts of each tensor are added, and the dataset names are concatenated. Both \
 formats can be mixed.")]
     Merge(Merge),
-    /// Convert a matrix to the other format: GGUF, or the legacy binary .dat
+    /// Convert an importance matrix to the other format: GGUF, or the legacy binary .dat
     Convert(Convert),
 }
 

@@ -51,14 +51,13 @@ ADAPTER_DIR --base BASE_DIR` makes adapter.gguf from a PEFT adapter.")]
 struct Convert {
     /// The adapter: a directory with adapter_config.json and its weights
     src: PathBuf,
-    /// The directory of the base model, or a GGUF file of it [default: the directory that the
-    /// adapter names]
+    /// The base model: its directory or its GGUF file [default: the directory named in the adapter]
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
     /// The file to write [default: SRC's name and the type, in the current directory]
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The type of its tensors: F32, F16, BF16 or Q8_0
+    /// Type of the tensors: F32, F16, BF16 or Q8_0
     #[arg(
         short = 't',
         long = "type",
@@ -70,10 +69,11 @@ struct Convert {
     /// The adapter's name in the metadata [default: from SRC]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// A JSON file with metadata (general.author, …) to use instead of what SRC contains
+    /// A JSON file with metadata (general.author, …) that overrides that of SRC
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
-    /// A file with an architecture description (TOML) to use as well (repeatable)
+    /// An architecture description (TOML), or a directory of them, to use in addition to the
+    /// built-in ones (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
     /// Replace the output if it exists
@@ -82,7 +82,7 @@ struct Convert {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
 }
@@ -92,7 +92,7 @@ struct Merge {
     /// The model: a file, or any shard of a split model
     #[arg(required_unless_present = "model")]
     base: Option<PathBuf>,
-    /// GGUF adapters, each with an optional scale [default: 1]
+    /// GGUF adapters, each with an optional scale (1 if omitted)
     #[arg(required_unless_present_any = ["model", "lora", "lora_scaled"])]
     #[arg(value_name = "ADAPTER[=SCALE]")]
     adapters: Vec<PathBuf>,
@@ -116,7 +116,7 @@ struct Merge {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
 }

@@ -24,7 +24,7 @@ use crate::source::open_whole;
 use crate::text_file::{read_bytes, read_text};
 use crate::tokenizer::open_tokenizer;
 
-/// Measure the perplexity of a model over a text, and its divergence from another model
+/// Measure the perplexity of a model on a text, and its KL divergence from another model
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,16 +32,16 @@ Examples:
   ggmill measure model-Q4_K_M.gguf --against model-F16.gguf --text wiki.test.raw
   ggmill measure model.gguf --tokens ids.json --ctx 256 --logits logits.npy
 
-The text is divided into chunks, and the second half of each is counted, as in llama-perplexity. \
-Everything is computed in F32 on the CPU, with the same result on every machine: it measures the \
-file, not the arithmetic of an inference engine. There is no cache and no sampling.")]
+The text is divided into chunks, and only the second half of each chunk is scored, as in \
+llama-perplexity. Everything is computed in F32 on the CPU, with the same result on every machine. \
+llama.cpp also rounds activations for quantized types, so its perplexities differ slightly.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, or any shard of a split model
     file: PathBuf,
-    /// The model that it is compared with, usually the one that it was quantized from
+    /// Also compute the KL divergence from this model, usually the one that FILE was quantized from
     #[arg(long, value_name = "BASE")]
     against: Option<PathBuf>,
-    /// A text, tokenized with the vocabulary of the model; - is standard input
+    /// The text to evaluate, which is tokenized with the model's vocabulary; - is standard input
     #[arg(
         long,
         value_name = "FILE",
@@ -49,28 +49,29 @@ pub(crate) struct Args {
         conflicts_with = "tokens"
     )]
     text: Option<PathBuf>,
-    /// The IDs of tokens, a JSON array; - is standard input
+    /// Token IDs to evaluate instead of a text, as a JSON array; - is standard input
     #[arg(long, value_name = "IDS.json")]
     tokens: Option<PathBuf>,
-    /// Tokens of a chunk
+    /// Number of tokens per chunk
     #[arg(long, short = 'c', value_name = "N", default_value_t = Chunks::CONTEXT)]
     ctx: usize,
-    /// Take so many chunks at most, from the beginning
+    /// Use at most N chunks, from the beginning of the text
     #[arg(long, value_name = "N")]
     chunks: Option<usize>,
-    /// Write the logits of all tokens of all chunks: f32, a row for each
+    /// Write the logits as an f32 array with one row per token
     #[arg(long, value_name = "OUT.npy")]
     logits: Option<PathBuf>,
-    /// Replace the file of logits if it exists
+    /// Replace OUT.npy if it exists
     #[arg(long, requires = "logits")]
     force: bool,
-    /// Threads [default: as many as the machine runs at once]
+    /// Number of threads [default: one per core]
     #[arg(long, short = 't', value_name = "N")]
     threads: Option<usize>,
-    /// Memory for results of operations: as many chunks are computed together as fit
+    /// Memory for intermediate results; it limits how many chunks are computed at once
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
     memory: u64,
-    /// A file or directory with descriptions of architectures
+    /// An architecture description (TOML), or a directory of them, to use in addition to the
+    /// built-in ones (repeatable)
     #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Write JSON

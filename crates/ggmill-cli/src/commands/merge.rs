@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
 }

@@ -49,14 +49,14 @@ enum Action {
         #[arg(required = true)]
         names: Vec<PathBuf>,
     },
-    /// Print the file name that the naming convention gives a model
+    /// Print the file name that the naming convention prescribes for a model
     Build {
         /// The model: a file, or any shard of a split model
         file: PathBuf,
     },
-    /// Rename models to the names that the naming convention gives them
+    /// Rename models to follow the naming convention
     Rename {
-        /// The models: files, or any shard of a split model, of which all shards are renamed
+        /// The models: files, or any shard of a split model (all of its shards are renamed)
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Only print what would be done

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of};
 use crate::source::open_checkpoint;
 
-/// Rewrite a model with another alignment, byte order or format version
+/// Rewrite a model with a different alignment, byte order or format version
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
 }

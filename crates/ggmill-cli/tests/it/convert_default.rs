@@ -45,19 +45,19 @@ fn a_file_is_named_by_the_convention_and_checked() {
     assert!(done.stderr.contains(&format!("note: wrote {name}\n")), "{}", done.stderr);
     let built = fine(&directory, &["name", "build", name]).stdout;
     assert_eq!(built.trim_end(), name);
-    assert!(done.stderr.contains("note: checked: no findings\n"), "{}", done.stderr);
+    assert!(done.stderr.contains("note: check: no findings\n"), "{}", done.stderr);
     let check = fine(&directory, &["check", name]).stdout;
     assert!(check.contains("nothing found"), "{check}");
     // The same in a dry run, and for shards.
     let dry = convert(&directory, &["--dry-run", "--force"]);
     assert!(dry.stdout.contains(&format!("\n{name}: 47 tensors")), "{}", dry.stdout);
-    assert!(dry.stderr.ends_with("note: checked: no findings\n"), "{}", dry.stderr);
+    assert!(dry.stderr.ends_with("note: check: no findings\n"), "{}", dry.stderr);
     let cut = convert(&directory, &["--split-max-tensors", "24"]);
     assert_eq!(cut.code, 0, "{}", cut.stderr);
     let shard = name.replace(".gguf", "-00001-of-00002.gguf");
     assert!(directory.files().contains(&shard), "{:?}", directory.files());
-    assert!(cut.stderr.ends_with("note: checked: no findings\n"), "{}", cut.stderr);
-    assert!(!convert(&directory, &["-o", "x.gguf", "--no-check"]).stderr.contains("checked"));
+    assert!(cut.stderr.ends_with("note: check: no findings\n"), "{}", cut.stderr);
+    assert!(!convert(&directory, &["-o", "x.gguf", "--no-check"]).stderr.contains("check: "));
 }
 
 /// What the rules find before the work is what they find in the file.
@@ -66,7 +66,7 @@ fn findings_are_those_of_the_file() {
     let directory = Directory::new().with("more.json", r#"{ "general.license": "free for all" }"#);
     let done = convert(&directory, &["-o", "out.gguf", "--metadata", "more.json", "--vocab-only"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    let told = done.stderr.lines().find(|line| line.contains("checked: ")).unwrap();
+    let told = done.stderr.lines().find(|line| line.contains(": check: ")).unwrap();
     let check = fine(&directory, &["check", "out.gguf", "--format", "json"]).stdout;
     let check: serde_json::Value = serde_json::from_str(&check).unwrap();
     let found = check["files"][0]["findings"].as_array().unwrap();

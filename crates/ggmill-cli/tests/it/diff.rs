@@ -57,7 +57,7 @@ fn what_differs() {
     );
     assert_eq!(diff(&["--key", "general.architecture"]).code, 0);
     assert_eq!(diff(&["--tensors=a"]).code, 0);
-    // What is misspelt is not the same in both.
+    // What is misspelled is not the same in both.
     for typo in ["--tensors=zzz", "--key=nothing*"] {
         let found = diff(&[typo]);
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{typo}");

@@ -110,7 +110,7 @@ fn an_edit_that_leads_to_an_error_is_refused_unless_forced() {
     assert_eq!(found.code, 0, "{}", found.stderr);
 }
 
-/// A key without its namespace, or with a misspelt one, is asked about too.
+/// A key without its namespace, or with a misspelled one, is asked about too.
 #[test]
 fn a_key_without_its_namespace_is_refused_unless_forced() {
     let directory = Directory::new().with("tiny.gguf", tiny());
@@ -147,7 +147,7 @@ fn a_template_can_be_given_as_text() {
 
 /// A key that is nearly a known one is asked about before anything is written.
 #[test]
-fn a_misspelt_key_is_refused_unless_forced() {
+fn a_misspelled_key_is_refused_unless_forced() {
     let directory = Directory::new().with("tiny.gguf", tiny()).with("other.gguf", tiny());
     let before = bytes(&directory, "tiny.gguf");
     let refused = "key \"llama.context_lenght\" is not a known key; did you mean \

@@ -1,4 +1,4 @@
-"""What operations return."""
+"""The results of operations."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _html
+from ._text import counted, size, text_of
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding of a check.
+    """A violation of a rule in a file.
 
     Attributes:
-        code: the rule, ``"GG1302"``.
+        code: The code of the rule, such as ``"GG1302"``.
         severity: ``"error"``, ``"warning"`` or ``"note"``.
-        message: what was found.
-        subject: the key or tensor, or ``None`` for the file.
-        offset: where, in bytes from the start of the file.
-        summary: the title of the rule.
-        help: how to fix it.
-        path: the file.
+        message: A description of the problem.
+        subject: The key or tensor concerned, or ``None`` for the file as a whole.
+        offset: The position in the file in bytes, or ``None`` if the finding has none.
+        summary: The title of the rule.
+        help: How to fix the problem.
+        path: The path of the file.
     """
 
     code: str
@@ -36,13 +37,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The findings about a model.
+    """The result of :func:`ggmill.check`.
+
+    ``str(report)`` is the report as text; notebooks show the findings as a table.
 
     Attributes:
-        path: the path that was checked.
-        findings: of all files, errors first.
-        document: the report as ``ggmill check --format json`` has it (``ggmill.check/1``).
-        text: the report for people.
+        path: The path that was passed to ``check``.
+        findings: The findings of all files. Findings of one rule beyond the limit ``most`` are
+            counted, but not listed.
+        document: The JSON document of ``ggmill check --format json`` (``ggmill.check/1``).
+        text: The output of ``ggmill check``.
     """
 
     path: str
@@ -55,17 +59,17 @@ class CheckReport:
 
     @property
     def errors(self) -> int:
-        """The number of errors, those that are not listed too."""
+        """Number of errors, including those that are not listed."""
         return self._count("errors")
 
     @property
     def warnings(self) -> int:
-        """The number of warnings."""
+        """Number of warnings, including those that are not listed."""
         return self._count("warnings")
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors."""
+        """Whether there are no errors; warnings and notes are allowed."""
         return self.errors == 0
 
     def __str__(self) -> str:
@@ -76,7 +80,7 @@ class CheckReport:
 
 
 def check_report(path: str, document: str, text: str) -> CheckReport:
-    """The report of a check."""
+    """Create the report of a check from its JSON document."""
     made: dict[str, Any] = json.loads(document)
     findings = [
         Finding(
@@ -95,60 +99,85 @@ def check_report(path: str, document: str, text: str) -> CheckReport:
     return CheckReport(path, findings, made, text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DiffReport:
-    """What two models do not have in common.
+    """The result of :func:`ggmill.diff`.
+
+    ``str(report)`` is the report as text; notebooks show the differences as tables.
 
     Attributes:
-        same: whether everything that was compared is equal.
-        document: the differences as ``ggmill diff --json`` has them (``ggmill.diff/1``).
-        text: the same for people.
+        same: Whether everything that was compared is equal.
+        document: The JSON document of ``ggmill diff --json`` (``ggmill.diff/1``).
+        text: The output of ``ggmill diff``.
     """
 
     same: bool
-    document: dict[str, Any] = field(repr=False)
-    text: str = field(repr=False)
+    document: dict[str, Any]
+    text: str
 
     @property
     def keys(self) -> list[Any]:
-        """The metadata that differ: objects with ``key``, ``change``, ``a``, ``b``."""
+        """The metadata keys that differ: dictionaries with ``key``, ``change`` (``"added"``,
+        ``"removed"`` or ``"changed"``), ``a`` and ``b``."""
         found: list[Any] = self.document.get("metadata") or []
         return found
 
     @property
     def tensors(self) -> list[Any]:
-        """The tensors that differ: objects with ``name``, ``change``, ``a``, ``b``, ``data``."""
+        """The tensors that differ: dictionaries with ``name``, ``change``, ``a`` and ``b``.
+
+        ``data`` describes the differences of the data, with numeric errors if ``diff`` was called
+        with ``data=True``.
+        """
         found: list[Any] = self.document.get("tensors") or []
         return found
+
+    def _summary(self) -> str:
+        if self.same:
+            return "no differences"
+        counts = ((len(self.keys), "key"), (len(self.tensors), "tensor"))
+        differ = [counted(number, thing) for number, thing in counts if number]
+        return f"differences in {' and '.join(differ)}" if differ else "a different order"
 
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        a, b = (self.document[side]["file"] for side in ("a", "b"))
+        return f"<DiffReport {a!r} → {b!r}: {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        return _html.diff(self)
+
 
 @dataclass(frozen=True)
 class Hashes:
-    """Hashes of a model's weights, in hexadecimal.
+    """The result of :func:`ggmill.hash`: digests in hexadecimal.
 
     Attributes:
-        model: of all tensor data, by kind: ``hashes.model["xxh64"]``.
-        tensors: of each tensor, by its name and by kind: ``hashes.tensors["a"]["sha256"]``.
+        model: The digest of all tensor data by kind: ``hashes.model["xxh64"]``.
+        tensors: The digests of each tensor by name and kind: ``hashes.tensors["output.weight"]
+            ["sha256"]``. Empty with ``tensors=False``.
     """
 
     model: dict[str, str]
     tensors: dict[str, dict[str, str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """A file that was written, or with ``dry_run`` would be.
+    """A model that was written, or that would be written with ``dry_run=True``.
+
+    Notebooks show the tensor types with the number and size of their tensors.
 
     Attributes:
-        path: the file; of shards the first.
-        paths: the files.
-        written: whether they were written.
-        nbytes: bytes of all files.
-        notes: what a person should know of the choices made.
-        document: the plan as ``--json`` prints it (``ggmill.plan/1`` or ``ggmill.plans/1``).
+        path: The path of the file, or of the first shard.
+        paths: The paths of all files.
+        written: Whether the files were written.
+        nbytes: The size of all files in bytes.
+        notes: Remarks about the choices made, for the user.
+        document: The JSON document of the command (``ggmill.plan/1`` or ``ggmill.plans/1``), with
+            the type, offset and size of each tensor.
     """
 
     path: str
@@ -156,14 +185,33 @@ class Plan:
     written: bool
     nbytes: int
     notes: list[str]
-    document: dict[str, Any] = field(repr=False)
+    document: dict[str, Any]
+
+    def _tensors(self) -> list[dict[str, Any]]:
+        """The tensors of all files. Plans of files cut at byte boundaries have none."""
+        plans: list[dict[str, Any]] = self.document.get("plans", [self.document])
+        return [tensor for plan in plans for tensor in plan.get("tensors", [])]
+
+    def _summary(self) -> str:
+        facts = [size(self.nbytes)]
+        if len(self.paths) > 1:
+            facts.append(counted(len(self.paths), "file"))
+        if tensors := self._tensors():
+            facts.append(counted(len(tensors), "tensor"))
+        return f"{', '.join(facts)}, {'written' if self.written else 'not written'}"
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.path!r}: {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        return _html.plan(self)
 
 
 def plan_of(text: str) -> Plan:
-    """The plan of a document."""
+    """Create a plan from its JSON document."""
     document: dict[str, Any] = json.loads(text)
     plans: list[dict[str, Any]] = document.get("plans", [document])
-    paths = [_path(plan["output"]) for plan in plans]
+    paths = [text_of(plan["output"]) for plan in plans]
     return Plan(
         path=paths[0],
         paths=paths,
@@ -174,26 +222,20 @@ def plan_of(text: str) -> Plan:
     )
 
 
-def _path(shown: str | dict[str, str]) -> str:
-    """A path as JSON has it; one that is not UTF-8 in hexadecimal."""
-    if isinstance(shown, str):
-        return shown
-    return bytes.fromhex(shown["bytes_hex"]).decode("utf-8", "surrogateescape")
-
-
 @dataclass(frozen=True)
 class EditReport:
-    """What an edit did.
+    """The result of :func:`ggmill.edit`.
 
     Attributes:
-        written: whether anything was written; not with ``dry_run``.
-        method: ``"unchanged"``, ``"in_place"`` (the header alone was written), ``"insert"``,
-            ``"copy"`` or ``"rewrite"``.
-        reason: why the file was copied or rewritten, where it was.
-        keys: the keys that changed.
-        nbytes: bytes of the file.
-        notes: what a person should know.
-        findings: what is wrong with what was set: objects with ``code``, ``subject``, ``message``.
+        written: Whether a file was written; ``False`` with ``dry_run=True``.
+        method: How the edit was written: ``"unchanged"``, ``"in_place"`` (only the header),
+            ``"insert"`` (bytes were inserted before the tensor data), ``"copy"`` or ``"rewrite"``.
+        reason: Why the file had to be copied or rewritten, or ``None``.
+        keys: The keys that changed.
+        nbytes: The size of the edited file in bytes.
+        notes: Remarks about the result, for the user.
+        findings: Problems of the changed keys, and problems that the file did not have before:
+            dictionaries with ``code``, ``subject`` and ``message``.
     """
 
     written: bool
@@ -206,7 +248,7 @@ class EditReport:
 
 
 def edit_report(text: str) -> EditReport:
-    """The report of an edit."""
+    """Create the report of an edit from its JSON document."""
     document: dict[str, Any] = json.loads(text)
     return EditReport(
         written=document["written"],
@@ -221,17 +263,17 @@ def edit_report(text: str) -> EditReport:
 
 @dataclass(frozen=True)
 class Device:
-    """What one device has, in bytes.
+    """The memory used on one device, in bytes.
 
     Attributes:
-        name: ``"CPU"``, the host, or ``"GPU0"`` and so on.
-        weights: weights as they are loaded.
-        keys: cached keys.
-        values: cached values.
-        states: recurrent states.
-        output: scores of all tokens, for one token of each sequence.
-        compute: compute buffers; ``None`` where they are not known.
-        total: the sum of what is known.
+        name: ``"CPU"`` for the host, or ``"GPU0"``, ``"GPU1"`` and so on.
+        weights: The weights as loaded.
+        keys: The K part of the KV cache.
+        values: The V part of the KV cache.
+        states: The recurrent states.
+        output: The logits of one token per sequence.
+        compute: The compute buffers, approximately; ``None`` if unknown.
+        total: The sum of the known parts.
     """
 
     name: str
@@ -244,21 +286,20 @@ class Device:
     total: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
-    """The memory that a model takes to run.
+    """The result of :func:`ggmill.estimate`. Notebooks show a table of the devices.
 
     Attributes:
-        context: tokens of context, of all sequences together; ``None`` where nothing is known of
-            the caches.
-        layers: how many layers are on devices beside the host.
-        layer_count: how many there are: blocks, and one for the output.
-        flash_attention: whether attention is computed in tiles; ``None`` where the architecture is
-            not known.
-        devices: the host, and the devices in their order.
-        total: bytes on all of them.
-        unknown: what is not in the numbers, in words.
-        document: the estimate as ``ggmill estimate --json`` has it (``ggmill.estimate/1``).
+        context: The context length in tokens, for all sequences together; ``None`` if the size of
+            the KV cache is unknown.
+        layers: The number of layers on devices other than the host.
+        layer_count: The total number of layers, including one for the output.
+        flash_attention: Whether flash attention is used; ``None`` if the architecture is unknown.
+        devices: The memory of the host, followed by that of the other devices.
+        total: The memory of all devices in bytes.
+        unknown: Descriptions of what the numbers do not include.
+        document: The JSON document of ``ggmill estimate --json`` (``ggmill.estimate/1``).
     """
 
     context: int | None
@@ -268,11 +309,27 @@ class Estimate:
     devices: list[Device]
     total: int
     unknown: list[str]
-    document: dict[str, Any] = field(repr=False)
+    document: dict[str, Any]
+
+    def _summary(self) -> str:
+        facts = [size(self.total)]
+        if self.context is not None:
+            facts.append(f"context of {counted(self.context, 'token')}")
+        facts.append(f"{self.layers} of {counted(self.layer_count, 'layer')} on devices")
+        if self.flash_attention:
+            facts.append("flash attention")
+        return ", ".join(facts)
+
+    def __repr__(self) -> str:
+        totals = ", ".join(f"{device.name} {size(device.total)}" for device in self.devices)
+        return f"<Estimate: {self._summary()}; {totals}>"
+
+    def _repr_html_(self) -> str:
+        return _html.estimate(self)
 
 
 def estimate_of(text: str) -> Estimate:
-    """The estimate of a document with one case."""
+    """Create an estimate from its JSON document, which has one case."""
     document: dict[str, Any] = json.loads(text)
     (case,) = document["estimates"]
     names = [name for name in Device.__dataclass_fields__]

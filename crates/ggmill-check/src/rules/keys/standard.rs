@@ -54,7 +54,7 @@ pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
 }
 
 /// The standard key that was probably meant by one whose namespace is missing (`eos_token_id`) or
-/// misspelt (`generl.name`).
+/// misspelled (`generl.name`).
 pub(super) fn meant_in_namespace(key: &str, architecture: Option<&str>) -> Option<String> {
     if key.len() > MAX_LEN {
         return None;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_tokenizers_and_architectures_are_misspelt_too() {
+    fn keys_of_tokenizers_and_architectures_are_misspelled_too() {
         let meant = |key: &str| meant(key, Some("llama"));
         for (key, expected) in [
             ("tokenizer.ggml.token_types", "tokenizer.ggml.token_type"),

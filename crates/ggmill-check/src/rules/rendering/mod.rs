@@ -68,7 +68,7 @@ rules! { Rendering;
         fixed: "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}",
     }
     DROPS = "GG2209" Warning Practice {
-        summary: "Chat template leaves out a part of the conversation",
+        summary: "Chat template omits part of the conversation",
         clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. Tool names and tool results are checked only if the template supports tools.",
         why: "The model does not see what the user, the program or the model itself wrote.",
         remedy: "Set the template again from the model's tokenizer_config.json, or call raise_exception for such a conversation.",

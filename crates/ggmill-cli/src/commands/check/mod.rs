@@ -19,7 +19,7 @@ use crate::paths::{shown, text_of};
 use fix::FixOutcome;
 use read::{CheckOutcome, Criteria, check_model};
 
-/// Report problems in GGUF files, why they matter and how to fix them
+/// Report problems in GGUF files, with reasons and fixes
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +34,8 @@ Examples:
 The default profile does not render chat templates or test the tokenizer; --profile run does. \
 Rules about file names (GG18) are checked with --profile spec, --select naming or --select all.
 
---fix changes what can be fixed without losing information: missing and misspelt keys, keys of a \
-wrong integer type, duplicate keys, padding, order and alignment of tensors. A file that contains \
+--fix changes what can be fixed without losing information: missing and misspelled keys, keys \
+with the wrong integer type, duplicate keys, padding, and the order and alignment of tensors. A file that contains \
 bytes belonging to no tensor is not rewritten. Keys that are only recommended (file type, size \
 label, alignment) are added with --profile spec or --select. When the first key is added, space \
 is reserved for later edits (ggmill.padding). Remaining findings are reported. --diff shows the \
@@ -44,7 +44,7 @@ changes, and exits with 1 if there are any.
 Exit codes: 0 no errors, 1 errors found, 2 a file cannot be read as GGUF.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// Files, or directories with .gguf files in them; - is standard input
+    /// Files, or directories to search recursively for .gguf files; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Read the tensor data too: find NaN, infinite values, bad scales and all-zero tensors
@@ -53,22 +53,25 @@ pub(crate) struct Args {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Rules to apply: the specification (spec), the requirements of llama.cpp (ggml), both (all),
-    /// or both with chat templates rendered (GG22) and the tokenizer tested (GG23) (run)
+    /// Rules to apply: spec, the specification to the letter; ggml, the requirements of llama.cpp;
+    /// all, both and recommended practice, without rules that many published files violate; run,
+    /// like all, and also render chat templates (GG22) and test the tokenizer (GG23)
     #[arg(long, value_parser = profiles(), default_value = Profile::All.name())]
     profile: Profile,
-    /// Apply only these rules: codes, prefixes of codes, or groups
+    /// Apply only these rules: codes, prefixes of codes, groups, or all (every rule, including those
+    /// that the profile leaves out)
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     select: Vec<Selector>,
     /// Skip these rules: codes, prefixes of codes, or groups
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     ignore: Vec<Selector>,
-    /// A file with an architecture description (TOML) to use as well (repeatable)
+    /// An architecture description (TOML), or a directory of them, to use in addition to the
+    /// built-in ones (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Maximum number of findings shown per rule; the others are counted
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    most: usize,
+    /// Maximum number of findings shown per rule; further ones are only counted
+    #[arg(long, alias = "most", value_name = "N", default_value_t = 20)]
+    max_per_rule: usize,
     /// Fix what can be fixed safely, and report the rest
     #[arg(long, conflicts_with = "diff")]
     fix: bool,
@@ -107,7 +110,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .with_profile(args.profile)
         .with_select(args.select.clone())
         .with_ignore(args.ignore.clone())
-        .with_findings_per_rule(args.most);
+        .with_findings_per_rule(args.max_per_rule);
     let catalogue = catalogue(&args.arch_file)?;
     let criteria = Criteria { options, catalogue: &catalogue };
     let mut failures = Vec::new();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split};
 use ggmill_edit::{
     Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY,
-    broken_templates, edit_findings, meant_pattern, misspelt_keys,
+    broken_templates, edit_findings, meant_pattern, misspelled_keys,
 };
 use ggmill_io::{InPlace, Recovery};
 use serde_json::json;
@@ -37,17 +37,17 @@ The type of VALUE is the current type of the key, else the type defined by the s
 the architecture, else inferred from VALUE; KEY:TYPE=VALUE sets it explicitly (u8 to i64, f32, \
 f64, bool, string, [string], …). Arrays are given as JSON, or as @FILE with one element per line; \
 for a string, @FILE is the whole file. @- reads standard input, and so does - where an option \
-takes a FILE. A value that begins with @ is written @@. general.file_type takes names such as \
-Q4_K_M. Edits are made in the order given.
+takes a FILE. To give a value that begins with @, double the @: @@name sets @name. \
+general.file_type takes names such as Q4_K_M. Edits are made in the order given.
 
-A file is edited in place if its header has room, or if the file system can insert some; a \
-journal next to it protects against a crash during the edit. Otherwise the file is copied and \
-replaced. --dry-run says which. The first edit that needs it reserves space for later ones, in a \
-key (ggmill.padding) that readers ignore.
+A file is edited in place if its header has enough free space, or if the file system can insert \
+space into a file; a journal next to it protects against a crash during the edit. Otherwise the \
+file is copied and replaced. --dry-run says which. The first edit that does not fit reserves space \
+for later edits, in a key that readers ignore (ggmill.padding).
 
-An edit is refused, and nothing is written, if it sets a new key that looks like a misspelt known \
-key (llama.context_lenght), if a chat template does not parse, or if the rules of `ggmill check` \
-find an error that the file does not have before. --force makes the edit anyway. Other findings \
+An edit is refused, and nothing is written, if it sets a new key that looks like a misspelled known \
+key (llama.context_lenght), if a chat template does not parse, or if `ggmill check` would report \
+an error that the file did not have before the edit. --force makes the edit anyway. Other findings \
 about the changed keys are printed. --no-check skips these checks, except that of chat templates.
 
 Use --in-place to edit several files. Each edit is atomic; the exit code is 2 if any of them \
@@ -68,8 +68,8 @@ pub(crate) struct Args {
     /// Replace OUT if it exists; make an edit that would be refused (see below)
     #[arg(long)]
     force: bool,
-    /// Do not reserve space for later edits; removes ggmill.padding, which may require rewriting
-    /// the file
+    /// Do not reserve space for later edits, and remove ggmill.padding if present, which may require
+    /// rewriting the file
     #[arg(long)]
     no_padding: bool,
     /// Skip the checks of changed keys
@@ -260,15 +260,15 @@ fn prepare(
     } else {
         edit_findings(editor, &edited, &plan).map_err(refused)?
     };
-    let misspelt = misspelt_keys(&edited);
+    let misspelled = misspelled_keys(&edited);
     let has_effect = args.output.is_some()
-        || !misspelt.is_empty()
+        || !misspelled.is_empty()
         || !findings.new_errors.is_empty()
         || edits.iter().any(is_of_template)
         || args.is_of_other_tool
         || args.no_check;
     if args.force && !has_effect {
-        let what = "--force is for --output, for keys that look misspelt, for chat templates and \
+        let what = "--force is for --output, for keys that look misspelled, for chat templates and \
                     for edits that lead to errors";
         return Err(Failure::new(what));
     }

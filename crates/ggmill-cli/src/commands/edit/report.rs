@@ -48,11 +48,11 @@ impl Report<'_> {
     }
 
     fn tell_findings(&self, console: Console) {
-        for misspelt in &self.findings.misspelt {
+        for misspelled in &self.findings.misspelled {
             console.warn(format_args!(
                 "key {:?}: did you mean {}?",
-                RawStr::from(&*misspelt.key),
-                RawStr::from(&*misspelt.meant)
+                RawStr::from(&*misspelled.key),
+                RawStr::from(&*misspelled.meant)
             ));
         }
         let found: Vec<_> = self.found().collect();
@@ -161,12 +161,12 @@ impl Report<'_> {
     }
 
     fn findings_json(&self) -> Vec<serde_json::Value> {
-        let misspelt = self.findings.misspelt.iter().map(|misspelt| {
+        let misspelled = self.findings.misspelled.iter().map(|misspelled| {
             json!({
                 "code": null,
                 "severity": Severity::Warning,
-                "subject": format!("key {:?}", RawStr::from(&*misspelt.key)),
-                "message": format!("did you mean {}?", RawStr::from(&*misspelt.meant)),
+                "subject": format!("key {:?}", RawStr::from(&*misspelled.key)),
+                "message": format!("did you mean {}?", RawStr::from(&*misspelled.meant)),
             })
         });
         let found = self.found().map(|diagnostic| {
@@ -177,7 +177,7 @@ impl Report<'_> {
                 "message": diagnostic.message,
             })
         });
-        misspelt.chain(found).collect()
+        misspelled.chain(found).collect()
     }
 
     fn values<'a>(&'a self, change: &KeyChange) -> (Option<Value<'a>>, Option<Value<'a>>) {

@@ -51,8 +51,8 @@ Examples:
   ggmill quantize model-F16.gguf --target-bpw 4.5 --dry-run --json > plan.json
   ggmill quantize model-F16.gguf out.gguf --plan plan.json
 
-TYPE is a name or number of llama-quantize: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q2_K_S Q3_K_S \
-Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS \
+TYPE is a type name or number, as in llama-quantize: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K \
+Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS \
 IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 BF16 F16 F32. Q3_K, Q4_K and Q5_K \
 are aliases of Q3_K_M, Q4_K_M and Q5_K_M; COPY keeps all types. `ggmill explain types` lists \
 types with their sizes. Models of any architecture can be quantized. IN may be any shard of a \
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// type and the number of threads
     #[arg(value_name = "IN [OUT] TYPE [THREADS]", required = true, num_args = 1..=4)]
     words: Vec<PathBuf>,
-    /// TYPE, if not given as a positional argument
+    /// The type, as an alternative to the positional TYPE
     #[arg(long = "type", value_name = "TYPE", value_parser = target)]
     target: Option<Target>,
     /// Print the size and bits per weight for each of these types, and write nothing
@@ -87,21 +87,20 @@ pub(crate) struct Args {
     threads: Option<usize>,
     #[command(flatten)]
     types: TypeArgs,
-    /// A file with a description of the model's architecture (TOML), which gives the roles of its
-    /// tensors
+    /// A description of the model's architecture (TOML), which assigns roles to its tensors
     #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     arch_file: Vec<PathBuf>,
     /// Choose the tensor types with the lowest quantization error for a file of at most this size,
     /// such as 4.2G or 4.2GiB
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Target size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
     /// Choose the tensor types with the lowest quantization error for at most this many bits per
     /// weight
-    #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
+    #[arg(long, value_name = "BITS", help_heading = "Target size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
-    /// Read tensor types from a plan, the output of --json. The plan must name every tensor or, if
-    /// TYPE is given too, only those that are to have another type
-    #[arg(long, value_name = "FILE", help_heading = "Types for a size")]
+    /// Read tensor types from a plan, the output of --json. Without TYPE, the plan must list every
+    /// tensor; with TYPE, it lists only the tensors that get a different type
+    #[arg(long, value_name = "FILE", help_heading = "Target size")]
     plan: Option<PathBuf>,
     /// Write the quantization error of each tensor: HTML if FILE ends in .html, JSON if it ends in
     /// .json, otherwise text; - is standard output
@@ -124,7 +123,7 @@ pub(crate) struct Args {
     /// Print what would be written, with exact sizes and offsets, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the plan as JSON instead of a summary
+    /// Print the plan (type and offset of each tensor) as JSON instead of a summary
     #[arg(long)]
     json: bool,
 }

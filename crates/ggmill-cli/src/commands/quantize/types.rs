@@ -37,7 +37,7 @@ pub(crate) struct TypeArgs {
     /// Give every tensor the same type instead of a mixture
     #[arg(long, help_heading = "Types of individual tensors")]
     pub(crate) pure: bool,
-    /// Keep the type of output.weight
+    /// Do not quantize output.weight
     #[arg(long, help_heading = "Types of individual tensors")]
     leave_output_tensor: bool,
     /// Type of output.weight
@@ -49,10 +49,11 @@ pub(crate) struct TypeArgs {
     /// Type for tensors whose names match a regular expression; the first match wins
     #[arg(long, value_name = "PATTERN=TYPE", help_heading = "Types of individual tensors")]
     tensor_type: Vec<TensorType>,
-    /// A file of PATTERN=TYPE, separated by spaces or lines
+    /// A file of PATTERN=TYPE entries, separated by spaces or newlines
     #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     tensor_type_file: Option<PathBuf>,
-    /// Roles of tensors that are not known by name: a file of PATTERN=ROLE, such as w2=ffn.down
+    /// A file of PATTERN=ROLE entries, such as w2=ffn.down, for tensors with unconventional names;
+    /// mixtures choose the type of a tensor by its role
     #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     role_file: Option<PathBuf>,
     /// Set metadata; TYPE is int, float, bool or str

@@ -33,8 +33,8 @@ pub(super) struct Given {
     /// Add the generation prompt: end where the answer of the model begins
     #[arg(long, short = 'g')]
     generation_prompt: bool,
-    /// Set a variable of the template: enable_thinking=false. The value is parsed as JSON, or else
-    /// used as text (repeatable)
+    /// Set a variable of the template: enable_thinking=false. The value is parsed as JSON if
+    /// possible, and otherwise used as text (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 }

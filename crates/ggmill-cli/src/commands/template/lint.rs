@@ -31,8 +31,8 @@ pub(crate) struct Args {
     /// Models, files with templates, or directories with either
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Set a variable of the templates: eos_token='</s>'. The value is parsed as JSON, or else used
-    /// as text (repeatable)
+    /// Set a variable of the templates: eos_token='</s>'. The value is parsed as JSON if possible,
+    /// and otherwise used as text (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Write JSON

@@ -27,7 +27,7 @@ Examples:
 With --ids, special tokens are recognized only in text from the template itself and in one-word \
 roles; in message text they are treated as plain text, and reported. (A program that tokenizes \
 the rendered text as a whole recognizes them everywhere.) User-defined tokens are recognized \
-everywhere. No token is added before or after.
+everywhere. No tokens are added at the beginning or the end.
 
 On a terminal, special tokens and message text are colored. --json contains the text, the origin \
 of each part, the tokens, and which of them are assistant output (generation blocks).")]

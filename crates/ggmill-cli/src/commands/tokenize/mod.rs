@@ -27,7 +27,10 @@ const MAX_TEXT: u64 = i32::MAX as u64;
 
 /// Tokenize text with the vocabulary of a model
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "ggmill tokenize [OPTIONS] <FILE> [TEXT]")]
+#[command(
+    override_usage = "ggmill tokenize [OPTIONS] <FILE> [TEXT]\n       ggmill tokenize [OPTIONS] -m \
+                      <FILE> [TEXT]"
+)]
 #[command(after_help = "\
 Examples:
   ggmill tokenize model.gguf 'Hello, world!'
@@ -39,13 +42,13 @@ Examples:
   ggmill tokenize model.gguf --compare tokenizer.json --file prompt.txt
   ggmill tokenize model.gguf --pre auto --compare tokenizer.json -f prompt.txt
 
-The tokens are those of llama.cpp. BOS and EOS tokens are added if the model asks for them, and \
-the text of special tokens, such as <|im_start|>, is parsed. This is what llama-tokenize does, \
+The tokens are identical to llama.cpp's. BOS and EOS tokens are added if the model asks for them, \
+and the text of special tokens, such as <|im_start|>, is parsed. This is what llama-tokenize does, \
 with two differences: llama-tokenize adds no EOS token if the model has no BOS token, and it \
-replaces escapes such as \\n in the text by default, for which ggmill needs --escape.
+processes escape sequences such as \\n by default; ggmill does so only with --escape.
 
-Without an output option, tokens are shown side by side in color on a terminal; elsewhere each \
-token is a line with its ID and its text. --compare exits with 1 if tokens differ; --pre auto \
+Without an output option, the text is shown with its tokens highlighted in color on a terminal; \
+otherwise, one line is printed per token, with its ID and text. --compare exits with 1 if tokens differ; --pre auto \
 exits with 1 if another pre-tokenizer matches the compared vocabulary better than the model's \
 own.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
@@ -69,33 +72,33 @@ pub(crate) struct Args {
     /// Print the IDs as a list
     #[arg(long, group = "form")]
     ids: bool,
-    /// Print a line for each token: its ID and its text
+    /// Print one line per token: its ID and its text
     #[arg(long, group = "form")]
     pieces: bool,
-    /// Print a line for each token: its position in the text in bytes, its ID and its text
+    /// Print one line per token: its byte offset in the text, its ID and its text
     #[arg(long, group = "form")]
     offsets: bool,
-    /// Print the number of tokens, BOS and EOS included; --no-bos leaves them out
+    /// Print the number of tokens, including BOS and EOS unless --no-bos is given
     #[arg(long, group = "form")]
     count: bool,
     /// Write JSON
     #[arg(long, group = "form")]
     json: bool,
-    /// Write an HTML page that shows the tokens side by side
+    /// Write an HTML page that shows the text with its tokens highlighted
     #[arg(long, group = "form")]
     html: bool,
-    /// The file to write the page to [default: standard output]
+    /// The file to write the --html page to [default: standard output]
     #[arg(long, short, value_name = "FILE", requires = "html")]
     output: Option<PathBuf>,
-    /// Replace the file if it exists
+    /// Replace the output file if it exists
     #[arg(long, requires = "output")]
     force: bool,
     /// Show how the text is tokenized: special tokens, the result of each pre-tokenizer pass, and
     /// the merges of each word in order
     #[arg(long, group = "form")]
     explain: bool,
-    /// Read a JSON string from each line of standard input, and write its IDs as a JSON array on a
-    /// line
+    /// Read one JSON string per line from standard input, and write its IDs as a JSON array, one
+    /// per line
     #[arg(long, group = "form")]
     jsonl: bool,
     /// Compare with the vocabulary of another model or tokenizer
@@ -110,11 +113,11 @@ pub(crate) struct Args {
     /// Treat the text of control tokens as plain text
     #[arg(long)]
     no_parse_special: bool,
-    /// Replace escapes in the text: \n, \t, \r, \\, \", \' and \xHH
+    /// Process escape sequences in the text: \n, \t, \r, \\, \", \' and \xHH
     #[arg(long, conflicts_with = "jsonl")]
     escape: bool,
-    /// Use this pre-tokenizer, such as llama-bpe, instead of the model's; auto finds those that
-    /// give the same tokens as the file of --compare
+    /// Use this pre-tokenizer, such as llama-bpe, instead of the model's; auto finds the
+    /// pre-tokenizers that produce the same tokens as the --compare file
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
 }

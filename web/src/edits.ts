@@ -1,0 +1,135 @@
+// Changes of metadata that are not saved yet, and how values are typed.
+
+import type { Edits, EditValue, TypedValue, Value, ValueType } from "ggmill";
+
+/** Changes, and who is told of them. */
+export class Pending {
+  readonly #set = new Map<string, TypedValue>();
+  readonly #removed = new Set<string>();
+  readonly #listeners: (() => void)[] = [];
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  get count(): number {
+    return this.#set.size + this.#removed.size;
+  }
+
+  set(key: string, value: TypedValue): void {
+    this.#removed.delete(key);
+    this.#set.set(key, value);
+    this.#changed();
+  }
+
+  remove(key: string, isNew: boolean): void {
+    this.#set.delete(key);
+    if (!isNew) this.#removed.add(key);
+    this.#changed();
+  }
+
+  undo(key: string): void {
+    this.#set.delete(key);
+    this.#removed.delete(key);
+    this.#changed();
+  }
+
+  clear(): void {
+    this.#set.clear();
+    this.#removed.clear();
+    this.#changed();
+  }
+
+  value(key: string): TypedValue | undefined {
+    return this.#set.get(key);
+  }
+
+  isRemoved(key: string): boolean {
+    return this.#removed.has(key);
+  }
+
+  /** The keys that are set, in the order in which that was done. */
+  keys(): string[] {
+    return [...this.#set.keys()];
+  }
+
+  edits(): Edits {
+    return { remove: [...this.#removed], set: Object.fromEntries(this.#set) };
+  }
+
+  /** What `ggmill edit` reads: the values as a file, and how it is called. */
+  forTheCommand(name: string): { json: string; command: string } {
+    const lines = [...this.#set].map(
+      ([key, { type, subType, value }]) => `  ${JSON.stringify(`${key}:${type === "array" ? `[${subType}]` : type}`)}: ${json(value)}`,
+    );
+    const words = ["ggmill", "edit", quoted(name)];
+    for (const key of this.#removed) words.push("--unset", quoted(key.replace(/[*?[\]\\{}]/g, "?")));
+    if (lines.length > 0) words.push("--set-from", "edits.json");
+    return { json: `{\n${lines.join(",\n")}\n}\n`, command: words.join(" ") };
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/** A word for a shell. */
+const quoted = (word: string): string => (/^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function json(value: EditValue): string {
+  if (typeof value === "bigint") return String(value);
+  if (typeof value === "object") return `[${Array.from(value as ArrayLike<EditValue>, json).join(", ")}]`;
+  return JSON.stringify(value);
+}
+
+export const TYPES: readonly ValueType[] = ["string", "u32", "i32", "u64", "i64", "f32", "f64", "bool", "u8", "i8", "u16", "i16"];
+
+/** A value as it is typed. */
+export function written(value: Value): string {
+  return typeof value === "object" ? json(value as EditValue) : String(value);
+}
+
+/** The value that a text is of a type. The package checks its range. */
+export function parsed(text: string, type: ValueType, subType?: ValueType): TypedValue {
+  if (type === "array") {
+    if (subType === undefined || subType === "array") throw new Error("arrays of arrays cannot be edited here");
+    const elements = elementsOf(text).map((element) => scalar(element, subType));
+    return { type, subType, value: elements };
+  }
+  return { type, value: scalar(text, type) };
+}
+
+function elementsOf(text: string): string[] {
+  // Numbers keep their digits, which JSON.parse would round.
+  const elements: string[] = [];
+  const inner = /^\s*\[([\s\S]*)\]\s*$/.exec(text)?.[1];
+  if (inner === undefined) throw new Error("expected a list in brackets, such as [1, 2, 3]");
+  const element = /\s*("(?:[^"\\]|\\.)*"|[^\s,"]+)\s*(,|$)/gy;
+  while (element.lastIndex < inner.length && inner.slice(element.lastIndex).trim() !== "") {
+    const at = element.lastIndex;
+    const match = element.exec(inner);
+    if (match?.[1] === undefined) throw new Error(`expected an element at ${JSON.stringify(inner.slice(at, at + 20))}`);
+    elements.push(match[1].startsWith('"') ? (JSON.parse(match[1]) as string) : match[1]);
+  }
+  return elements;
+}
+
+function scalar(text: string, type: ValueType): string | number | bigint | boolean {
+  if (type === "string") return text;
+  const word = text.trim();
+  if (type === "bool") {
+    if (word === "true" || word === "false") return word === "true";
+    throw new Error(`${JSON.stringify(word)}: expected true or false`);
+  }
+  if (type === "f32" || type === "f64") {
+    const number = Number(word);
+    if (word === "" || (Number.isNaN(number) && word !== "NaN")) throw new Error(`${JSON.stringify(word)}: expected a number`);
+    return number;
+  }
+  if (!/^[+-]?\d+$/.test(word)) throw new Error(`${JSON.stringify(word)}: expected a whole number`);
+  const number = BigInt(word);
+  const [bits, isSigned] = [BigInt(type.slice(1)), type.startsWith("i")];
+  const [least, most] = isSigned ? [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n] : [0n, (1n << bits) - 1n];
+  if (number < least || number > most) throw new Error(`${word}: expected a whole number from ${least} to ${most}`);
+  return bits === 64n ? number : Number(number);
+}

@@ -1,0 +1,8 @@
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  // Addresses are relative, so that the page works in any directory of any server.
+  base: "./",
+  build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  worker: { format: "es" },
+});

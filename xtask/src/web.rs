@@ -1,0 +1,64 @@
+//! The inspector page: builds it with Vite, and tests it in a browser.
+
+use crate::npm;
+use crate::process::{Done, command, root, run as run_command, target};
+
+/// The directory of the page in the repository.
+const PAGE: &str = "web";
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Leave the tests out
+    #[arg(long)]
+    build: bool,
+    /// Arguments for `node --test`, after --
+    #[arg(last = true)]
+    node: Vec<String>,
+}
+
+/// Builds and tests, or fails where that cannot be done. Without a browser the tests are skipped, and
+/// say so.
+pub(crate) fn run(args: &Args) -> Done {
+    npm::modules(false)?.ok_or("the inspector page was not built")?;
+    install()?;
+    build()?;
+    if args.build { Ok(()) } else { test(&args.node) }
+}
+
+/// The same as a step of the gate, which says what it leaves out.
+pub(crate) fn gate() -> Done {
+    if npm::modules(true)?.is_none() {
+        return Ok(());
+    }
+    if let Err(message) = install() {
+        println!("skipped: the inspector page is not built: {message}");
+        return Ok(());
+    }
+    build()?;
+    test(&[])
+}
+
+/// The packages of the lock file. None of them has to run anything to be installed.
+fn install() -> Done {
+    run_command(command("npm").current_dir(root().join(PAGE)).args([
+        "ci",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+    ]))
+}
+
+/// Checks the types, and builds the page into `web/dist`.
+fn build() -> Done {
+    run_command(command("npm").current_dir(root().join(PAGE)).args(["run", "build"]))
+}
+
+/// Runs the tests beside the command, whose edits those of the page are compared with.
+fn test(arguments: &[String]) -> Done {
+    npm::build_command()?;
+    let name = format!("ggmill{}", std::env::consts::EXE_SUFFIX);
+    let mut node = command("node");
+    node.current_dir(root().join(PAGE)).arg("--test").args(arguments);
+    node.arg("test/page.test.js").env("GGMILL", target()?.join("debug").join(name));
+    run_command(&mut node)
+}
