@@ -9,7 +9,7 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use crate::error::{Result, room};
 
 /// Queries of one task. Their scores with the keys that they attend to are there at once.
-pub(crate) const QUERIES: usize = 48;
+pub(crate) const QUERIES: usize = 40;
 
 /// Queries, keys and values of all texts, and what each has for a token.
 pub(crate) struct Operands<'a> {

@@ -8,7 +8,7 @@ use crate::error::{Result, room};
 use crate::program::Program;
 
 /// Rows of the left operand that one task multiplies.
-const HIGH: usize = 48;
+const HIGH: usize = 40;
 /// Numbers of a matrix that are decoded at once, about.
 const DECODED: usize = 1 << 20;
 

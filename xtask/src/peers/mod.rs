@@ -18,6 +18,7 @@ mod open;
 mod python;
 mod quant;
 mod quantize;
+mod run_speed;
 mod source;
 mod templates;
 mod tokenize;
@@ -120,6 +121,8 @@ pub(crate) enum Peers {
     /// Compare or record what the matrices of models are multiplied with in libllama: the sums of
     /// importance matrices
     Activations(activations::Args),
+    /// Compare how fast logits are computed with libllama: tokens per second of processor time, memory
+    RunSpeed(run_speed::Args),
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
@@ -172,6 +175,7 @@ impl Peers {
             Self::Index(args) => index::execute(args),
             Self::Logits(args) => logits::execute(args),
             Self::Activations(args) => activations::execute(args),
+            Self::RunSpeed(args) => run_speed::execute(args),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
             Self::Templates(args) => templates::execute(args),
