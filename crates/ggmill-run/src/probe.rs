@@ -144,8 +144,6 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             format!("token {}: output {} is {}", place / width, place % width, output[place]);
         return Err(Error::new(ErrorKind::NotFinite, message));
     }
-    let (least, greatest) =
-        output.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
     let squares: f64 = output.iter().map(|&x| f64::from(x).powi(2)).sum();
     let range = |row: &[f32]| {
         let start = (f32::INFINITY, f32::NEG_INFINITY);
@@ -157,7 +155,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
     };
     Ok(Probe {
         tokens: tokens.len(),
-        range: (least, greatest),
+        range: range(&output),
         size: (squares / output.len().max(1) as f64).sqrt(),
         difference: recorded.map(|recorded| difference(&output, &recorded.logits, width)),
         flat: output.chunks_exact(width).filter(is_flat).count(),
