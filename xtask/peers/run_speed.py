@@ -1,6 +1,6 @@
 """How fast ggmill-run computes logits, beside libllama in the same run: a table in Markdown.
 
-    python run_speed.py WORKER DIRECTORY [--rounds N] [--only WORD ...] [--instructions NAME ...]
+    python run_speed.py WORKER DIRECTORY [--rounds N] [--only MODEL ...] [--instructions NAME ...]
 
 WORKER is `cargo build --release --package ggmill-run --example speed`. Models are made in DIRECTORY once: the shape of SmolLM2-135M (width 576, 30 blocks, 9
 heads, 3 of them for keys and values, 49,152 tokens), and one with rows of whole blocks of K-quants (width 768, 16 blocks, 12 heads, 4 for keys and values, the same vocabulary),
@@ -28,7 +28,7 @@ SHAPES = {
     "135M": {"width": 576, "blocks": 30, "heads": 9, "kv_heads": 3, "hidden": 1536, "vocabulary": 49152},
     "138M": {"width": 768, "blocks": 16, "heads": 12, "kv_heads": 4, "hidden": 2048, "vocabulary": 49152},
 }
-CASES = [("135M", "F32"), ("135M", "F16"), ("135M", "Q8_0"), ("138M", "Q8_0"), ("138M", "Q4_K"), ("138M", "Q6_K")]
+CASES = ["135M-F32", "135M-F16", "135M-Q8_0", "138M-F32", "138M-F16", "138M-Q8_0", "138M-Q4_K", "138M-Q6_K"]
 # The numbers of llama_ftype.
 TYPES = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_K": 14, "Q6_K": 18}
 
@@ -164,10 +164,8 @@ def main():
     args = parser.parse_args()
     args.directory.mkdir(parents=True, exist_ok=True)
     rows, system = [], ""
-    for shape, kind in CASES:
-        if args.only and shape not in args.only and kind not in args.only:
-            continue
-        path = made(args.directory, shape, kind)
+    for name in args.only or CASES:
+        path = made(args.directory, *name.split("-"))
         for threads in args.threads:
             with tempfile.TemporaryDirectory() as scratch:
                 theirs_at, ours_at = Path(scratch) / "theirs", Path(scratch) / "ours"
@@ -181,7 +179,7 @@ def main():
                     speed = [TOKENS * 1e9 / statistics.median(side["cpu"]) for side in (ours, theirs)]
                     wall = [TOKENS * 1e9 / statistics.median(side["wall"]) for side in (ours, theirs)]
                     memory = [side["peak"][0] / 1e6 for side in (ours, theirs)]
-                    row = f"| {shape} {kind} | {threads} | {instructions} | {speed[0]:.0f} | {speed[1]:.0f} | {speed[0] / speed[1]:.2f} × | {wall[0]:.0f} | {wall[1]:.0f} | {memory[0]:.0f} | {memory[1]:.0f} | {error:.0e} |"
+                    row = f"| {name} | {threads} | {instructions} | {speed[0]:.0f} | {speed[1]:.0f} | {speed[0] / speed[1]:.2f} × | {wall[0]:.0f} | {wall[1]:.0f} | {memory[0]:.0f} | {memory[1]:.0f} | {error:.0e} |"
                     print(row, file=sys.stderr, flush=True)
                     rows.append(row)
     processor = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())[1]

@@ -249,8 +249,8 @@ struct Product<'a> {
 impl Work for Product<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        // Two loads a cycle feed two products; with a sixth row of eight lanes, compilers keep a sum
-        // in memory.
+        // Enough sums that none waits for the one before. With six rows of eight lanes, LLVM keeps a
+        // sum in memory.
         match L::WIDTH {
             16 => self.by_tiles::<L, 8, 2>(lanes),
             8 => self.by_tiles::<L, 5, 2>(lanes),

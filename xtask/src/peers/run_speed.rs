@@ -8,8 +8,8 @@ pub(crate) struct Args {
     /// How often each side works
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Only models of these shapes or types: 135M, 138M, F32, F16, Q8_0, Q4_K, Q6_K
-    #[arg(long, value_name = "WORD", num_args = 1..)]
+    /// Only these models: 135M or 138M, then F32, F16, Q8_0, Q4_K or Q6_K, such as 138M-Q4_K
+    #[arg(long, value_name = "MODEL", num_args = 1..)]
     only: Vec<String>,
 }
 
