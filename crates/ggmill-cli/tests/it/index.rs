@@ -61,7 +61,7 @@ fn directories_become_rows_and_broken_files_rows_with_their_error() {
     assert!(errors.iter().all(|error| !error.contains(".gguf:")), "the row has the path");
     assert_eq!(
         found.stderr,
-        "note: 5 files (0 unchanged), 8 tensors, 16 metadata entries\nwarning: 2 files could not \
+        "note: 5 files (0 unchanged), 6 tensors, 16 metadata entries\nwarning: 2 files could not \
          be read in full; the column `error` says why\n"
     );
     let quiet = ggmill(directory.path(), &["index", "a", "-o", "-", "--quiet"]);
