@@ -148,10 +148,10 @@ mod tests {
     /// Widest numbers and all, a line of these columns is not wrapped: the name gets what is left.
     #[test]
     fn a_line_fits_its_terminal() {
-        for ((least, columns), template) in
+        for ((least, columns), name) in
             [(100, 100), (100, 250), (70, 99), (70, 70), (30, 69), (30, 40)]
                 .into_iter()
-                .flat_map(|size| [template, template_of_files].map(|template| (size, template)))
+                .flat_map(|size| [None, Some("files"), Some("chunks")].map(|name| (size, name)))
         {
             let widest = [
                 ("{bar:24}", 24),
@@ -164,7 +164,7 @@ mod tests {
                 ("{left}", 4),
                 ("{wide_msg}", 0),
             ];
-            let text = widest.iter().fold(template(columns, false), |text, (key, width)| {
+            let text = widest.iter().fold(template(columns, name), |text, (key, width)| {
                 text.replace(key, &"x".repeat(*width))
             });
             assert!(text.len() < least && !text.contains('{'), "{columns}: {text}");

@@ -10,10 +10,11 @@ use super::build;
 use super::shape::Dimensions;
 use super::text::Writer;
 use super::{Graph, Node, OPERATION_SET, Operation, Section};
+use crate::block::BLOCK;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::{Binding, Node as Term, Operator, Scope};
 use crate::limits::{MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_REUSE, MAX_NODES};
-use crate::steps::{BLOCK, check_operations, is_operation};
+use crate::steps::{check_operations, is_operation};
 use crate::value::ParameterValue;
 
 /// The key that the steps of a graph have in a file: an array of strings.

@@ -15,14 +15,11 @@ pub(crate) enum Format {
 
 /// The form that is asked for, else the one of the output's name.
 pub(crate) fn form_for(output: &Path, format: Option<Format>) -> ImatrixForm {
-    match format {
-        Some(Format::Gguf) => ImatrixForm::Gguf,
-        Some(Format::Dat) => ImatrixForm::Legacy,
-        None if output.extension().is_some_and(|extension| extension == "dat") => {
-            ImatrixForm::Legacy
-        }
-        None => ImatrixForm::Gguf,
-    }
+    let is_legacy = format.map_or_else(
+        || output.extension().is_some_and(|extension| extension == "dat"),
+        |format| matches!(format, Format::Dat),
+    );
+    if is_legacy { ImatrixForm::Legacy } else { ImatrixForm::Gguf }
 }
 
 /// Says what the form has no place for.

@@ -125,7 +125,7 @@ fn wide() -> Vec<u8> {
         ("vocab_size", 40),
     ];
     for (key, number) in numbers {
-        metadata.set(&format!("llama.{key}"), number);
+        metadata.set(format!("llama.{key}"), number);
     }
     metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32);
     let resolved = Architecture::builtin("llama").unwrap().resolve_metadata(&metadata).unwrap();
@@ -138,7 +138,8 @@ fn wide() -> Vec<u8> {
     let mut state = 7u32;
     while (file.len() as u64) < plan.total_len() {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let value = f32::from(i16::from_le_bytes([(state >> 16) as u8, (state >> 24) as u8]));
+        let [_, _, low, high] = state.to_le_bytes();
+        let value = f32::from(i16::from_le_bytes([low, high]));
         file.extend((value / 200_000.0).to_le_bytes());
     }
     file
@@ -154,8 +155,8 @@ fn a_model_is_quantized_with_its_own_importance_matrix() {
     };
     let make = ["imatrix", "make", "wide.gguf", "--tokens", "ids.json", "-c", "32"];
     run(&[&make[..], &["-o", "i.gguf", "--process-output"]].concat());
-    let made = imatrix(&directory, "i.gguf");
-    assert!(made.entries().len() == 8 && made.get(b"output.weight").is_some());
+    let importance = imatrix(&directory, "i.gguf");
+    assert!(importance.entries().len() == 8 && importance.get(b"output.weight").is_some());
     run(&["quantize", "wide.gguf", "small.gguf", "--type", "IQ2_S", "--imatrix", "i.gguf"]);
     let small = Model::open(fs::read(directory.path().join("small.gguf")).unwrap()).unwrap();
     let is_small = |name: &str| small.tensor(name).unwrap().ggml_type() == GgmlType::IQ2_S;

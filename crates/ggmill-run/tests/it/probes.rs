@@ -51,7 +51,9 @@ fn recorded_logits_say_how_far_off_a_model_is() {
         assert_eq!((found.tokens, found.faults().len()), (24, 0));
     }
     // Off by a tenth of the size: a hundredth of the squares.
-    logits.iter_mut().for_each(|logit| *logit /= 0.85);
+    for logit in &mut logits {
+        *logit /= 0.85;
+    }
     let found = probe(&runner(), &program, Some(&record(&TOKENS, &logits, false))).unwrap();
     let difference = found.difference.unwrap();
     assert!((difference.nmse - 0.0225).abs() < 1e-4, "{difference:?}");
