@@ -53,10 +53,10 @@ impl Server {
         let port = http.server_addr().to_ip().map_or(port, |address| address.port());
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
-        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = u128::from_ne_bytes(token);
         let name = |path: &PathBuf| (crate::paths::file_name(path), path.clone());
         let files = files.iter().map(name).collect();
-        Ok(Self { http, prefix: format!("/{token}/"), port, page, files })
+        Ok(Self { http, prefix: format!("/{token:032x}/"), port, page, files })
     }
 
     /// The address of the page, which opens a file: one of the model by its path, or another address.
@@ -122,7 +122,10 @@ impl Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("port", &self.port).field("files", &self.files).finish()
+        f.debug_struct("Server")
+            .field("port", &self.port)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
