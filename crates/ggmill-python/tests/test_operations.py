@@ -189,8 +189,8 @@ def test_notebooks_show_differences(llama: Path, tmp_path: Path) -> None:
     small = ggmill.quantize(llama, tmp_path / "small.gguf", "Q8_0").path
     found = ggmill.diff(llama, small, data=True)
     page = found._repr_html_()
-    assert f"1 key and {len(found.tensors)} tensors changed" in page
-    assert f"1 key and {len(found.tensors)} tensors changed" in repr(found)
+    assert f"differences in 1 key and {len(found.tensors)} tensors" in page
+    assert f"differences in 1 key and {len(found.tensors)} tensors" in repr(found)
     assert "<code>general.file_type</code>" in page and "u32 <code>0</code>" in page
     # Shapes are those of NumPy.
     tensor = ggmill.open(llama).tensors["blk.0.ffn_up.weight"]
@@ -200,6 +200,7 @@ def test_notebooks_show_differences(llama: Path, tmp_path: Path) -> None:
     assert f"{changed['data']['rmse']:.3e}</td>" in page and "relative RMSE" in page
     without = ggmill.diff(llama, small)._repr_html_()
     assert "Q8_0" in without and "RMSE" not in without
+    assert "different bytes" not in without
     many = {f"k.{number}": number for number in range(70)}
     ggmill.edit(llama, many, output=tmp_path / "many.gguf")
     page = ggmill.diff(llama, tmp_path / "many.gguf")._repr_html_()
@@ -216,6 +217,7 @@ def test_differences_of_foreign_text_are_not_html(tmp_path: Path) -> None:
             "<i>\udcfe": len(name) if array.any() else "<script>\x1b[31m\udcff",
             "array": strings[: 2 + int(array.any())],
             "nested": ggmill.Typed([[1], [int(array.any())]], "[[u8]]"),
+            "long": ["<script>"] * (100 + int(array.any())),
             "float": float("nan") if array.any() else 1.5,
         }
         ggmill.write(tmp_path / name, metadata, {"<u>\udcfd": array, name: array})
@@ -225,7 +227,9 @@ def test_differences_of_foreign_text_are_not_html(tmp_path: Path) -> None:
         assert tag not in page, tag
     assert "&lt;i&gt;\\udcfe" in page and "&lt;u&gt;\\udcfd" in page
     assert "nan" in page.lower() and "[[1], [1]]" in page and "[[1], [0]]" in page
-    assert page.count(">changed<") == 6 and "added" in page and "removed" in page
+    assert "string[101] <code>[&#x27;&lt;script&gt;&#x27;, " in page and "…</code>" in page
+    assert ">different bytes</th>" in page and ">8</td>" in page
+    assert page.count(">changed<") == 7 and "added" in page and "removed" in page
     for text in (page, repr(found)):
         text.encode()
 

@@ -84,7 +84,7 @@ def test_a_template_of_a_file(tmp_path: Path) -> None:
     config.write_text(json.dumps({"bos_token": {"content": "<s>"}, "chat_template": named}))
     assert ggmill.Template(config).render(HELLO).text == "<s>a"
     assert ggmill.Template(config, name="tool").render(HELLO).text == "b"
-    with pytest.raises(ggmill.MissingError, match="there are: the default one, tool"):
+    with pytest.raises(ggmill.MissingError, match="available: the default template, tool"):
         ggmill.Template(config, name="none")
     config.write_text("{}")
     with pytest.raises(ggmill.MissingError, match="chat_template"):
@@ -100,7 +100,7 @@ def test_what_is_refused(vocabulary: Path, mobilenet: Path) -> None:
     with pytest.raises(ggmill.MissingError, match="no chat template") as missing:
         ggmill.Template(mobilenet)
     assert missing.value.path == str(mobilenet)
-    with pytest.raises(ggmill.MissingError, match="'tool_use'; there are: the default one"):
+    with pytest.raises(ggmill.MissingError, match="'tool_use'; available: the default template"):
         ggmill.Template(vocabulary, name="tool_use")
     with pytest.raises(ggmill.FormatError, match="line 2: the template does not parse"):
         ggmill.Template.from_text("\n{% for %}")

@@ -116,6 +116,15 @@ impl Isa {
     pub(crate) fn kind(self) -> Kind {
         self.0
     }
+
+    /// Does work that is the same loops with every instruction set.
+    pub(crate) fn run(self, work: impl Work) {
+        let kind = if self.0 == Kind::Scalar { Kind::Portable } else { self.0 };
+        if let Err(work) = kind.run(work) {
+            // Instructions that this machine does not have.
+            let _ = Kind::Portable.run(work);
+        }
+    }
 }
 
 impl fmt::Display for Isa {

@@ -24,6 +24,7 @@ mod codec;
 mod description;
 mod error;
 mod float16;
+pub mod functions;
 mod isa;
 mod lanes;
 mod numeric;
@@ -37,7 +38,7 @@ pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
 pub use ggmill_core::swap_bytes;
 pub use isa::Isa;
-pub use product::{Panels, Tiles};
+pub use product::{Panels, Rows};
 pub use read::read_f32;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.

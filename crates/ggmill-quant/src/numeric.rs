@@ -60,6 +60,28 @@ pub(crate) fn inverse_or_zero(scale: f32) -> f32 {
     if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
+/// `a * b + c`, rounded once, on machines without an instruction for it.
+pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
+    // The product is exact in 64 bits. The sum is rounded to odd: where it is not exact, its last
+    // bit is 1. What has more than two bits to spare can then be rounded again, with the result of
+    // rounding once.
+    let (product, addend) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + addend;
+    let part = sum - product;
+    let error = (product - (sum - part)) + (addend - part);
+    let bits = sum.to_bits();
+    let outwards = (error > 0.0) == (sum > 0.0);
+    let odd = if outwards { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    // Where there is no number, there is no error either.
+    let is_inexact = error.abs() > 0.0;
+    f64::from_bits(if is_inexact && bits & 1 == 0 { odd } else { bits }) as f32
+}
+
+/// 2 to the power of a whole number from -126 to 127.
+pub(crate) fn power_of_two(exponent: f32) -> f32 {
+    f32::from_bits(((exponent as i32 + 127) as u32) << 23)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +110,39 @@ mod tests {
         ] {
             assert_eq!(nearest(value), expected, "{value}");
         }
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "equal is what these values have to be")]
+    fn fused_products_are_rounded_once() {
+        let mut state = 7u64;
+        let mut next = |spread: u32| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let bits = (state >> 32) as u32;
+            // Of nearly one size, so that sums cancel; and of any size.
+            let exponent = 127 - spread / 2 + (bits >> 23) % spread;
+            f32::from_bits(bits & 0x807f_ffff | exponent << 23)
+        };
+        for round in 0..200_000 {
+            let spread = [2, 30, 200][round % 3];
+            let (a, b, c) = (next(spread), next(spread), next(spread));
+            // Also sums that are nearly, or just, in the middle of two numbers.
+            let c = if round % 2 == 0 { c } else { -(a * b) };
+            let expected = a.mul_add(b, c);
+            assert_eq!(fused(a, b, c).to_bits(), expected.to_bits(), "{a:e} {b:e} {c:e}");
+        }
+        let half = 2f32.powi(-24);
+        assert_eq!(fused(1.0 + 2.0 * half, 1.0 + 2.0 * half, 2f32.powi(-60)), 1.0 + 4.0 * half);
+        // A tie but for what the sum of 64 bits no longer has.
+        let (tie, little) = (1.0 + 2f32.powi(-12), 2f32.powi(-70));
+        for (a, c) in [(tie, little), (tie, -little), (-tie, little), (-tie, -little)] {
+            assert_eq!(fused(a, tie, c).to_bits(), a.mul_add(tie, c).to_bits());
+        }
+        assert_eq!(fused(1e-30, 1e-15, 1e-45).to_bits(), 1e-30f32.mul_add(1e-15, 1e-45).to_bits());
+        assert_eq!(fused(3e38, 3e38, f32::MIN), f32::INFINITY);
+        assert_eq!(fused(f32::INFINITY, 1.0, 1.0), f32::INFINITY);
+        assert!(fused(f32::INFINITY, 0.0, 1.0).is_nan() && fused(1.0, 1.0, f32::NAN).is_nan());
+        assert_eq!(fused(-0.0, 1.0, -0.0).to_bits(), (-0.0f32).to_bits());
+        assert_eq!([-126.0, 0.0, 127.0].map(power_of_two), [2f32.powi(-126), 1.0, 2f32.powi(127)]);
     }
 }

@@ -1,8 +1,10 @@
 //! Products of matrices in single precision.
 //!
 //! Every element of a product is one sum: it begins with 0, and products are added in the order of
-//! the columns, each rounded, none fused. So its bits depend neither on the machine nor on how the
-//! work is divided. Speed comes from elements side by side: 32 of one row in lanes, for six rows.
+//! the columns, each product and its sum rounded once (a fused multiply-add). So its bits depend
+//! neither on the machine nor on how the work is divided; machines without such an instruction
+//! compute the same, slowly. Speed comes from elements side by side: a vector has elements of one
+//! row, and several rows and vectors are summed at once.
 
 #![allow(
     clippy::inline_always,
@@ -12,20 +14,23 @@
 use core::ops::Range;
 
 use crate::error::{Detail, Error, Result};
-use crate::isa::{Isa, Kind};
+use crate::isa::Isa;
 use crate::lanes::{Floats, Lanes, Work};
 
-/// Rows that are multiplied at once.
-const HIGH: usize = 6;
-/// Elements of the result side by side.
+/// Rows of the right operand side by side.
 const WIDE: usize = 32;
+/// Columns that are multiplied before the next rows: so much of a panel stays in the nearest cache.
+/// Sums wait in the result meanwhile, which changes none of their bits.
+const DEEP: usize = 256;
+/// Columns of one step.
+const STEP: usize = 8;
 
-/// Rows of the left operand, arranged for [`Panels::multiply`].
-#[derive(Debug, Default)]
-pub struct Tiles {
-    /// Tile after tile: for each column, the values of six rows.
-    values: Vec<f32>,
-    rows: usize,
+/// Rows of a left operand, where they are: each some numbers of a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    values: &'a [f32],
+    count: usize,
+    stride: usize,
     columns: usize,
 }
 
@@ -33,12 +38,12 @@ pub struct Tiles {
 /// of the left operand are wanted.
 ///
 /// ```
-/// use ggmill_quant::{Panels, Tiles};
-/// let (mut left, mut right) = (Tiles::default(), Panels::default());
-/// left.pack(&[1.0, 2.0, 3.0, 4.0], 2)?;
+/// use ggmill_quant::{Panels, Rows};
+/// let mut right = Panels::default();
 /// right.pack(&[1.0, 0.0, 1.0, 1.0, 0.5, 0.25], 2)?;
+/// let left = Rows::new(&[1.0, 2.0, 3.0, 4.0], 2, 2, 2)?;
 /// let mut out = [0.0; 6];
-/// right.multiply(&left, 0..2, &mut out, 3)?;
+/// right.multiply(&left, &mut out, 3)?;
 /// assert_eq!(out, [1.0, 3.0, 1.0, 3.0, 7.0, 2.5]);
 /// # Ok::<(), ggmill_quant::Error>(())
 /// ```
@@ -50,13 +55,13 @@ pub struct Panels {
     columns: usize,
 }
 
-/// Room for numbers that are all 0.
+/// Room for numbers, 0 where there are none yet.
 fn room(values: &mut Vec<f32>, len: Option<usize>) -> Result<()> {
     let too_large =
         || Error::new(Detail::Memory { elements: len.map_or(u64::MAX, |len| len as u64) });
     let len = len.ok_or_else(too_large)?;
-    values.clear();
-    values.try_reserve_exact(len).map_err(|_| too_large())?;
+    values.truncate(len);
+    values.try_reserve_exact(len - values.len()).map_err(|_| too_large())?;
     values.resize(len, 0.0);
     Ok(())
 }
@@ -69,50 +74,66 @@ fn rows_of(values: &[f32], columns: usize) -> Result<usize> {
     }
 }
 
-impl Tiles {
-    /// Rows that belong together: work is best divided at multiples of it.
-    pub const HEIGHT: usize = HIGH;
+fn length(what: &'static str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Error::new(Detail::Length { what, found, expected }))
+    }
+}
+
+/// The numbers that rows reach over.
+fn reach(count: usize, stride: usize, columns: usize) -> usize {
+    if count == 0 { 0 } else { (count - 1).saturating_mul(stride).saturating_add(columns) }
+}
+
+impl<'a> Rows<'a> {
+    /// So many rows of so many columns, each `stride` numbers after the one before.
+    ///
+    /// Fails when rows overlap, and when there are too few values.
+    pub fn new(values: &'a [f32], count: usize, stride: usize, columns: usize) -> Result<Self> {
+        length("elements from row to row", stride.max(columns), stride)?;
+        let needed = reach(count, stride, columns);
+        length("elements of rows", values.len().max(needed), values.len())?;
+        Ok(Self { values, count, stride, columns })
+    }
+
+    #[inline(always)]
+    fn row(&self, number: usize, columns: Range<usize>) -> &'a [f32] {
+        &self.values[number * self.stride..][columns]
+    }
+}
+
+impl Panels {
+    /// Rows of the right operand that belong together: a part of it begins at a multiple.
+    pub const WIDTH: usize = WIDE;
 
     /// Takes rows of so many columns, in place of those it has.
     ///
     /// Fails when the values are not whole rows, and when there is no memory.
     pub fn pack(&mut self, values: &[f32], columns: usize) -> Result<()> {
         let rows = rows_of(values, columns)?;
-        let tiles = rows.div_ceil(HIGH);
-        room(&mut self.values, tiles.checked_mul(HIGH).and_then(|rows| rows.checked_mul(columns)))?;
-        for (row, values) in values.chunks_exact(columns.max(1)).enumerate() {
-            let tile = &mut self.values[row / HIGH * HIGH * columns..];
-            for (out, value) in tile[row % HIGH..].iter_mut().step_by(HIGH).zip(values) {
-                *out = *value;
-            }
-        }
-        (self.rows, self.columns) = (rows, columns);
-        Ok(())
+        self.pack_rows(&Rows::new(values, rows, columns, columns)?)
     }
-}
 
-impl Panels {
-    /// Takes rows of so many columns, in place of those it has; fails as [`Tiles::pack`] does.
-    pub fn pack(&mut self, values: &[f32], columns: usize) -> Result<()> {
-        let rows = rows_of(values, columns)?;
-        self.begin(rows, columns)?;
-        for (row, values) in values.chunks_exact(columns.max(1)).enumerate() {
-            let panel = &mut self.values[row / WIDE * WIDE * columns..];
-            for (out, value) in panel[row % WIDE..].iter_mut().step_by(WIDE).zip(values) {
-                *out = *value;
-            }
-        }
+    /// Takes rows in place of those it has; fails as [`pack`](Self::pack) does.
+    pub fn pack_rows(&mut self, rows: &Rows<'_>) -> Result<()> {
+        self.begin(rows.count, rows.columns)?;
+        Isa::best().run(Pack { rows, panels: &mut self.values });
         Ok(())
     }
 
-    /// Takes the columns of rows of this length as its rows; fails as [`Tiles::pack`] does.
-    pub fn pack_transposed(&mut self, values: &[f32], row_len: usize) -> Result<()> {
-        let columns = rows_of(values, row_len)?;
-        self.begin(row_len, columns)?;
-        for (column, values) in values.chunks_exact(row_len.max(1)).enumerate() {
-            for (number, values) in values.chunks(WIDE).enumerate() {
+    /// Takes the columns of some rows as its rows; fails as [`pack`](Self::pack) does.
+    pub fn pack_transposed(&mut self, rows: &Rows<'_>) -> Result<()> {
+        self.begin(rows.columns, rows.count)?;
+        let columns = self.columns;
+        for column in 0..columns {
+            let row = rows.row(column, 0..rows.columns);
+            for (number, values) in row.chunks(WIDE).enumerate() {
                 let start = (number * columns + column) * WIDE;
-                self.values[start..start + values.len()].copy_from_slice(values);
+                let (whole, rest) = self.values[start..start + WIDE].split_at_mut(values.len());
+                whole.copy_from_slice(values);
+                rest.fill(0.0);
             }
         }
         Ok(())
@@ -130,66 +151,97 @@ impl Panels {
         self.rows
     }
 
-    /// Multiplies: the product of row `i` of these rows of the left operand with row `j` goes to
-    /// place `stride * i + j` of `out`, counted from the first of the rows.
+    /// Multiplies: the product of row `i` of the left operand with row `j` of this one goes to place
+    /// `stride * i + j` of `out`.
     ///
-    /// Fails, with nothing written, when the operands have different numbers of columns, when the
-    /// rows do not begin at a multiple of [`Tiles::HEIGHT`], and when `out` or `stride` is too short.
-    pub fn multiply(
-        &self,
-        left: &Tiles,
-        rows: Range<usize>,
-        out: &mut [f32],
-        stride: usize,
-    ) -> Result<()> {
-        self.multiply_with(Isa::best(), left, rows, out, stride)
+    /// Fails, with nothing written, when the operands have different numbers of columns, and when
+    /// `out` or `stride` is too short.
+    pub fn multiply(&self, left: &Rows<'_>, out: &mut [f32], stride: usize) -> Result<()> {
+        self.multiply_part(Isa::best(), 0..self.rows, 0..self.columns, left, out, stride)
     }
 
-    /// The same with certain instructions, and no others: with the same result.
-    pub fn multiply_with(
+    /// The same with some of the rows, some of the columns and certain instructions: with the same
+    /// result for any instructions. Place 0 of `out` is of the first of these rows; the left operand
+    /// has these columns alone.
+    ///
+    /// Fails also when there are no such rows or columns, and when the rows do not begin at a
+    /// multiple of [`WIDTH`](Self::WIDTH).
+    pub fn multiply_part(
         &self,
         isa: Isa,
-        left: &Tiles,
         rows: Range<usize>,
+        columns: Range<usize>,
+        left: &Rows<'_>,
         out: &mut [f32],
         stride: usize,
     ) -> Result<()> {
-        let length = |what, found, expected| {
-            if found == expected {
-                Ok(())
-            } else {
-                Err(Error::new(Detail::Length { what, found, expected }))
-            }
-        };
-        length("columns", left.columns, self.columns)?;
-        length("rows", rows.end.min(left.rows), rows.end)?;
-        length("rows before the first", rows.start.next_multiple_of(HIGH), rows.start)?;
-        length("elements from row to row", stride.max(self.rows), stride)?;
-        let count = rows.len();
-        let least = count.saturating_sub(1).saturating_mul(stride).saturating_add(self.rows);
-        if count == 0 || self.rows == 0 {
+        length("rows", rows.end.min(self.rows), rows.end)?;
+        length("rows before the first", rows.start.next_multiple_of(WIDE), rows.start)?;
+        length("columns", columns.end.min(self.columns), columns.end)?;
+        length("columns", left.columns, columns.len())?;
+        length("elements from row to row", stride.max(rows.len()), stride)?;
+        if left.count == 0 || rows.is_empty() {
             return Ok(());
         }
-        length("elements of room", out.len().max(least), out.len())?;
-        let tiles = &left.values[rows.start * self.columns..];
-        let work = Product { tiles, panels: self, count, out, stride };
-        let kind = match isa.kind() {
-            // The scalar code would be the same loops.
-            Kind::Scalar => Kind::Portable,
-            kind => kind,
-        };
-        if let Err(work) = kind.run(work) {
-            // Instructions that this machine does not have.
-            let _ = Kind::Portable.run(work);
-        }
+        let needed = reach(left.count, stride, rows.len());
+        length("elements of room", out.len().max(needed), out.len())?;
+        isa.run(Product { panels: self, rows, columns, left, out, stride });
         Ok(())
     }
 }
 
+/// Arranges rows: eight columns of a panel's rows at a time.
+struct Pack<'a> {
+    rows: &'a Rows<'a>,
+    panels: &'a mut [f32],
+}
+
+impl Work for Pack<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { rows, panels } = self;
+        let columns = rows.columns;
+        if columns == 0 {
+            return;
+        }
+        for (number, panel) in panels.chunks_exact_mut(columns * WIDE).enumerate() {
+            let first = number * WIDE;
+            let height = WIDE.min(rows.count - first);
+            let (places, _) = panel.as_chunks_mut::<WIDE>();
+            let (steps, rest) = places.as_chunks_mut::<STEP>();
+            let mut some = [[0.0; STEP]; WIDE];
+            for (step, places) in steps.iter_mut().enumerate() {
+                for (row, some) in some.iter_mut().enumerate().take(height) {
+                    let start = step * STEP;
+                    some.copy_from_slice(rows.row(first + row, start..start + STEP));
+                }
+                for start in (0..WIDE).step_by(L::WIDTH) {
+                    let vectors = lanes.eight_columns(&some, start, 0);
+                    for (places, vector) in places.iter_mut().zip(vectors) {
+                        vector.store(&mut places[start..]);
+                    }
+                }
+            }
+            let first_left = columns - rest.len();
+            for (column, places) in rest.iter_mut().enumerate() {
+                for (row, place) in places.iter_mut().enumerate() {
+                    let column = first_left + column;
+                    *place = if row < height {
+                        rows.row(first + row, column..column + 1)[0]
+                    } else {
+                        0.0
+                    };
+                }
+            }
+        }
+    }
+}
+
 struct Product<'a> {
-    tiles: &'a [f32],
     panels: &'a Panels,
-    count: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    left: &'a Rows<'a>,
     out: &'a mut [f32],
     stride: usize,
 }
@@ -197,66 +249,133 @@ struct Product<'a> {
 impl Work for Product<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let Self { tiles, panels, count, out, stride } = self;
-        let columns = panels.columns;
-        if columns == 0 {
-            for row in out.chunks_mut(stride).take(count) {
-                row[..panels.rows].fill(0.0);
+        // As many sums as there are registers for, but for the operands.
+        match L::WIDTH {
+            16 => self.by_tiles::<L, 8, 2>(lanes),
+            8 => self.by_tiles::<L, 6, 2>(lanes),
+            _ => self.by_tiles::<L, 4, 1>(lanes),
+        }
+    }
+}
+
+impl Product<'_> {
+    #[inline(always)]
+    fn by_tiles<L: Lanes, const HIGH: usize, const V: usize>(self, lanes: L) {
+        let Self { panels, rows, columns, left, out, stride } = self;
+        if columns.is_empty() {
+            for row in out.chunks_mut(stride).take(left.count) {
+                row[..rows.len()].fill(0.0);
             }
             return;
         }
-        for (number, panel) in panels.values.chunks_exact(columns * WIDE).enumerate() {
-            let first = number * WIDE;
-            let width = WIDE.min(panels.rows - first);
-            for (tile, values) in tiles.chunks_exact(columns * HIGH).enumerate() {
-                let Some(height) = count.checked_sub(tile * HIGH).filter(|&height| height > 0)
-                else {
-                    break;
-                };
-                let mut sums = [[0.0; WIDE]; HIGH];
-                if 2 * L::WIDTH <= WIDE {
-                    for start in (0..WIDE).step_by(2 * L::WIDTH) {
-                        tile_product::<L, 2>(lanes, values, panel, start, &mut sums);
+        for start in columns.clone().step_by(DEEP) {
+            let some = start..columns.end.min(start + DEEP);
+            let of_left = some.start - columns.start..some.end - columns.start;
+            for first in rows.clone().step_by(WIDE) {
+                // The first number of a panel's columns.
+                let place = first * panels.columns + some.start * WIDE;
+                let panel = &panels.values[place..][..some.len() * WIDE];
+                let (panel, _) = panel.as_chunks::<WIDE>();
+                let width = WIDE.min(rows.end - first);
+                for top in (0..left.count).step_by(HIGH) {
+                    let last = left.count - 1;
+                    let mut tile = [left.row(top, of_left.clone()); HIGH];
+                    for (row, values) in tile.iter_mut().enumerate().skip(1) {
+                        *values = left.row(last.min(top + row), of_left.clone());
                     }
-                } else {
-                    tile_product::<L, 1>(lanes, values, panel, 0, &mut sums);
-                }
-                for (row, sums) in sums.iter().enumerate().take(height) {
-                    let start = (tile * HIGH + row) * stride + first;
-                    out[start..start + width].copy_from_slice(&sums[..width]);
+                    let height = HIGH.min(left.count - top);
+                    for lane in (0..width).step_by(V * L::WIDTH) {
+                        let at = top * stride + first - rows.start + lane;
+                        let mut room = Room {
+                            out: &mut out[at..],
+                            stride,
+                            height,
+                            width: (width - lane).min(V * L::WIDTH),
+                        };
+                        let is_first = start == columns.start;
+                        tile_product::<L, HIGH, V>(lanes, &tile, panel, lane, &mut room, is_first);
+                    }
                 }
             }
         }
     }
 }
 
-/// The sums of a tile with the places of a panel from `start` on, in `V` vectors.
+/// Where the sums of a tile are.
+struct Room<'a> {
+    out: &'a mut [f32],
+    stride: usize,
+    height: usize,
+    width: usize,
+}
+
+/// The sums of some rows with the places of a panel from `lane` on, in `V` vectors for each row.
 #[inline(always)]
-fn tile_product<L: Lanes, const V: usize>(
+fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
     lanes: L,
-    tile: &[f32],
-    panel: &[f32],
-    start: usize,
-    out: &mut [[f32; WIDE]; HIGH],
+    tile: &[&[f32]; HIGH],
+    panel: &[[f32; WIDE]],
+    lane: usize,
+    room: &mut Room<'_>,
+    is_first: bool,
 ) {
     let mut sums = [[lanes.splat(0.0); V]; HIGH];
-    let (tile, _) = tile.as_chunks::<HIGH>();
-    let (panel, _) = panel.as_chunks::<WIDE>();
-    for (values, places) in tile.iter().zip(panel) {
-        let mut right = [lanes.splat(0.0); V];
-        for (number, right) in right.iter_mut().enumerate() {
-            *right = lanes.load(&places[start + number * L::WIDTH..]);
-        }
-        for (sums, &value) in sums.iter_mut().zip(values) {
-            let value = lanes.splat(value);
-            for (sum, &right) in sums.iter_mut().zip(&right) {
-                *sum = *sum + value * right;
+    if !is_first {
+        for (row, sums) in sums.iter_mut().enumerate().take(room.height) {
+            let out = &room.out[row * room.stride..][..room.width];
+            let mut held = [0.0; WIDE];
+            let values = if room.width == V * L::WIDTH {
+                out
+            } else {
+                held[..room.width].copy_from_slice(out);
+                &held[..]
+            };
+            for (number, sum) in sums.iter_mut().enumerate() {
+                *sum = lanes.load(&values[number * L::WIDTH..]);
             }
         }
     }
-    for (out, sums) in out.iter_mut().zip(&sums) {
+    let (steps, rest) = panel.as_chunks::<STEP>();
+    let mut rows: [&[[f32; STEP]]; HIGH] = [&[]; HIGH];
+    for (row, values) in rows.iter_mut().zip(tile) {
+        *row = &values.as_chunks::<STEP>().0[..steps.len()];
+    }
+    for (step, places) in steps.iter().enumerate() {
+        let mut now = [&rows[0][step]; HIGH];
+        for (now, row) in now.iter_mut().zip(&rows).skip(1) {
+            *now = &row[step];
+        }
+        for (column, places) in places.iter().enumerate() {
+            let mut right = [lanes.splat(0.0); V];
+            for (number, right) in right.iter_mut().enumerate() {
+                *right = lanes.load(&places[lane + number * L::WIDTH..]);
+            }
+            for (sums, row) in sums.iter_mut().zip(&now) {
+                let value = lanes.splat(row[column]);
+                for (sum, &right) in sums.iter_mut().zip(&right) {
+                    *sum = value.fused(right, *sum);
+                }
+            }
+        }
+    }
+    for (column, places) in (steps.len() * STEP..).zip(rest) {
+        for (sums, row) in sums.iter_mut().zip(tile) {
+            let value = lanes.splat(row[column]);
+            for (number, sum) in sums.iter_mut().enumerate() {
+                *sum = value.fused(lanes.load(&places[lane + number * L::WIDTH..]), *sum);
+            }
+        }
+    }
+    for (row, sums) in sums.iter().enumerate().take(room.height) {
+        let out = &mut room.out[row * room.stride..][..room.width];
+        let mut held = [0.0; WIDE];
+        let is_whole = room.width == V * L::WIDTH;
+        let values = if is_whole { &mut *out } else { &mut held[..] };
         for (number, sum) in sums.iter().enumerate() {
-            sum.store(&mut out[start + number * L::WIDTH..]);
+            sum.store(&mut values[number * L::WIDTH..]);
+        }
+        if !is_whole {
+            out.copy_from_slice(&held[..room.width]);
         }
     }
 }

@@ -300,7 +300,7 @@ impl Client {
             },
             E::ConnectProxyFailed(why) => unavailable(format!("the proxy refuses: {why}")).into(),
             // Its text is the address.
-            E::BadUri(_) => unavailable(format!("the address of {host} cannot be sent")).into(),
+            E::BadUri(_) => unavailable(format!("the URL of {host} is not valid")).into(),
             E::Protocol(_) | E::Http(_) | E::LargeResponseHeader(..) => {
                 let came = format!("{host} answered what is not HTTP: {error}").into();
                 Error::new(location, Detail::Protocol { asked: None, came }).into()

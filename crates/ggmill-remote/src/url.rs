@@ -58,7 +58,7 @@ impl Url {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
         if authority.contains('@') {
-            return Err("an address without user name and password");
+            return Err("a URL without user name and password");
         }
         let host = host(authority, secure)?;
         let rest = rest.split('#').next().unwrap_or_default();

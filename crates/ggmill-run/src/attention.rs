@@ -3,10 +3,13 @@
 use core::ops::Range;
 
 use ggmill_arch::graph::{Attention, Extent};
-use ggmill_quant::{Panels, Tiles};
-use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+use ggmill_quant::{Isa, Panels, Rows, functions};
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::error::{Result, room};
+
+/// Queries of one task. Their scores with the keys that they attend to are there at once.
+pub(crate) const QUERIES: usize = 48;
 
 /// Queries, keys and values of all texts, and what each has for a token.
 pub(crate) struct Operands<'a> {
@@ -15,39 +18,58 @@ pub(crate) struct Operands<'a> {
     pub(crate) values: (&'a [f32], Extent),
 }
 
-/// The results of all heads for the tokens of all texts, which attend to their own text alone.
+/// Some queries of a text: the text, the first of them, and the room for their results.
+struct Task<'a> {
+    text: usize,
+    first: usize,
+    out: &'a mut [f32],
+}
+
+/// Writes the results of all heads for the tokens of all texts, which attend to their own text
+/// alone.
 pub(crate) fn attention(
+    isa: Isa,
     options: &Attention,
     operands: &Operands<'_>,
     sinks: Option<&[f32]>,
     texts: &[Range<usize>],
-) -> Result<Vec<f32>> {
+    out: &mut [f32],
+) -> Result<()> {
     let heads = operands.queries.1.parts.unwrap_or(1) as usize;
     let kv_heads = operands.keys.1.parts.unwrap_or(1) as usize;
-    let length = operands.values.1.length as usize;
-    let tokens = texts.last().map_or(0, |text| text.end);
-    let work: Vec<(&Range<usize>, usize)> =
-        texts.iter().flat_map(|text| (0..heads).map(move |head| (text, head))).collect();
-    let width = heads * length;
-    let mut out = room(tokens * width)?;
-    // A few at a time, so that their results are not all there twice.
-    for some in work.chunks(rayon::current_num_threads().max(1) * 2) {
-        let results: Vec<Vec<f32>> = some
-            .par_iter()
-            .map(|&(text, head)| {
-                let slope = slope(options.alibi, heads, head);
-                let sink = sinks.map(|sinks| sinks[head]);
-                let kv_head = head / (heads / kv_heads);
-                one_head(options, operands, text, [head, kv_head], slope, sink)
-            })
-            .collect::<Result<_>>()?;
-        for (&(text, head), result) in some.iter().zip(&results) {
-            for (token, values) in text.clone().zip(result.chunks_exact(length)) {
-                out[token * width + head * length..][..length].copy_from_slice(values);
-            }
+    let arranged: Vec<(Range<usize>, usize)> =
+        texts.iter().flat_map(|text| (0..kv_heads).map(move |head| (text.clone(), head))).collect();
+    let arrange = |(text, head): (Range<usize>, usize)| {
+        let (mut keys, mut values) = (Panels::default(), Panels::default());
+        keys.pack_rows(&rows_of(operands.keys, &text, head)?)?;
+        values.pack_transposed(&rows_of(operands.values, &text, head)?)?;
+        Ok::<_, crate::Error>((keys, values))
+    };
+    let arranged: Vec<(Panels, Panels)> =
+        arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
+    let width = heads * operands.values.1.length as usize;
+    let mut tasks = Vec::new();
+    let mut rest = out;
+    for (text, range) in texts.iter().enumerate() {
+        let (out, others) = rest.split_at_mut(range.len() * width);
+        rest = others;
+        for (number, out) in out.chunks_mut((QUERIES * width).max(1)).enumerate() {
+            tasks.push(Task { text, first: number * QUERIES, out });
         }
     }
-    Ok(out)
+    // The later ones of a text take longer.
+    tasks.reverse();
+    let slopes: Vec<f32> = (0..heads).map(|head| slope(options.alibi, heads, head)).collect();
+    tasks.into_par_iter().try_for_each_init(Vec::new, |scores, task| {
+        let range = &texts[task.text];
+        for head in 0..heads {
+            let arranged = &arranged[task.text * kv_heads + head / (heads / kv_heads)];
+            let sink = sinks.map(|sinks| sinks[head]);
+            let work = Head { isa, options, number: head, slope: slopes[head], sink, arranged };
+            work.queries(operands.queries, range, task.first, width, task.out, scores)?;
+        }
+        Ok(())
+    })
 }
 
 /// How much less a head attends to a token for each token between, with ALiBi.
@@ -64,68 +86,92 @@ fn slope(most: f32, heads: usize, head: usize) -> f32 {
     }
 }
 
-/// The numbers of a head for some tokens, one after the other.
-fn gather(
-    (values, extent): (&[f32], Extent),
-    text: &Range<usize>,
+/// The numbers of a head for some tokens.
+fn rows_of<'a>(
+    (values, extent): (&'a [f32], Extent),
+    tokens: &Range<usize>,
     head: usize,
-) -> Result<Vec<f32>> {
+) -> Result<Rows<'a>> {
     let (width, length) = (extent.elements() as usize, extent.length as usize);
-    let mut out = room(text.len() * length)?;
-    for (out, token) in out.chunks_exact_mut(length).zip(text.clone()) {
-        out.copy_from_slice(&values[token * width + head * length..][..length]);
-    }
-    Ok(out)
+    let values = values.get(tokens.start * width + head * length..).unwrap_or_default();
+    Ok(Rows::new(values, tokens.len(), width, length)?)
 }
 
-fn one_head(
-    options: &Attention,
-    operands: &Operands<'_>,
-    text: &Range<usize>,
-    [head, kv_head]: [usize; 2],
+/// A head over a text.
+struct Head<'a> {
+    isa: Isa,
+    options: &'a Attention,
+    number: usize,
     slope: f32,
     sink: Option<f32>,
-) -> Result<Vec<f32>> {
-    let tokens = text.len();
-    let (mut tiles, mut panels) = (Tiles::default(), Panels::default());
-    tiles.pack(&gather(operands.queries, text, head)?, operands.queries.1.length as usize)?;
-    panels.pack(&gather(operands.keys, text, kv_head)?, operands.keys.1.length as usize)?;
-    let mut scores = room(tokens * tokens)?;
-    panels.multiply(&tiles, 0..tokens, &mut scores, tokens)?;
-    for (token, row) in scores.chunks_exact_mut(tokens.max(1)).enumerate() {
-        weigh(options, token, row, slope, sink);
-    }
-    let length = operands.values.1.length as usize;
-    tiles.pack(&scores, tokens)?;
-    panels.pack_transposed(&gather(operands.values, text, kv_head)?, length)?;
-    let mut out = room(tokens * length)?;
-    panels.multiply(&tiles, 0..tokens, &mut out, length)?;
-    Ok(out)
+    /// Keys and values of the text.
+    arranged: &'a (Panels, Panels),
 }
 
-/// Turns the scores of a token into the shares that others have in its result.
-fn weigh(options: &Attention, token: usize, row: &mut [f32], slope: f32, sink: Option<f32>) {
-    let window = options.window as usize;
-    let end = if options.causal { token + 1 } else { row.len() };
-    let start = if window > 0 { (token + 1).saturating_sub(window) } else { 0 };
-    let mut most = sink.unwrap_or(f32::NEG_INFINITY);
-    for (other, score) in row.iter_mut().enumerate().take(end).skip(start) {
-        *score *= options.scale;
-        if options.softcap != 0.0 {
-            *score = options.softcap * libm::tanhf(*score / options.softcap);
+impl Head<'_> {
+    /// Writes the results of some queries, from `first` on: `width` numbers for each in `out`, of
+    /// which those of this head.
+    fn queries(
+        &self,
+        queries: (&[f32], Extent),
+        text: &Range<usize>,
+        first: usize,
+        width: usize,
+        out: &mut [f32],
+        scores: &mut Vec<f32>,
+    ) -> Result<()> {
+        let (keys, values) = self.arranged;
+        let count = out.len() / width;
+        let tokens = text.start + first..text.start + first + count;
+        // The keys that any of these queries attends to.
+        let start = self.visible(first, text.len()).start / Panels::WIDTH * Panels::WIDTH;
+        let end = self.visible(first + count - 1, text.len()).end;
+        let seen = end - start;
+        if scores.len() < count * seen {
+            *scores = room(count * seen)?;
         }
-        if slope != 0.0 {
-            *score -= slope * token.abs_diff(other) as f32;
+        let scores = &mut scores[..count * seen];
+        let left = rows_of(queries, &tokens, self.number)?;
+        let columns = queries.1.length as usize;
+        keys.multiply_part(self.isa, start..end, 0..columns, &left, scores, seen)?;
+        for (query, row) in scores.chunks_exact_mut(seen).enumerate() {
+            let visible = self.visible(first + query, text.len());
+            let (before, row) = row.split_at_mut(visible.start - start);
+            let (row, after) = row.split_at_mut(visible.len());
+            before.fill(0.0);
+            after.fill(0.0);
+            self.weigh(first + query, visible.start, row);
         }
-        most = most.max(*score);
+        let length = values.rows();
+        let left = Rows::new(scores, count, seen, seen)?;
+        let out = &mut out[self.number * length..];
+        values.multiply_part(self.isa, 0..length, start..end, &left, out, width)?;
+        Ok(())
     }
-    let mut sum = sink.map_or(0.0, |sink| f64::from(libm::expf(sink - most)));
-    row[..start].fill(0.0);
-    row[end..].fill(0.0);
-    for score in &mut row[start..end] {
-        *score = libm::expf(*score - most);
-        sum += f64::from(*score);
+
+    /// The tokens that a token attends to.
+    fn visible(&self, token: usize, tokens: usize) -> Range<usize> {
+        let window = self.options.window as usize;
+        let start = if window > 0 { (token + 1).saturating_sub(window) } else { 0 };
+        start..if self.options.causal { token + 1 } else { tokens }
     }
-    let scale = (1.0 / sum) as f32;
-    row[start..end].iter_mut().for_each(|share| *share *= scale);
+
+    /// Turns the scores of a token with those from `start` on into their shares in its result.
+    fn weigh(&self, token: usize, start: usize, row: &mut [f32]) {
+        let options = self.options;
+        if options.softcap == 0.0 && self.slope == 0.0 {
+            functions::softmax(self.isa, row, options.scale, self.sink);
+            return;
+        }
+        for (score, other) in row.iter_mut().zip(start..) {
+            *score *= options.scale;
+            if options.softcap != 0.0 {
+                *score = options.softcap * libm::tanhf(*score / options.softcap);
+            }
+            if self.slope != 0.0 {
+                *score -= self.slope * token.abs_diff(other) as f32;
+            }
+        }
+        functions::softmax(self.isa, row, 1.0, self.sink);
+    }
 }

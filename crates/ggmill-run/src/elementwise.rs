@@ -1,34 +1,32 @@
 //! Operations on the numbers of each token by itself.
 
 use ggmill_arch::graph::{Arithmetic, Extent, Function};
-use rayon::iter::{
-    IndexedParallelIterator as _, IntoParallelRefMutIterator as _, ParallelIterator as _,
-};
+use ggmill_quant::{Isa, functions};
+use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
-
-use crate::error::{Result, room};
 
 /// Numbers that one task works on.
 const PIECE: usize = 1 << 14;
 
 /// A function of each number.
-pub(crate) fn apply(function: Function, values: &mut [f32]) {
-    let each: fn(f32) -> f32 = match function {
-        Function::Silu => |x| x / (1.0 + libm::expf(-x)),
-        Function::Gelu => gelu,
-        Function::GeluErf => |x| 0.5 * x * (1.0 + libm::erff(x * core::f32::consts::FRAC_1_SQRT_2)),
-        Function::Relu => |x| x.max(0.0),
-        Function::Tanh => libm::tanhf,
-        Function::Sigmoid => |x| 1.0 / (1.0 + libm::expf(-x)),
+pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
+    fn each(values: &mut [f32], function: impl Fn(f32) -> f32) {
+        for value in values {
+            *value = function(*value);
+        }
+    }
+    values.par_chunks_mut(PIECE).for_each(|values| match function {
+        Function::Silu => functions::silu(isa, values),
+        Function::Gelu => functions::gelu(isa, values),
+        Function::Sigmoid => functions::sigmoid(isa, values),
+        Function::GeluErf => {
+            each(values, |x| 0.5 * x * (1.0 + libm::erff(x * core::f32::consts::FRAC_1_SQRT_2)));
+        }
+        Function::Relu => each(values, |x| x.max(0.0)),
+        Function::Tanh => each(values, libm::tanhf),
         // A function of a later operation set, which no description read by this library has.
-        _ => |_| f32::NAN,
-    };
-    values.par_iter_mut().with_min_len(PIECE).for_each(|value| *value = each(*value));
-}
-
-fn gelu(x: f32) -> f32 {
-    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-    0.5 * x * (1.0 + libm::tanhf(SQRT_2_OVER_PI * x * (1.0 + 0.044_715 * x * x)))
+        _ => values.fill(f32::NAN),
+    });
 }
 
 /// The gated unit of gpt-oss.
@@ -43,77 +41,96 @@ pub(crate) fn swiglu_oai(gate: &mut [f32], values: &[f32]) {
     });
 }
 
-fn operator(with: Arithmetic) -> fn(f32, f32) -> f32 {
+/// The four operators, each compiled into the loop that it is used in.
+fn combine(with: Arithmetic, values: &mut [f32], others: impl Iterator<Item = f32>, left: bool) {
+    fn each(
+        values: &mut [f32],
+        others: impl Iterator<Item = f32>,
+        left: bool,
+        operator: impl Fn(f32, f32) -> f32,
+    ) {
+        let pairs = values.iter_mut().zip(others);
+        if left {
+            pairs.for_each(|(value, other)| *value = operator(other, *value));
+        } else {
+            pairs.for_each(|(value, other)| *value = operator(*value, other));
+        }
+    }
     match with {
-        Arithmetic::Subtract => |a, b| a - b,
-        Arithmetic::Multiply => |a, b| a * b,
-        Arithmetic::Divide => |a, b| a / b,
-        _ => |a, b| a + b,
+        Arithmetic::Subtract => each(values, others, left, |a, b| a - b),
+        Arithmetic::Multiply => each(values, others, left, |a, b| a * b),
+        Arithmetic::Divide => each(values, others, left, |a, b| a / b),
+        _ => each(values, others, left, |a, b| a + b),
     }
 }
 
-/// Two operands; one with a single number in each part is repeated.
+/// An operand and another one, of which each number is for `repeat` numbers of the first; `left`
+/// says whether the other one is the left one.
 pub(crate) fn arithmetic(
-    operation: Arithmetic,
-    (left, a): (&[f32], Extent),
-    (right, b): (&[f32], Extent),
-    extent: Extent,
-) -> Result<Vec<f32>> {
-    let combine = operator(operation);
-    let width = extent.elements() as usize;
-    let tokens = left.len() / (a.elements() as usize).max(1);
-    let mut out = room(tokens * width)?;
-    // How many numbers of the result share one of an operand.
-    let (repeat_a, repeat_b) = (width / a.elements() as usize, width / b.elements() as usize);
-    out.par_chunks_mut(PIECE).enumerate().for_each(|(piece, out)| {
-        let start = piece * PIECE;
-        if repeat_a == 1 && repeat_b == 1 {
-            let operands = left[start..].iter().zip(&right[start..]);
-            for (out, (&a, &b)) in out.iter_mut().zip(operands) {
-                *out = combine(a, b);
-            }
-        } else {
-            for (at, out) in out.iter_mut().enumerate() {
-                *out = combine(left[(start + at) / repeat_a], right[(start + at) / repeat_b]);
-            }
-        }
-    });
-    Ok(out)
+    with: Arithmetic,
+    values: &mut [f32],
+    others: &[f32],
+    repeat: usize,
+    left: bool,
+) {
+    if repeat == 1 {
+        let pieces = values.par_chunks_mut(PIECE).zip(others.par_chunks(PIECE));
+        pieces.for_each(|(values, others)| combine(with, values, others.iter().copied(), left));
+    } else {
+        let runs = values.par_chunks_mut(repeat.max(1)).zip(others);
+        runs.for_each(|(values, &other)| combine(with, values, core::iter::repeat(other), left));
+    }
 }
 
 /// An operand and a number.
 pub(crate) fn with_number(with: Arithmetic, values: &mut [f32], number: f32, left: bool) {
-    let with = operator(with);
-    values.par_chunks_mut(PIECE).for_each(|values| {
-        for value in values {
-            *value = if left { with(number, *value) } else { with(*value, number) };
-        }
-    });
+    let pieces = values.par_chunks_mut(PIECE);
+    pieces.for_each(|values| combine(with, values, core::iter::repeat(number), left));
 }
 
 /// An operand and a weight: as long as all parts, as a part, or with a number for each part.
 pub(crate) fn with_weight(
-    operation: Arithmetic,
+    with: Arithmetic,
     values: &mut [f32],
     extent: Extent,
     weight: &[f32],
     left: bool,
 ) {
-    let combine = operator(operation);
-    let (width, length) = (extent.elements() as usize, extent.length as usize);
-    let is_of_parts = weight.len() != width && weight.len() != length;
-    values.par_chunks_mut(width.max(1)).for_each(|row| {
-        for (at, value) in row.iter_mut().enumerate() {
-            let weight = weight[if is_of_parts { at / length } else { at % weight.len() }];
-            *value = if left { combine(weight, *value) } else { combine(*value, weight) };
+    let (of_token, length) = (extent.elements() as usize, extent.length as usize);
+    let is_of_parts = weight.len() != of_token && weight.len() != length;
+    values.par_chunks_mut(of_token.max(1)).for_each(|row| {
+        if is_of_parts {
+            for (part, &weight) in row.chunks_mut(length.max(1)).zip(weight) {
+                combine(with, part, core::iter::repeat(weight), left);
+            }
+        } else {
+            for part in row.chunks_mut(weight.len().max(1)) {
+                combine(with, part, weight.iter().copied(), left);
+            }
         }
     });
+}
+
+/// The sum of a function of the numbers: eight sums side by side, number *i* in sum *i* mod 8, which
+/// are then added in order.
+fn sum_of(values: &[f32], function: impl Fn(f32) -> f32) -> f64 {
+    let mut sums = [0.0f64; 8];
+    let (whole, rest) = values.as_chunks::<8>();
+    for values in whole {
+        for (sum, &value) in sums.iter_mut().zip(values) {
+            *sum += f64::from(function(value));
+        }
+    }
+    for (sum, &value) in sums.iter_mut().zip(rest) {
+        *sum += f64::from(function(value));
+    }
+    sums.iter().sum()
 }
 
 /// Division by the root mean square of each part, then the product with a weight.
 pub(crate) fn rms_norm(values: &mut [f32], extent: Extent, weight: Option<&[f32]>, epsilon: f32) {
     each_part(values, extent, |part, number| {
-        let sum: f64 = part.iter().map(|&x| f64::from(x * x)).sum();
+        let sum = sum_of(part, |x| x * x);
         let scale = 1.0 / ((sum / part.len() as f64) as f32 + epsilon).sqrt();
         scaled(part, number, scale, weight, None);
     });
@@ -128,12 +145,12 @@ pub(crate) fn layer_norm(
     epsilon: f32,
 ) {
     each_part(values, extent, |part, number| {
-        let sum: f64 = part.iter().map(|&x| f64::from(x)).sum();
+        let sum = sum_of(part, |x| x);
         let mean = (sum / part.len() as f64) as f32;
         for x in part.iter_mut() {
             *x -= mean;
         }
-        let squares: f64 = part.iter().map(|&x| f64::from(x * x)).sum();
+        let squares = sum_of(part, |x| x * x);
         let variance = (squares / part.len() as f64) as f32;
         scaled(part, number, 1.0 / (variance + epsilon).sqrt(), weight, bias);
     });
@@ -177,26 +194,15 @@ fn each_part(values: &mut [f32], extent: Extent, work: impl Fn(&mut [f32], usize
 }
 
 /// `exp(x - greatest)` divided by its sum, part by part.
-pub(crate) fn softmax(values: &mut [f32], extent: Extent) {
-    each_part(values, extent, |part, _| {
-        let most = part.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0f64;
-        for x in part.iter_mut() {
-            *x = libm::expf(*x - most);
-            sum += f64::from(*x);
-        }
-        let scale = (1.0 / sum) as f32;
-        for x in part.iter_mut() {
-            *x *= scale;
-        }
-    });
+pub(crate) fn softmax(isa: Isa, values: &mut [f32], extent: Extent) {
+    each_part(values, extent, |part, _| functions::softmax(isa, part, 1.0, None));
 }
 
 /// Division by the sum, which is at least 2⁻¹⁴.
 pub(crate) fn normalize(values: &mut [f32], extent: Extent) {
     const LEAST: f32 = 6.103_515_6e-5;
     each_part(values, extent, |part, _| {
-        let sum = (part.iter().map(|&x| f64::from(x)).sum::<f64>() as f32).max(LEAST);
+        let sum = (sum_of(part, |x| x) as f32).max(LEAST);
         for x in part.iter_mut() {
             *x /= sum;
         }
@@ -221,44 +227,40 @@ pub(crate) fn top(values: &[f32], width: usize, count: usize) -> Vec<u32> {
 }
 
 /// The numbers of each token at its places.
-pub(crate) fn take(values: &[f32], width: usize, places: &[u32], count: usize) -> Vec<f32> {
+pub(crate) fn take(values: &[f32], width: usize, places: &[u32], count: usize, out: &mut [f32]) {
     let rows = values.chunks_exact(width.max(1)).zip(places.chunks_exact(count.max(1)));
-    rows.flat_map(|(row, places)| places.iter().map(|&place| row[place as usize])).collect()
+    let taken = rows.flat_map(|(row, places)| places.iter().map(|&place| row[place as usize]));
+    out.iter_mut().zip(taken).for_each(|(out, value)| *out = value);
 }
 
 /// The sum of the parts of each token, each multiplied by its share.
-pub(crate) fn mix(values: &[f32], extent: Extent, shares: &[f32]) -> Result<Vec<f32>> {
+pub(crate) fn mix(values: &[f32], extent: Extent, shares: &[f32], out: &mut [f32]) {
     let (length, parts) = (extent.length as usize, extent.parts.unwrap_or(1) as usize);
-    let mut out = room(shares.len() / parts.max(1) * length)?;
     let rows = values.par_chunks(length * parts).zip(shares.par_chunks(parts));
     out.par_chunks_mut(length).zip(rows).for_each(|(out, (row, shares))| {
+        out.fill(0.0);
         for (part, share) in row.chunks_exact(length).zip(shares) {
             for (out, value) in out.iter_mut().zip(part) {
                 *out += value * share;
             }
         }
     });
-    Ok(out)
 }
 
 /// A run of each part.
-pub(crate) fn part(values: &[f32], from: Extent, start: usize, to: Extent) -> Result<Vec<f32>> {
+pub(crate) fn part(values: &[f32], from: Extent, start: usize, to: Extent, out: &mut [f32]) {
     let (whole, length) = (from.length as usize, to.length as usize);
-    let mut out = room(values.len() / whole * length)?;
     out.par_chunks_mut(length).zip(values.par_chunks(whole)).for_each(|(out, part)| {
         out.copy_from_slice(&part[start..start + length]);
     });
-    Ok(out)
 }
 
 /// The parts of one operand, each followed by that of the other.
-pub(crate) fn concat(left: &[f32], a: Extent, right: &[f32], b: Extent) -> Result<Vec<f32>> {
+pub(crate) fn concat(left: &[f32], a: Extent, right: &[f32], b: Extent, out: &mut [f32]) {
     let (first, second) = (a.length as usize, b.length as usize);
-    let mut out = room(left.len() + right.len())?;
     let parts = left.par_chunks(first).zip(right.par_chunks(second));
     out.par_chunks_mut(first + second).zip(parts).for_each(|(out, (left, right))| {
         out[..first].copy_from_slice(left);
         out[first..].copy_from_slice(right);
     });
-    Ok(out)
 }

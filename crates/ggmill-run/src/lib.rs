@@ -7,6 +7,7 @@
     reason = "sizes of tensors in memory fit into words, and graphs compute in single precision"
 )]
 
+mod arena;
 mod attention;
 mod elementwise;
 mod error;

@@ -1,91 +1,88 @@
 //! Products with matrices.
 
-use ggmill_quant::Tiles;
-use rayon::iter::{
-    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
-};
-use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
+use ggmill_quant::{Isa, Rows};
+use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
+use rayon::slice::ParallelSliceMut as _;
 
 use crate::error::{Result, room};
 use crate::program::Program;
 
 /// Rows of the left operand that one task multiplies.
-const HIGH: usize = 16 * Tiles::HEIGHT;
+const HIGH: usize = 48;
 /// Numbers of a matrix that are decoded at once, about.
-const DECODED: usize = 4 << 20;
+const DECODED: usize = 1 << 20;
 
 impl Program<'_> {
-    /// The products of rows with some rows of a matrix, which begin at `first`.
+    /// Writes the products of rows with some rows of a matrix, which begin at `first`: so many
+    /// numbers for each.
     pub(crate) fn product(
         &self,
+        isa: Isa,
         values: &[f32],
         weight: usize,
-        first: usize,
-        rows: usize,
-    ) -> Result<Vec<f32>> {
+        [first, rows]: [usize; 2],
+        out: &mut [f32],
+    ) -> Result<()> {
         let columns = self.row_len(weight);
-        let tile = |values: &[f32]| {
-            let mut tiles = Tiles::default();
-            tiles.pack(values, columns)?;
-            Ok(tiles)
-        };
-        let tiles: Vec<Tiles> =
-            values.par_chunks(HIGH * columns).map(tile).collect::<Result<_>>()?;
-        let mut out = room(values.len() / columns * rows)?;
         let at_once = (DECODED / columns.max(1)).max(1).next_multiple_of(crate::weights::ROWS);
         for start in (0..rows).step_by(at_once) {
             let count = at_once.min(rows - start);
-            let panels = self.panels(weight, first + start, count)?;
-            out.par_chunks_mut(HIGH * rows).zip(tiles.par_iter()).try_for_each(
-                |(out, tiles)| {
-                    let mut place = start;
-                    let height = out.len() / rows;
-                    for panels in &panels {
-                        panels.multiply(tiles, 0..height, &mut out[place..], rows)?;
-                        place += panels.rows();
-                    }
-                    Ok::<_, crate::Error>(())
-                },
-            )?;
+            let panels = self.panels(isa, weight, first + start, count)?;
+            out.par_chunks_mut(HIGH * rows).enumerate().try_for_each(|(number, out)| {
+                let height = out.len() / rows;
+                let left = &values[number * HIGH * columns..];
+                let left = Rows::new(left, height, columns, columns)?;
+                let mut place = start;
+                for panels in &panels {
+                    let some = panels.rows();
+                    let out = &mut out[place..];
+                    panels.multiply_part(isa, 0..some, 0..columns, &left, out, rows)?;
+                    place += some;
+                }
+                Ok::<_, crate::Error>(())
+            })?;
         }
-        Ok(out)
+        Ok(())
     }
 
     /// `linear`: a product with all of a matrix, times a scale, plus a bias.
     pub(crate) fn linear(
         &self,
+        isa: Isa,
         values: &[f32],
         matrix: usize,
         scale: Option<usize>,
         bias: Option<usize>,
-    ) -> Result<Vec<f32>> {
+        out: &mut [f32],
+    ) -> Result<()> {
         let rows = self.dimension(matrix, 1);
-        let mut out = self.product(values, matrix, 0, rows)?;
+        self.product(isa, values, matrix, [0, rows], out)?;
         let scale = scale.map(|scale| self.whole(scale)).transpose()?;
         let bias = bias.map(|bias| self.whole(bias)).transpose()?;
         let factor = scale.as_ref().and_then(|scale| scale.first().copied());
         if factor.is_some() || bias.is_some() {
             out.par_chunks_mut(rows).for_each(|row| finish(row, factor, bias.as_deref()));
         }
-        Ok(out)
+        Ok(())
     }
 
     /// `linear_of`: for each token and each of its experts, the product with the expert's matrix.
     pub(crate) fn expert_linear(
         &self,
+        isa: Isa,
         values: &[f32],
         places: &[u32],
         used: usize,
         [matrix, scale, bias]: [Option<usize>; 3],
-    ) -> Result<Vec<f32>> {
-        let Some(matrix) = matrix else { return Ok(Vec::new()) };
+        out: &mut [f32],
+    ) -> Result<()> {
+        let Some(matrix) = matrix else { return Ok(()) };
         let (columns, rows) = (self.row_len(matrix), self.dimension(matrix, 1));
         let experts = self.dimension(matrix, 2);
         let scale = scale.map(|scale| self.whole(scale)).transpose()?;
         let bias = bias.map(|bias| self.whole(bias)).transpose()?;
         // One row for each choice, or one for each token.
         let shared = values.len() / columns < places.len();
-        let mut out = room(places.len() * rows)?;
         let mut taken = Vec::new();
         for expert in 0..experts {
             taken.clear();
@@ -99,7 +96,8 @@ impl Program<'_> {
                 let row = if shared { choice / used } else { choice };
                 out.copy_from_slice(&values[row * columns..][..columns]);
             }
-            let products = self.product(&gathered, matrix, expert * rows, rows)?;
+            let mut products = room(taken.len() * rows)?;
+            self.product(isa, &gathered, matrix, [expert * rows, rows], &mut products)?;
             let factor = scale.as_ref().map(|scale| scale[expert]);
             let bias = bias.as_ref().map(|bias| &bias[expert * rows..][..rows]);
             for (row, &choice) in products.chunks_exact(rows).zip(&taken) {
@@ -108,7 +106,7 @@ impl Program<'_> {
                 finish(out, factor, bias);
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     pub(crate) fn dimension(&self, weight: usize, number: usize) -> usize {

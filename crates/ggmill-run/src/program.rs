@@ -2,11 +2,12 @@
 
 use core::ops::Range;
 
-use ggmill_arch::graph::{Graph, Operation, Output, Rows};
+use ggmill_arch::graph::{Extent, Graph, Operation, Output, Rows};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
 use ggmill_core::Model;
-use ggmill_quant::codec;
+use ggmill_quant::{Panels, codec};
 
+use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A model that can be run: its computation graph, and the knowledge that every tensor the graph
@@ -112,14 +113,24 @@ impl<'m> Program<'m> {
     }
 
     /// The most numbers that are held at once for each token.
-    fn numbers(&self) -> u64 {
+    pub(crate) fn numbers(&self) -> u64 {
         let nodes = self.graph.nodes();
         let (mut held, mut most) = (0u64, 0u64);
         for (number, node) in nodes[..self.tail].iter().enumerate() {
-            // The operands, arranged for a product, are one more.
-            let operands = node.inputs.iter().map(|&input| nodes[input].extent.elements()).max();
+            // Keys and values of attention are there a second time, arranged for products, and
+            // what is taken by experts, and their results, in the order of the experts.
+            let arranged: u64 = match node.operation {
+                Operation::Attention(_) => {
+                    node.inputs[1..].iter().map(|&input| arranged(nodes[input].extent)).sum()
+                }
+                Operation::ExpertLinear { .. } => {
+                    let used = nodes[node.inputs[1]].extent.length;
+                    node.extent.elements() + used * nodes[node.inputs[0]].extent.length
+                }
+                _ => 0,
+            };
             held = held.saturating_add(node.extent.elements());
-            most = most.max(held.saturating_add(operands.unwrap_or(0)));
+            most = most.max(held.saturating_add(arranged));
             let mut inputs = node.inputs.clone();
             inputs.sort_unstable();
             inputs.dedup();
@@ -136,10 +147,16 @@ impl<'m> Program<'m> {
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         const TILES: u64 = 64 << 20;
         let tokens = texts.saturating_mul(longest);
-        let scores = longest.saturating_mul(longest).saturating_mul(8).saturating_mul(threads);
+        let scores = longest.saturating_mul(4 * QUERIES as u64).saturating_mul(threads);
         let results = self.numbers().saturating_mul(tokens).saturating_mul(4);
         results.saturating_add(scores).saturating_add(TILES)
     }
+}
+
+/// What the parts of a value become, arranged for products: each as long as whole panels.
+fn arranged(extent: Extent) -> u64 {
+    let length = extent.length.next_multiple_of(Panels::WIDTH as u64);
+    extent.parts.unwrap_or(1).saturating_mul(length)
 }
 
 /// Every tensor of the graph is in the file, with the dimensions of the description and a type that

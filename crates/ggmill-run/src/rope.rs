@@ -7,9 +7,11 @@ use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 
 /// Sines and cosines of every position up to the longest text.
+#[derive(Debug)]
 pub(crate) struct Turns {
-    /// For each position, the cosine and the sine of each pair.
-    values: Vec<(f32, f32)>,
+    /// For each position, the cosine of each pair.
+    cosines: Vec<f32>,
+    sines: Vec<f32>,
     pairs: usize,
 }
 
@@ -18,7 +20,8 @@ impl Turns {
         let pairs = (rope.length / 2) as usize;
         let step = libm::powf(rope.base, -2.0 / rope.length as f32);
         let mixes = rope.yarn.map(|yarn| mixes(rope, yarn));
-        let mut values = Vec::with_capacity(pairs * positions);
+        let (mut cosines, mut sines) =
+            (Vec::with_capacity(pairs * positions), Vec::with_capacity(pairs * positions));
         for position in 0..positions {
             // The angle is multiplied again and again in single precision, as all programs do it.
             let mut angle = position as f32;
@@ -28,11 +31,12 @@ impl Turns {
                 let turn = mixes
                     .as_ref()
                     .map_or(scaled, |mixes| scaled * (1.0 - mixes[pair]) + whole * mixes[pair]);
-                values.push((libm::cosf(turn) * rope.magnitude, libm::sinf(turn) * rope.magnitude));
+                cosines.push(libm::cosf(turn) * rope.magnitude);
+                sines.push(libm::sinf(turn) * rope.magnitude);
                 angle *= step;
             }
         }
-        Self { values, pairs }
+        Self { cosines, sines, pairs }
     }
 
     /// Rotates the first numbers of each part; `position` has the position of each token.
@@ -44,20 +48,27 @@ impl Turns {
         position: &[u32],
     ) {
         let (width, length) = (extent.elements() as usize, extent.length as usize);
+        let rotate = |x: &mut f32, y: &mut f32, (cos, sin): (&f32, &f32)| {
+            (*x, *y) = (*x * cos - *y * sin, *x * sin + *y * cos);
+        };
         values
             .par_chunks_mut(width)
             .zip_eq(rayon::iter::IntoParallelRefIterator::par_iter(position))
             .for_each(|(row, &position)| {
-                let turns = &self.values[position as usize * self.pairs..][..self.pairs];
+                let start = position as usize * self.pairs;
+                let cosines = &self.cosines[start..start + self.pairs];
+                let sines = &self.sines[start..start + self.pairs];
                 for part in row.chunks_exact_mut(length) {
-                    for (pair, &(cos, sin)) in turns.iter().enumerate() {
-                        let (a, b) = match style {
-                            RopeStyle::Pairs => (2 * pair, 2 * pair + 1),
-                            _ => (pair, pair + self.pairs),
-                        };
-                        let (x, y) = (part[a], part[b]);
-                        part[a] = x * cos - y * sin;
-                        part[b] = x * sin + y * cos;
+                    let turns = cosines.iter().zip(sines);
+                    if style == RopeStyle::Pairs {
+                        for ([x, y], turn) in part.as_chunks_mut().0.iter_mut().zip(turns) {
+                            rotate(x, y, turn);
+                        }
+                    } else {
+                        let (left, right) = part.split_at_mut(self.pairs);
+                        for ((x, y), turn) in left.iter_mut().zip(right).zip(turns) {
+                            rotate(x, y, turn);
+                        }
                     }
                 }
             });

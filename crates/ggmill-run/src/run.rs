@@ -3,9 +3,11 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Node, Operation, Rows};
+use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope, Rows};
+use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
+use crate::arena::Arena;
 use crate::attention::{Operands, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result, room};
@@ -21,11 +23,13 @@ pub struct Options {
     /// Bytes of memory that results of operations may take, about. As many texts are run at once as
     /// that allows.
     pub memory: u64,
+    /// The instructions that are used: the best that the machine has.
+    pub isa: Isa,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { threads: None, memory: 2 << 30 }
+        Self { threads: None, memory: 2 << 30, isa: Isa::best() }
     }
 }
 
@@ -40,6 +44,12 @@ impl Options {
     #[must_use]
     pub fn with_memory(self, memory: u64) -> Self {
         Self { memory, ..self }
+    }
+
+    /// The same with these instructions.
+    #[must_use]
+    pub fn with_isa(self, isa: Isa) -> Self {
+        Self { isa, ..self }
     }
 }
 
@@ -130,7 +140,10 @@ impl Runner {
         let positions = texts.iter().flat_map(|text| (0u32..).take(text.len())).collect();
         let mut run = Run {
             program,
+            isa: self.options.isa,
             values: vec![None; program.graph().nodes().len()],
+            arena: Arena::of(program.numbers().saturating_mul(tokens.len() as u64)),
+            turns: Vec::new(),
             texts: ranges,
             tokens,
             positions,
@@ -160,8 +173,16 @@ impl Runner {
                 values[number] = Some(Data::Numbers(Arc::new(some)));
             }
         }
-        let mut run =
-            Run { program, values, texts: Vec::new(), tokens: Vec::new(), positions: Vec::new() };
+        let mut run = Run {
+            program,
+            isa: self.options.isa,
+            values,
+            arena: Arena::of(u64::MAX),
+            turns: Vec::new(),
+            texts: Vec::new(),
+            tokens: Vec::new(),
+            positions: Vec::new(),
+        };
         self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
         match run.values.swap_remove(program.graph().output()) {
             Some(Data::Numbers(data)) => Ok(Arc::unwrap_or_clone(data)),
@@ -172,7 +193,11 @@ impl Runner {
 
 struct Run<'p> {
     program: &'p Program<'p>,
+    isa: Isa,
     values: Vec<Option<Data>>,
+    arena: Arena,
+    /// The turns of rotary positions that were computed: all blocks usually have the same.
+    turns: Vec<(Rope, Arc<Turns>)>,
     texts: Vec<Range<usize>>,
     tokens: Vec<u32>,
     positions: Vec<u32>,
@@ -187,14 +212,20 @@ impl Run<'_> {
             self.values[number] = Some(result);
             for &input in &node.inputs {
                 if self.program.last_use[input] == number {
-                    self.values[input] = None;
+                    self.drop_value(input);
                 }
             }
             if self.program.last_use[number] == number {
-                self.values[number] = None;
+                self.drop_value(number);
             }
         }
         Ok(())
+    }
+
+    fn drop_value(&mut self, number: usize) {
+        if let Some(Data::Numbers(data)) = self.values[number].take() {
+            self.arena.put(data);
+        }
     }
 
     /// The numbers of an operand.
@@ -215,19 +246,60 @@ impl Run<'_> {
     /// The numbers of the first operand to be changed: those themselves where this is their last
     /// use, else a copy.
     fn taken(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
-        let data = self.numbers(node, 0)?;
-        let input = node.inputs[0];
+        self.taken_from(node, 0, number)
+    }
+
+    fn taken_from(&mut self, node: &Node, input: usize, number: usize) -> Result<Vec<f32>> {
+        let data = self.numbers(node, input)?;
+        let input = node.inputs[input];
         if self.program.last_use[input] == number {
             self.values[input] = None;
         }
         match Arc::try_unwrap(data) {
             Ok(values) => Ok(values),
             Err(shared) => {
-                let mut values = room(shared.len())?;
+                let mut values = self.arena.take(shared.len())?;
                 values.copy_from_slice(&shared);
+                self.arena.put(shared);
                 Ok(values)
             }
         }
+    }
+
+    /// Room for the result of a node, for as many tokens as the first operand has.
+    fn room(&mut self, node: &Node) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let first = nodes[node.inputs[0]].extent.elements() as usize;
+        let tokens = self.numbers(node, 0)?.len() / first.max(1);
+        self.arena.take(tokens * node.extent.elements() as usize)
+    }
+
+    /// Two operands, of which one may have numbers that are for several of the other.
+    fn arithmetic(&mut self, with: Arithmetic, node: &Node, number: usize) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let sizes = [0, 1].map(|input| nodes[node.inputs[input]].extent.elements());
+        let size = node.extent.elements();
+        let is_free = |input: usize| self.program.last_use[node.inputs[input]] == number;
+        // The operand that becomes the result.
+        let base = usize::from(sizes[0] != size || sizes[1] == size && !is_free(0) && is_free(1));
+        if sizes[base] != size {
+            return Err(Error::new(ErrorKind::Graph, "no operand has the size of the result"));
+        }
+        let other = self.numbers(node, 1 - base)?;
+        let mut values = self.taken_from(node, base, number)?;
+        let repeat = (size / sizes[1 - base].max(1)) as usize;
+        each::arithmetic(with, &mut values, &other, repeat, base == 1);
+        Ok(values)
+    }
+
+    fn turns(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Arc<Turns> {
+        if let Some((_, turns)) = self.turns.iter().find(|(known, _)| known == rope) {
+            return Arc::clone(turns);
+        }
+        let longest = self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+        let turns = Arc::new(Turns::of(rope, factors, longest));
+        self.turns.push((rope.clone(), Arc::clone(&turns)));
+        turns
     }
 
     fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
@@ -236,17 +308,23 @@ impl Run<'_> {
         let extent = node.extent;
         let of = |input: usize| nodes[node.inputs[input]].extent;
         let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
+        let isa = self.isa;
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
-                program.linear(&self.numbers(node, 0)?, matrix, scale, bias)?
+                let mut out = self.room(node)?;
+                program.linear(isa, &self.numbers(node, 0)?, matrix, scale, bias, &mut out)?;
+                out
             }
-            Operation::ExpertLinear { matrix, scale, bias } => program.expert_linear(
-                &self.numbers(node, 0)?,
-                &self.places(node, 1)?,
-                of(1).length as usize,
-                [Some(matrix), scale, bias],
-            )?,
+            Operation::ExpertLinear { matrix, scale, bias } => {
+                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                let used = of(1).length as usize;
+                let mut out =
+                    self.arena.take(places.len() / used.max(1) * extent.elements() as usize)?;
+                let weights = [Some(matrix), scale, bias];
+                program.expert_linear(isa, &values, &places, used, weights, &mut out)?;
+                out
+            }
             Operation::RmsNorm { weight, epsilon } => {
                 let mut values = self.taken(node, number)?;
                 each::rms_norm(&mut values, extent, whole(weight)?.as_deref(), epsilon);
@@ -259,13 +337,13 @@ impl Run<'_> {
                 values
             }
             Operation::Rope(ref rope) => {
+                let turns = self.turns(rope, whole(rope.factors)?.as_deref());
                 let mut values = self.taken(node, number)?;
-                let longest = self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-                let turns = Turns::of(rope, whole(rope.factors)?.as_deref(), longest);
                 turns.rotate(&mut values, extent, rope.style, &self.positions);
                 values
             }
             Operation::Attention(ref options) => {
+                let mut out = self.room(node)?;
                 let [queries, keys, values] = [0, 1, 2].map(|input| self.numbers(node, input));
                 let (queries, keys, values) = (queries?, keys?, values?);
                 let operands = Operands {
@@ -273,18 +351,25 @@ impl Run<'_> {
                     keys: (&keys, of(1)),
                     values: (&values, of(2)),
                 };
-                attention(options, &operands, whole(options.sinks)?.as_deref(), &self.texts)?
+                let sinks = whole(options.sinks)?;
+                attention(isa, options, &operands, sinks.as_deref(), &self.texts, &mut out)?;
+                out
             }
             Operation::View => return self.numbers(node, 0).map(Data::Numbers),
             Operation::Part { start } => {
-                each::part(&self.numbers(node, 0)?, of(0), start as usize, extent)?
+                let mut out = self.room(node)?;
+                each::part(&self.numbers(node, 0)?, of(0), start as usize, extent, &mut out);
+                out
             }
             Operation::Concat => {
-                each::concat(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, of(1))?
+                let mut out = self.room(node)?;
+                let (left, right) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                each::concat(&left, of(0), &right, of(1), &mut out);
+                out
             }
             Operation::Apply(function) => {
                 let mut values = self.taken(node, number)?;
-                each::apply(function, &mut values);
+                each::apply(isa, function, &mut values);
                 values
             }
             Operation::Clamp { low, high } => {
@@ -296,7 +381,7 @@ impl Run<'_> {
             }
             Operation::Softmax => {
                 let mut values = self.taken(node, number)?;
-                each::softmax(&mut values, extent);
+                each::softmax(isa, &mut values, extent);
                 values
             }
             Operation::Top { count } => {
@@ -306,24 +391,28 @@ impl Run<'_> {
             }
             Operation::Take => {
                 let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
-                each::take(&values, of(0).length as usize, &places, extent.length as usize)
+                let (width, count) = (of(0).length as usize, extent.length as usize);
+                let mut out = self.room(node)?;
+                each::take(&values, width, &places, count, &mut out);
+                out
             }
             Operation::Normalize => {
                 let mut values = self.taken(node, number)?;
                 each::normalize(&mut values, extent);
                 values
             }
-            Operation::Mix => each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?)?,
+            Operation::Mix => {
+                let mut out = self.room(node)?;
+                each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, &mut out);
+                out
+            }
             Operation::SwigluOai => {
                 let other = self.numbers(node, 1)?;
                 let mut values = self.taken(node, number)?;
                 each::swiglu_oai(&mut values, &other);
                 values
             }
-            Operation::Arithmetic(with) => {
-                let (left, right) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
-                each::arithmetic(with, (&left, of(0)), (&right, of(1)), extent)?
-            }
+            Operation::Arithmetic(with) => self.arithmetic(with, node, number)?,
             Operation::WithNumber { with, number: by, left } => {
                 let mut values = self.taken(node, number)?;
                 each::with_number(with, &mut values, by, left);
@@ -343,9 +432,9 @@ impl Run<'_> {
     }
 
     /// A row of a table for each token. A row that many tokens have is read once.
-    fn rows(&self, table: usize, rows: Rows) -> Result<Vec<f32>> {
+    fn rows(&mut self, table: usize, rows: Rows) -> Result<Vec<f32>> {
         let length = self.program.row_len(table);
-        let mut out = room(self.tokens.len() * length)?;
+        let mut out = self.arena.take(self.tokens.len() * length)?;
         let wanted: Vec<u64> = match rows {
             Rows::Tokens => self.tokens.iter().map(|&token| u64::from(token)).collect(),
             Rows::Positions => self.positions.iter().map(|&place| u64::from(place)).collect(),

@@ -1,14 +1,14 @@
 //! Weights of a model as numbers, a few rows at a time.
 
 use ggmill_core::Tensor;
-use ggmill_quant::{Panels, codec};
+use ggmill_quant::{Isa, Panels, codec_with};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::error::{Error, ErrorKind, Result, room};
 use crate::program::Program;
 
 /// Rows that one task decodes.
-pub(crate) const ROWS: usize = 128;
+pub(crate) const ROWS: usize = Panels::WIDTH;
 
 impl Program<'_> {
     fn tensor(&self, weight: usize) -> Result<Tensor<'_>> {
@@ -18,6 +18,10 @@ impl Program<'_> {
 
     /// The rows of a weight, counted over all dimensions but the first.
     pub(crate) fn rows(&self, weight: usize, first: usize, count: usize) -> Result<Vec<f32>> {
+        self.rows_with(Isa::best(), weight, first, count)
+    }
+
+    fn rows_with(&self, isa: Isa, weight: usize, first: usize, count: usize) -> Result<Vec<f32>> {
         let tensor = self.tensor(weight)?;
         let row_len = self.row_len(weight);
         let layout = tensor.ggml_type().layout().ok_or_else(|| {
@@ -34,7 +38,7 @@ impl Program<'_> {
         blocks.resize(row_size * count, 0);
         self.model.read(&tensor, (row_size * first) as u64, &mut blocks)?;
         let mut values = room(row_len * count)?;
-        codec(tensor.ggml_type())?.dequantize(&blocks, &mut values)?;
+        codec_with(tensor.ggml_type(), isa)?.dequantize(&blocks, &mut values)?;
         self.check_finite(weight, first, &values)?;
         Ok(values)
     }
@@ -81,11 +85,17 @@ impl Program<'_> {
     }
 
     /// Some rows of a matrix, decoded and arranged for products on several threads.
-    pub(crate) fn panels(&self, weight: usize, first: usize, count: usize) -> Result<Vec<Panels>> {
+    pub(crate) fn panels(
+        &self,
+        isa: Isa,
+        weight: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<Vec<Panels>> {
         let starts: Vec<usize> = (first..first + count).step_by(ROWS).collect();
         let pack = |start: usize| {
             let rows = ROWS.min(first + count - start);
-            let values = self.rows(weight, start, rows)?;
+            let values = self.rows_with(isa, weight, start, rows)?;
             let mut panels = Panels::default();
             panels.pack(&values, self.row_len(weight))?;
             Ok(panels)

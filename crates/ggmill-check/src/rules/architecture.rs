@@ -20,7 +20,7 @@ rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
         summary: "Missing hyperparameter",
         clause: "Reported when an architecture key is missing that both the specification and llama.cpp require. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "llama.context_length = 16",
     }
@@ -34,7 +34,7 @@ rules! { Architecture;
     REQUIRED_BY_LOADER = "GG1518" Error Reference {
         summary: "Missing hyperparameter required by llama.cpp",
         clause: "Reported when an architecture key is missing that llama.cpp requires, but the specification does not. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors.",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
     }
@@ -119,21 +119,21 @@ rules! { Architecture;
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
         clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Remove the tensor, or correct general.architecture and the hyperparameters that it depends on.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
         summary: "Wrong tensor shape",
         clause: "Reported when the shape of a tensor does not match the hyperparameters. llama.cpp rejects the model: \"has wrong shape\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set the hyperparameters from the model's config.json, or convert the model again.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
         clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file or a similar name show which one was meant; with `--profile ggml`, for every unknown value. llama.cpp rejects any name that is not exactly one of its own: \"unknown model architecture\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program for which the file was created.",
         fixed: "general.architecture = \"llama\"",
     }

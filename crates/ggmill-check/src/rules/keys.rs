@@ -21,7 +21,7 @@ rules! { Keys;
     EMPTY = "GG1202" Error Both {
         summary: "Empty key",
         clause: "Reported when a key is empty. According to the specification, a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty one.",
-        why: "llama.cpp does not load the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Remove the entry.",
         fixed: "no entry with an empty key",
     }

@@ -55,7 +55,7 @@ rules! { Metadata;
     NESTED_ARRAY = "GG1107" Error Reference {
         summary: "Nested array",
         clause: "Reported when an array contains arrays. llama.cpp accepts only arrays of scalars or strings; the specification says: \"Arrays can be nested\".",
-        why: "llama.cpp does not load the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the value as one flat array, or under several keys.",
         fixed: "x.y = [\"a\"]",
     }
@@ -105,7 +105,7 @@ rules! { Metadata;
     LOADER_TYPE = "GG1114" Error Reference {
         summary: "Wrong type for a key that llama.cpp reads",
         clause: "Reported when a key that llama.cpp reads and the specification does not list has a different type from the one llama.cpp expects: \"key %s has wrong type %s but expected type %s\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set the key again with its expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",

@@ -10,7 +10,7 @@ rules! { Shards;
     NUMBER = "GG1901" Error Reference {
         summary: "Shard number out of range",
         clause: "Reported when `split.no` is not less than `split.count`. llama.cpp numbers shards from 0.",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Split the model again.",
         fixed: "split.no = 1, split.count = 2",
     }
@@ -24,7 +24,7 @@ rules! { Shards;
     TENSORS = "GG1903" Error Reference {
         summary: "Shard has more tensors than the whole model",
         clause: "Reported when one shard has more tensors than the whole model according to `split.tensors.count`. llama.cpp rejects a model whose shards do not have split.tensors.count tensors in total: \"corrupted model: %d tensors expected but %d found\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Split the model again.",
         fixed: "split.tensors.count = 24",
     }
@@ -53,7 +53,7 @@ rules! { Shards;
     SET = "GG1907" Error Both {
         summary: "Incomplete set of shards",
         clause: "Reported when a shard of the set is missing, or belongs to another model. According to the specification, shards are numbered from 00001 to their total; llama.cpp opens the other shards in the directory of the first.",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Download the missing files into the directory of the first shard, or replace those that belong to another model.",
         fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf",
     }

@@ -68,7 +68,7 @@ rules! { Structure;
     ALIGNMENT_POWER = "GG1009" Error Reference {
         summary: "Alignment is not a power of two",
         clause: "Reported when `general.alignment` is a multiple of 8 but not a power of two. llama.cpp requires a power of two; the specification allows every multiple of 8.",
-        why: "llama.cpp does not load the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Rewrite the file with an alignment of 32: `ggmill edit FILE --set general.alignment=32`.",
         fixed: "general.alignment = 32",
     }

@@ -46,7 +46,7 @@ rules! { Tensors;
     NAME_64 = "GG1306" Error Reference {
         summary: "Tensor name is exactly 64 bytes long",
         clause: "Reported when a tensor name is exactly 64 bytes long. In llama.cpp a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
-        why: "llama.cpp does not load the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Shorten the name by at least one byte.",
         fixed: "a tensor name of at most 63 bytes",
     }
@@ -82,7 +82,7 @@ rules! { Tensors;
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
         clause: "Reported when the offset of a tensor is not the sum of the padded sizes of the preceding tensors, in the order of the tensor infos. llama.cpp requires this; the specification requires only that offsets are multiples of the alignment.",
-        why: "llama.cpp does not load the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the tensor data in the order of the tensor infos, without gaps.",
         fixed: "tensor \"a.b\": offset 0",
         automatic: "rewrites the file in this order",
@@ -90,7 +90,7 @@ rules! { Tensors;
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",
         clause: "Reported when a dimension of a tensor, or the product of its dimensions, does not fit in int64, as llama.cpp requires. In the specification dimensions are uint64.",
-        why: "llama.cpp does not load the file.",
+        why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Regenerate the file, for example by converting the model again: no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }

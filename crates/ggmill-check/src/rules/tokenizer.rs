@@ -94,7 +94,7 @@ rules! { Tokenizer;
     UNKNOWN_MODEL = "GG1612" Error Reference {
         summary: "Unknown tokenizer model",
         clause: "Reported when llama.cpp does not know the value of `tokenizer.ggml.model`. It rejects the model: \"unknown tokenizer\".",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set tokenizer.ggml.model to the type of the tokenizer, such as llama, gpt2, bert, t5 or rwkv.",
         fixed: "tokenizer.ggml.model = \"gpt2\"",
     }
@@ -108,7 +108,7 @@ rules! { Tokenizer;
     NO_MERGES = "GG1614" Error Reference {
         summary: "BPE vocabulary has no merges",
         clause: "Reported when a BPE vocabulary has no merges. llama.cpp rejects the model: \"cannot find tokenizer merges in model file\". According to the specification, tokens without merges are atomic.",
-        why: "llama.cpp does not load the model.",
+        why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }

@@ -207,8 +207,8 @@ fn explained(client: &Client, location: &Location, error: &Error) -> Failure {
         let bytes = is_named.then(|| beginning(client, location))??;
         if let Some(FileKind::LfsPointer { .. }) = sniff(&bytes, None) {
             return Some(
-                "this is a Git LFS pointer, not the file; the address of the file itself is often \
-                 that of a download or of `/resolve/`"
+                "this is a Git LFS pointer, not the file itself; use the file's download URL, \
+                 which often contains `/resolve/`"
                     .to_owned(),
             );
         }

@@ -132,7 +132,7 @@ fn findings_beyond_a_number_are_counted() {
     let json = parsed(
         &ggmill(
             directory.path(),
-            &["check", "many.gguf", "--select", "keys", "--most", "2", "--format", "json"],
+            &["check", "many.gguf", "--select", "keys", "--max-per-rule", "2", "--format", "json"],
         )
         .stdout,
     );

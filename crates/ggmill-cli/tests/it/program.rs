@@ -119,6 +119,7 @@ fn options_of_other_tools_are_advised() {
         (&["inspect", "x.gguf", "--no-tensors"], "--metadata shows the metadata only"),
         (&["dump", "x.gguf", "--json-array"], "--full prints arrays"),
         (&["imatrix", "--in-file", "x.dat"], "`ggmill imatrix merge FILE... -o OUT`"),
+        (&["imatrix", "show", "x.gguf", "--show-statistics"], "shows the weights of each tensor"),
     ] {
         let (code, stdout, stderr) = run(args);
         assert_eq!((code, &*stdout), (2, ""), "{args:?}");

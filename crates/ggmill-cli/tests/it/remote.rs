@@ -381,10 +381,7 @@ fn wrong_addresses_are_refused_before_anything_is_asked() {
         ("https:/example.com/m.gguf", "expected two slashes after the scheme"),
         ("hf://owner", "expected hf://[models/|datasets/]OWNER/NAME[@REVISION][/PATH]"),
         ("hf://owner/name", "is a repository, expected a file in it"),
-        (
-            "https://user:secret@example.com/m.gguf",
-            "expected an address without user name and password",
-        ),
+        ("https://user:secret@example.com/m.gguf", "expected a URL without user name and password"),
         ("s3://bucket", "expected s3://BUCKET/KEY"),
     ] {
         let made = remote(&directory, &[], &["inspect", address]);

@@ -1,13 +1,14 @@
-"""GGUF model files: read, check, edit, convert, quantize.
+"""Read, check, edit, convert and quantize GGUF model files.
 
 >>> import ggmill
 >>> with ggmill.open("model.gguf") as model:              # doctest: +SKIP
 ...     model.metadata["general.architecture"]
 ...     model.tensors["output.weight"].dequantize(rows=0)
 
-Data that are read are views of the mapped file where they can be. Long work runs without holding
-Python, on threads of its own, takes a ``progress`` callback, and writes its output whole or not at
-all. Every error is a :class:`ggmill.Error`.
+Models are memory-mapped, and arrays are views of the file where possible. Long operations release
+the GIL, run on their own threads, accept a ``progress`` callback, and write their output completely
+or not at all. Exceptions are subclasses of :class:`ggmill.Error`, except where Python code expects
+built-in ones, such as ``KeyError``, ``IndexError`` and ``TypeError``.
 """
 
 from __future__ import annotations

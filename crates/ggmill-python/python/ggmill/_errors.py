@@ -1,4 +1,4 @@
-"""The exceptions of the package: few, so that a program can tell apart what it can act on."""
+"""Exceptions. There is a class for each case that a program can handle differently."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Optional
 
 
 class Error(Exception):
-    """Any error of ggmill.
+    """Base class of all ggmill exceptions.
 
     Attributes:
-        kind: why, as a word that does not change: ``"truncated"``, ``"not_gguf"``, ``"misuse"``, …
-        offset: the byte of the file it was found at, where there is one.
-        subject: the key or tensor it is about, such as ``'tensor "output.weight"'``.
-        path: the file it is about.
+        kind: A stable identifier of the cause, such as ``"truncated"``, ``"not_gguf"`` or
+            ``"misuse"``.
+        offset: The position in the file in bytes, or ``None``.
+        subject: The key or tensor concerned, such as ``'tensor "output.weight"'``, or ``None``.
+        path: The file concerned, or ``None``.
     """
 
     kind: str
@@ -38,42 +39,45 @@ class Error(Exception):
         self.path = path
 
     def __reduce__(self) -> tuple[object, ...]:
-        # With its attributes: exceptions cross processes as pickles.
-        return (
-            error_of,
-            (str(self), self.kind, self.offset, self.subject, self.path, getattr(self, "errno", None)),
-        )
+        # Keeps the attributes when an exception is sent to another process.
+        errno = getattr(self, "errno", None)
+        return error_of, (str(self), self.kind, self.offset, self.subject, self.path, errno)
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class FormatError(Error, ValueError):
-    """The content of a file is refused: it is not GGUF, is cut short, or contradicts itself."""
+    """Raised if a file is invalid: not GGUF, truncated, or inconsistent."""
 
 
 class UnsupportedError(Error, ValueError):
-    """Well formed, and not something that ggmill does."""
+    """Raised if an input is valid, but not supported."""
 
 
 class ArgumentError(Error, ValueError):
-    """An argument cannot be what was meant."""
+    """Raised if an argument is invalid."""
 
 
 class MissingError(Error, LookupError):
-    """A key, tensor or token that was asked for is not there."""
+    """Raised if a key, tensor, token or chat template does not exist."""
 
 
 class ClosedError(Error, ValueError):
-    """The model was closed."""
+    """Raised if a closed model is used."""
 
 
 class StoppedError(Error):
-    """A progress callback returned ``False``. Nothing was written."""
+    """Raised if a progress callback returns ``False``. No output is left."""
 
 
 class FileError(Error, OSError):
-    """A file cannot be opened, read or written. ``errno`` is that of the system."""
+    """Raised if a file cannot be opened, read or written.
+
+    Attributes:
+        errno: The error code of the operating system, or ``None``.
+        filename: The same as :attr:`path`.
+    """
 
     def __init__(
         self,
@@ -91,15 +95,15 @@ class FileError(Error, OSError):
 
 
 class NoSuchFileError(FileError, FileNotFoundError):
-    """There is no such file."""
+    """Raised if a file does not exist."""
 
 
 class OutputExistsError(FileError, FileExistsError):
-    """The output exists; ``overwrite=True`` replaces it."""
+    """Raised if the output exists and ``overwrite`` is false."""
 
 
 class ForbiddenError(FileError, PermissionError):
-    """The system does not allow it."""
+    """Raised if the operating system denies access to a file."""
 
 
 _CLASSES: dict[str, type[Error]] = {
@@ -138,7 +142,7 @@ def error_of(
     path: Optional[str] = None,
     errno: Optional[int] = None,
 ) -> Error:
-    """The exception for an error of the native module."""
+    """Create the exception for an error of the native module."""
     if kind in _FILES:
         cls: type[FileError] = FileError
         if kind == "exists":

@@ -42,10 +42,10 @@ def _table(
     """Format a table.
 
     Args:
-        head: the column names, as text.
-        rows: the cells, as HTML.
-        rest: the number of rows that are not shown.
-        numeric: the indices of the columns that are aligned to the right.
+        head: The column names, as text.
+        rows: The cells, as HTML.
+        rest: The number of rows that are not shown.
+        numeric: The indices of the columns that are aligned to the right.
     """
 
     def row_of(tag: str, cells: Iterable[str]) -> str:
@@ -137,28 +137,33 @@ def diff(found: DiffReport) -> str:
         ]
         page += _table(["key", "change", "A", "B"], keys, len(found.keys) - ROWS)
     if found.tensors:
-        head = ["tensor", "change", "A", "B"]
-        measured = any("rmse" in tensor.get("data", ()) for tensor in found.tensors)
-        if measured:
-            head += ["max. error", "RMSE", "relative RMSE", "cosine"]
-        rows = [_changed_tensor(tensor, measured) for tensor in found.tensors[:ROWS]]
-        page += _table(head, rows, len(found.tensors) - ROWS, numeric=range(4, 8))
+        columns = [
+            column
+            for column in _MEASURES
+            if any(column[1] in tensor.get("data", ()) for tensor in found.tensors)
+        ]
+        head = ["tensor", "change", "A", "B", *(name for name, _, _ in columns)]
+        rows = [_changed_tensor(tensor, columns) for tensor in found.tensors[:ROWS]]
+        page += _table(head, rows, len(found.tensors) - ROWS, numeric=range(4, len(head)))
     return page
 
 
-def _changed_tensor(tensor: dict[str, Any], measured: bool) -> list[str]:
-    sides = [tensor.get("a"), tensor.get("b")]
-    shown = [
-        "" if side is None else f"{_text(side['type'])} {_shape(reversed(side['shape']))}"
-        for side in sides
-    ]
-    row = [_code(text_of(tensor["name"])), tensor["change"], *shown]
-    if measured:
-        data = tensor.get("data", {})
-        for field in ("max_abs", "rmse", "relative"):
-            row.append(_number(data.get(field), ".3e"))
-        row.append(_number(data.get("cosine"), ".6f"))
-    return row
+_MEASURES = (
+    ("different bytes", "different_bytes", ","),
+    ("max. error", "max_abs", ".3e"),
+    ("RMSE", "rmse", ".3e"),
+    ("relative RMSE", "relative", ".3e"),
+    ("cosine", "cosine", ".6f"),
+)
+"""The columns for the data of a tensor: name, field of ``ggmill.diff/1``, format."""
+
+
+def _changed_tensor(tensor: dict[str, Any], columns: Iterable[tuple[str, str, str]]) -> list[str]:
+    row = [_code(text_of(tensor["name"])), tensor["change"]]
+    for info in (tensor.get("a"), tensor.get("b")):
+        row.append("" if info is None else f"{_text(info['type'])} {_shape(info['shape'][::-1])}")
+    data = tensor.get("data", {})
+    return row + [_number(data.get(field), form) for _, field, form in columns]
 
 
 def _number(value: float | None, form: str) -> str:
@@ -172,7 +177,10 @@ def _entry(entry: dict[str, Any] | None) -> str:
     kind = entry["type"]
     if kind == "array":
         kind = f"{entry['element']}[{entry['length']}]"
-    return f"{_text(kind)} {_code(_shortened(_value(entry['value'])))}"
+    value = _value(entry["value"])
+    if entry.get("truncated"):
+        value = f"{value[:-1]}, …]"
+    return f"{_text(kind)} {_code(_shortened(value))}"
 
 
 def _value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Open models: metadata as a mapping, tensors as arrays that are read when they are asked for."""
+"""Open models: metadata as a mapping, and tensors whose data is read on access."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-"""A path: ``str``, ``bytes`` or ``os.PathLike``."""
+"""A path in the file system."""
 
 Value = Union[int, float, bool, str, "Array"]
 """A metadata value."""
 
 
 def path_text(path: PathLike) -> str:
-    """A path as the native module takes it."""
+    """Convert a path to the form that the native module expects."""
     return os.fsdecode(path)
 
 
 class Array(Sequence[Any]):
-    """An array in the metadata of a model, read as it is asked for.
+    """An array in the metadata of a model.
 
-    It is a sequence: ``len``, indices, slices and iteration work; ``numpy`` and ``tolist`` have all
-    of it. It keeps the model's memory.
+    A sequence whose elements are decoded on access; :meth:`numpy` and :meth:`tolist` convert all of
+    them. An array stays valid after its model is closed, and keeps the file mapped.
     """
 
     __slots__ = ("_big_endian", "_native")
@@ -52,7 +52,7 @@ class Array(Sequence[Any]):
 
     @property
     def element_type(self) -> str:
-        """The type of the elements: ``"string"``, ``"f32"``, …"""
+        """The type of the elements, such as ``"string"`` or ``"f32"``."""
         return value_type_name((self._native.element_type,))
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Array(Sequence[Any]):
             return self._native.range(start, stop, step)
         place = index + length if index < 0 else index
         if not 0 <= place < length:
-            raise IndexError(f"element {index} of an array of {length}")
+            raise IndexError(f"index {index} is out of bounds for an array of length {length}")
         return self._native.get(place)
 
     def __iter__(self) -> Iterator[Any]:
@@ -90,14 +90,15 @@ class Array(Sequence[Any]):
         return f"<Array of {len(self)} {self.element_type}: {shown}{more}>"
 
     def tolist(self) -> list[Any]:
-        """All elements as Python objects."""
+        """Return all elements as a list of Python objects."""
         return self._native.tolist()
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The elements as an array of shape ``(len,)``.
+        """Return the elements as a NumPy array of shape ``(len(self),)``.
 
-        Numbers are a read-only view of the file, in its byte order. Bools are a copy; strings are
-        an array of objects.
+        Returns:
+            For numbers, a read-only view of the file in its byte order; for booleans, a copy; for
+            strings and nested arrays, a new array of objects.
         """
         code = DTYPES.get(self.element_type)
         if code is None:
@@ -112,15 +113,15 @@ class Array(Sequence[Any]):
 
 
 class Entry(NamedTuple):
-    """One metadata entry as it is in a file.
+    """A metadata entry and its location in the file.
 
     Attributes:
-        key: the key.
-        type: the type of the value, ``"u32"``, ``"[string]"``.
-        offset: where the entry begins, in bytes from the start of its file.
-        value_offset: where the value begins.
-        size: bytes of the value.
-        file: which file of the model, counted from 0.
+        key: The key.
+        type: The type of the value, such as ``"u32"`` or ``"[string]"``.
+        offset: The offset of the entry, in bytes from the start of the file.
+        value_offset: The offset of the value, in bytes from the start of the file.
+        size: The size of the value in bytes.
+        file: The index of the file in :attr:`Model.paths`.
     """
 
     key: str
@@ -132,11 +133,11 @@ class Entry(NamedTuple):
 
 
 class Metadata(Mapping[str, Value]):
-    """The metadata of a model as a mapping, in the order of the file.
+    """The metadata of a model: a mapping in file order.
 
-    Values have Python's types; arrays are :class:`Array`. Bytes that are not UTF-8 are lone
-    surrogates in a ``str``, as in file names. Of a duplicate key the first entry answers;
-    :meth:`all` has every one.
+    Values are ``int``, ``float``, ``bool``, ``str`` or :class:`Array`. Bytes that are not valid
+    UTF-8 become lone surrogates, as in file names. For a duplicate key, the mapping has the value
+    of the first entry; :meth:`all` returns the values of all of them.
     """
 
     __slots__ = ("_big_endian", "_file", "_keys", "_native")
@@ -148,7 +149,7 @@ class Metadata(Mapping[str, Value]):
         self._keys: dict[str, int] | None = None
 
     def _counts(self) -> dict[str, int]:
-        """The keys, with the number of entries that each has."""
+        """Return the keys, with the number of entries of each."""
         if self._keys is None:
             keys: dict[str, int] = {}
             for key, *_ in self._native.entries(self._file):
@@ -160,7 +161,7 @@ class Metadata(Mapping[str, Value]):
         value = self._native.value(self._file, key, occurrence)
         return Array(value, self._big_endian) if isinstance(value, _native.Array) else value
 
-    # The value of a key is of the type that the file says, which no type checker can know.
+    # The type of a value depends on the file, so type checkers cannot know it.
     def __getitem__(self, key: str) -> Any:
         value = self._read(key, 0)
         if value is None:
@@ -177,11 +178,11 @@ class Metadata(Mapping[str, Value]):
         return isinstance(key, str) and self._native.value(self._file, key, 0) is not None
 
     def all(self, key: str) -> list[Any]:
-        """The values of every entry with this key; none where there is none."""
+        """Return the values of all entries with a key; an empty list if there are none."""
         return [self._read(key, number) for number in range(self._counts().get(key, 0))]
 
     def entries(self) -> list[Entry]:
-        """Every entry in the order of the file, duplicates too, with its place in bytes."""
+        """Return all entries in file order, including duplicates, with their offsets and sizes."""
         found: list[Entry] = []
         seen: dict[str, int] = {}
         for key, number, offset, value_offset, size in self._native.entries(self._file):
@@ -191,10 +192,10 @@ class Metadata(Mapping[str, Value]):
         return found
 
     def type(self, key: str) -> str:
-        """The type of a value: ``"u32"``, ``"string"``, ``"[string]"``.
+        """Return the type of a value, such as ``"u32"``, ``"string"`` or ``"[string]"``.
 
         Raises:
-            KeyError: there is no such key.
+            KeyError: If the key does not exist.
         """
         for found, number, *_ in self._native.entries(self._file):
             if found == key:
@@ -215,7 +216,7 @@ class Metadata(Mapping[str, Value]):
 
 
 class Tensor:
-    """One tensor of a model. Nothing of its data is read before it is asked for."""
+    """A tensor of a model. Its data is read on access."""
 
     __slots__ = ("_model", "_native")
 
@@ -225,36 +226,36 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name of the tensor."""
         return self._native.name
 
     @property
     def type(self) -> str:
-        """The type of the elements: ``"Q4_K"``, ``"F16"``, …; ``"type 57"`` for an unknown one."""
+        """The tensor type, such as ``"Q4_K"`` or ``"F16"``; ``"type 57"`` if it is unknown."""
         return tensor_type_name(self._native.type_number)
 
     @property
     def type_info(self) -> TensorType:
-        """The facts of the type: block size, bytes of a block, bits per weight.
+        """The properties of the tensor type, such as its block size.
 
         Raises:
-            ArgumentError: the type is not known.
+            ArgumentError: If the type is unknown.
         """
         return tensor_type(self._native.type_number)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape as NumPy and PyTorch have it: the row length last."""
+        """The shape in NumPy and PyTorch order: the row length is the last element."""
         return tuple(reversed(self._native.dimensions))
 
     @property
     def ne(self) -> tuple[int, ...]:
-        """The shape as the file and ggml have it: the row length first."""
+        """The shape in the order of the file and of ggml: the row length is the first element."""
         return tuple(self._native.dimensions)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         count = 1
         for length in self._native.dimensions:
             count *= length
@@ -262,25 +263,25 @@ class Tensor:
 
     @property
     def rows(self) -> int:
-        """The number of rows, of ``shape[-1]`` elements each."""
+        """Number of rows of ``shape[-1]`` elements each."""
         return self.size // self._row_len if self.size else 0
 
     @property
     def _row_len(self) -> int:
-        """Elements of a row; a tensor without dimensions is one number."""
+        """Number of elements in a row; 1 for a tensor without dimensions."""
         return next(iter(self._native.dimensions), 1)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the data.
+        """Size of the data in bytes, without padding.
 
         Raises:
-            UnsupportedError: the type is not known.
+            UnsupportedError: If the type is unknown.
         """
         size = self._native.size
         if size is None:
             raise UnsupportedError(
-                f"tensor {self.name!r}: {self.type} has no known size",
+                f"tensor {self.name!r}: the size of {self.type} is unknown",
                 kind="unsupported",
                 subject=f"tensor {self.name!r}",
             )
@@ -288,40 +289,46 @@ class Tensor:
 
     @property
     def offset(self) -> int:
-        """Where the data begin, in bytes from the start of their file."""
+        """Offset of the data, in bytes from the start of the file."""
         return self._native.offset
 
     @property
     def file(self) -> int:
-        """Which file of the model it is in, counted from 0."""
+        """Index of the file with the tensor in :attr:`Model.paths`."""
         return self._native.part
 
     def _shaped(self, array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         try:
             return array.reshape(shape)
         except ValueError:
-            # Shapes with a 0 in them can have any other number too.
+            # A shape with a 0 can have other dimensions that are too large for NumPy.
             raise UnsupportedError(
-                f"tensor {self.name!r}: NumPy has no arrays of shape {shape}",
+                f"tensor {self.name!r}: NumPy does not support the shape {shape}",
                 kind="unsupported",
                 subject=f"tensor {self.name!r}",
             ) from None
 
     def raw(self) -> npt.NDArray[np.uint8]:
-        """The bytes of the data as they lie in the file, shape ``(nbytes,)``: a read-only view of a
-        mapped file, a copy otherwise."""
+        """Return the stored bytes.
+
+        Returns:
+            An array of shape ``(nbytes,)``: a read-only view if the file is mapped, otherwise a
+            copy.
+        """
         return self._native.raw()
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The data as they are stored.
+        """Return the stored data, without decoding it; see :meth:`dequantize` for the values.
 
-        For F32, F16, F64 and the integers: the elements in :attr:`shape`, a read-only view of a
-        mapped file, in its byte order. For every other type, BF16 among them: ``uint8`` of the
-        blocks, little-endian, in :attr:`shape` with the bytes of a row instead of its length; a
-        view where the file is little-endian. :meth:`dequantize` has the values.
+        Returns:
+            For F32, F16, F64 and the integer types, the elements as an array of shape :attr:`shape`
+            in the byte order of the file. For all other types, including BF16, little-endian blocks
+            as a ``uint8`` array of shape ``(*shape[:-1], row_bytes)``. The array is a read-only
+            view if the file is mapped, unless blocks of a big-endian file have to be byte-swapped.
 
         Raises:
-            UnsupportedError: the type is not known.
+            UnsupportedError: If NumPy does not support the shape.
+            ArgumentError: If the type is unknown.
         """
         code = TENSOR_DTYPES.get(self.type)
         if code is None:
@@ -337,28 +344,28 @@ class Tensor:
         *,
         threads: int | None = None,
     ) -> npt.NDArray[Any]:
-        """The values.
+        """Decode the values.
 
         Args:
-            dtype: a float type of NumPy. The arithmetic is that of ``float32``.
-            rows: of the tensor as a matrix of rows of ``shape[-1]`` elements, which to read; all
-                without. Only their bytes are read.
-            threads: how many threads work; as many as the machine runs at once without.
+            dtype: The type of the result. Values are decoded as ``float32`` and then converted.
+            rows: The rows to decode, where the tensor is viewed as a matrix of shape
+                ``(self.rows, shape[-1])``. Only their bytes are read. All rows by default.
+            threads: The number of threads; one per core by default.
 
         Returns:
-            For all rows, an array of :attr:`shape`; for a slice, of shape ``(n, shape[-1])``; for
-            one row, ``(shape[-1],)``.
+            An array of shape :attr:`shape` for all rows, ``(n, shape[-1])`` for a slice or range,
+            and ``(shape[-1],)`` for a single row.
 
         Raises:
-            UnsupportedError: nothing decodes the type.
-            IndexError: there is no such row.
+            UnsupportedError: If the type cannot be decoded, or NumPy does not support the shape.
+            IndexError: If a row does not exist.
         """
         count = self.rows
         row_len = self._row_len
         if isinstance(rows, int):
             place = rows + count if rows < 0 else rows
             if not 0 <= place < count:
-                raise IndexError(f"row {rows} of {count}")
+                raise IndexError(f"row {rows} is out of bounds for a tensor with {count} rows")
             found = self._native.dequantize(place, place + 1, threads=threads)
             return found.astype(dtype, copy=False)
         if rows is None:
@@ -370,7 +377,9 @@ class Tensor:
             return np.stack(read).astype(dtype, copy=False)
         first, last = (min(wanted), max(wanted)) if len(wanted) else (0, -1)
         if first < 0 or last >= count:
-            raise IndexError(f"rows {first} to {last} of {count}")
+            raise IndexError(
+                f"rows {first} to {last} are out of bounds for a tensor with {count} rows"
+            )
         found = self._native.dequantize(first, last + 1, threads=threads)
         found = self._shaped(found, (len(wanted), row_len))
         return (found[::-1] if wanted.step < 0 else found).astype(dtype, copy=False)
@@ -378,22 +387,26 @@ class Tensor:
     def __array__(
         self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None
     ) -> npt.NDArray[Any]:
-        """``numpy.asarray(tensor)``: the values, those of quantized types decoded."""
+        """Implement ``numpy.asarray(tensor)``: the values, decoded if NumPy lacks the type."""
         if self.type in TENSOR_DTYPES:
             found = self.numpy()
             if dtype is not None and np.dtype(dtype) != found.dtype:
                 found = found.astype(dtype)
             return found.copy() if copy else found
         if copy is False:
-            raise ValueError(f"tensor {self.name!r}: {self.type} cannot be an array without a copy")
+            raise ValueError(f"tensor {self.name!r}: {self.type} cannot be decoded without a copy")
         return self.dequantize(np.float32 if dtype is None else dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """For ``torch.from_dlpack`` and others: the elements of a type that NumPy has."""
+        """Implement the DLPack protocol for types that NumPy supports.
+
+        Raises:
+            UnsupportedError: If NumPy does not support the type; use :meth:`dequantize`.
+        """
         if self.type not in TENSOR_DTYPES:
             raise UnsupportedError(
-                f"tensor {self.name!r}: {self.type} is not a type of arrays; "
-                "from_dlpack(tensor.dequantize()) has the values",
+                f"tensor {self.name!r}: NumPy has no dtype for {self.type}; "
+                "use from_dlpack(tensor.dequantize())",
                 kind="unsupported",
                 subject=f"tensor {self.name!r}",
             )
@@ -402,7 +415,7 @@ class Tensor:
         try:
             return array.__dlpack__(**options)
         except BufferError:
-            # Read-only memory is more than older consumers can be told.
+            # Older versions of the protocol cannot express that memory is read-only.
             return array.copy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -413,7 +426,10 @@ class Tensor:
 
 
 class Tensors(Mapping[str, Tensor]):
-    """The tensors of a model as a mapping from their names, in the order of the files."""
+    """The tensors of a model: a mapping by name, in file order.
+
+    For a duplicate name, the mapping has the first tensor.
+    """
 
     __slots__ = ("_index", "_native")
 
@@ -449,19 +465,19 @@ class Tensors(Mapping[str, Tensor]):
 
 
 class Model:
-    """A model: one file, or the shards of a set as one. Made by :func:`open`.
+    """An open model: one file, or all shards of a shard set. Returned by :func:`open`.
 
-    A context manager: it is closed at the end of ``with``. Arrays that were made of it stay valid.
-    Several threads may read one model at once.
+    Models are context managers. Arrays obtained from a model stay valid after it is closed. A model
+    can be used by several threads at once.
     """
 
     __slots__ = ("_native", "metadata", "tensors")
 
     metadata: Metadata
-    """The metadata: of a set of shards, those of the first."""
+    """The metadata; for a shard set, that of the first shard."""
 
     tensors: Tensors
-    """The tensors of all files, by name."""
+    """The tensors of all files by name."""
 
     def __init__(self, native: _native.Model) -> None:
         self._native = native
@@ -470,7 +486,7 @@ class Model:
 
     @property
     def path(self) -> str:
-        """The path that was opened."""
+        """The path that was passed to :func:`open`."""
         return self._native.path
 
     @property
@@ -480,88 +496,125 @@ class Model:
 
     @property
     def version(self) -> int:
-        """The version of the format: 1, 2 or 3."""
+        """The GGUF version of the file: 1, 2 or 3."""
         return self._native.version()
 
     @property
     def byteorder(self) -> str:
-        """``"little"`` or ``"big"``, as ``sys.byteorder``."""
+        """The byte order of the files: ``"little"`` or ``"big"``, as in ``sys.byteorder``."""
         return "big" if self._native.big_endian() else "little"
 
     @property
     def alignment(self) -> int:
-        """The alignment of tensor data, in bytes."""
+        """The alignment of tensor data in bytes."""
         return self._native.layout(0)[3]
 
     @property
     def data_offset(self) -> int:
-        """Where tensor data begin in the first file, in bytes."""
+        """Offset of the tensor data in the first file, in bytes."""
         return self._native.layout(0)[2]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         count = self._native.part_count()
         return sum(self._native.layout(part)[0] or 0 for part in range(count))
 
     @property
     def architecture(self) -> str | None:
-        """The architecture: ``general.architecture``."""
+        """The value of ``general.architecture``, or ``None``."""
         found = self.metadata.get("general.architecture")
         return found if isinstance(found, str) else None
 
     @property
     def closed(self) -> bool:
-        """Whether the model was closed."""
+        """Whether the model is closed."""
         return self._native.closed
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong with a file that was opened with ``salvage=True``."""
+        """Descriptions of the damage in files opened with ``salvage=True``."""
         return self._native.faults()
 
     def metadata_of(self, file: int) -> Metadata:
-        """The metadata of one file of a set, counted from 0."""
+        """Return the metadata of one file of a shard set.
+
+        Args:
+            file: The index of the file in :attr:`paths`.
+
+        Raises:
+            ArgumentError: If the index is out of range.
+        """
         if not 0 <= file < self._native.part_count():
-            raise ArgumentError(f"file {file} of {self._native.part_count()}")
+            count = self._native.part_count()
+            raise ArgumentError(f"file index {file} is out of range for a model of {count} files")
         return Metadata(self._native, file)
 
     def tokenizer(self, *, pre: str | None = None) -> Any:
-        """The tokenizer of the model: :class:`ggmill.Tokenizer`."""
+        """Create the tokenizer of the model, a :class:`ggmill.Tokenizer`.
+
+        Args:
+            pre: The name of a pre-tokenizer to use instead of the one in the file.
+        """
         from ._tokenizer import Tokenizer
 
         return Tokenizer(self, pre=pre)
 
     @property
     def templates(self) -> dict[str | None, str]:
-        """The texts of the chat templates by their names, ``None`` for the default one."""
+        """The source texts of the chat templates by name; the default template is ``None``."""
         return dict(_native.templates(self._native))
 
     def template(self, name: str | None = None) -> Any:
-        """A chat template of the model: :class:`ggmill.Template`."""
+        """Parse a chat template of the model, a :class:`ggmill.Template`.
+
+        Args:
+            name: The name of a template; the default template if ``None``.
+
+        Raises:
+            MissingError: If the model has no such template.
+            FormatError: If the template does not parse.
+        """
         from ._template import Template
 
         return Template(self, name=name)
 
     def render(self, messages: Any, **options: Any) -> Any:
-        """A conversation as the default chat template of the model renders it:
-        :meth:`ggmill.Template.render`, whose arguments it takes. It reads the vocabulary; for many
-        conversations make one :meth:`template`.
+        """Render a conversation with the default chat template of the model.
+
+        Every call reads the vocabulary and parses the template. To render many conversations, call
+        :meth:`template` once.
+
+        Args:
+            messages: The messages, as for :meth:`ggmill.Template.render`.
+            options: The other arguments of :meth:`ggmill.Template.render`.
+
+        Returns:
+            A :class:`ggmill.Rendered`.
 
         >>> model.render([{"role": "user", "content": "Hello"}]).ids           # doctest: +SKIP
         """
         return self.template().render(messages, **options)
 
     def verify(self) -> None:
-        """Raises :class:`FileError` when a file is no longer the one that was opened."""
+        """Check that the files were not modified or replaced since they were opened.
+
+        Raises:
+            FileError: If a file was.
+        """
         self._native.verify()
 
     def text(self, *, full: bool = False, width: int | None = None) -> str:
-        """What ``ggmill inspect`` prints: the summary, with ``full`` metadata and tensors too."""
+        """Return the output of ``ggmill inspect``.
+
+        Args:
+            full: Include all metadata and tensors, not only the summary.
+            width: The width of the text in columns.
+        """
         return self._native.text(full=full, width=width)
 
     def close(self) -> None:
-        """Lets go of the files. A second time does nothing."""
+        """Close the model. Closing it again has no effect."""
         self._native.close()
 
     def __enter__(self) -> Self:
@@ -585,20 +638,24 @@ class Model:
 def open(
     path: PathLike | Model, *, mmap: bool = True, alone: bool = False, salvage: bool = False
 ) -> Model:
-    """Opens a model: a GGUF file, or any shard of a set.
+    """Open a GGUF file, or a shard set.
 
     Args:
-        path: a file, of a set any one; the others are found by its name.
-        mmap: map the files, so that arrays are views without a copy. While they are mapped, nothing
-            may write to them or shorten them; replacing one by renaming another over it is
-            harmless. ``False`` reads instead, which is for files that may change.
-        alone: open a shard by itself.
-        salvage: open what can be read of a broken file; :attr:`Model.faults` says what is wrong.
+        path: The path of a file, or of any shard of a set; the other shards are found by its name.
+        mmap: Map the files into memory, so that arrays are views instead of copies. A mapped file
+            must not be modified or truncated, but may be replaced by renaming another file over it.
+            With ``False``, data is read on access, which is safe for files that may change.
+        alone: Open a shard without the others of its set.
+        salvage: Open the readable part of a damaged file; :attr:`Model.faults` describes the
+            damage.
+
+    Returns:
+        The open model, which is also a context manager.
 
     Raises:
-        NoSuchFileError: there is no such file.
-        FileError: it cannot be read.
-        FormatError: it is not GGUF, is cut short, or is damaged; a shard is missing.
+        NoSuchFileError: If the file does not exist.
+        FileError: If the file cannot be read.
+        FormatError: If the file is not GGUF, is truncated or damaged, or if a shard is missing.
     """
     if isinstance(path, Model):
         path = path.path
@@ -606,10 +663,10 @@ def open(
 
 
 def model_path(model: PathLike | Model) -> str:
-    """The path of a model that is given as one or is open.
+    """Return the path of a model that is given by its path or open.
 
     Raises:
-        ClosedError: the model was closed.
+        ClosedError: If the model is closed.
     """
     if isinstance(model, Model):
         model._native.version()

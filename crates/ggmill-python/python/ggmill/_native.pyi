@@ -1,4 +1,4 @@
-"""The extension module. The package makes an interface of it; use that."""
+"""Type stubs of the private extension module. Use the package `ggmill` instead."""
 
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, TypedDict

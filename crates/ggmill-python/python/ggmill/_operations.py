@@ -1,5 +1,8 @@
-"""The operations of ggmill over whole models. Each takes paths or open models, writes its output
-whole or not at all, and works without holding Python."""
+"""Operations on whole models.
+
+Each takes paths or open models and releases the GIL while it runs. Output files are written
+completely or not at all.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from ._types import Typed, parsed_type
 from ._write import typed
 
 Source = Union[PathLike, Model]
-"""A model: its path (of a set of shards any one), or an open model."""
+"""A model: the path of a file or of any shard of a shard set, or an open model."""
 
 
 def check(
@@ -43,21 +46,29 @@ def check(
     threads: int | None = None,
     progress: Progress = None,
 ) -> CheckReport:
-    """Holds a model to the rules, broken files too; a set of shards as one model.
+    """Check a model against the rules of ``ggmill check``.
+
+    All shards of a shard set are checked. Damaged files can be checked too.
 
     Args:
-        model: what to check.
-        data: read all tensor data too, for NaN, infinities and bad scales.
-        profile: ``"spec"`` what the specification requires, ``"ggml"`` what llama.cpp requires,
-            ``"run"`` all, and chat templates are rendered over conversations.
-        select: only these rules: codes, beginnings of codes, groups.
-        ignore: not these.
-        most: findings of one rule that are listed.
-        threads: how many threads read data.
-        progress: told of bytes read.
+        model: The model to check.
+        data: Read the tensor data too, to find NaN, infinite values, bad scales and all-zero
+            tensors.
+        profile: The rules to apply: ``"spec"`` (requirements of the specification), ``"ggml"``
+            (requirements of llama.cpp), ``"all"`` (both), or ``"run"`` (both, with chat templates
+            rendered and the tokenizer tested).
+        select: Apply only these rules: codes, prefixes of codes, or groups.
+        ignore: Skip these rules: codes, prefixes of codes, or groups.
+        most: The maximum number of findings listed per rule; the others are counted.
+        threads: The number of threads that read data; one per core by default.
+        progress: A callback or progress bar; counts the bytes read with ``data=True``.
+
+    Returns:
+        The findings. A file that is not GGUF results in a finding, not in an exception.
 
     Raises:
-        FileError: the file cannot be read. One that is not GGUF has a finding instead.
+        ArgumentError: If ``profile``, ``select`` or ``ignore`` is invalid.
+        FileError: If the file cannot be read.
     """
     path = model_path(model)
     document, text = _native.check(
@@ -86,19 +97,22 @@ def diff(
     threads: int | None = None,
     progress: Progress = None,
 ) -> DiffReport:
-    """What two models do not have in common.
+    """Compare the metadata and the tensors of two models.
 
     Args:
-        a: the one model.
-        b: the other.
-        metadata: compare metadata.
-        tensors: compare tensors and their bytes.
-        keys: only the keys that match one of these patterns.
-        names: only the tensors whose names match one of these.
-        data: compare the numbers of tensors too, of different types also.
-        full: show long arrays whole.
-        threads: how many threads compare.
-        progress: told of elements compared.
+        a: The first model.
+        b: The second model.
+        metadata: Compare the metadata.
+        tensors: Compare the tensors and their data.
+        keys: Compare only metadata keys that match one of these glob patterns.
+        names: Compare only tensors whose names match one of these glob patterns.
+        data: Compute the numeric errors of tensors that differ, also between different types.
+        full: Include long strings and arrays in full.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the elements compared.
+
+    Returns:
+        The differences.
     """
     same, document, text = _native.diff(
         model_path(a),
@@ -123,14 +137,23 @@ def hash(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Hashes:
-    """Hashes of a model's weights, whatever its metadata, its shards and its byte order.
+    """Hash the tensor data of a model.
+
+    The result does not depend on the metadata, on how the model is split, or on the byte order.
 
     Args:
-        model: what to hash.
-        kinds: ``"xxh64"``, ``"sha1"``, ``"sha256"``, ``"blake3"``, ``"uuid"`` (of the model only).
-        tensors: hash each tensor too.
-        threads: how many threads work.
-        progress: told of bytes read.
+        model: The model to hash.
+        kinds: The hashes to compute: ``"xxh64"``, ``"sha1"``, ``"sha256"``, ``"blake3"``, and
+            ``"uuid"``, which exists only for the whole model.
+        tensors: Hash each tensor too, not only the model.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes read.
+
+    Returns:
+        The digests of the model and of its tensors.
+
+    Raises:
+        ArgumentError: If a kind is unknown.
     """
     wanted = [kinds] if isinstance(kinds, str) else list(kinds)
     lines = _native.hash(
@@ -170,34 +193,43 @@ def estimate(
     adapters: Iterable[Source] = (),
     draft: Source | None = None,
 ) -> Estimate:
-    """The memory that a model takes to run, from its header alone: weights, caches and states to
-    the byte what llama.cpp allocates, compute buffers nearly. What is not known is listed.
+    """Estimate the memory that a model takes to run, by device and purpose.
+
+    Only the header of the file is read. Weights, KV caches and recurrent states match llama.cpp's
+    allocation to the byte; compute buffers are approximate, and are left out if layers are on
+    devices. Anything that cannot be estimated is listed in :attr:`Estimate.unknown`, and is not in
+    the totals.
 
     Args:
-        model: the model; a set of shards as one.
-        context: tokens of context, of all sequences together; what the model was trained with if
-            ``None``.
-        sequences: how many sequences run side by side.
-        batch: tokens that are submitted together.
-        micro_batch: tokens that are computed together.
-        unified: the sequences share one cache.
-        cache_type: the type of cached keys and values, or of each.
-        flash_attention: whether attention is computed in tiles; ``"auto"`` is wherever the
-            architecture can.
-        full_windows: blocks with a window have caches for the whole context too.
-        layers: how many layers, the last ones, are on devices; the output counts as one more.
-        shares: the shares that the devices have of them; one device if empty.
-        overrides: a regular expression of tensor names to ``"CPU"``, ``"GPU0"`` and so on.
-        context_on_host: caches and states stay on the host.
-        fit: sizes of devices in bytes: the longest context, or else the most layers, that they
-            have room for.
-        projector: a projector for images or sound, loaded beside the model.
-        adapters: adapters, loaded beside the model.
-        draft: a model that drafts for this one, with the same options.
+        model: The model.
+        context: The context length in tokens, for all sequences together. By default, the length
+            that the model was trained with.
+        sequences: The number of parallel sequences.
+        batch: The logical batch size: tokens that are submitted together.
+        micro_batch: The physical batch size: tokens that are computed together.
+        unified: Use one KV cache for all sequences.
+        cache_type: The type of the KV cache, or a tuple of the types of K and V.
+        flash_attention: Whether flash attention is used; ``"auto"`` uses it if the architecture
+            supports it.
+        full_windows: Use full-size KV caches for sliding-window attention layers.
+        layers: The number of layers on devices, counted from the last; the output layer counts as
+            one more.
+        shares: The proportions in which the layers are divided among devices; one device if empty.
+        overrides: Devices (``"CPU"``, ``"GPU0"``, …) by regular expressions for tensor names.
+        context_on_host: Keep KV caches and recurrent states on the host.
+        fit: The memory of each device in bytes. Finds the longest context with all layers on these
+            devices or, if ``context`` is given or that would be shorter than 4,096 tokens, the
+            largest number of layers. ``layers`` is ignored.
+        projector: A multimodal projector (mmproj file), loaded with the model.
+        adapters: LoRA adapters, loaded with the model.
+        draft: A draft model for speculative decoding, run with the same options.
+
+    Returns:
+        The estimate.
 
     Raises:
-        ArgumentError: no program runs the model with these options.
-        FileError: a file cannot be read.
+        ArgumentError: If an option is invalid, or the model cannot be run with these options.
+        FileError: If a file cannot be read.
     """
     keys, values = (cache_type, cache_type) if isinstance(cache_type, str) else cache_type
     sizes = [fit] if isinstance(fit, int) else fit
@@ -239,30 +271,37 @@ def edit(
     dry_run: bool = False,
     progress: Progress = None,
 ) -> EditReport:
-    """Changes the metadata of a file: in place where it fits, in milliseconds whatever its size.
+    """Change the metadata of a file.
 
-    Close models of the file before it is edited in place; arrays that views of its header are made
-    of would see it change.
+    The file is edited in place if its header has room, or if the file system can insert some, which
+    takes milliseconds regardless of the size of the file. Otherwise it is copied and replaced.
+
+    Close open models of the file before editing it in place: their arrays are views of the file,
+    and would change.
 
     Args:
-        model: the file; of a set of shards the first.
-        set: values by key. A value has the type that the key has, or has by the specification;
-            :class:`Typed` says another.
-        unset: keys to remove, as patterns; each has to match one.
-        rename: new keys by old ones.
-        special_tokens: the text of a token by its role: ``{"eos": "</s>"}``.
-        output: write an edited copy instead.
-        overwrite: replace the copy if it exists.
-        check: refuse a chat template that does not parse, a new key that looks like a misspelt
-            known key, and an edit that leads to an error by the rules of ``check`` that the file
-            does not have before; report other findings.
-        dry_run: say what would be done, and write nothing.
-        progress: told of bytes copied.
+        model: The file to edit; for a shard set, the first shard.
+        set: The new values by key. A value gets the current type of the key, else the type that the
+            specification or the architecture defines, else a type inferred from the value; use
+            :class:`Typed` for a different type.
+        unset: Glob patterns of keys to remove. Each pattern must match a key.
+        rename: The new names of keys by their old names.
+        special_tokens: The text of the token for each role, such as ``{"eos": "</s>"}``.
+        output: Write an edited copy here, and leave the file unchanged.
+        overwrite: Replace ``output`` if it exists.
+        check: Reject chat templates that do not parse, new keys that look like misspelled known keys,
+            and edits that cause an error of :func:`check` that the file did not have. Other
+            findings are reported.
+        dry_run: Report what would be changed, and write nothing.
+        progress: A callback or progress bar; counts the bytes copied.
+
+    Returns:
+        A report of the edit.
 
     Raises:
-        ArgumentError: a value cannot have its type; there is no such key or token; a check
-            refuses the edit.
-        FileError: the file cannot be edited or written.
+        ArgumentError: If there are no edits, a value does not fit its type, a key or token does not
+            exist, or a check rejects the edit.
+        FileError: If the file cannot be edited or written.
     """
     settings: list[tuple[str, list[int] | None, Any]] = []
     for key, value in (set or {}).items():
@@ -316,32 +355,43 @@ def _quantize(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Makes a model of smaller types, byte for byte as ``llama-quantize`` does.
+    """Quantize the tensors of a model to make it smaller.
+
+    The output is identical to that of ``llama-quantize``. Exactly one of ``type``, ``target_size``
+    and ``target_bpw`` must be given.
 
     Args:
-        model: what to quantize.
-        output: the file; with ``max_size`` or ``max_tensors`` what the names of shards begin with.
-        type: a mixture or a type: ``"Q4_K_M"``. Instead of it, a size:
-        target_size: types are chosen so that the file has so many bytes at most.
-        target_bpw: the same for bits per weight.
-        imatrix: a file of importance weights.
-        pure: one type for every tensor, no mixture.
-        allow_requantize: quantize what is quantized already again, at a loss.
-        leave_output_tensor: keep ``output.weight`` as it is.
-        output_tensor_type: the type of ``output.weight``.
-        token_embedding_type: the type of the token embeddings.
-        tensor_types: types by patterns, regular expressions found in the names of tensors.
-        prune_layers: layers to leave out.
-        max_size: bytes of data in a shard.
-        max_tensors: tensors in a shard.
-        overwrite: replace the output if it exists.
-        dry_run: make the plan, and write nothing.
-        threads: how many threads work.
-        progress: told of bytes written.
+        model: The model to quantize.
+        output: The file to write; with ``max_size`` or ``max_tensors``, the prefix of the names of
+            the shards.
+        type: A mixture or a tensor type, such as ``"Q4_K_M"`` or ``"Q8_0"``.
+        target_size: Choose the tensor types with the lowest quantization error for a file of at
+            most this many bytes.
+        target_bpw: Choose the tensor types with the lowest quantization error for at most this many
+            bits per weight.
+        imatrix: The path of an importance matrix written by ``llama-imatrix``.
+        pure: Give every tensor the same type instead of a mixture.
+        allow_requantize: Allow requantizing tensors that are already quantized, which loses
+            quality.
+        leave_output_tensor: Keep the type of ``output.weight``.
+        output_tensor_type: The type of ``output.weight``.
+        token_embedding_type: The type of the token embeddings.
+        tensor_types: Tensor types by regular expressions for tensor names; the first match wins.
+        prune_layers: The numbers of layers to remove; the others are renumbered.
+        max_size: Write shards with at most this many bytes of tensor data each.
+        max_tensors: Write shards with at most this many tensors each.
+        overwrite: Replace the output if it exists.
+        dry_run: Return the plan, and write nothing.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes written.
+
+    Returns:
+        The plan of the file or of the shards, with the type, offset and size of each tensor.
 
     Raises:
-        ArgumentError: no such type; importance weights are missing or do not fit; the model is
-            quantized already.
+        ArgumentError: If a type is unknown, importance weights are missing or do not match, or a
+            tensor is already quantized.
+        OutputExistsError: If the output exists and ``overwrite`` is false.
     """
     text = _native.quantize_file(
         model_path(model),
@@ -426,41 +476,51 @@ def _convert(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Converts a checkpoint to GGUF, straight to any type: a directory with ``config.json`` and
-    safetensors or PyTorch files, an adapter, or a file from before GGUF.
+    """Convert a checkpoint to GGUF, quantizing it in the same pass if requested.
+
+    F32, F16, BF16 and Q8_0 files are identical to those of ``convert_hf_to_gguf.py``.
 
     Args:
-        checkpoint: the directory or file.
-        output: the file; with ``max_size`` or ``max_tensors`` what the names of shards begin with.
-        type: ``"auto"`` (the 16-bit type closest to the checkpoint), ``"F32"``, ``"F16"``,
-            ``"BF16"``, ``"Q8_0"``, or what :func:`quantize` takes.
-        base: the directory of the base, for an adapter that does not name one that is here.
-        name: the model's name.
-        metadata: what replaces what the checkpoint says of itself, ``{"general.author": …}``.
-        arch_files: descriptions of architectures, TOML files.
-        no_vocab: leave the vocabulary out.
-        vocab_only: leave the tensors out.
-        mmproj: convert the towers for images and sound instead.
-        pre: the name of the pre-tokenizer.
-        check: refuse a model in which the rules find an error.
-        target_size: as :func:`quantize` has it; so are the next seven.
-        target_bpw: see :func:`quantize`.
-        imatrix: see :func:`quantize`.
-        pure: see :func:`quantize`.
-        leave_output_tensor: see :func:`quantize`.
-        output_tensor_type: see :func:`quantize`.
-        token_embedding_type: see :func:`quantize`.
-        tensor_types: see :func:`quantize`.
-        max_size: bytes of data in a shard.
-        max_tensors: tensors in a shard.
-        overwrite: replace the output if it exists.
-        dry_run: make the plan, and write nothing.
-        threads: how many threads work.
-        progress: told of bytes written.
+        checkpoint: A directory with ``config.json`` and safetensors or PyTorch files, the directory
+            of a PEFT adapter, or a file in a legacy format.
+        output: The file to write; with ``max_size`` or ``max_tensors``, the prefix of the names of
+            the shards.
+        type: ``"auto"`` (BF16 or F16, whichever the checkpoint uses, and F16 for F32 checkpoints),
+            ``"F32"``, ``"F16"``, ``"BF16"``, ``"Q8_0"``, or any type of :func:`quantize`.
+        base: For an adapter, the directory of the base model. By default, the directory that the
+            adapter names.
+        name: The name of the model in the metadata.
+        metadata: Metadata to use instead of what the checkpoint contains, such as
+            ``{"general.author": "…"}``.
+        arch_files: Paths of architecture descriptions (TOML) to use as well.
+        no_vocab: Write no vocabulary.
+        vocab_only: Write only the metadata and the vocabulary, without tensors.
+        mmproj: Convert the image and audio encoders to an mmproj file instead of the language
+            model.
+        pre: The name of the pre-tokenizer. By default, it is recognized.
+        check: Reject a model in which the rules of :func:`check` find an error.
+        target_size: See :func:`quantize`.
+        target_bpw: See :func:`quantize`.
+        imatrix: See :func:`quantize`.
+        pure: See :func:`quantize`.
+        leave_output_tensor: See :func:`quantize`.
+        output_tensor_type: See :func:`quantize`.
+        token_embedding_type: See :func:`quantize`.
+        tensor_types: See :func:`quantize`.
+        max_size: Write shards with at most this many bytes of tensor data each.
+        max_tensors: Write shards with at most this many tensors each.
+        overwrite: Replace the output if it exists.
+        dry_run: Return the plan, and write nothing.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes written.
+
+    Returns:
+        The plan of the file or of the shards, with the type, offset and size of each tensor.
 
     Raises:
-        UnsupportedError: no description fits the checkpoint; its pre-tokenizer is not known.
-        FormatError: the checkpoint is incomplete or contradicts itself.
+        UnsupportedError: If the architecture or the pre-tokenizer is not supported.
+        FormatError: If the checkpoint is incomplete or inconsistent.
+        OutputExistsError: If the output exists and ``overwrite`` is false.
     """
     text = _native.convert(
         path_text(checkpoint),
@@ -541,7 +601,17 @@ def _plan_quantize(
     overwrite: bool = False,
     threads: int | None = None,
 ) -> SharedPlan:
-    """What ``quantize`` would do, as a plan to share out; ``range_size`` is in bytes."""
+    """Plan a call of :func:`quantize` that several programs can share.
+
+    Args:
+        model: The model to quantize.
+        output: The file to write.
+        type: A mixture or a tensor type; see :func:`quantize` for this and the other arguments.
+        range_size: The size of the ranges in bytes.
+
+    Returns:
+        The plan; nothing is written yet.
+    """
     types = _types(
         target_size=target_size,
         target_bpw=target_bpw,
@@ -585,7 +655,17 @@ def _plan_convert(
     overwrite: bool = False,
     threads: int | None = None,
 ) -> SharedPlan:
-    """What ``convert`` would do, as a plan to share out; ``range_size`` is in bytes."""
+    """Plan a call of :func:`convert` that several programs can share.
+
+    Args:
+        checkpoint: The checkpoint to convert.
+        output: The file to write.
+        type: The type of most tensors; see :func:`convert` for this and the other arguments.
+        range_size: The size of the ranges in bytes.
+
+    Returns:
+        The plan; nothing is written yet.
+    """
     types = _types(
         target_size=target_size,
         target_bpw=target_bpw,
@@ -635,7 +715,7 @@ def _shared(
     made = SharedPlan(operation, arguments, range_size)
     if types["target_size"] is None and types["target_bpw"] is None:
         return made
-    # What was chosen for a size travels with the plan: choosing reads the whole model.
+    # The plan contains the types chosen for a size, because choosing them reads the whole model.
     chosen = {"target_size": None, "target_bpw": None, "type_plan": json.dumps(made.plan.document)}
     return SharedPlan(operation, {**arguments, "types": {**types, **chosen}}, range_size)
 
@@ -652,18 +732,27 @@ def split(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Splits a model into shards, ``PREFIX-00001-of-00009.gguf`` and so on.
+    """Split a model into shards.
+
+    The shards are named ``PREFIX-00001-of-00009.gguf`` and so on, as by ``llama-gguf-split``.
 
     Args:
-        model: what to split.
-        prefix: what the names of the shards begin with, directory included.
-        max_size: bytes of data in a shard.
-        max_tensors: tensors in a shard; 128 where nothing is said.
-        no_tensor_first: keep tensors out of the first shard, so that it is small.
-        overwrite: replace shards that exist.
-        dry_run: make the plan, and write nothing.
-        threads: how many threads work.
-        progress: told of bytes written.
+        model: The model to split.
+        prefix: The prefix of the names of the shards, including the directory.
+        max_size: The maximum size of the tensor data per shard in bytes.
+        max_tensors: The maximum number of tensors per shard; 128 if ``max_size`` is not given.
+        no_tensor_first: Write no tensors to the first shard, so that it is small.
+        overwrite: Replace shards that exist.
+        dry_run: Return the plan, and write nothing.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes written.
+
+    Returns:
+        The plan of the shards.
+
+    Raises:
+        ArgumentError: If a limit is invalid, or both are given.
+        OutputExistsError: If a shard exists and ``overwrite`` is false.
     """
     text = _native.split(
         model_path(model),
@@ -688,20 +777,30 @@ def merge(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Plan:
-    """Merges the shards of a model, or a file cut by its bytes, into one file.
+    """Merge the shards of a model into one file.
+
+    Files split at byte boundaries (``.part1of3``, ``.split-a``) are concatenated.
 
     Args:
-        shards: any one shard, the others are found by its name; or all of them, in any order.
-        output: the file.
-        overwrite: replace the output if it exists.
-        dry_run: make the plan, and write nothing.
-        threads: how many threads work.
-        progress: told of bytes written.
+        shards: Any one shard, from whose name the others are found, or all shards in any order.
+        output: The file to write.
+        overwrite: Replace the output if it exists.
+        dry_run: Return the plan, and write nothing.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes written.
+
+    Returns:
+        The plan of the file.
+
+    Raises:
+        ArgumentError: If ``shards`` is empty.
+        FormatError: If a shard is missing, or the shards are not of the same model.
+        OutputExistsError: If the output exists and ``overwrite`` is false.
     """
     if isinstance(shards, (list, tuple)):
         paths = [path_text(shard) for shard in shards]
         if not paths:
-            raise ArgumentError("no shards")
+            raise ArgumentError("no shards to merge")
     else:
         paths = [model_path(shards)]  # type: ignore[arg-type]
     text = _native.merge(
@@ -727,24 +826,26 @@ def extract(
     threads: int | None = None,
     progress: Progress = None,
 ) -> int:
-    """Takes tensors and metadata out of a model, into a file of another format or a smaller model.
+    """Extract tensors or metadata from a model to a GGUF, safetensors, npy or JSON file.
 
     Args:
-        model: what to take from.
-        output: the file.
-        names: patterns of tensor names, ``*`` any run of characters; all tensors without one.
-        keys: patterns of metadata keys; by themselves they take no tensors.
-        format: by the ending of ``output`` where it is not said.
-        raw: keep quantized tensors as the bytes of their blocks.
-        overwrite: replace the output if it exists.
-        threads: how many threads work.
-        progress: told of bytes written.
+        model: The model.
+        output: The file to write.
+        names: Glob patterns of tensor names; all tensors by default.
+        keys: Glob patterns of metadata keys. Without ``names``, no tensors are extracted then.
+        format: The format of the file. By default, it is determined by the extension of ``output``.
+        raw: Keep quantized tensors as the bytes of their blocks, instead of decoding them to F32.
+        overwrite: Replace the output if it exists.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes written.
 
     Returns:
         The number of tensors in the file.
 
     Raises:
-        MissingError: nothing matches a pattern.
+        ArgumentError: If the format is unknown, or cannot contain the selected tensors.
+        MissingError: If a pattern matches nothing.
+        OutputExistsError: If the output exists and ``overwrite`` is false.
     """
     path = path_text(output)
     found = format or path.rpartition(".")[2].lower()

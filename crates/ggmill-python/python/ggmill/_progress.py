@@ -1,4 +1,4 @@
-"""Progress of long work: any callable, or a bar such as tqdm's."""
+"""Progress of long operations, reported to a callable or to a progress bar such as tqdm's."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ from typing import Any, Callable, Optional, Protocol, Union, runtime_checkable
 
 @runtime_checkable
 class Bar(Protocol):
-    """What a progress bar has: tqdm's, rich's through an adapter, any other with these."""
+    """A progress bar, such as ``tqdm.tqdm()``."""
 
     total: Any
+    """The amount of work in total; set before each update."""
 
     def update(self, n: Any = 1) -> Any:
-        """Adds to what is done."""
+        """Add ``n`` to the amount of work done."""
         ...
 
 
 Callback = Callable[[int, int, str], Optional[bool]]
-"""Told of work as ``(done, total, tensor)``. To stop it, raise or return ``False``."""
+"""A progress callback, called as ``callback(done, total, tensor)``.
+
+The operation stops if it raises an exception, which is passed on to the caller, or if it returns
+``False``, which raises :class:`StoppedError`.
+"""
 
 Progress = Union[Callback, Bar, None]
+"""A progress callback, a progress bar, or ``None``."""
 
 
 def callback_of(progress: Progress) -> Callback | None:
-    """The callable that the native module is to tell."""
+    """Return the callback that reports to a callable or a progress bar."""
     if progress is None:
         return None
     if isinstance(progress, Bar):
@@ -38,5 +44,6 @@ def callback_of(progress: Progress) -> Callback | None:
 
         return tell
     if not callable(progress):
-        raise TypeError(f"progress is {type(progress).__name__}, expected a callable or a bar")
+        found = type(progress).__name__
+        raise TypeError(f"progress is {found}, expected a callable or a progress bar")
     return progress

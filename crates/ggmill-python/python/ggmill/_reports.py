@@ -15,14 +15,14 @@ class Finding:
     """A violation of a rule in a file.
 
     Attributes:
-        code: the code of the rule, such as ``"GG1302"``.
+        code: The code of the rule, such as ``"GG1302"``.
         severity: ``"error"``, ``"warning"`` or ``"note"``.
-        message: a description of the problem.
-        subject: the key or tensor concerned, or ``None`` for the file as a whole.
-        offset: the position in the file in bytes, or ``None`` if the finding has none.
-        summary: the title of the rule.
-        help: how to fix the problem.
-        path: the path of the file.
+        message: A description of the problem.
+        subject: The key or tensor concerned, or ``None`` for the file as a whole.
+        offset: The position in the file in bytes, or ``None`` if the finding has none.
+        summary: The title of the rule.
+        help: How to fix the problem.
+        path: The path of the file.
     """
 
     code: str
@@ -42,11 +42,11 @@ class CheckReport:
     ``str(report)`` is the report as text; notebooks show the findings as a table.
 
     Attributes:
-        path: the path that was passed to ``check``.
-        findings: the findings of all files. Findings of one rule beyond the limit ``most`` are
+        path: The path that was passed to ``check``.
+        findings: The findings of all files. Findings of one rule beyond the limit ``most`` are
             counted, but not listed.
-        document: the JSON document of ``ggmill check --format json`` (``ggmill.check/1``).
-        text: the output of ``ggmill check``.
+        document: The JSON document of ``ggmill check --format json`` (``ggmill.check/1``).
+        text: The output of ``ggmill check``.
     """
 
     path: str
@@ -106,9 +106,9 @@ class DiffReport:
     ``str(report)`` is the report as text; notebooks show the differences as tables.
 
     Attributes:
-        same: whether everything that was compared is equal.
-        document: the JSON document of ``ggmill diff --json`` (``ggmill.diff/1``).
-        text: the output of ``ggmill diff``.
+        same: Whether everything that was compared is equal.
+        document: The JSON document of ``ggmill diff --json`` (``ggmill.diff/1``).
+        text: The output of ``ggmill diff``.
     """
 
     same: bool
@@ -124,9 +124,10 @@ class DiffReport:
 
     @property
     def tensors(self) -> list[Any]:
-        """The tensors that differ: dictionaries with ``name``, ``change``, ``a``, ``b`` and ``data``.
+        """The tensors that differ: dictionaries with ``name``, ``change``, ``a`` and ``b``.
 
-        ``data`` has the numeric errors if the tensors were compared with ``data=True``.
+        ``data`` describes the differences of the data, with numeric errors if ``diff`` was called
+        with ``data=True``.
         """
         found: list[Any] = self.document.get("tensors") or []
         return found
@@ -136,7 +137,7 @@ class DiffReport:
             return "no differences"
         counts = ((len(self.keys), "key"), (len(self.tensors), "tensor"))
         differ = [counted(number, thing) for number, thing in counts if number]
-        return f"{' and '.join(differ)} changed" if differ else "a different order"
+        return f"differences in {' and '.join(differ)}" if differ else "a different order"
 
     def __str__(self) -> str:
         return self.text
@@ -154,8 +155,8 @@ class Hashes:
     """The result of :func:`ggmill.hash`: digests in hexadecimal.
 
     Attributes:
-        model: the digest of all tensor data by kind: ``hashes.model["xxh64"]``.
-        tensors: the digests of each tensor by name and kind: ``hashes.tensors["output.weight"]
+        model: The digest of all tensor data by kind: ``hashes.model["xxh64"]``.
+        tensors: The digests of each tensor by name and kind: ``hashes.tensors["output.weight"]
             ["sha256"]``. Empty with ``tensors=False``.
     """
 
@@ -170,12 +171,12 @@ class Plan:
     Notebooks show the tensor types with the number and size of their tensors.
 
     Attributes:
-        path: the path of the file, or of the first shard.
-        paths: the paths of all files.
-        written: whether the files were written.
-        nbytes: the size of all files in bytes.
-        notes: remarks about the choices made, for the user.
-        document: the JSON document of the command (``ggmill.plan/1`` or ``ggmill.plans/1``), with
+        path: The path of the file, or of the first shard.
+        paths: The paths of all files.
+        written: Whether the files were written.
+        nbytes: The size of all files in bytes.
+        notes: Remarks about the choices made, for the user.
+        document: The JSON document of the command (``ggmill.plan/1`` or ``ggmill.plans/1``), with
             the type, offset and size of each tensor.
     """
 
@@ -226,14 +227,14 @@ class EditReport:
     """The result of :func:`ggmill.edit`.
 
     Attributes:
-        written: whether a file was written; ``False`` with ``dry_run=True``.
-        method: how the edit was written: ``"unchanged"``, ``"in_place"`` (only the header),
+        written: Whether a file was written; ``False`` with ``dry_run=True``.
+        method: How the edit was written: ``"unchanged"``, ``"in_place"`` (only the header),
             ``"insert"`` (bytes were inserted before the tensor data), ``"copy"`` or ``"rewrite"``.
-        reason: why the file had to be copied or rewritten, or ``None``.
-        keys: the keys that changed.
-        nbytes: the size of the edited file in bytes.
-        notes: remarks about the result, for the user.
-        findings: problems of the changed keys, and problems that the file did not have before:
+        reason: Why the file had to be copied or rewritten, or ``None``.
+        keys: The keys that changed.
+        nbytes: The size of the edited file in bytes.
+        notes: Remarks about the result, for the user.
+        findings: Problems of the changed keys, and problems that the file did not have before:
             dictionaries with ``code``, ``subject`` and ``message``.
     """
 
@@ -266,13 +267,13 @@ class Device:
 
     Attributes:
         name: ``"CPU"`` for the host, or ``"GPU0"``, ``"GPU1"`` and so on.
-        weights: the weights as loaded.
-        keys: the K part of the KV cache.
-        values: the V part of the KV cache.
-        states: the recurrent states.
-        output: the logits of one token per sequence.
-        compute: the compute buffers, approximately; ``None`` if unknown.
-        total: the sum of the known parts.
+        weights: The weights as loaded.
+        keys: The K part of the KV cache.
+        values: The V part of the KV cache.
+        states: The recurrent states.
+        output: The logits of one token per sequence.
+        compute: The compute buffers, approximately; ``None`` if unknown.
+        total: The sum of the known parts.
     """
 
     name: str
@@ -290,15 +291,15 @@ class Estimate:
     """The result of :func:`ggmill.estimate`. Notebooks show a table of the devices.
 
     Attributes:
-        context: the context length in tokens, for all sequences together; ``None`` if the size of
+        context: The context length in tokens, for all sequences together; ``None`` if the size of
             the KV cache is unknown.
-        layers: the number of layers on devices other than the host.
-        layer_count: the total number of layers, including one for the output.
-        flash_attention: whether flash attention is used; ``None`` if the architecture is unknown.
-        devices: the memory of the host, followed by that of the other devices.
-        total: the memory of all devices in bytes.
-        unknown: descriptions of what the numbers do not include.
-        document: the JSON document of ``ggmill estimate --json`` (``ggmill.estimate/1``).
+        layers: The number of layers on devices other than the host.
+        layer_count: The total number of layers, including one for the output.
+        flash_attention: Whether flash attention is used; ``None`` if the architecture is unknown.
+        devices: The memory of the host, followed by that of the other devices.
+        total: The memory of all devices in bytes.
+        unknown: Descriptions of what the numbers do not include.
+        document: The JSON document of ``ggmill estimate --json`` (``ggmill.estimate/1``).
     """
 
     context: int | None

@@ -1,4 +1,4 @@
-"""Plans that are shared out: any programs compute ranges of one file, in whatever order."""
+"""Plans that several programs can share, each computing ranges of one output file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Planned = ParamSpec("Planned")
 Result = TypeVar("Result")
 
 RANGE = 64 << 20
-"""Bytes of a range, where nothing is said."""
+"""The default size of a range in bytes."""
 
 
 class Operation(Generic[Run, Result, Planned]):
-    """A function, and beside it ``plan``: the same work as a :class:`SharedPlan`."""
+    """A function with a method ``plan`` that returns a :class:`SharedPlan` of the same work."""
 
     __name__: str
 
@@ -40,12 +40,15 @@ class Operation(Generic[Run, Result, Planned]):
 
 
 class SharedPlan:
-    """A file laid out to the byte, of which any programs compute ranges, in whatever order and as
-    often as they like: what comes out is the file that one program writes, byte for byte.
+    """The exact layout of an output file, divided into ranges that several programs can compute.
 
-    It pickles, and is JSON (:meth:`to_json`). What travels is what was asked for, in a few hundred
-    bytes; where it arrives, it opens the same inputs under the same paths and refuses them when
-    they give another file.
+    Ranges can be computed in any order, and more than once. The result is identical to the file
+    that a single program writes. Returned by ``ggmill.quantize.plan`` and ``ggmill.convert.plan``.
+
+    A plan can be pickled, or converted to JSON with :meth:`to_json`. Both contain only the
+    arguments, a few hundred bytes: where a plan is used, the same inputs must exist under the same
+    paths. Inputs that would result in a different file raise :class:`Error` with the kind
+    ``"changed"``.
 
     >>> plan = ggmill.quantize.plan("model.gguf", "small.gguf", "Q4_K_M")  # doctest: +SKIP
     >>> plan.begin()                                                       # doctest: +SKIP
@@ -56,7 +59,7 @@ class SharedPlan:
         self, operation: str, arguments: dict[str, Any], range_size: int, digest: str | None = None
     ) -> None:
         if range_size < 1:
-            raise ArgumentError(f"ranges of {range_size} bytes, expected at least 1")
+            raise ArgumentError(f"range size {range_size}, expected at least 1 byte")
         self._operation = operation
         self._arguments = arguments
         self._range_size = range_size
@@ -66,7 +69,7 @@ class SharedPlan:
         found = hashlib.blake2b(self._native.header(), digest_size=16).hexdigest()
         if digest is not None and digest != found:
             raise Error(
-                f"{self.path}: the inputs give another file here than where the plan was made",
+                f"{self.path}: the inputs differ from those that the plan was made for",
                 kind="changed",
                 path=self.path,
             )
@@ -74,48 +77,70 @@ class SharedPlan:
 
     @property
     def plan(self) -> Plan:
-        """What the file will be: size, types, notes."""
+        """The plan of the file: its size, tensors and notes."""
         return self._plan
 
     @property
     def path(self) -> str:
-        """The file to be."""
+        """The path of the output file."""
         return self._plan.path
 
     @property
     def partial_path(self) -> str:
-        """Where the ranges go until the file is whole."""
+        """The path of the file to which ranges are written until all are complete."""
         return f"{self.path}.partial"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the file."""
+        """Size of the output file in bytes."""
         return self._plan.nbytes
 
     def __len__(self) -> int:
-        """The number of ranges."""
+        """Return the number of ranges."""
         return -(-self.nbytes // self._range_size)
 
     def span(self, number: int) -> tuple[int, int]:
-        """The first byte of a range, and the one behind its last."""
+        """Return the start and the end of a range in the file, in bytes; the end is exclusive.
+
+        Raises:
+            ArgumentError: If there is no such range.
+        """
         if not 0 <= number < len(self):
-            raise ArgumentError(f"range {number} of {len(self)}")
+            raise ArgumentError(f"range {number} does not exist: the plan has {len(self)} ranges")
         start = number * self._range_size
         return start, min(start + self._range_size, self.nbytes)
 
     def read_range(
         self, number: int, *, threads: int | None = None, progress: Progress = None
     ) -> bytes:
-        """The bytes of a range."""
+        """Compute a range and return its bytes, without writing them.
+
+        Args:
+            number: The index of the range.
+            threads: The number of threads; one per core by default.
+            progress: A callback or progress bar; counts the bytes computed.
+
+        Raises:
+            ArgumentError: If there is no such range.
+        """
         start, stop = self.span(number)
         return self._native.range(start, stop, threads=threads, progress=callback_of(progress))
 
     def begin(self) -> str:
-        """Makes the partial file, in its full length; returns its path. One that is there is kept,
-        if it has that length: an interrupted run goes on."""
+        """Create the partial file with its final size.
+
+        An existing partial file of that size is kept, so that an interrupted run can continue.
+
+        Returns:
+            The path of the partial file.
+
+        Raises:
+            OutputExistsError: If the output exists, and the plan was made without ``overwrite``.
+            FileError: If the partial file cannot be created.
+        """
         path = self.partial_path
         if not self._arguments["overwrite"] and os.path.lexists(self.path):
-            raise OutputExistsError(f"{self.path}: exists", kind="exists", path=self.path)
+            raise OutputExistsError(f"{self.path}: already exists", kind="exists", path=self.path)
         try:
             with open(path, "ab") as file:
                 if file.tell() != self.nbytes:
@@ -128,16 +153,32 @@ class SharedPlan:
     def run_range(
         self, number: int, *, threads: int | None = None, progress: Progress = None
     ) -> int:
-        """Computes a range and writes it into the partial file; returns the number of the range.
+        """Compute a range and write it to the partial file.
 
-        A range that was written before is written again, with the same bytes.
+        May be repeated; each run writes the same bytes.
+
+        Args:
+            number: The index of the range.
+            threads: The number of threads; one per core by default.
+            progress: A callback or progress bar; counts the bytes computed.
+
+        Returns:
+            ``number``, to be passed to :meth:`finish`.
+
+        Raises:
+            ArgumentError: If there is no such range, or the partial file has the wrong size.
+            FileError: If the partial file cannot be written, for example because :meth:`begin` was
+                not called.
         """
         data = self.read_range(number, threads=threads, progress=progress)
         path = self.partial_path
         try:
             with open(path, "r+b", buffering=0) as file:
                 if os.fstat(file.fileno()).st_size != self.nbytes:
-                    raise ArgumentError(f"{path}: is not the file that begin() made", path=path)
+                    raise ArgumentError(
+                        f"{path}: the size differs from that of the file that begin() creates",
+                        path=path,
+                    )
                 file.seek(self.span(number)[0])
                 rest = memoryview(data)
                 while rest:
@@ -148,20 +189,23 @@ class SharedPlan:
         return number
 
     def finish(self, ranges: Iterable[int]) -> Plan:
-        """Gives the file its name, once every range is there.
+        """Rename the partial file to the output file, after all ranges were written.
 
         Args:
-            ranges: the numbers of the ranges that were run: what :meth:`run_range` returned.
+            ranges: The return values of :meth:`run_range`.
+
+        Returns:
+            The plan of the file.
 
         Raises:
-            ArgumentError: a range is missing.
-            OutputExistsError: the file exists.
+            ArgumentError: If a range is missing.
+            OutputExistsError: If the output exists, and the plan was made without ``overwrite``.
         """
         done = set(ranges)
         missing = [number for number in range(len(self)) if number not in done]
         if missing:
             shown = ", ".join(str(number) for number in missing[:5])
-            raise ArgumentError(f"{self.path}: {len(missing)} ranges are missing: {shown}")
+            raise ArgumentError(f"{self.path}: {len(missing)} ranges are missing, such as {shown}")
         if self._arguments["overwrite"]:
             try:
                 os.replace(self.partial_path, self.path)
@@ -172,7 +216,7 @@ class SharedPlan:
         return self._plan
 
     def to_json(self) -> str:
-        """The plan as text, for programs that do not pickle."""
+        """Convert the plan to JSON, for programs that do not use pickle."""
         return json.dumps(
             {
                 "schema": "ggmill.shared-plan/1",
@@ -185,13 +229,18 @@ class SharedPlan:
 
     @classmethod
     def from_json(cls, text: str) -> SharedPlan:
-        """The plan of a text that :meth:`to_json` made."""
+        """Create a plan from the result of :meth:`to_json`.
+
+        Raises:
+            ArgumentError: If the JSON document is not a plan.
+            Error: If the inputs changed; its kind is ``"changed"``.
+        """
         found: Any = json.loads(text)
         try:
             operation, arguments = found["operation"], found["arguments"]
             range_size, digest = found["range_size"], found["digest"]
         except (TypeError, KeyError):
-            raise ArgumentError("not a plan that to_json made") from None
+            raise ArgumentError("the document is not a result of to_json") from None
         if operation not in ("quantize", "convert"):
             raise ArgumentError(f"operation {operation!r}, expected quantize or convert")
         return cls(operation, arguments, range_size, digest)

@@ -1,4 +1,7 @@
-"""Chat templates: conversations to text, and to tokens that no text of a message can forge."""
+"""Chat templates: rendering of conversations as text and as tokens.
+
+Text in messages cannot produce control tokens.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ from ._model import Model, PathLike, open, path_text
 from ._tokenizer import Tokenizer
 
 _LONGEST = 64 << 20
-"""Bytes of a file that is no model."""
+"""The maximum size of a template file in bytes."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a rendered text that comes from one place.
+    """A part of a rendered text with a single origin.
 
     Attributes:
-        start: its first byte in the text, in UTF-8.
-        end: the byte after its last.
-        field: where in the conversation it is from, ``"messages[0].content"``; ``None`` for text of
-            the template.
-        generated: whether a ``generation`` block wrote it: the model's own text.
+        start: The start in the text, in bytes of UTF-8.
+        end: The end in the text, in bytes of UTF-8 (exclusive).
+        field: The origin in the conversation, such as ``"messages[0].content"``; ``None`` for text
+            of the template.
+        generated: Whether the part is inside a ``generation`` block, that is, text of the model.
     """
 
     start: int
@@ -39,13 +42,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class Refused:
-    """A special token that text of the conversation has, and that is text among the tokens.
+    """A special token in the text of the conversation, which was encoded as plain text.
 
     Attributes:
-        id: the token.
-        start: its first byte in the rendered text.
-        end: the byte after its last.
-        field: where in the conversation it is from.
+        id: The ID of the special token.
+        start: The start in the rendered text, in bytes of UTF-8.
+        end: The end in the rendered text, in bytes of UTF-8 (exclusive).
+        field: The origin in the conversation.
     """
 
     id: int
@@ -59,11 +62,10 @@ class RenderedTokens:
     """The tokens of a rendered text.
 
     Attributes:
-        ids: the tokens.
-        offsets: for each the bytes of the text, in UTF-8, that it stands for.
-        generated: for each whether it is the model's own text.
-        refused: special tokens that an ordinary tokenizer would have found in text of the
-            conversation.
+        ids: The token IDs.
+        offsets: The start and the end of each token in the text, in bytes of UTF-8.
+        generated: For each token, whether it is text of the model.
+        refused: Special tokens in the text of the conversation, which were encoded as plain text.
     """
 
     ids: list[int]
@@ -73,12 +75,12 @@ class RenderedTokens:
 
 
 class Rendered:
-    """The text that a template made of a conversation; ``str`` gives it."""
+    """A rendered conversation. ``str(rendered)`` is its text."""
 
     __slots__ = ("_native", "_tokenizer", "text")
 
     text: str
-    """The text."""
+    """The rendered text."""
 
     def __init__(self, native: _native.Rendered, tokenizer: Tokenizer | None) -> None:
         self._native = native
@@ -87,36 +89,39 @@ class Rendered:
 
     @property
     def segments(self) -> list[Segment]:
-        """Where the parts of the text come from, in order and without gaps. It is followed through
-        all that a template does to text."""
+        """The origins of all parts of the text, in order and without gaps.
+
+        Origins are tracked through all operations of a template on text.
+        """
         return [Segment(*segment) for segment in self._native.segments()]
 
     @property
     def missing_variables(self) -> list[str]:
-        """Names of variables that the template read and that do not exist."""
+        """The names of undefined variables that the template used."""
         return self._native.missing_variables()
 
     @property
     def ids(self) -> list[int]:
-        """The tokens of the text: those of :meth:`encode`."""
+        """The token IDs of the text; see :meth:`encode`."""
         return self.encode().ids
 
     def encode(self, tokenizer: Tokenizer | None = None) -> RenderedTokens:
-        """The tokens of the text.
+        """Convert the text to tokens.
 
-        Control tokens are recognised in the template's own text, and in roles of one word, alone:
-        in the text of a message they are text, and listed as ``refused``. User-defined tokens are
-        recognised everywhere, and no token is added before or after, as llama.cpp has it.
+        Control tokens are recognized only in text of the template, and in roles that are a single
+        word. In the text of messages they are encoded as plain text and listed as ``refused``.
+        User-defined tokens are recognized everywhere. As in llama.cpp, no BOS or EOS token is
+        added.
 
         Args:
-            tokenizer: instead of that of the model.
+            tokenizer: A tokenizer to use instead of that of the model.
 
         Raises:
-            ArgumentError: there is no tokenizer.
+            ArgumentError: If there is no tokenizer.
         """
         used = tokenizer or self._tokenizer
         if used is None:
-            raise ArgumentError("no tokenizer: the template is not that of a model with one")
+            raise ArgumentError("no tokenizer: the template has none, and none was passed")
         pieces, generated, refused = self._native.encode(used._native)
         return RenderedTokens(
             ids=[id for id, _, _ in pieces],
@@ -133,11 +138,11 @@ class Rendered:
 
 
 class Template:
-    """The chat template of a model.
+    """A chat template.
 
-    It is rendered as transformers renders it, within limits of steps and memory, and knows where
-    each part of its text comes from. Several threads may use one at once, and the model may be
-    closed.
+    Conversations are rendered as by transformers, within limits for steps and memory, and with the
+    origin of each part of the text. A template can be used by several threads at once, and after
+    its model is closed.
 
     >>> template = ggmill.Template("model.gguf")                                  # doctest: +SKIP
     >>> template.render([{"role": "user", "content": "Hello"}]).text              # doctest: +SKIP
@@ -146,28 +151,29 @@ class Template:
     __slots__ = ("_native", "name", "text", "tokenizer", "tokens")
 
     name: str | None
-    """The name; ``None`` for the default template."""
+    """The name of the template; ``None`` for the default template."""
 
     text: str
-    """The text of the template."""
+    """The source text of the template."""
 
     tokenizer: Tokenizer | None
-    """The tokenizer of the model, where it has one that can be used."""
+    """The tokenizer of the model, or ``None`` if it has no supported tokenizer."""
 
     tokens: dict[str, str]
-    """Special tokens by the names of their variables, ``{"bos_token": "<s>"}``."""
+    """The variables with special tokens, such as ``{"bos_token": "<s>"}``."""
 
     def __init__(self, model: PathLike | Model, *, name: str | None = None) -> None:
-        """Reads the template of a model, or of a file of its own.
+        """Load and parse a chat template.
 
         Args:
-            model: a path, or an open model. The file may also be one of Jinja, or a
-                ``tokenizer_config.json`` or ``chat_template.json``; then there is no tokenizer.
-            name: the template of this name, instead of the default one.
+            model: An open model, or the path of a model, of a Jinja file, or of a
+                ``tokenizer_config.json`` or ``chat_template.json`` file. Templates that are not
+                from a model have no tokenizer.
+            name: The name of a template; the default template if ``None``.
 
         Raises:
-            MissingError: there is no such template.
-            FormatError: the template does not parse.
+            MissingError: If there is no such template.
+            FormatError: If the template does not parse.
         """
         if isinstance(model, Model):
             self._of_model(model, name)
@@ -184,7 +190,7 @@ class Template:
         try:
             self.tokenizer = Tokenizer(model)
         except Error:
-            # Text can be rendered without one.
+            # Rendering does not need a tokenizer.
             self.tokenizer = None
         self._set(name, text, None)
 
@@ -192,7 +198,7 @@ class Template:
         with io.open(path, "rb") as file:
             data = file.read(_LONGEST + 1)
         if len(data) > _LONGEST:
-            raise FormatError(f"{path}: more than {_LONGEST} bytes", kind="limit", path=path)
+            raise FormatError(f"{path}: larger than {_LONGEST} bytes", kind="limit", path=path)
         try:
             templates, tokens = _native.templates_of_text(data.decode())
         except UnicodeDecodeError as error:
@@ -208,15 +214,16 @@ class Template:
         tokens: Mapping[str, str] | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> Template:
-        """A template of a text.
+        """Parse a chat template.
 
         Args:
-            text: the template.
-            tokens: special tokens by the names of their variables; those of the tokenizer otherwise.
-            tokenizer: what makes tokens of the text.
+            text: The source text of the template.
+            tokens: The variables with special tokens, such as ``{"bos_token": "<s>"}``; those of
+                ``tokenizer`` by default.
+            tokenizer: The tokenizer for rendered texts.
 
         Raises:
-            FormatError: the template does not parse.
+            FormatError: If the template does not parse.
         """
         made = cls.__new__(cls)
         made.tokenizer = tokenizer
@@ -241,20 +248,21 @@ class Template:
         now: datetime | None = None,
         **variables: Any,
     ) -> Rendered:
-        """Renders a conversation.
+        """Render a conversation.
 
         Args:
-            messages: objects with ``role`` and ``content``, as JSON has them.
-            tools: descriptions of functions, as JSON Schema.
-            documents: objects with ``title`` and ``text``.
-            add_generation_prompt: end where the model's answer begins.
-            now: the time that ``strftime_now`` shows; the present without it.
-            variables: other variables of the template: ``enable_thinking=False``.
+            messages: Dictionaries with ``role`` and ``content``; all values must be
+                JSON-compatible.
+            tools: Descriptions of functions as JSON Schema.
+            documents: Dictionaries with ``title`` and ``text``.
+            add_generation_prompt: Append the prompt for a response of the model.
+            now: The time for ``strftime_now``; the current time by default.
+            variables: Other variables of the template, such as ``enable_thinking=False``.
 
         Raises:
-            ArgumentError: the conversation is not one, or the template refuses it.
-            FormatError: the template does what the sandbox of transformers refuses, or takes too
-                much.
+            ArgumentError: If the conversation is invalid, or the template rejects it.
+            FormatError: If the template uses an operation that the sandbox of transformers forbids,
+                or exceeds the limits.
         """
         return Rendered(
             self._native.render(
@@ -286,7 +294,7 @@ def _is_model(path: str) -> bool:
         with io.open(path, "rb") as file:
             return file.read(4) in (b"GGUF", b"FUGG")
     except OSError:
-        # Opening it says what is wrong.
+        # Opening it as a model raises the exception.
         return True
 
 
@@ -294,8 +302,8 @@ def _chosen(templates: list[tuple[str | None, str]], name: str | None, path: str
     for own, text in templates:
         if own == name:
             return text
-    names = ", ".join("the default one" if own is None else own for own, _ in templates)
+    names = ", ".join("the default template" if own is None else own for own, _ in templates)
     message = f"{path}: no chat template{'' if name is None else f' {name!r}'}"
     raise MissingError(
-        f"{message}; there are: {names}" if names else message, kind="missing", path=path
+        f"{message}; available: {names}" if names else message, kind="missing", path=path
     )

@@ -8,8 +8,8 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 def text_of(shown: str | dict[str, str]) -> str:
     """Decode a name or path of a JSON document of ggmill.
 
-    Text that is not UTF-8 is ``{"bytes_hex": …}`` there. Its invalid bytes become lone surrogates, as
-    in file names.
+    Text that is not UTF-8 is ``{"bytes_hex": …}`` there. Its invalid bytes become lone surrogates,
+    as in file names.
     """
     if isinstance(shown, str):
         return shown

@@ -1,4 +1,4 @@
-"""Text to tokens and tokens to text, with the vocabulary of a file."""
+"""Tokenizers: text to tokens and back."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from ._model import Model, PathLike, open, path_text
 
 
 class Tokenizer:
-    """The tokenizer of a model, or of a tokenizer's own files. Its tokens are those of llama.cpp.
+    """The tokenizer of a model or of tokenizer files, with the token IDs of llama.cpp.
 
-    Several threads may use one at once, and the model may be closed.
+    A tokenizer can be used by several threads at once, and after its model is closed.
     """
 
     __slots__ = ("_native", "remarks")
 
     remarks: list[str]
-    """What a person should know of how the files were read; nothing of a model."""
+    """Remarks about how tokenizer files were interpreted, for the user; empty for a model."""
 
     def __init__(self, model: PathLike | Model, *, pre: str | None = None) -> None:
-        """Reads the vocabulary of a model, or of a tokenizer.
+        """Load a vocabulary.
 
         Args:
-            model: a path, or an open model. The path leads to a model, to a directory with a
-                tokenizer, or to one of its files: ``tokenizer.json``, ``tokenizer.model``,
-                ``tekken.json``, ``vocab.txt`` and others.
-            pre: the name of a pre-tokenizer instead of that in the file.
+            model: An open model, or the path of a model, of a directory with a tokenizer, or of a
+                tokenizer file (``tokenizer.json``, ``tokenizer.model``, ``tekken.json``,
+                ``vocab.txt`` and others).
+            pre: The name of a pre-tokenizer to use instead of the one in the file.
 
         Raises:
-            UnsupportedError: the file has no tokenizer, or one that is not known.
-            FormatError: the vocabulary is damaged.
+            MissingError: If the model has no tokenizer.
+            UnsupportedError: If the tokenizer or the pre-tokenizer is not supported.
+            FormatError: If the vocabulary is damaged.
         """
         self.remarks = []
         if isinstance(model, Model):
@@ -45,37 +46,40 @@ class Tokenizer:
 
     @property
     def kind(self) -> str:
-        """``"bpe"``, ``"spm"``, ``"wpm"``, ``"ugm"``, …"""
+        """The kind of tokenizer, such as ``"bpe"``, ``"spm"``, ``"wpm"`` or ``"ugm"``."""
         return self._native.kind
 
     @property
     def pre_tokenizer(self) -> str | None:
-        """The name of the pre-tokenizer, where there is one."""
+        """The name of the pre-tokenizer, or ``None``."""
         return self._native.pre_tokenizer
 
     def __len__(self) -> int:
-        """The number of tokens."""
+        """Return the size of the vocabulary."""
         return len(self._native)
 
     @property
     def special_ids(self) -> dict[str, int]:
-        """The IDs of tokens that have a role: ``bos``, ``eos``, ``pad``, …"""
+        """The IDs of special tokens by role: ``"bos"``, ``"eos"``, ``"pad"`` and others."""
         return {role: id for role, id in self._native.special_ids() if id is not None}
 
     @property
     def end_of_generation(self) -> list[int]:
-        """The IDs of the tokens that end a text."""
+        """The IDs of the tokens that end the generation of a text."""
         return self._native.end_of_generation()
 
     def encode(
         self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
     ) -> list[int]:
-        """The tokens of a text.
+        """Convert a text to token IDs.
 
         Args:
-            text: the text.
-            add_special: add begin and end tokens where the vocabulary asks for them.
-            parse_special: take the text of control tokens for these tokens.
+            text: The text; ``bytes`` need not be valid UTF-8.
+            add_special: Add the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the text.
+
+        Returns:
+            The token IDs.
         """
         return self._native.encode(text, add_special=add_special, parse_special=parse_special)
 
@@ -87,15 +91,18 @@ class Tokenizer:
         parse_special: bool = False,
         characters: bool = False,
     ) -> list[tuple[int, int, int]]:
-        """The tokens of a text with the parts that they stand for, as ``(id, start, end)``.
+        """Convert a text to token IDs, with the location of each token in the text.
 
         Args:
-            text: the text.
-            add_special: add begin and end tokens where the vocabulary asks for them.
-            parse_special: take the text of control tokens for these tokens.
-            characters: ``start`` and ``end`` count characters, so that ``text[start:end]`` of a
-                ``str`` is the part; of a token that has a part of a character, that character.
-                Otherwise they count bytes of the text in UTF-8.
+            text: The text; ``bytes`` need not be valid UTF-8.
+            add_special: Add the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the text.
+            characters: Return offsets in characters instead of bytes of UTF-8, so that
+                ``text[start:end]`` is the text of a token. If a token is only a part of a
+                character, its range is the whole character.
+
+        Returns:
+            A tuple ``(id, start, end)`` for each token.
         """
         return self._native.encode_with_offsets(
             text, add_special=add_special, parse_special=parse_special, characters=characters
@@ -109,13 +116,16 @@ class Tokenizer:
         parse_special: bool = False,
         threads: int | None = None,
     ) -> list[list[int]]:
-        """The tokens of several texts, on several threads; long texts are divided as well.
+        """Convert several texts to token IDs, in parallel; long texts are divided too.
 
         Args:
-            texts: the texts.
-            add_special: add begin and end tokens where the vocabulary asks for them.
-            parse_special: take the text of control tokens for these tokens.
-            threads: how many threads; as many as the machine has without it.
+            texts: The texts.
+            add_special: Add the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the texts.
+            threads: The number of threads; one per core by default.
+
+        Returns:
+            The token IDs of each text.
         """
         return self._native.encode_batch(
             list(texts), add_special=add_special, parse_special=parse_special, threads=threads
@@ -129,7 +139,17 @@ class Tokenizer:
         parse_special: bool = False,
         threads: int | None = None,
     ) -> list[int]:
-        """The numbers of tokens of several texts; as :meth:`encode_batch`."""
+        """Count the tokens of several texts, in parallel.
+
+        Args:
+            texts: The texts.
+            add_special: Count the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the texts.
+            threads: The number of threads; one per core by default.
+
+        Returns:
+            The number of tokens of each text.
+        """
         return self._native.count_batch(
             list(texts), add_special=add_special, parse_special=parse_special, threads=threads
         )
@@ -137,14 +157,22 @@ class Tokenizer:
     def count(
         self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
     ) -> int:
-        """The number of tokens of a text."""
+        """Return the number of tokens of a text. The arguments are those of :meth:`encode`."""
         return self._native.count(text, add_special=add_special, parse_special=parse_special)
 
     def decode(
         self, ids: Iterable[int], *, remove_special: bool = False, unparse_special: bool = False
     ) -> str:
-        """The text of tokens. Bytes that are not UTF-8 become U+FFFD; :meth:`decode_bytes` has
-        them."""
+        """Convert token IDs to text. Bytes that are not valid UTF-8 become U+FFFD.
+
+        Args:
+            ids: The token IDs.
+            remove_special: Omit the BOS and EOS tokens that :meth:`encode` adds.
+            unparse_special: Include the text of control tokens.
+
+        Raises:
+            MissingError: If an ID is not in the vocabulary.
+        """
         found = self.decode_bytes(
             ids, remove_special=remove_special, unparse_special=unparse_special
         )
@@ -153,26 +181,26 @@ class Tokenizer:
     def decode_bytes(
         self, ids: Iterable[int], *, remove_special: bool = False, unparse_special: bool = False
     ) -> bytes:
-        """The bytes of tokens.
+        """Convert token IDs to bytes, which may not be valid UTF-8.
 
         Args:
-            ids: the tokens.
-            remove_special: leave out the begin and end tokens that ``encode`` adds.
-            unparse_special: write control tokens as their text.
+            ids: The token IDs.
+            remove_special: Omit the BOS and EOS tokens that :meth:`encode` adds.
+            unparse_special: Include the text of control tokens.
 
         Raises:
-            MissingError: there is no such token.
+            MissingError: If an ID is not in the vocabulary.
         """
         return self._native.decode_bytes(
             list(ids), remove_special=remove_special, unparse_special=unparse_special
         )
 
     def piece(self, id: int) -> bytes | None:
-        """The bytes that a token stands for."""
+        """Return the bytes of a token, or ``None`` if the ID is not in the vocabulary."""
         return self._native.piece(id)
 
     def id(self, text: str | bytes) -> int | None:
-        """The ID of a token by its text in the file."""
+        """Return the ID of the token with this text in the file, or ``None``."""
         return self._native.id(text)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Names of types, and values with a type of their own."""
+"""Types of tensors and of metadata values."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ VALUE_TYPES: tuple[str, ...] = (
     "i64",
     "f64",
 )
-"""The types of metadata values, by their numbers in a file."""
+"""The names of the types of metadata values, in the order of their numbers in a file."""
 
 _NUMBERS = {name: number for number, name in enumerate(VALUE_TYPES)}
 ARRAY = _NUMBERS["array"]
 
-#: The types of values as NumPy has them, without a byte order.
+#: The NumPy type codes of metadata value types, without byte order.
 DTYPES: dict[str, str] = {
     "u8": "u1",
     "i8": "i1",
@@ -49,7 +49,7 @@ DTYPES: dict[str, str] = {
 _BY_DTYPE = {np.dtype(code).str.lstrip("<>|="): name for name, code in DTYPES.items()}
 _BY_DTYPE["b1"] = "bool"
 
-#: Tensor types that NumPy has a type for, without a byte order.
+#: The NumPy type codes of the tensor types that NumPy supports, without byte order.
 TENSOR_DTYPES: dict[str, str] = {
     "F32": "f4",
     "F16": "f2",
@@ -64,9 +64,14 @@ _TENSOR_BY_DTYPE = {code: name for name, code in TENSOR_DTYPES.items()}
 
 
 class Typed(NamedTuple):
-    """A metadata value with the type it is to have in the file.
+    """A metadata value with an explicit type.
 
-    ``Typed(3, "u16")``; ``Typed([1, 2], "[i64]")`` for an array, ``"[[f32]]"`` for arrays in one.
+    Examples are ``Typed(3, "u16")``, ``Typed([1, 2], "[i64]")`` and, for nested arrays,
+    ``Typed([[1.0], [2.0]], "[[f32]]")``.
+
+    Attributes:
+        value: The value.
+        type: The type in the file: a name of :data:`VALUE_TYPES`, or an element type in brackets.
     """
 
     value: Any
@@ -78,14 +83,14 @@ class TensorType:
     """A tensor type.
 
     Attributes:
-        name: as in the specification, ``"Q4_K"``.
-        number: as in a file.
-        block_size: elements of a block; 0 for retired types.
-        type_size: bytes of a block.
-        is_quantized: whether blocks hold more than one element.
-        decodes: whether values can be read from its blocks.
-        encodes: whether values can be rounded to it.
-        needs_weights: whether that takes importance weights.
+        name: The name in the specification, such as ``"Q4_K"``.
+        number: The number in a file.
+        block_size: The number of elements in a block; 0 for types that were removed.
+        type_size: The size of a block in bytes.
+        is_quantized: Whether a block contains more than one element.
+        decodes: Whether blocks can be decoded.
+        encodes: Whether values can be encoded as this type.
+        needs_weights: Whether encoding requires importance weights.
     """
 
     name: str
@@ -99,14 +104,14 @@ class TensorType:
 
     @property
     def bits_per_weight(self) -> float:
-        """Bits that an element takes."""
+        """The number of bits per element."""
         return 8 * self.type_size / self.block_size if self.block_size else 0.0
 
     def row_bytes(self, row_len: int) -> int:
-        """Bytes of a row of ``row_len`` elements.
+        """Return the size of a row of ``row_len`` elements in bytes.
 
         Raises:
-            ArgumentError: ``row_len`` is not a multiple of the block size.
+            ArgumentError: If ``row_len`` is not a multiple of the block size.
         """
         if not self.block_size or row_len % self.block_size:
             raise ArgumentError(
@@ -119,48 +124,61 @@ class TensorType:
 TENSOR_TYPES: dict[str, TensorType] = {
     facts["name"]: TensorType(**facts) for facts in _native.types()
 }
-"""Every tensor type by its name."""
+"""All tensor types by name."""
 
 _TYPES_BY_NUMBER = {found.number: found for found in TENSOR_TYPES.values()}
 
 
 def tensor_type(name: str | int | TensorType) -> TensorType:
-    """The tensor type of a name, in any case, or of a number."""
+    """Return a tensor type.
+
+    Args:
+        name: The name of the type in any case, its number in a file, or the type itself.
+
+    Raises:
+        ArgumentError: If there is no such type.
+    """
     if isinstance(name, TensorType):
         return name
     found = _TYPES_BY_NUMBER.get(name) if isinstance(name, int) else TENSOR_TYPES.get(name.upper())
     if found is None:
         shown = f"type {name}" if isinstance(name, int) else repr(name)
-        raise ArgumentError(f"{shown} is not a tensor type; ggmill.TENSOR_TYPES has them all")
+        raise ArgumentError(f"{shown} is not a tensor type; ggmill.TENSOR_TYPES lists all types")
     return found
 
 
 def tensor_type_name(number: int) -> str:
-    """The name of a tensor type by its number; ``"type 57"`` for one that is not known."""
+    """Return the name of a tensor type by its number; ``"type 57"`` if it is unknown."""
     found = _TYPES_BY_NUMBER.get(number)
     return found.name if found else f"type {number}"
 
 
 def tensor_type_of(dtype: np.dtype[Any]) -> str | None:
-    """The tensor type of the elements of an array."""
+    """Return the name of the tensor type of a NumPy type, or ``None``."""
     return _TENSOR_BY_DTYPE.get(dtype.str.lstrip("<>|="))
 
 
 def value_type_name(types: tuple[int, ...]) -> str:
-    """``"u32"``, or ``"[string]"`` for an array."""
+    """Return the name of a type of metadata values, such as ``"u32"`` or ``"[string]"``.
+
+    Args:
+        types: The numbers of the type and, for an array, of its element types.
+    """
     first, *inner = types
     name = VALUE_TYPES[first] if first < len(VALUE_TYPES) else f"type {first}"
     return f"[{value_type_name(tuple(inner))}]" if first == ARRAY and inner else name
 
 
 def parsed_type(text: str) -> list[int]:
-    """The numbers of a type from the outside in."""
+    """Parse the name of a type of metadata values; the inverse of :func:`value_type_name`."""
     if text.startswith("[") and text.endswith("]"):
         return [ARRAY, *parsed_type(text[1:-1])]
     number = _NUMBERS.get(text)
     if number is None or number == ARRAY:
         names = ", ".join(name for name in VALUE_TYPES if name != "array")
-        raise ArgumentError(f"{text!r} is not a type of metadata values: {names}, or [TYPE]")
+        raise ArgumentError(
+            f"{text!r} is not a type of metadata values, expected {names} or [TYPE]"
+        )
     return [number]
 
 
@@ -173,12 +191,18 @@ def _integer_type(least: int, most: int) -> str:
     ):
         if low <= least and most < high:
             return name
-    raise ArgumentError(f"{most if most > 0 else least} does not fit any integer type")
+    raise ArgumentError(f"{most if most > 0 else least} is out of range for all integer types")
 
 
 def types_of(value: Any) -> list[int]:
-    """The type that a value suggests: the first of u32, i32, u64 and i64 that holds an integer,
-    f32 for other numbers; for NumPy's numbers and arrays their own."""
+    """Infer the type of a metadata value.
+
+    An ``int`` is the first of u32, i32, u64 and i64 that can represent it, a ``float`` is f32, and
+    NumPy scalars and arrays keep their type.
+
+    Raises:
+        ArgumentError: If no type fits.
+    """
     if isinstance(value, (bool, np.bool_)):
         return parsed_type("bool")
     if isinstance(value, (np.ndarray, np.generic)):
@@ -198,7 +222,7 @@ def types_of(value: Any) -> list[int]:
     except TypeError:
         raise ArgumentError(f"{type(value).__name__} cannot be a metadata value") from None
     if not elements:
-        raise ArgumentError('an empty array has no type of its own: Typed([], "[string]")')
+        raise ArgumentError('an empty array has no element type; use Typed([], "[string]")')
     if all(isinstance(element, int) and not isinstance(element, bool) for element in elements):
         return [ARRAY, *parsed_type(_integer_type(min(elements), max(elements)))]
     kinds = {tuple(types_of(element)) for element in elements}
@@ -206,5 +230,5 @@ def types_of(value: Any) -> list[int]:
         return [ARRAY, *parsed_type("f32")]
     if len(kinds) > 1:
         shown = ", ".join(sorted(value_type_name(kind) for kind in kinds))
-        raise ArgumentError(f"an array of {shown}: its elements have one type")
+        raise ArgumentError(f"array elements of different types: {shown}")
     return [ARRAY, *kinds.pop()]

@@ -1,4 +1,4 @@
-"""Files of metadata and arrays."""
+"""Writing GGUF files from metadata and arrays."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ._types import Typed, TensorType, parsed_type, tensor_type, tensor_type_of,
 
 @dataclass(frozen=True)
 class Blocks:
-    """An array that is blocks of a type, as :func:`ggmill.quants.quantize` makes them.
+    """Encoded tensor data, such as the result of :func:`ggmill.quants.quantize`.
 
     Attributes:
-        data: ``uint8`` of shape ``(..., row_bytes)``, little-endian blocks.
-        type: their type.
+        data: Little-endian blocks as a ``uint8`` array of shape ``(..., row_bytes)``.
+        type: The tensor type.
     """
 
     data: npt.NDArray[np.uint8]
@@ -31,16 +31,17 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Deferred:
-    """A tensor whose data are made when it is its turn to be written, and let go after: a file is
-    written with the memory of one tensor.
+    """A tensor whose data is created when it is written, and released afterwards.
+
+    With deferred tensors, :func:`write` keeps only one tensor in memory.
 
     >>> ggmill.Deferred("F16", (4096, 4096), lambda: load("w"))            # doctest: +SKIP
 
     Attributes:
-        type: the type of the tensor.
-        shape: its shape in the order of NumPy, in elements.
-        make: called once, without arguments; returns an array or :class:`Blocks` of that type and
-            shape.
+        type: The tensor type.
+        shape: The number of elements in each dimension, in NumPy order.
+        make: A function without arguments that returns an array or :class:`Blocks` of this type and
+            shape. It is called once.
     """
 
     type: str | int | TensorType
@@ -49,10 +50,10 @@ class Deferred:
 
 
 TensorData = Union["npt.NDArray[Any]", Blocks, Deferred, Tensor]
-"""A tensor to write: an array, blocks of a type, either of them later, or a tensor of a model."""
+"""Tensor data to write: an array, encoded blocks, deferred data, or a tensor of a model."""
 
 _Data = Union["npt.NDArray[np.uint8]", Callable[[], "npt.NDArray[np.uint8]"]]
-"""Blocks as they are written, or what makes them."""
+"""Blocks as they are written, or a function that creates them."""
 
 
 def write(
@@ -65,25 +66,25 @@ def write(
     overwrite: bool = False,
     progress: Progress = None,
 ) -> None:
-    """Writes a GGUF file, whole or not at all.
+    """Write a GGUF file, completely or not at all.
 
     Args:
-        path: the file.
-        metadata: values by key, in order. An ``int`` becomes the first of u32, i32, u64 and i64
-            that holds it, a ``float`` f32; numbers and arrays of NumPy keep their types; another
-            type is said with :class:`Typed`. The values of an open model keep theirs.
-        tensors: by name: arrays of NumPy of a type that GGUF has, :class:`Blocks`,
-            :class:`Deferred`, or tensors of a model. Arrays are not copied, and other threads must
-            not write to them meanwhile.
-        big_endian: write a big-endian file.
-        version: of the format, 2 or 3.
-        overwrite: replace the file if it exists.
-        progress: told of bytes written.
+        path: The file to write.
+        metadata: The values by key, in file order. An ``int`` is written as the first of u32, i32,
+            u64 and i64 that can represent it, a ``float`` as f32; NumPy scalars and arrays, and the
+            metadata of an open model, keep their types. Use :class:`Typed` for a different type.
+        tensors: The tensors by name, in file order: NumPy arrays, :class:`Blocks`,
+            :class:`Deferred`, or tensors of a model. Contiguous little-endian arrays are not
+            copied; other threads must not write to them until the call returns.
+        big_endian: Write a big-endian file.
+        version: The GGUF version, 2 or 3.
+        overwrite: Replace the file if it exists.
+        progress: A callback or progress bar; counts the bytes written.
 
     Raises:
-        ArgumentError: a value or an array is not one that a file can have.
-        OutputExistsError: the file exists.
-        FileError: it cannot be written.
+        ArgumentError: If a value, array or name cannot be stored in a file.
+        OutputExistsError: If the file exists and ``overwrite`` is false.
+        FileError: If the file cannot be written.
     """
     if version not in (2, 3):
         raise ArgumentError(f"version {version}, expected 2 or 3")
@@ -129,7 +130,7 @@ def _of_model(metadata: Metadata, key: str) -> tuple[list[int], Any]:
 
 
 def typed(value: Any) -> tuple[list[int], Any]:
-    """A value with the numbers of its type from the outside in."""
+    """Return the type of a value, as in :func:`types_of`, and the value itself."""
     if isinstance(value, Typed):
         return parsed_type(value.type), value.value
     if isinstance(value, Array):
@@ -142,7 +143,7 @@ def typed(value: Any) -> tuple[list[int], Any]:
 
 def _tensor(given: TensorData, name: str) -> tuple[TensorType, tuple[int, ...], _Data]:
     if isinstance(given, Tensor):
-        # One that is not mapped is read when it is its turn.
+        # The data of a model that is not mapped is read when the tensor is written.
         return given.type_info, given.shape, given._native.canonical
     if isinstance(given, Deferred):
         return tensor_type(given.type), tuple(given.shape), _made(given, name)
@@ -157,7 +158,8 @@ def _made(given: Deferred, name: str) -> Callable[[], npt.NDArray[np.uint8]]:
             found, shape, flat = _held(given.make())
             if (found, shape) != expected:
                 raise ArgumentError(
-                    f"{found.name} of shape {shape}, expected {expected[0].name} of {expected[1]}"
+                    f"{found.name} of shape {shape}, expected {expected[0].name} of shape "
+                    f"{expected[1]}"
                 )
         except ArgumentError as error:
             raise ArgumentError(f"tensor {name!r}: {error}", subject=f"tensor {name!r}") from None
@@ -173,20 +175,25 @@ def _held(
         found = tensor_type(given.type)
         blocks = np.asarray(given.data)
         if blocks.dtype != np.uint8 or blocks.ndim == 0 or not found.type_size:
-            raise ArgumentError(f"blocks of {found.name} are an array of uint8 of whole rows")
+            raise ArgumentError(
+                f"data of dtype {blocks.dtype} and shape {blocks.shape}, expected {found.name} blocks "
+                "as a uint8 array of shape (..., row_bytes)"
+            )
         count, rest = divmod(blocks.shape[-1], found.type_size)
         if rest:
             raise ArgumentError(
-                f"rows of {blocks.shape[-1]} bytes, expected a multiple of {found.type_size} for "
-                f"the blocks of {found.name}"
+                f"rows of {blocks.shape[-1]} bytes, expected a multiple of {found.type_size}, the "
+                f"size of a {found.name} block"
             )
         shape = (*blocks.shape[:-1], count * found.block_size)
         return found, shape, np.ascontiguousarray(blocks).reshape(-1)
     array: npt.NDArray[Any] = np.asarray(given)
     name = tensor_type_of(array.dtype)
     if name is None:
-        raise ArgumentError(f"{array.dtype} is not a type of tensors; Blocks has blocks of others")
+        raise ArgumentError(
+            f"dtype {array.dtype} has no tensor type; use Blocks for data of other types"
+        )
     if array.ndim == 0:
-        raise ArgumentError("a single number, expected an array of one dimension or more")
+        raise ArgumentError("array with 0 dimensions, expected at least 1")
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return tensor_type(name), array.shape, little.reshape(-1).view(np.uint8)

@@ -1,5 +1,7 @@
-"""Quantization of NumPy arrays: every type that ggml has, K and IQ types too, byte for byte as
-llama.cpp makes them.
+"""Quantize NumPy arrays to ggml types, and decode them.
+
+All types are supported, including k-quants and IQ types. The output is identical to that of
+llama.cpp.
 
 >>> import numpy as np, ggmill
 >>> blocks = ggmill.quants.quantize(np.ones((2, 256), np.float32), "Q4_K")
@@ -31,30 +33,32 @@ def quantize(
     check: bool = False,
     threads: int | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Values as blocks of a type.
+    """Encode values as blocks of a tensor type.
 
     Args:
-        array: values of any real type, of shape ``(..., row_len)``; worked on as ``float32``.
-        type: the type, such as ``"Q4_K"``.
-        imatrix: how much each column matters: shape ``(row_len,)`` for all rows, or
-            ``(n, row_len)`` for an array of shape ``(n, ..., row_len)``, as experts have it. IQ1_S,
-            IQ2_XXS and a few others cannot do without.
-        check: raise where a value is one that the type cannot hold, instead of storing what it
-            becomes.
-        threads: how many threads work; as many as the machine runs at once without.
+        array: The values: an array of real numbers of shape ``(..., row_len)``. They are converted
+            to ``float32`` first.
+        type: The tensor type, such as ``"Q4_K"``.
+        imatrix: Importance weights for the columns, of shape ``(row_len,)``, or of shape
+            ``(n, row_len)`` for an array of shape ``(n, ..., row_len)``, such as the experts of a
+            layer. IQ1_S, IQ2_XXS and some other types require them
+            (:attr:`TensorType.needs_weights`).
+        check: Raise an exception if the type cannot represent a value, instead of storing the
+            result.
+        threads: The number of threads; one per core by default.
 
     Returns:
-        ``uint8`` of shape ``(..., row_bytes)``.
+        Little-endian blocks as a ``uint8`` array of shape ``(..., row_bytes)``.
 
     Raises:
-        ArgumentError: the row length is not a multiple of the block size; a value is infinite or
-            not a number; importance weights are missing or do not fit.
-        UnsupportedError: values are not rounded to this type.
+        ArgumentError: If the row length is not a multiple of the block size, a value is infinite or
+            NaN, or importance weights are missing or have the wrong shape.
+        UnsupportedError: If ggmill cannot encode the type.
     """
     found = tensor_type(type)
     values = _floats(array, "array")
     if values.ndim == 0:
-        raise ArgumentError("a single number has no rows, expected an array of one dimension or more")
+        raise ArgumentError("array with 0 dimensions, expected at least 1")
     row_len = values.shape[-1]
     row_bytes = found.row_bytes(row_len)
     shape = (*values.shape[:-1], row_bytes)
@@ -66,7 +70,7 @@ def quantize(
     weights = _floats(imatrix, "imatrix")
     if weights.shape[-1:] != (row_len,) or weights.ndim > 2:
         raise ArgumentError(
-            f"imatrix of shape {weights.shape}, expected {row_len} for rows of {row_len}"
+            f"imatrix of shape {weights.shape}, expected ({row_len},) or (n, {row_len})"
         )
     if weights.ndim == 1:
         flat = _native.quantize(
@@ -74,7 +78,9 @@ def quantize(
         )
         return flat.reshape(shape)
     if values.ndim < 2 or weights.shape[0] != values.shape[0]:
-        raise ArgumentError(f"imatrix of shape {weights.shape} for an array of {values.shape}")
+        raise ArgumentError(
+            f"imatrix of shape {weights.shape} does not match an array of shape {values.shape}"
+        )
     out = np.empty(shape, dtype=np.uint8)
     for number, (part, row) in enumerate(zip(values, weights)):
         flat = _native.quantize(
@@ -91,30 +97,31 @@ def dequantize(
     dtype: npt.DTypeLike = np.float32,
     threads: int | None = None,
 ) -> npt.NDArray[Any]:
-    """The values of blocks.
+    """Decode blocks of a tensor type.
 
     Args:
-        blocks: ``uint8`` of shape ``(..., row_bytes)``, little-endian blocks.
-        type: their type.
-        dtype: a float type of NumPy. The arithmetic is that of ``float32``.
-        threads: how many threads work; as many as the machine runs at once without.
+        blocks: Little-endian blocks as a ``uint8`` array of shape ``(..., row_bytes)``.
+        type: The tensor type.
+        dtype: The type of the result. Values are decoded as ``float32`` and then converted.
+        threads: The number of threads; one per core by default.
 
     Returns:
-        Shape ``(..., row_len)``.
+        The values as an array of shape ``(..., row_len)``.
 
     Raises:
-        ArgumentError: the bytes of a row are not whole blocks.
-        UnsupportedError: nothing decodes the type.
+        ArgumentError: If ``blocks`` is not ``uint8``, or the number of bytes per row is not a
+            multiple of the size of a block.
+        UnsupportedError: If ggmill cannot decode the type.
     """
     found = tensor_type(type)
     array: npt.NDArray[Any] = np.asarray(blocks)
     if array.dtype != np.uint8:
-        raise ArgumentError(f"blocks are {array.dtype}, expected uint8")
+        raise ArgumentError(f"blocks of dtype {array.dtype}, expected uint8")
     if array.ndim == 0 or not found.type_size or array.shape[-1] % found.type_size:
         size = array.shape[-1] if array.ndim else 0
         raise ArgumentError(
-            f"rows of {size} bytes, expected a multiple of {found.type_size} for the blocks of "
-            f"{found.name}"
+            f"rows of {size} bytes, expected a multiple of {found.type_size}, the size of a "
+            f"{found.name} block"
         )
     row_len = array.shape[-1] // found.type_size * found.block_size
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -125,5 +132,5 @@ def dequantize(
 def _floats(array: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
     given: npt.NDArray[Any] = np.asarray(array)
     if given.dtype.kind not in "fiub":
-        raise ArgumentError(f"{name} is {given.dtype}, expected numbers")
+        raise ArgumentError(f"{name} has dtype {given.dtype}, expected real numbers")
     return np.asarray(given, dtype=np.float32, order="C")

@@ -4,18 +4,18 @@ use core::arch::x86_64::{
     __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC,
     _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64, _mm_loadu_si128,
     _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32,
-    _mm_shuffle_epi8, _mm_storel_epi64, _mm_storeu_si128, _mm256_add_ps, _mm256_and_ps,
-    _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256,
+    _mm_shuffle_epi8, _mm_storel_epi64, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps,
+    _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256,
     _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps,
     _mm256_cmpeq_epi8, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
     _mm256_cvtph_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extractf128_ps,
-    _mm256_extracti128_si256, _mm256_i32gather_epi32, _mm256_loadu_ps, _mm256_max_epi32,
-    _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
-    _mm256_or_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
+    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_i32gather_epi32, _mm256_loadu_ps,
+    _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps,
+    _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
     _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_set1_ps,
-    _mm256_shuffle_epi8, _mm256_shuffle_ps, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_srlv_epi32,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_epi32, _mm256_sub_ps,
-    _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
+    _mm256_shuffle_epi8, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srl_epi32,
+    _mm256_srlv_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_epi32,
+    _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -40,13 +40,14 @@ impl Avx2 {
     pub(crate) fn detect() -> Option<Self> {
         (is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("f16c"))
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("fma"))
         .then_some(Self(()))
     }
 
     /// Does some work in a function that is compiled for these instructions.
     pub(crate) fn run<W: Work>(self, work: W) {
-        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,f16c")]
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
         fn inside<W: Work>(lanes: Avx2, work: W) {
             work.run(lanes);
         }
@@ -250,6 +251,7 @@ impl Floats for F8 {
     type Mask = M8;
 
     instructions! {
+        fused(factor, addend) -> F8: _mm256_fmadd_ps;
         sqrt() -> F8: _mm256_sqrt_ps;
         trunc() -> F8: _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
         lesser(other) -> F8: _mm256_min_ps;
@@ -306,6 +308,15 @@ impl Floats for F8 {
             let two = _mm_min_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_min_ss(two, _mm_movehdup_ps(two)))
         }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: `self` came from an `Avx2`.
+        Self(unsafe {
+            let biased = _mm256_add_epi32(_mm256_cvttps_epi32(self.0), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
+        })
     }
 
     #[inline(always)]

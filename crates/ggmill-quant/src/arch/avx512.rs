@@ -4,15 +4,15 @@ use core::arch::x86_64::{
     __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC,
     _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm_shuffle_epi8,
     _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256,
-    _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
-    _mm512_castps256_ps512, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps,
-    _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps, _mm512_insertf32x8,
-    _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_permutexvar_epi32, _mm512_permutexvar_ps,
-    _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set_epi32, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32, _mm512_srlv_epi32, _mm512_storeu_ps,
-    _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
+    _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512,
+    _mm512_castps_si512, _mm512_castps256_ps512, _mm512_castsi128_si512, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16,
+    _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps,
+    _mm512_fmadd_ps, _mm512_insertf32x8, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32,
+    _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_permutexvar_epi32,
+    _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set_epi32,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_srl_epi32,
+    _mm512_srlv_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -46,7 +46,7 @@ impl Avx512 {
     /// Does some work in a function that is compiled for these instructions.
     pub(crate) fn run<W: Work>(self, work: W) {
         #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt,f16c"
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
         )]
         fn inside<W: Work>(lanes: Avx512, work: W) {
             work.run(lanes);
@@ -192,6 +192,7 @@ impl Floats for F16 {
     type Mask = M16;
 
     instructions! {
+        fused(factor, addend) -> F16: _mm512_fmadd_ps;
         sqrt() -> F16: _mm512_sqrt_ps;
         abs() -> F16: _mm512_abs_ps;
         trunc() -> F16: _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
@@ -244,6 +245,15 @@ impl Floats for F16 {
     fn or(self, mask: M16, other: Self) -> Self {
         // SAFETY: `self` came from an `Avx512`.
         Self(unsafe { _mm512_mask_blend_ps(mask.0, other.0, self.0) })
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: `self` came from an `Avx512`.
+        Self(unsafe {
+            let biased = _mm512_add_epi32(_mm512_cvttps_epi32(self.0), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        })
     }
 
     #[inline(always)]

@@ -5,10 +5,10 @@ use core::arch::aarch64::{
     vaddq_u8, vaddvq_u32, vandq_s32, vandq_u8, vandq_u16, vandq_u32, vbslq_f32, vceqq_f32,
     vceqq_u8, vcltq_f32, vcombine_u8, vcombine_u16, vcreate_u8, vcvtq_f32_s32, vcvtq_u32_f32,
     vdivq_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s16, vdupq_n_s32, vdupq_n_u16, vdupq_n_u32,
-    veorq_u8, vget_high_s16, vget_low_s16, vld1_s8, vld1_u8, vld1q_f32, vld1q_s8, vld1q_s32,
-    vld1q_u8, vld1q_u16, vmaxq_s32, vmaxvq_u32, vminq_s32, vminvq_f32, vminvq_u32, vmovl_s8,
-    vmovl_s16, vmovn_u16, vmovn_u32, vmulq_f32, vmulq_u16, vmulq_u32, vmvnq_u32, vnegq_f32,
-    vorrq_u32, vqtbl1_s8, vqtbl2q_u8, vreinterpretq_f32_f64, vreinterpretq_f32_u8,
+    veorq_u8, vfmaq_f32, vget_high_s16, vget_low_s16, vld1_s8, vld1_u8, vld1q_f32, vld1q_s8,
+    vld1q_s32, vld1q_u8, vld1q_u16, vmaxq_s32, vmaxvq_u32, vminq_s32, vminvq_f32, vminvq_u32,
+    vmovl_s8, vmovl_s16, vmovn_u16, vmovn_u32, vmulq_f32, vmulq_u16, vmulq_u32, vmvnq_u32,
+    vnegq_f32, vorrq_u32, vqtbl1_s8, vqtbl2q_u8, vreinterpretq_f32_f64, vreinterpretq_f32_u8,
     vreinterpretq_f32_u32, vreinterpretq_f64_f32, vreinterpretq_s32_f32, vreinterpretq_u8_f32,
     vreinterpretq_u8_u16, vreinterpretq_u8_u32, vreinterpretq_u32_f32, vrndq_f32, vshlq_u16,
     vshlq_u32, vsqrtq_f32, vst1_u8, vst1q_f32, vst1q_u8, vst1q_u16, vsubq_f32, vsubq_s32, vsubq_u8,
@@ -82,6 +82,12 @@ impl Quad for Neon {
         sqrt() => vsqrtq_f32;
         abs() => vabsq_f32;
         trunc() => vrndq_f32;
+    }
+
+    #[inline(always)]
+    fn fused(self, factor: Self, addend: Self) -> Self {
+        // SAFETY: this is compiled only for processors with NEON.
+        Self(unsafe { vfmaq_f32(addend.0, self.0, factor.0) })
     }
 
     // The machine's own minimum answers otherwise for NaN and for zeros of two signs.

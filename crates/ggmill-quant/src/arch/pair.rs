@@ -114,6 +114,16 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
+    fn fused(self, factor: Self, addend: Self) -> Self {
+        Self(self.0.fused(factor.0, addend.0), self.1.fused(factor.1, addend.1))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        Self(self.0.power_of_two(), self.1.power_of_two())
+    }
+
+    #[inline(always)]
     fn sqrt(self) -> Self {
         Self(self.0.sqrt(), self.1.sqrt())
     }

@@ -4,6 +4,7 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::float16::f16_to_f32;
 use crate::lanes::{Floats, Lanes, MAGIC, Mask, eight_rows};
+use crate::numeric::{fused, power_of_two};
 
 const WIDTH: usize = 8;
 
@@ -171,6 +172,16 @@ impl Floats for Array {
     #[inline(always)]
     fn least(self) -> f32 {
         self.0.into_iter().fold(self.0[0], |least, value| if value < least { value } else { least })
+    }
+
+    #[inline(always)]
+    fn fused(self, factor: Self, addend: Self) -> Self {
+        Self(core::array::from_fn(|i| fused(self.0[i], factor.0[i], addend.0[i])))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        Self(self.0.map(power_of_two))
     }
 
     #[inline(always)]

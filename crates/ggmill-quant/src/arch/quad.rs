@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::lanes::{Floats, Lanes, Mask, eight_rows};
+use crate::numeric::{fused, power_of_two};
 
 /// Operations that are one instruction each, for instruction sets that a program is compiled for
 /// and whose functions are unsafe: constants, loads and stores, then the rest.
@@ -77,6 +78,29 @@ pub(crate) trait Quad: Copy + 'static {
     fn div(self, other: Self) -> Self;
 
     fn neg(self) -> Self;
+
+    /// Without an instruction for it unless there is one.
+    #[inline(always)]
+    fn fused(self, factor: Self, addend: Self) -> Self {
+        let [mut a, mut b, mut c] = [[0.0; 4]; 3];
+        self.store(&mut a);
+        factor.store(&mut b);
+        addend.store(&mut c);
+        for (a, (b, c)) in a.iter_mut().zip(b.into_iter().zip(c)) {
+            *a = fused(*a, b, c);
+        }
+        Self::load(&a)
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        let mut numbers = [0.0; 4];
+        self.store(&mut numbers);
+        for number in &mut numbers {
+            *number = power_of_two(*number);
+        }
+        Self::load(&numbers)
+    }
 
     fn sqrt(self) -> Self;
 
@@ -307,6 +331,17 @@ impl<Q: Quad> Floats for F8<Q> {
     fn least(self) -> f32 {
         let [a, b] = self.0;
         a.lesser(b).least()
+    }
+
+    #[inline(always)]
+    fn fused(self, factor: Self, addend: Self) -> Self {
+        let (Self([a, b]), Self([c, d]), Self([e, f])) = (self, factor, addend);
+        Self([a.fused(c, e), b.fused(d, f)])
+    }
+
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        self.each(Q::power_of_two)
     }
 
     #[inline(always)]

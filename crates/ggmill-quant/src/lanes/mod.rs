@@ -129,6 +129,12 @@ pub(crate) trait Floats:
     /// The least of all lanes, none of which is NaN.
     fn least(self) -> f32;
 
+    /// The product with `factor`, plus `addend`, rounded once.
+    fn fused(self, factor: Self, addend: Self) -> Self;
+
+    /// 2 to the power of whole numbers from -126 to 127.
+    fn power_of_two(self) -> Self;
+
     fn sqrt(self) -> Self;
 
     fn abs(self) -> Self;

@@ -15,6 +15,7 @@
 )]
 
 mod contract;
+mod functions;
 mod golden;
 mod grids;
 mod inputs;

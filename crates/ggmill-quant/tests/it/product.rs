@@ -1,6 +1,6 @@
 //! Products of matrices: the same as one sum after the other, with every instruction set.
 
-use ggmill_quant::{ErrorKind, Isa, Panels, Tiles};
+use ggmill_quant::{ErrorKind, Isa, Panels, Rows};
 use proptest::prelude::*;
 
 /// Numbers of any size, by chance.
@@ -18,39 +18,43 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn each_element_is_one_sum_in_order(
-        rows in 1usize..20, columns in 0usize..40, others in 1usize..70, extra in 0usize..3, seed: u64,
+    fn each_element_is_one_fused_sum_in_order(
+        rows in 1usize..20, columns in 1usize..40, others in 1usize..70, extra in 0usize..3,
+        deep: bool, seed: u64,
     ) {
-        let (left, right) = (numbers(rows * columns.max(1), seed), numbers(others * columns.max(1), !seed));
-        let columns = columns.max(1);
-        let expected = |i: usize, j: usize| {
-            let products = left[i * columns..][..columns].iter().zip(&right[j * columns..][..columns]);
-            products.fold(0.0f32, |sum, (a, b)| sum + a * b).to_bits()
+        // More columns than are multiplied at once.
+        let columns = if deep { columns + 500 } else { columns };
+        let stride = columns + extra;
+        let (left, right) = (numbers(rows * stride, seed), numbers(others * columns, !seed));
+        let expected = |i: usize, j: usize, columns: core::ops::Range<usize>, whole: usize| {
+            let row = &right[j * whole..][columns.clone()];
+            let products = left[i * stride..][..columns.len()].iter().zip(row);
+            products.fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum)).to_bits()
         };
-        let (mut tiles, mut panels, mut transposed) = (Tiles::default(), Panels::default(), Panels::default());
-        tiles.pack(&left, columns).unwrap();
+        let (mut panels, mut transposed) = (Panels::default(), Panels::default());
         panels.pack(&right, columns).unwrap();
-        let turned: Vec<f32> = (0..columns * others).map(|at| right[at % others * columns + at / others]).collect();
-        transposed.pack_transposed(&turned, others).unwrap();
-        let stride = others + extra;
+        let turned: Vec<f32> =
+            (0..columns * others).map(|at| right[at % others * columns + at / others]).collect();
+        transposed.pack_transposed(&Rows::new(&turned, columns, others, others).unwrap()).unwrap();
+        let part = others / 64 * 32..others;
+        let some = columns / 3..columns - columns / 4;
         for isa in Isa::available() {
             for panels in [&panels, &transposed] {
-                let mut out = vec![f32::NAN; rows * stride];
-                panels.multiply_with(isa, &tiles, 0..rows, &mut out, stride).unwrap();
-                for (at, value) in out.iter().enumerate() {
-                    let (i, j) = (at / stride, at % stride);
-                    if j < others {
-                        prop_assert_eq!(value.to_bits(), expected(i, j), "{} at {}, {}", isa, i, j);
-                    } else {
-                        prop_assert!(value.is_nan(), "what is between rows stays");
-                    }
-                }
-                let from = Tiles::HEIGHT.min(rows / Tiles::HEIGHT * Tiles::HEIGHT);
-                let mut some = vec![0.0; (rows - from) * stride];
-                panels.multiply_with(isa, &tiles, from..rows, &mut some, stride).unwrap();
-                for (i, row) in some.chunks(stride).enumerate() {
-                    for (j, value) in row[..others].iter().enumerate() {
-                        prop_assert_eq!(value.to_bits(), expected(from + i, j));
+                for (part, some) in [(0..others, 0..columns), (part.clone(), some.clone())] {
+                    let tile = Rows::new(&left, rows, stride, some.len()).unwrap();
+                    let room = part.len() + extra;
+                    let mut out = vec![f32::NAN; rows * room];
+                    panels
+                        .multiply_part(isa, part.clone(), some.clone(), &tile, &mut out, room)
+                        .unwrap();
+                    for (at, value) in out.iter().enumerate() {
+                        let (i, j) = (at / room, at % room);
+                        if j < part.len() {
+                            let expected = expected(i, part.start + j, some.clone(), columns);
+                            prop_assert_eq!(value.to_bits(), expected, "{} at {}, {}", isa, i, j);
+                        } else {
+                            prop_assert!(value.is_nan(), "what is between rows stays");
+                        }
                     }
                 }
             }
@@ -60,17 +64,25 @@ proptest! {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (mut tiles, mut panels) = (Tiles::default(), Panels::default());
-    assert_eq!(tiles.pack(&[1.0; 5], 2).unwrap_err().kind(), ErrorKind::Misuse);
-    tiles.pack(&[1.0; 16], 2).unwrap();
+    let mut panels = Panels::default();
+    assert_eq!(panels.pack(&[1.0; 5], 2).unwrap_err().kind(), ErrorKind::Misuse);
+    assert!(Rows::new(&[1.0; 7], 3, 3, 1).is_ok());
+    assert!(Rows::new(&[1.0; 7], 3, 3, 2).is_err() && Rows::new(&[1.0; 9], 2, 1, 2).is_err());
+    let left = [1.0; 16];
+    let left = Rows::new(&left, 8, 2, 2).unwrap();
     panels.pack(&[1.0; 6], 3).unwrap();
-    let refused = |panels: &Panels, rows, room: usize, stride| {
-        panels.multiply(&tiles, rows, &mut vec![0.0; room], stride).is_err()
+    let refused = |panels: &Panels, room: usize, stride| {
+        panels.multiply(&left, &mut vec![0.0; room], stride).is_err()
     };
-    assert!(refused(&panels, 0..8, 100, 8), "columns");
-    panels.pack(&[1.0; 6], 2).unwrap();
-    assert!(refused(&panels, 0..9, 100, 8), "rows");
-    assert!(refused(&panels, 1..8, 100, 8), "a beginning within a tile");
-    assert!(refused(&panels, 0..8, 23, 3) && refused(&panels, 0..8, 100, 2), "room");
-    assert!(!refused(&panels, 0..8, 24, 3) && !refused(&panels, 6..8, 6, 3));
+    assert!(refused(&panels, 100, 8), "columns");
+    panels.pack(&[1.0; 80], 2).unwrap();
+    assert!(refused(&panels, 319, 40) && refused(&panels, 1000, 39), "room");
+    assert!(!refused(&panels, 320, 40));
+    let part = |rows, columns| {
+        let mut out = vec![0.0; 1000];
+        panels.multiply_part(Isa::best(), rows, columns, &left, &mut out, 40).is_err()
+    };
+    assert!(part(0..41, 0..2) && part(1..8, 0..2), "rows");
+    assert!(part(0..40, 1..3) && part(0..40, 0..1), "columns");
+    assert!(!part(32..40, 0..2) && !part(0..0, 0..2));
 }

@@ -73,7 +73,7 @@ fn an_address_that_is_refused_is_shown_without_its_secrets() {
     let refused = Location::parse(address).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "https://…@example.com/x.gguf?…: expected an address without user name and password"
+        "https://…@example.com/x.gguf?…: expected a URL without user name and password"
     );
     for endpoint in ["https://me:secret@mirror", "https://m:99999/?token=secret"] {
         let error = Client::new(options().with_hub_endpoint(endpoint)).unwrap_err();

@@ -2,6 +2,7 @@
 //! run, or on tokens that come later.
 
 use ggmill_core::{Endian, Model};
+use ggmill_quant::Isa;
 use ggmill_run::{Options, Program, Runner};
 
 use crate::models::{CASES, Change, TOKENS};
@@ -24,6 +25,23 @@ fn threads_and_other_texts_change_no_bit() {
         let alone = run(1, &[&TOKENS], 0);
         assert_eq!(alone, run(3, &[&TOKENS], 0), "{}", case.name);
         assert_eq!(alone, run(2, &[&TOKENS[5..], &TOKENS, &TOKENS[..1]], 1), "{}", case.name);
+    }
+}
+
+#[test]
+fn instructions_change_no_bit() {
+    for case in CASES.iter().step_by(4) {
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let run = |isa| {
+            let runner = Runner::new(Options::default().with_isa(isa)).unwrap();
+            let states = runner.states(&program, &[&TOKENS[3..], &TOKENS]).unwrap();
+            bits(&runner.output(&program, &states, 1, 0..TOKENS.len()).unwrap())
+        };
+        let scalar = run(Isa::SCALAR);
+        for isa in Isa::available() {
+            assert!(run(isa) == scalar, "{}: {isa}", case.name);
+        }
     }
 }
 

@@ -58,8 +58,7 @@ are aliases of Q3_K_M, Q4_K_M and Q5_K_M; COPY keeps all types. `ggmill explain 
 types with their sizes. Models of any architecture can be quantized. IN may be any shard of a \
 split model; OUT is one file unless shards are requested.
 
-A mixture such as Q4_K_M chooses the type of each tensor by its role. Roles for --role-file: \
-token_embedding position_embedding token_type_embedding output norm bias \
+Roles for --role-file: token_embedding position_embedding token_type_embedding output norm bias \
 rope_factors attention.q attention.k attention.v attention.qkv attention.output attention.q_a \
 attention.q_b attention.kv_a attention.kv_b attention.gate attention.sinks ffn.gate ffn.up \
 ffn.down ffn.gate_up ffn.router ffn.gate_experts ffn.up_experts ffn.down_experts \

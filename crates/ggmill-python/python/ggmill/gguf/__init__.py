@@ -1,9 +1,9 @@
-"""The API of the Python package `gguf`, served by ggmill: `import ggmill.gguf as gguf`.
+"""A drop-in replacement for the Python package `gguf`: `import ggmill.gguf as gguf`.
 
-Names, arguments, results, files and errors are those of `gguf`, of the version that
-`__version__` says and the keys, architectures and types that llama.cpp has added since. What is
-not served is taken from an installed `gguf`, with a `FallbackWarning`. `patch` speeds up an
-installed `gguf` in place, for libraries that import it by that name.
+Names, arguments, results, files and errors are those of the version of `gguf` in `__version__`,
+with the keys, architectures and types that llama.cpp has added since. Names that are not provided
+are taken from an installed `gguf`, with a `FallbackWarning`. `patch` accelerates an installed
+`gguf` in place, for libraries that import it by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The walk through the header of a GGUF file: where its entries and tensor infos are."""
+"""Parsing of the header of a GGUF file: the locations of metadata entries and tensor infos."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GGUF_MAX_ARRAY_ELEMENTS = 1024 * 1024 * 1024
 READER_SUPPORTED_VERSIONS = [2, GGUF_VERSION]
 
 STRING, ARRAY = 8, 9
-# struct's letters and numpy's names of the scalar types, by their codes.
+# The format characters of struct and the dtypes of NumPy for the scalar types.
 SCALARS = {
     0: ("B", "u1"),
     1: ("b", "i1"),
@@ -36,10 +36,10 @@ SCALARS = {
 
 @dataclass(slots=True)
 class Place:
-    """Where a value is: its type and its first byte, and for an array what its elements are.
+    """The type and the location of a value and, for an array, of its elements.
 
-    `elements` are the offsets of strings and one more for the end, the places of arrays in arrays,
-    or None.
+    `elements` has the offsets of strings and the end of the last one, the places of nested arrays,
+    or is None.
     """
 
     kind: int
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass(slots=True)
 class EntryPlace:
-    """Where a metadata entry is: `start` of its key's length, and its value."""
+    """The location of a metadata entry; `start` is the offset of the length of its key."""
 
     name: str
     start: int
@@ -62,7 +62,7 @@ class EntryPlace:
 
 @dataclass(slots=True)
 class TensorPlace:
-    """Where a tensor info is, and what it says; `offset` is relative to the data."""
+    """The location and the content of a tensor info; `offset` is relative to the tensor data."""
 
     name: str
     start: int
@@ -73,7 +73,7 @@ class TensorPlace:
 
 
 class Header:
-    """The header of a file, walked once. ValueError and KeyError have the reference's words."""
+    """The header of a file. Raises ValueError and KeyError with the messages of `gguf`."""
 
     def __init__(self, data: np.ndarray[Any, Any], check_kind: Callable[[int], Any]):
         self._data = data.view(np.ndarray)
@@ -84,7 +84,7 @@ class Header:
             raise ValueError("GGUF magic invalid")
         self._order = "="
         [version] = self.read(4, "I")
-        # A file of the other byte order has its version in the upper half.
+        # In a byte-swapped file, the version is in the upper half.
         self.swapped = version & 0xFFFF == 0
         if self.swapped:
             self._order = "<" if sys.byteorder == "big" else ">"
@@ -107,12 +107,12 @@ class Header:
         self._bytes.release()
 
     def read(self, offset: int, form: str) -> tuple[Any, ...]:
-        """Numbers in the byte order of the file; ValueError past its end."""
+        """Read numbers in the byte order of the file; raise ValueError beyond its end."""
         try:
             return struct.unpack_from(self._order + form, self._bytes, offset)
         except struct.error:
             raise ValueError(
-                f"offset {offset}: the header goes on past the end of the file at {self._size}"
+                f"offset {offset}: the header extends beyond the end of the file at {self._size}"
             ) from None
 
     def _string(self, offset: int) -> tuple[int, str]:
@@ -167,7 +167,7 @@ class Header:
             place.end += count * struct.calcsize("=" + SCALARS[element_kind][0])
             if place.end > self._size:
                 raise ValueError(
-                    f"offset {start}: an array of {count} elements goes on past the end of the "
+                    f"offset {start}: an array of {count} elements extends beyond the end of the "
                     f"file at {self._size}"
                 )
         return place
@@ -177,7 +177,7 @@ class Header:
         try:
             return string_offsets(self._data, start, count, big_endian=big)
         except ValueError:
-            # One of them is too long: find it, for its words.
+            # One string is too long: find it, to raise the exception of `gguf`.
             for _ in range(count):
                 start += 8 + self._string_length(start)
             raise

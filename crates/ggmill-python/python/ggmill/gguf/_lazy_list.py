@@ -1,4 +1,4 @@
-"""Lists whose elements are made when they are asked for."""
+"""Lists whose elements are created on access."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class LazyList(list[T]):
-    """A list of `count` elements, each made by `make(index)` whenever it is read.
+    """A list of `count` elements; `make(index)` creates an element whenever it is read.
 
-    What would change the list, or compares it, makes all elements first; then it is a plain list.
+    Modifying or comparing the list creates all elements first and makes it an ordinary list.
     """
 
     def __init__(self, count: int, make: Callable[[int], T]):

@@ -1,4 +1,4 @@
-"""Packages that only some functions need, imported when these are called."""
+"""Optional packages, imported by the functions that need them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 
 def optional(name: str) -> Any:
-    """A module of an optional package; ImportError if it is not installed."""
+    """Import a module of an optional package; raise ImportError if it is not installed."""
     return importlib.import_module(name)
 
 
 class _NoBar:
-    """A bar that shows nothing."""
+    """A progress bar without output."""
 
     def update(self, n: float = 1) -> None:
-        """Goes on."""
+        """Do nothing."""
 
     def reset(self, total: float | None = None) -> None:
-        """Begins again."""
+        """Do nothing."""
 
     def set_description(self, desc: str | None = None) -> None:
-        """Says something else."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Ends."""
+        """Do nothing."""
 
 
 def bar(desc: str, total: float | None, unit: str) -> Any:
-    """A bar of `tqdm` if that is installed."""
+    """Create a progress bar, without output if `tqdm` is not installed."""
     try:
         tqdm = optional("tqdm").tqdm
     except ImportError:

@@ -1,4 +1,4 @@
-"""An installed `gguf`: made faster, and asked for what is not served here."""
+"""Acceleration of an installed `gguf`, and access to names that are not provided here."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ import numpy as np
 from . import gguf_reader, quants
 from .constants import GGMLQuantizationType
 
-# Types that are converted without a class.
+# Types that `gguf` converts without a class.
 _FLOATS = frozenset({GGMLQuantizationType.F32, GGMLQuantizationType.F16})
 
 
 class FallbackWarning(UserWarning):
-    """A name that ggmill.gguf does not serve was taken from an installed `gguf`."""
+    """Issued if a name is taken from an installed `gguf`, because ggmill.gguf does not provide it."""
 
 
 def from_installed(name: str) -> Any:
-    """A name of an installed `gguf`, with a `FallbackWarning`; AttributeError without one."""
+    """Return an attribute of an installed `gguf`, with a `FallbackWarning`.
+
+    Raises AttributeError if `gguf` is not installed or has no such attribute.
+    """
     missing = f"module 'ggmill.gguf' has no attribute {name!r}"
     if name.startswith("__"):
         raise AttributeError(missing)
@@ -30,11 +33,11 @@ def from_installed(name: str) -> Any:
         installed = importlib.import_module("gguf")
     except ImportError:
         raise AttributeError(missing) from None
-    # A program may have put this module in the place of `gguf`.
+    # A program may have replaced `gguf` by this module.
     if installed.__name__ == __package__ or name not in vars(installed):
         raise AttributeError(missing)
     warnings.warn(
-        f"ggmill.gguf does not serve {name!r}: taken from the installed gguf",
+        f"ggmill.gguf does not provide {name!r}: taken from the installed gguf",
         FallbackWarning,
         stacklevel=3,
     )
@@ -42,13 +45,21 @@ def from_installed(name: str) -> Any:
 
 
 def patch(module: ModuleType | None = None) -> ModuleType:
-    """Speeds up an installed `gguf` in place, and returns it.
+    """Accelerate an installed `gguf` in place.
 
-    Its `GGUFReader` opens files in milliseconds, and its quantization uses the codecs of ggmill,
-    also for the types that it cannot quantize to. Its enumerations, constants and other classes
-    stay what they are. Call it before other libraries take names out of `gguf`; calling it again
-    changes nothing. `module` is the package if it is not to be imported by its name. ImportError if
-    there is none.
+    `gguf.GGUFReader` then opens files in milliseconds, and `gguf.quants` uses the codecs of ggmill,
+    also for types that `gguf` cannot quantize to. Enumerations, constants and other classes do not
+    change. Call this function before other libraries import names from `gguf`. Calling it again has
+    no effect.
+
+    Args:
+        module: The package to patch; `gguf` by default.
+
+    Returns:
+        The patched package.
+
+    Raises:
+        ImportError: If `gguf` is not installed.
     """
     if module is None:
         module = importlib.import_module("gguf")
@@ -81,7 +92,7 @@ def _patch_reader(reader: ModuleType, package: ModuleType, constants: ModuleType
 
 
 def _ours(qtype: Any) -> Any:
-    """The class for a type of another package, or None."""
+    """Return the class of ggmill for a type of the other package, or None."""
     try:
         return quants._class_of(GGMLQuantizationType(int(qtype)))
     except ValueError:
@@ -100,7 +111,7 @@ def _patch_quants(theirs: ModuleType, package: ModuleType) -> None:
 
 
 def _with_more_types(theirs: ModuleType, name: str) -> Callable[..., Any]:
-    """Their function, and ours for types that they have no class for."""
+    """Wrap a function of the other package; types without a class there use that of ggmill."""
     original = getattr(theirs, name)
 
     def call(data: Any, qtype: Any) -> Any:
@@ -114,7 +125,7 @@ def _with_more_types(theirs: ModuleType, name: str) -> Callable[..., Any]:
 
 
 def _patch_class(traits: Any, ours: Any, theirs: ModuleType) -> None:
-    """Lets a class of theirs convert with our codecs; arrays that are lazy stay theirs."""
+    """Replace the conversions of a class of the other package; lazy arrays keep their class."""
 
     def quantize_rows(_cls: Any, rows: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""`SpecialVocab`: special tokens, merges and templates of a checkpoint."""
+"""`SpecialVocab`: the special tokens, merges and chat templates of a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _load(path: Path) -> Any:
 
 
 def _is_pair(merge: Any) -> bool:
-    """Whether a merge is a list of two strings."""
+    """Return whether a merge is a list of two strings."""
     if not isinstance(merge, list):
         return False
     pair = elements(merge)
@@ -33,15 +33,15 @@ def _is_pair(merge: Any) -> bool:
 
 
 def _token_of(part: Mapping[str, Any]) -> Any:
-    """The special token of a part of a template, or None."""
+    """Return the special token of a part of a template, or None."""
     return part.get("SpecialToken", {}).get("id")
 
 
 class SpecialVocab:
-    """Special tokens, merges and templates of a checkpoint's directory.
+    """The special tokens, merges and chat templates of a checkpoint directory.
 
-    `special_token_ids` and `add_special_token` are by type: bos, eos and others. An ID from
-    `n_vocab` on is left out, with a warning.
+    The keys of `special_token_ids` and `add_special_token` are types such as bos and eos. Token IDs
+    that are not less than `n_vocab` are ignored, with a warning.
     """
 
     merges: list[str]
@@ -79,7 +79,7 @@ class SpecialVocab:
         )
 
     def add_to_gguf(self, gw: GGUFWriter, quiet: bool = False) -> None:
-        """Sets the keys of a file; says each unless `quiet`."""
+        """Set the metadata keys of a writer, and log each of them unless `quiet`."""
 
         def say(text: str) -> None:
             if not quiet:
@@ -205,7 +205,7 @@ class SpecialVocab:
             self.chat_template = template
         else:
             logger.warning(f"Bad type for chat_template field in {config_file!r} - ignoring")
-        # The first of several with one content counts.
+        # Of several tokens with the same content, the first is used.
         ids = {one.get("content"): one.get("id") for one in reversed(list(added_tokens))}
         for typ in self.special_token_types:
             self._set_add(typ, config.get(f"add_{typ}_token"))
@@ -229,7 +229,7 @@ class SpecialVocab:
 
     @staticmethod
     def _template_beside(path: Path) -> Any:
-        """The template of a file of its own; several are a list."""
+        """Return the chat template from separate files; a list if there are several."""
         jinja, in_json = path / "chat_template.jinja", path / "chat_template.json"
         if jinja.is_file():
             template = jinja.read_text(encoding="utf-8")
@@ -255,10 +255,10 @@ class SpecialVocab:
 
 
 class _PostProcessor:
-    """What the post-processor of tokenizer.json says about special tokens.
+    """The special tokens according to the post-processor of tokenizer.json.
 
-    Where tokenizer_config.json lacks a token that follows from it, it is added to `config`. Only
-    templates with one token at each end are understood.
+    Tokens that tokenizer_config.json lacks are added to `config`. Only templates with a single
+    token at each end are supported.
     """
 
     def __init__(self, vocab: SpecialVocab, config: dict[str, Any] | None):
@@ -292,7 +292,7 @@ class _PostProcessor:
                 self._pair(one.get("pair", []), first, last)
 
     def _single(self, template: list[Any]) -> tuple[Any, Any]:
-        """Reads the template for one text; the tokens at its ends."""
+        """Parse the template for one text; return its first and its last token."""
         if len(template) <= 1:
             return None, None
         add = self._vocab.add_special_token
@@ -322,7 +322,7 @@ class _PostProcessor:
         return first, last
 
     def _replace_end(self, last: str) -> None:
-        """The last token is another: what ended a text ends a turn or a message."""
+        """Replace the EOS token; the old one becomes the EOT or EOM token."""
         assert self._config is not None
         types = tuple(self._vocab.special_token_types)
         free = next((typ for typ in ("eot", "eom") if typ not in types), None)
@@ -336,7 +336,7 @@ class _PostProcessor:
         self._config["eos_token"] = self._eos = last
 
     def _pair(self, template: list[Any], first: Any, last: Any) -> None:
-        """Reads the template for two texts: A, a separator, the end, B."""
+        """Parse the template for two texts: A, a separator, EOS, B."""
         if not template:
             return
         start = bool(first) and _token_of(template[0]) == first

@@ -1,4 +1,4 @@
-"""Values of which nothing is known but that they are lists."""
+"""Lists whose element types are unknown to type checkers."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def elements(value: Any) -> list[Any]:
-    """The elements of a list, tuple or other sequence, in a list of their own."""
+    """Return the elements of a sequence as a new list."""
     return list(value)

@@ -1,4 +1,4 @@
-"""Metadata entries and tensor infos before they are written, and how they are packed."""
+"""Metadata entries and tensor infos to be written, and their serialization."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCALARS = {
 
 @dataclass
 class TensorInfo:
-    """A tensor to be written: its shape in numpy's order, its type, its bytes, and its data."""
+    """A tensor to be written: shape in NumPy order, type, size in bytes, and data."""
 
     shape: Sequence[int]
     dtype: GGMLQuantizationType
@@ -52,7 +52,7 @@ class GGUFValue:
 
 
 class WriterState(Enum):
-    """How far a file is written; the parts are written in this order."""
+    """The state of a file being written, in the order of its parts."""
 
     NO_FILE = auto()
     EMPTY = auto()
@@ -63,9 +63,9 @@ class WriterState(Enum):
 
 
 def element_type(values: Sequence[Any]) -> GGUFValueType:
-    """The type of all elements of an array; ValueError if they are of several."""
+    """Return the common type of all elements; raise ValueError if types differ."""
     found = GGUFValueType.get_type(values[0])
-    # The type of a value depends only on its class, and most arrays have values of one.
+    # The type of a value depends only on its class, and most arrays have values of one class.
     if len(set(map(type, values))) > 1 and any(
         GGUFValueType.get_type(one) is not found for one in values
     ):
@@ -74,7 +74,7 @@ def element_type(values: Sequence[Any]) -> GGUFValueType:
 
 
 class WriterBase:
-    """Metadata entries by type, and their bytes in the byte order of the file."""
+    """Methods that set metadata entries by type, and their serialization."""
 
     arch: str
     endianess: GGUFEndian
@@ -85,7 +85,7 @@ class WriterBase:
     def add_key_value(
         self, key: str, val: Any, vtype: GGUFValueType, sub_type: GGUFValueType | None = None
     ) -> None:
-        """Sets a metadata entry; one with this key is replaced, with a warning."""
+        """Set a metadata entry. An existing entry is replaced, with a warning."""
         if any(key in entries for entries in self.kv_data):
             logger.warning(
                 f"Duplicated key name {key!r}, overwriting it with new value {val!r} "
@@ -94,61 +94,61 @@ class WriterBase:
         self.kv_data[0][key] = GGUFValue(value=val, type=vtype, sub_type=sub_type)
 
     def remove_key(self, key: str) -> None:
-        """Removes a metadata entry if there is one with this key."""
+        """Remove a metadata entry if it exists."""
         for entries in self.kv_data:
             entries.pop(key, None)
 
     def add_uint8(self, key: str, val: int) -> None:
-        """Sets a uint8."""
+        """Set a uint8 value."""
         self.add_key_value(key, val, GGUFValueType.UINT8)
 
     def add_int8(self, key: str, val: int) -> None:
-        """Sets an int8."""
+        """Set an int8 value."""
         self.add_key_value(key, val, GGUFValueType.INT8)
 
     def add_uint16(self, key: str, val: int) -> None:
-        """Sets a uint16."""
+        """Set a uint16 value."""
         self.add_key_value(key, val, GGUFValueType.UINT16)
 
     def add_int16(self, key: str, val: int) -> None:
-        """Sets an int16."""
+        """Set an int16 value."""
         self.add_key_value(key, val, GGUFValueType.INT16)
 
     def add_uint32(self, key: str, val: int) -> None:
-        """Sets a uint32."""
+        """Set a uint32 value."""
         self.add_key_value(key, val, GGUFValueType.UINT32)
 
     def add_int32(self, key: str, val: int) -> None:
-        """Sets an int32."""
+        """Set an int32 value."""
         self.add_key_value(key, val, GGUFValueType.INT32)
 
     def add_float32(self, key: str, val: float) -> None:
-        """Sets a float32."""
+        """Set a float32 value."""
         self.add_key_value(key, val, GGUFValueType.FLOAT32)
 
     def add_uint64(self, key: str, val: int) -> None:
-        """Sets a uint64."""
+        """Set a uint64 value."""
         self.add_key_value(key, val, GGUFValueType.UINT64)
 
     def add_int64(self, key: str, val: int) -> None:
-        """Sets an int64."""
+        """Set an int64 value."""
         self.add_key_value(key, val, GGUFValueType.INT64)
 
     def add_float64(self, key: str, val: float) -> None:
-        """Sets a float64."""
+        """Set a float64 value."""
         self.add_key_value(key, val, GGUFValueType.FLOAT64)
 
     def add_bool(self, key: str, val: bool) -> None:
-        """Sets a bool."""
+        """Set a bool value."""
         self.add_key_value(key, val, GGUFValueType.BOOL)
 
     def add_string(self, key: str, val: str) -> None:
-        """Sets a string; an empty one is left out."""
+        """Set a string. An empty string is ignored."""
         if val:
             self.add_key_value(key, val, GGUFValueType.STRING)
 
     def add_array(self, key: str, val: Sequence[Any]) -> None:
-        """Sets an array; an empty one is left out."""
+        """Set an array. An empty array is ignored."""
         if len(val) > 0:
             self.add_key_value(key, val, GGUFValueType.ARRAY)
 
@@ -174,7 +174,7 @@ class WriterBase:
         add_vtype: bool,
         sub_type: GGUFValueType | None = None,
     ) -> bytes:
-        """The bytes of a value, behind its type if `add_vtype`."""
+        """Serialize a value, preceded by its type if `add_vtype`."""
         head = self._pack("I", vtype) if add_vtype else b""
         scalar = _SCALARS.get(vtype)
         if scalar is not None:

@@ -1,4 +1,4 @@
-"""`GGUFReader`: the metadata and tensors of a GGUF file as numpy views of its memory map."""
+"""`GGUFReader`: the metadata and tensors of a GGUF file as NumPy views of its memory map."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Array = npt.NDArray[Any]
 
 
 class _ArrayParts(LazyList[Array]):
-    """The parts of an array: those before its elements, and one or two for each element."""
+    """The parts of an array: those before its elements, and one or two per element."""
 
     def __init__(self, views: _Views, head: list[Array], place: Place):
         self.views = views
@@ -73,7 +73,7 @@ class _ArrayParts(LazyList[Array]):
         return self.views.of(start + 8, _UINT8, end - start - 8)
 
     def contents(self, index: int | slice) -> Any:
-        """Elements as Python values, without a view for each."""
+        """Return elements as Python values, without creating a view of each."""
         place = self.place
         if isinstance(index, slice):
             chosen = range(*index.indices(place.count))
@@ -84,7 +84,7 @@ class _ArrayParts(LazyList[Array]):
             offsets = place.elements.tolist()
             data = self.views.data
             if len(chosen) == place.count:
-                # One copy of them all is faster than one for each.
+                # One copy of all elements is faster than one per element.
                 base, whole = offsets[0], data[offsets[0] : offsets[-1]].tobytes()
                 values = [
                     str(whole[offsets[one] + 8 - base : offsets[one + 1] - base], "utf-8")
@@ -106,10 +106,10 @@ class _ArrayParts(LazyList[Array]):
 
 
 class ReaderField(NamedTuple):
-    """A metadata entry, or a tensor info: its bytes as arrays, in the order of the file.
+    """A metadata entry or a tensor info: its bytes as arrays, in file order.
 
-    `data` are the indices in `parts` of the value: of its number, the bytes of its string, or of
-    each element. `types` are the type, and for an array that of its elements behind it.
+    `data` has the indices in `parts` of the value: of the number, of the bytes of the string, or of
+    each element. `types` has the type of the value and, for an array, the type of its elements.
     """
 
     offset: int
@@ -119,7 +119,10 @@ class ReaderField(NamedTuple):
     types: list[GGUFValueType] = []
 
     def contents(self, index_or_slice: int | slice = slice(None)) -> Any:
-        """The value as Python has it; of an array, one element or a list. None for tensor infos."""
+        """Return the value as a Python object; None for tensor infos.
+
+        `index_or_slice` selects an element or a part of an array.
+        """
         if not self.types:
             return None
         if self.types[0] == GGUFValueType.STRING:
@@ -139,7 +142,10 @@ class ReaderField(NamedTuple):
 
 
 class ReaderTensor(NamedTuple):
-    """A tensor: `shape` in ggml's order, `data` in numpy's, with rows of bytes for block types."""
+    """A tensor: `shape` in ggml order, and `data` in NumPy order.
+
+    For block types, `data` has rows of bytes.
+    """
 
     name: str
     tensor_type: GGMLQuantizationType
@@ -155,15 +161,15 @@ _UINT8, _UINT32, _UINT64 = 0, 4, 10
 
 
 def _in_order(dtype: np.dtype[Any], order: Literal["I", "S"]) -> np.dtype[Any]:
-    """A type in the byte order of the machine, or in the other."""
+    """Return a dtype in native byte order, or byte-swapped."""
     return dtype if order == "I" else dtype.newbyteorder("S")
 
 
 class _Views:
-    """Views of a map as numbers in the byte order of the file."""
+    """Views of the memory map as numbers in the byte order of the file."""
 
     def __init__(self, data: Array, order: Literal["I", "S"]):
-        # As a plain array: views of a memmap cost ten times as much.
+        # A plain array: views of a memmap are ten times as expensive.
         self.data = data.view(np.ndarray)
         self._dtypes = {
             kind: _in_order(np.dtype(name), order) for kind, (_, name) in SCALARS.items()
@@ -177,12 +183,18 @@ class _Views:
 
 
 class GGUFReader:
-    """Opens a GGUF file: 'r' for reading, 'r+' for changing it through `parts` and tensors' `data`,
-    'c' for changes that are not written.
+    """A reader for a GGUF file.
 
-    Opening walks the header; arrays of the metadata become views only when they are read.
-    ValueError for a file that is not a GGUF file of version 2 or 3, or that ends too early;
-    KeyError for a duplicate key.
+    Opening a file parses its header; views of metadata arrays are created when they are read.
+
+    Args:
+        path: The path of the file.
+        mode: 'r' to read the file, 'r+' to modify it through `parts` and the `data` of tensors, or
+            'c' for modifications that are not written to the file.
+
+    Raises:
+        ValueError: If the file is not a GGUF file of version 2 or 3, or is truncated.
+        KeyError: If a key or a tensor name occurs twice.
     """
 
     byte_order: Literal["I", "S"] = "I"
@@ -205,7 +217,7 @@ class GGUFReader:
         GGUFValueType.BOOL: np.bool_,
     }
 
-    # The enumerations that values are members of; `patch` uses those of an installed package.
+    # The enumerations of the values; `patch` replaces them by those of an installed package.
     _value_type: ClassVar[Any] = GGUFValueType
     _tensor_type: ClassVar[Any] = GGMLQuantizationType
     _endian: ClassVar[Any] = GGUFEndian
@@ -235,13 +247,13 @@ class GGUFReader:
         if len({place.name for place in header.tensors}) < len(header.tensors):
             self._refuse_duplicate(header.tensors)
         self._tensors: list[ReaderTensor] | None = None
-        # For `tensors`, which may be asked for when `data` is deleted.
+        # For `tensors`, which may be read after `data` is deleted.
         self._map: Any = self.data
 
     # ------------------------------------------------------------ metadata
 
     def get_field(self, key: str) -> ReaderField | None:
-        """The metadata entry with a key, or None."""
+        """Return the metadata entry with a key, or None."""
         return self.fields.get(key, None)
 
     def _field(self, entry: EntryPlace) -> ReaderField:
@@ -268,7 +280,7 @@ class GGUFReader:
     def _append(
         self, place: Place, parts: list[Array], data: list[int], types: list[GGUFValueType]
     ) -> None:
-        """Adds the parts of a value; arrays in arrays are flattened."""
+        """Append the parts of a value; nested arrays are flattened."""
         views = self._views
         if place.kind == STRING:
             parts.append(views.of(place.start, _UINT64))
@@ -307,7 +319,7 @@ class GGUFReader:
 
     @property
     def tensors(self) -> list[ReaderTensor]:
-        """The tensors, in the order of the file."""
+        """The tensors in file order."""
         if self._tensors is None:
             self._tensors = [self._tensor(*place) for place in self._places]
             self._map = None
@@ -318,11 +330,14 @@ class GGUFReader:
         self._tensors = tensors
 
     def get_tensor(self, idx: int) -> ReaderTensor:
-        """The tensor with a number."""
+        """Return a tensor by its index."""
         return self.tensors[idx]
 
     def _checked(self, place: TensorPlace) -> tuple[TensorPlace, Any, int, int, tuple[int, ...]]:
-        """With its type, elements, bytes, and shape in numpy's order; refuses what is not there."""
+        """Return a place with its type, number of elements, size in bytes and shape in NumPy order.
+
+        Raises ValueError if the data extends beyond the end of the file.
+        """
         kind = self._tensor_type(place.kind)
         elements = 1
         for length in place.dims:
@@ -340,7 +355,7 @@ class GGUFReader:
         end = self.data_offset + place.offset + size
         if end > self.data.nbytes:
             raise ValueError(
-                f"tensor {place.name!r}: its data end at {end}, past the end of the file at "
+                f"tensor {place.name!r}: its data ends at {end}, beyond the end of the file at "
                 f"{self.data.nbytes}"
             )
         return place, kind, elements, size, shape
@@ -381,7 +396,7 @@ class GGUFReader:
         )
 
 
-# Types whose arrays have their elements; those of others have bytes.
+# Types whose arrays contain elements; those of other types contain bytes.
 _PLAIN: dict[int, type[np.generic]] = {
     GGMLQuantizationType.F16: np.float16,
     GGMLQuantizationType.F32: np.float32,

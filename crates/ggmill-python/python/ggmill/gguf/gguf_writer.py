@@ -1,4 +1,4 @@
-"""`GGUFWriter`: a GGUF file from metadata entries and numpy arrays."""
+"""`GGUFWriter`: writes a GGUF file from metadata entries and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ logger = logging.getLogger("gguf.gguf_writer")
 
 SHARD_NAME_FORMAT = "{:s}-{:05d}-of-{:05d}.gguf"
 
-# What a temporary file holds in memory before it goes to disk.
+# Maximum size of a temporary file in memory, in bytes.
 _SPOOLED = 256 * 1024 * 1024
 
 _PLAIN_TYPES = {
@@ -62,15 +62,17 @@ def _host_order() -> GGUFEndian:
 
 
 class GGUFWriter(KeyMethods):
-    """Writes a GGUF file, or a set of shards.
+    """A writer for a GGUF file or a shard set.
 
-    Either `add_tensor` for each tensor, then `write_header_to_file`, `write_kv_data_to_file` and
-    `write_tensors_to_file`; or `add_tensor_info` for each, then the header, the metadata,
-    `write_ti_data_to_file`, and `write_tensor_data` for each tensor in the same order, so that
-    only one need be in memory.
+    There are two ways to write a file. Either call `add_tensor` for each tensor, then
+    `write_header_to_file`, `write_kv_data_to_file` and `write_tensors_to_file`. Or call
+    `add_tensor_info` for each tensor, then `write_header_to_file`, `write_kv_data_to_file`,
+    `write_ti_data_to_file`, and `write_tensor_data` for each tensor in the same order, so that only
+    one tensor must be in memory.
 
-    `split_max_tensors` and `split_max_size` (bytes) begin another shard; `small_first_shard` keeps
-    tensors out of the first one. `dry_run` names the files and stops the program.
+    `split_max_tensors` and `split_max_size` (bytes) limit the size of a shard; `small_first_shard`
+    writes no tensors to the first shard. `dry_run` prints the names of the files and exits the
+    program.
     """
 
     fout: list[BufferedWriter] | None
@@ -110,10 +112,12 @@ class GGUFWriter(KeyMethods):
     # ------------------------------------------------------------ tensors
 
     def get_total_parameter_count(self) -> tuple[int, int, int, int]:
-        """Parameters in all, shared ones, those of one expert, and the number of experts.
+        """Count the parameters.
 
-        The arguments of `size_label`, in its order. The first is negative for an adapter, whose
-        pairs of factors count as the product that they make.
+        Returns:
+            The number of all parameters, of shared parameters, of parameters per expert, and of
+            experts: the arguments of `size_label`. The first is negative for an adapter; a pair of
+            LoRA factors counts as their product.
         """
         total = shared = expert = 0
         counts: list[int] = []
@@ -146,10 +150,10 @@ class GGUFWriter(KeyMethods):
         tensor_nbytes: int,
         raw_dtype: GGMLQuantizationType | None = None,
     ) -> None:
-        """Adds a tensor whose data follow by `write_tensor_data`.
+        """Add a tensor whose data will be written by `write_tensor_data`.
 
-        `tensor_shape` is in numpy's order, of bytes where `tensor_dtype` is uint8 and `raw_dtype`
-        is the type of the blocks. ValueError for a duplicate name or an unknown dtype.
+        `tensor_shape` is in NumPy order; it counts bytes if `tensor_dtype` is uint8 and `raw_dtype`
+        is the type of the blocks. Raises ValueError for a duplicate name or an unsupported dtype.
         """
         if self.state is not WriterState.NO_FILE:
             raise ValueError(f"Expected output file to be not yet opened, got {self.state}")
@@ -185,10 +189,11 @@ class GGUFWriter(KeyMethods):
         raw_dtype: GGMLQuantizationType | None = None,
         tensor_endianess: GGUFEndian | None = None,
     ) -> None:
-        """Adds a tensor with its data, which are held until they are written.
+        """Add a tensor with its data, which stays in memory or in the temporary file until it is
+        written.
 
-        With a temporary file they go there. `tensor_endianess` is the byte order of the elements,
-        that of the machine if None; they are swapped to that of the file.
+        `tensor_endianess` is the byte order of the elements, by default that of the machine. They
+        are byte-swapped if the byte order of the file is different.
         """
         tensor = self._in_file_order(tensor, tensor_endianess)
         if self.use_temp_file and self.temp_file is None:
@@ -211,7 +216,7 @@ class GGUFWriter(KeyMethods):
     # ------------------------------------------------------------ files
 
     def format_shard_names(self, path: Path) -> list[Path]:
-        """The files that will be written for this path: itself, or the names of shards."""
+        """Return the paths of the files to be written: `path`, or the names of the shards."""
         count = len(self.tensors)
         if count == 1:
             return [path]
@@ -221,7 +226,7 @@ class GGUFWriter(KeyMethods):
         ]
 
     def open_output_file(self, path: Path | None = None) -> None:
-        """Opens the files, for writing from the beginning; again only with the same path."""
+        """Open the files for writing. Calling it again is allowed with the same path."""
         if (
             self.state is WriterState.EMPTY
             and self.fout is not None
@@ -237,7 +242,7 @@ class GGUFWriter(KeyMethods):
             self.state = WriterState.EMPTY
 
     def print_plan(self) -> list[Path]:
-        """Logs the files and their sizes; prints their names and exits if this is a dry run."""
+        """Log the files and their sizes. In a dry run, print their names and exit."""
         logger.info("Writing the following files:")
         assert self.path is not None
         names = self.format_shard_names(self.path)
@@ -252,7 +257,7 @@ class GGUFWriter(KeyMethods):
         return names
 
     def add_shard_kv_data(self) -> None:
-        """Adds the keys of a shard to the metadata of each file, if there are several."""
+        """Add the `split.*` keys to the metadata of each file, if there are several."""
         if len(self.tensors) == 1:
             return
         assert self.fout is not None
@@ -265,7 +270,7 @@ class GGUFWriter(KeyMethods):
             entries[Keys.Split.LLM_KV_SPLIT_TENSORS_COUNT] = GGUFValue(tensors, GGUFValueType.INT32)
 
     def write_header_to_file(self, path: Path | None = None) -> None:
-        """Opens the files if they are not open, and writes the fixed part of the header."""
+        """Open the files if necessary, and write the fixed part of the header."""
         if len(self.tensors) == 1 and (self.split_max_tensors != 0 or self.split_max_size != 0):
             logger.warning("Model fails split requirements, not splitting")
         self.open_output_file(path)
@@ -284,7 +289,7 @@ class GGUFWriter(KeyMethods):
         self.state = WriterState.HEADER
 
     def write_kv_data_to_file(self) -> None:
-        """Writes the metadata entries."""
+        """Write the metadata entries."""
         if self.state is not WriterState.HEADER:
             raise ValueError(f"Expected output file to contain the header, got {self.state}")
         assert self.fout is not None
@@ -300,7 +305,7 @@ class GGUFWriter(KeyMethods):
         self.state = WriterState.KV_DATA
 
     def write_ti_data_to_file(self) -> None:
-        """Writes the tensor infos."""
+        """Write the tensor infos."""
         if self.state is not WriterState.KV_DATA:
             raise ValueError(f"Expected output file to contain KV data, got {self.state}")
         assert self.fout is not None
@@ -322,7 +327,7 @@ class GGUFWriter(KeyMethods):
     def write_tensor_data(
         self, tensor: np.ndarray[Any, Any], tensor_endianess: GGUFEndian | None = None
     ) -> None:
-        """Writes the data of the next tensor, in the order of `add_tensor_info`."""
+        """Write the data of the next tensor, in the order of `add_tensor_info`."""
         if self.state is not WriterState.TI_DATA and self.state is not WriterState.WEIGHTS:
             raise ValueError(
                 f"Expected output file to contain tensor info or weights, got {self.state}"
@@ -339,7 +344,7 @@ class GGUFWriter(KeyMethods):
         self.state = WriterState.WEIGHTS
 
     def write_tensors_to_file(self, *, progress: bool = False) -> None:
-        """Writes the tensor infos and the data of all tensors; `progress` shows bars of tqdm."""
+        """Write the tensor infos and the data of all tensors, with tqdm bars if `progress`."""
         self.write_ti_data_to_file()
         assert self.fout is not None
         for fout in self.fout:
@@ -372,19 +377,19 @@ class GGUFWriter(KeyMethods):
         info.tensor = None
 
     def write_padding(self, fp: IO[bytes], n: int, align: int | None = None) -> None:
-        """Writes the zeros behind `n` bytes, up to a multiple of the alignment."""
+        """Write the padding after `n` bytes, up to a multiple of the alignment."""
         padding = self.ggml_pad(n, align if align is not None else self.data_alignment) - n
         if padding != 0:
             fp.write(bytes(padding))
 
     def flush(self) -> None:
-        """Hands what is buffered to the system."""
+        """Flush the buffers of the files."""
         assert self.fout is not None
         for fout in self.fout:
             fout.flush()
 
     def close(self) -> None:
-        """Closes the files."""
+        """Close the files."""
         for fout in self.fout or ():
             fout.close()
         self.fout = None
@@ -392,33 +397,34 @@ class GGUFWriter(KeyMethods):
     # ------------------------------------------------------------ keys that are more than a value
 
     def add_architecture(self) -> None:
-        """Sets general.architecture (string) to `arch`."""
+        """Set general.architecture (string) to `arch`."""
         self.add_string(Keys.General.ARCHITECTURE, self.arch)
 
     def add_custom_alignment(self, alignment: int) -> None:
-        """Sets general.alignment (uint32), and aligns the data by it; a power of two."""
+        """Set general.alignment (uint32), a power of two, and align the tensor data to it."""
         if alignment <= 0 or (alignment & (alignment - 1)) != 0:
             raise ValueError("Invalid alignment: must be a non-zero power of two")
         self.data_alignment = alignment
         self.add_uint32(Keys.General.ALIGNMENT, alignment)
 
     def add_tensor_extra_prec_a4(self, tensor_names: Sequence[str], values: Sequence[bool]) -> None:
-        """Sets general.tensor_extra.name and .prec_a4, arrays of equal length."""
+        """Set general.tensor_extra.name and .prec_a4, arrays of equal length."""
         if len(tensor_names) != len(values):
             raise ValueError("tensor_extra prec_a4 names and values must have the same length")
         self.add_array(Keys.General.TENSOR_EXTRA_NAME, list(tensor_names))
         self.add_array(Keys.General.TENSOR_EXTRA_PREC_A4, list(values))
 
     def add_dense_features_dims(self, dense: str, in_f: int, out_f: int) -> None:
-        """Sets {arch}.{dense}_feat_in and {arch}.{dense}_feat_out (uint32)."""
+        """Set {arch}.{dense}_feat_in and {arch}.{dense}_feat_out (uint32)."""
         self.add_uint32(Keys.LLM.DENSE_FEAT_IN_SIZE.format(arch=self.arch, dense=dense), in_f)
         self.add_uint32(Keys.LLM.DENSE_FEAT_OUT_SIZE.format(arch=self.arch, dense=dense), out_f)
 
     def add_chat_template(self, value: str | Sequence[Mapping[str, str]] | None) -> None:
-        """Sets tokenizer.chat_template, and named templates; None removes it.
+        """Set the chat template or several named ones; None removes tokenizer.chat_template.
 
-        A list has mappings with `name` and `template`. The one named "default" is the template;
-        the others get keys of their own, and tokenizer.chat_templates lists their names.
+        A list contains mappings with `name` and `template`. The template named "default" is written
+        to tokenizer.chat_template, the others to separate keys; tokenizer.chat_templates lists
+        their names.
         """
         if value is None:
             self.remove_key(Keys.Tokenizer.CHAT_TEMPLATE)
@@ -427,7 +433,7 @@ class GGUFWriter(KeyMethods):
             self.add_string(Keys.Tokenizer.CHAT_TEMPLATE, value)
             return
         default = None
-        # The reference lists the names in the order of its set, which differs from run to run.
+        # The reference uses a set, whose order differs from run to run.
         names: dict[str, None] = {}
         for choice in value:
             template = choice.get("template")
@@ -450,12 +456,12 @@ class GGUFWriter(KeyMethods):
 
     @staticmethod
     def ggml_pad(x: int, n: int) -> int:
-        """The next multiple of `n` from `x` on."""
+        """Round `x` up to a multiple of `n`."""
         return ((x + n - 1) // n) * n
 
     @staticmethod
     def format_n_bytes_to_str(num: int) -> str:
-        """A number of bytes for people, in decimal units."""
+        """Format a number of bytes in decimal units."""
         if num == 0:
             return "negligible - metadata only"
         size = float(num)
@@ -467,7 +473,7 @@ class GGUFWriter(KeyMethods):
 
 
 class _Bars:
-    """A bar for all bytes, and one for those of a shard if there are several."""
+    """A progress bar for all bytes, and one for the current shard if there are several."""
 
     def __init__(self, shards: list[dict[str, TensorInfo]]):
         self._sizes = [sum(info.nbytes for info in tensors.values()) for tensors in shards]

@@ -1,4 +1,4 @@
-"""Arrays that are computed when they are written, of known type and shape."""
+"""Arrays of known type and shape that are computed when they are written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._untyped import elements
 
 logger = logging.getLogger("gguf.lazy")
 
-# Operators that the interpreter looks up on the class, where `__getattr__` is not asked.
+# Operators that the interpreter looks up on the class, without calling `__getattr__`.
 _BINARY = (
     "lt le eq ne ge gt add and floordiv lshift mod mul matmul or pow rshift sub truediv xor "
     "iadd iand ifloordiv ilshift imod imul ior irshift isub ixor "
@@ -51,7 +51,7 @@ def _attribute(self: LazyBase, name: str) -> Any:
 
 
 class LazyMeta(ABCMeta):
-    """Gives a class of lazy tensors the operators and attributes of its tensors."""
+    """Metaclass that adds the operators and attributes of tensors to a class of lazy tensors."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
@@ -65,10 +65,10 @@ class LazyMeta(ABCMeta):
 
 
 class LazyBase(ABC, metaclass=LazyMeta):
-    """A tensor that is computed later: `_func(*_args, **_kwargs)`, or `_data` if it is known.
+    """A tensor that is computed later as `_func(*_args, **_kwargs)`, or `_data` if it is known.
 
-    `_meta` is a tensor of its type and shape without its values. A subclass names the class of its
-    tensors in `_tensor_type` and makes such tensors in `meta_with_dtype_and_shape`.
+    `_meta` is a tensor of the same type and shape without values. Subclasses define the class of
+    their tensors in `_tensor_type`, and create such tensors in `meta_with_dtype_and_shape`.
     """
 
     _tensor_type: type
@@ -102,7 +102,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
 
     @staticmethod
     def _recurse_apply(o: Any, fn: Callable[[Any], Any]) -> Any:
-        """`fn` of every lazy tensor in nested lists and tuples, which keep their kind."""
+        """Apply `fn` to every lazy tensor in nested lists and tuples."""
         if isinstance(o, LazyBase):
             return fn(o)
         if isinstance(o, (list, tuple)):
@@ -118,11 +118,12 @@ class LazyBase(ABC, metaclass=LazyMeta):
         use_self: LazyBase | None = None,
         meta_noop: bool | DTypeLike | tuple[DTypeLike, Callable[[Any], Any]] = False,
     ) -> Callable[..., Any]:
-        """`fn` as a function of lazy tensors.
+        """Wrap a function of tensors as a function of lazy tensors.
 
-        The type and shape of its result come from calling it on tensors without values; with
-        `meta_noop` they are those of its first argument (True), another type, or another type and a
-        function of the shape. A result that is not a tensor is computed at once.
+        The type and shape of the result are determined by calling `fn` on tensors without values.
+        With `meta_noop`, they are those of the first argument (True), a different dtype with the
+        same shape, or a dtype and a function of the shape. Results that are not tensors are
+        computed immediately.
         """
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -168,7 +169,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
         kwargs: dict[str, Any],
         metas: tuple[Any, ...],
     ) -> tuple[Any, ...]:
-        """A tuple of lazy tensors that `fn` makes together, in one call."""
+        """Return a tuple of lazy tensors that one call of `fn` computes."""
         made: list[Any] = []
 
         def element(index: int, /, **more: Any) -> Any:
@@ -183,7 +184,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
 
     @classmethod
     def to_eager(cls, t: Any) -> Any:
-        """Computes all lazy tensors in nested lists and tuples, which keep their kind."""
+        """Compute all lazy tensors in nested lists and tuples."""
 
         def compute(lazy: LazyBase) -> Any:
             if lazy._data is None:
@@ -199,17 +200,17 @@ class LazyBase(ABC, metaclass=LazyMeta):
 
     @classmethod
     def eager_to_meta(cls, t: Any) -> Any:
-        """A tensor of the type and shape of `t` without its values."""
+        """Return a tensor with the type and shape of `t`, without values."""
         return cls.meta_with_dtype_and_shape(t.dtype, t.shape)
 
     @classmethod
     @abstractmethod
     def meta_with_dtype_and_shape(cls, dtype: Any, shape: Any) -> Any:
-        """A tensor of a type and shape that takes no memory."""
+        """Return a tensor of a type and shape that takes no memory."""
 
     @classmethod
     def from_eager(cls, t: Any) -> Any:
-        """A tensor as a lazy one; a lazy one as it is."""
+        """Convert a tensor to a lazy tensor; return a lazy tensor unchanged."""
         if type(t) is cls:
             return t
         if isinstance(t, cls._tensor_type):
@@ -218,7 +219,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
 
 
 class LazyNumpyTensor(LazyBase):
-    """A numpy array that is computed when it is written."""
+    """A NumPy array that is computed when it is written."""
 
     _tensor_type = np.ndarray
 
@@ -228,11 +229,11 @@ class LazyNumpyTensor(LazyBase):
     def meta_with_dtype_and_shape(
         cls, dtype: DTypeLike, shape: tuple[int, ...]
     ) -> np.ndarray[Any, Any]:
-        """An array of one zero that is seen everywhere."""
+        """Return an array whose elements are all the same zero in memory."""
         return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, (0 for _ in shape))
 
     def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> LazyNumpyTensor:
-        """The array with elements of another type."""
+        """Convert the elements to a different type."""
 
         def convert(array: Any, *rest: Any, **more: Any) -> Any:
             return array.astype(*rest, **more)
@@ -241,15 +242,15 @@ class LazyNumpyTensor(LazyBase):
         return type(self)(meta=meta, args=(self, dtype, *args), kwargs=kwargs, func=convert)
 
     def tofile(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes the array and writes it."""
+        """Compute the array and write it."""
         return LazyNumpyTensor.to_eager(self).tofile(*args, **kwargs)
 
 
 class LazyChunkedTensor:
     """An array that is loaded, quantized and written a few rows at a time.
 
-    Chunks have whole rows, and blocks are parts of a row, so quantizing chunk by chunk gives the
-    bytes that quantizing the whole gives.
+    Chunks consist of whole rows, and blocks do not cross rows, so that quantizing chunk by chunk
+    has the same result as quantizing the whole array.
     """
 
     def __init__(
@@ -268,21 +269,21 @@ class LazyChunkedTensor:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that will be written."""
+        """Number of bytes that will be written."""
         return self.dtype.itemsize * prod(self.shape)
 
     def numpy(self) -> LazyChunkedTensor:
-        """Itself."""
+        """Return the array itself."""
         return self
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        # numpy would wrap this object in an array of one.
+        # NumPy would wrap this object in an array with one element.
         raise TypeError("LazyChunkedTensor cannot become an ndarray, it is written in chunks")
 
     def quantize(self, qtype: Any) -> LazyChunkedTensor:
-        """The array in blocks of a type.
+        """Quantize the array.
 
-        QuantError if the row length is not a multiple of the block size.
+        Raises QuantError if the row length is not a multiple of the block size.
         """
         from .constants import GGMLQuantizationType  # quants.py needs this file
         from .quants import QuantError, quant_shape_to_byte_shape
@@ -297,7 +298,7 @@ class LazyChunkedTensor:
         return LazyChunkedTensor(self._chunks, shape, np.uint8, qtype, self._byteswap)
 
     def byteswap(self, inplace: bool = False) -> LazyChunkedTensor:
-        """The array in the other byte order."""
+        """Return the array in the other byte order."""
         if inplace:
             raise NotImplementedError("a chunked tensor cannot be byteswapped in place")
         return LazyChunkedTensor(
@@ -305,7 +306,7 @@ class LazyChunkedTensor:
         )
 
     def tofile(self, *args: Any, **kwargs: Any) -> None:
-        """Writes the array chunk by chunk."""
+        """Write the array chunk by chunk."""
         from .quants import quantize  # quants.py needs this file
 
         written = 0

@@ -1,4 +1,4 @@
-"""`Metadata`: what a model's directory says about where the model comes from."""
+"""`Metadata`: the origin of a model, as described in its directory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CARD_LINKS = "url doi uuid repo_url".split()
 
 @dataclass
 class Metadata:
-    """Values of the general.* keys, each None where nothing is known."""
+    """The values of the general.* keys; unknown values are None."""
 
     sampling_sequence: str | None = None
     sampling_top_k: int | None = None
@@ -92,10 +92,10 @@ class Metadata:
         model_name: str | None = None,
         total_params: int = 0,
     ) -> Metadata:
-        """What the card, the configuration and the name of a directory say.
+        """Collect the metadata from the model card, the configuration and the name of a directory.
 
-        A file of metadata keys and their values in JSON goes before all of them, and `model_name`
-        before that.
+        A JSON file of metadata keys and values takes precedence over these, and `model_name` takes
+        precedence over the file.
         """
         metadata = Metadata.apply_metadata_heuristic(
             Metadata(),
@@ -123,14 +123,14 @@ class Metadata:
 
     @staticmethod
     def load_metadata_override(metadata_override_path: Path | None = None) -> dict[str, Any]:
-        """A file of metadata keys and their values in JSON; empty if there is none."""
+        """Load a JSON file of metadata keys and values, or an empty dictionary."""
         if metadata_override_path is None or not metadata_override_path.is_file():
             return {}
         return _json(metadata_override_path)
 
     @staticmethod
     def load_model_card(model_path: Path | None = None) -> dict[str, Any]:
-        """The YAML at the head of README.md; empty if there is none. Needs `yaml`."""
+        """Load the YAML header of README.md, or an empty dictionary; needs `yaml`."""
         card = _file_in(model_path, "README.md")
         if card is None:
             return {}
@@ -151,13 +151,13 @@ class Metadata:
 
     @staticmethod
     def load_hf_parameters(model_path: Path | None = None) -> dict[str, Any]:
-        """config.json; empty if there is none."""
+        """Load config.json; return an empty dictionary if it does not exist."""
         path = _file_in(model_path, "config.json")
         return {} if path is None else _json(path)
 
     @staticmethod
     def load_generation_config(model_path: Path | None = None) -> dict[str, Any]:
-        """generation_config.json; empty if there is none, or it cannot be read."""
+        """Load generation_config.json; return an empty dictionary if it cannot be read."""
         path = _file_in(model_path, "generation_config.json")
         try:
             return {} if path is None else _json(path) or {}
@@ -168,7 +168,7 @@ class Metadata:
 
     @staticmethod
     def id_to_title(string: str) -> str:
-        """A name with hyphens as a title: words in lower case get a capital, versions do not."""
+        """Convert a name with hyphens to a title; versions are not capitalized."""
         words = string.strip().replace("-", " ").split()
         return " ".join(
             one.title() if one.islower() and not re.match(r"^(v\d+(?:\.\d+)*|\d.*)$", one) else one
@@ -177,9 +177,9 @@ class Metadata:
 
     @staticmethod
     def get_model_id_components(model_id: str | None = None, total_params: int = 0) -> Components:
-        """Name, organization, basename, finetune, version and size label of a model's ID.
+        """Parse name, organization, basename, finetune, version and size label from a model ID.
 
-        `total_params` tells sizes from context lengths; it is negative for an adapter.
+        `total_params` distinguishes sizes from context lengths; it is negative for an adapter.
         """
         if model_id is None:
             return None, None, None, None, None, None
@@ -214,7 +214,7 @@ class Metadata:
         model_path: Path | None = None,
         total_params: int = 0,
     ) -> Metadata:
-        """Fills in what a model card, a configuration and a directory's name say."""
+        """Complete the metadata from a model card, a configuration and the name of a directory."""
         if model_card is not None:
             metadata._apply_card(model_card, total_params)
         if hf_params is not None:
@@ -283,7 +283,7 @@ class Metadata:
     # ------------------------------------------------------------ writing
 
     def set_gguf_meta_model(self, gguf_writer: GGUFWriter) -> None:
-        """Sets the general.* keys of a file; the name must be known."""
+        """Set the general.* keys of a writer. The name must be known."""
         assert self.name is not None
 
         def put(field: str) -> None:
@@ -335,7 +335,7 @@ def _first(card: dict[str, Any], keys: Iterable[str]) -> Any:
 
 
 def _sources(value: Any, what: str, total_params: int) -> list[dict[str, Any]]:
-    """Models or data that a card names, by ID, by address, or by their keys."""
+    """Return the models or datasets that a model card names by ID, by URL or by keys."""
     found: list[dict[str, Any]] = []
     ones: list[Any] = []
     if isinstance(value, str):
@@ -376,7 +376,7 @@ def _source_of(model_id: str, total_params: int) -> tuple[dict[str, Any], str | 
 
 
 class _NamePart:
-    """A part of a model's name between hyphens, and what it may be."""
+    """A part of a model name between hyphens, and what it may denote."""
 
     def __init__(self, text: str):
         self.text = text
@@ -414,7 +414,7 @@ class _NamePart:
 
 
 def _is_length(size: str, total_params: int) -> bool:
-    """Whether a size is so far from the model's that it must be that of a context."""
+    """Return whether a size differs so much from that of the model that it is a context length."""
     try:
         count = float(size[:-1]) * 1000 ** " KMBT".find(size[-1])
     except ValueError:
@@ -426,7 +426,7 @@ def _is_length(size: str, total_params: int) -> bool:
 
 
 def _settle_sizes(parts: list[_NamePart]) -> None:
-    """Words for a size do not count where there is a number."""
+    """Ignore words for sizes if the name has a number of parameters."""
     sizes = [part for part in parts if "size_label" in part.roles]
     if any(c.isdecimal() for part in sizes for c in part.text):
         for part in sizes:
@@ -435,7 +435,7 @@ def _settle_sizes(parts: list[_NamePart]) -> None:
 
 
 def _settle_basename(parts: list[_NamePart]) -> None:
-    """The basename is what comes first, with versions in it; what is left is a finetune."""
+    """Classify leading parts and versions as the basename, and the others as the finetune."""
     at_start = True
     for part in parts:
         if at_start and ((not part.roles and part.text[0].isalpha()) or "version" in part.roles):

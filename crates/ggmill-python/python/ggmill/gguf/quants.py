@@ -1,4 +1,4 @@
-"""Arrays of numbers to blocks and back, for every type, by the codecs of ggmill."""
+"""Conversion of arrays to blocks of any type and back, by the codecs of ggmill."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .lazy import LazyNumpyTensor
 
 Array = np.ndarray[Any, Any]
 
-# Types that cannot be made without an importance matrix.
+# Types that require an importance matrix.
 _NEEDS_IMATRIX = frozenset(
     {GGMLQuantizationType.IQ2_XXS, GGMLQuantizationType.IQ2_XS, GGMLQuantizationType.IQ1_S}
 )
 
 
 class QuantError(Exception):
-    """An array that cannot be quantized to a type."""
+    """Raised if an array cannot be quantized to a type."""
 
 
 def quant_shape_to_byte_shape(
     shape: Sequence[int], quant_type: GGMLQuantizationType
 ) -> tuple[int, ...]:
-    """The shape in bytes of an array of this shape in elements, both in numpy's order."""
+    """Convert a shape in elements to a shape in bytes, both in NumPy order."""
     block_size, type_size = GGML_QUANT_SIZES[quant_type]
     if shape[-1] % block_size != 0:
         raise ValueError(
@@ -41,7 +41,7 @@ def quant_shape_to_byte_shape(
 def quant_shape_from_byte_shape(
     shape: Sequence[int], quant_type: GGMLQuantizationType
 ) -> tuple[int, ...]:
-    """The shape in elements of an array of this shape in bytes, both in numpy's order."""
+    """Convert a shape in bytes to a shape in elements, both in NumPy order."""
     block_size, type_size = GGML_QUANT_SIZES[quant_type]
     if shape[-1] % type_size != 0:
         raise ValueError(
@@ -52,7 +52,7 @@ def quant_shape_from_byte_shape(
 
 
 def np_roundf(n: Array) -> Array:
-    """Rounds to the nearest integer, halves away from zero."""
+    """Round to the nearest integer, and halves away from zero."""
     magnitude = abs(n)
     whole = np.floor(magnitude)
     rounded: Array = np.sign(n) * (whole + np.floor(2 * (magnitude - whole)))
@@ -60,7 +60,7 @@ def np_roundf(n: Array) -> Array:
 
 
 class _Quant:
-    """The conversions of one type. A class, never an instance."""
+    """The conversions of one type; all methods are class methods."""
 
     qtype: GGMLQuantizationType
     block_size: int
@@ -93,21 +93,21 @@ class _Quant:
 
     @classmethod
     def init_grid(cls) -> None:
-        """Makes `grid`, for the types that have one."""
+        """Create `grid`, for types that have one."""
 
     @classmethod
     def quantize_blocks(cls, blocks: Array) -> Array:
-        """(n, `block_size`) float32 to (n, `type_size`) uint8."""
+        """Encode float32 of shape (n, `block_size`) as uint8 of shape (n, `type_size`)."""
         return cls.quantize_rows(blocks)
 
     @classmethod
     def dequantize_blocks(cls, blocks: Array) -> Array:
-        """(n, `type_size`) uint8 to (n, `block_size`) float32."""
+        """Decode uint8 of shape (n, `type_size`) to float32 of shape (n, `block_size`)."""
         return cls.dequantize_rows(blocks)
 
     @classmethod
     def quantize_rows(cls, rows: Array, imatrix: Array | None = None) -> Array:
-        """Any shape in elements to the same in bytes, uint8."""
+        """Encode an array of any shape; rows become rows of bytes (uint8)."""
         if imatrix is None and cls.qtype in _NEEDS_IMATRIX:
             raise NotImplementedError(
                 f"Quantization to {cls.qtype.name} needs an importance matrix"
@@ -126,21 +126,21 @@ class _Quant:
 
     @classmethod
     def dequantize_rows(cls, rows: Array) -> Array:
-        """Any shape in bytes to the same in elements, float32."""
+        """Decode an array of any shape; rows of bytes become rows of float32."""
         blocks = np.ascontiguousarray(rows).view(np.uint8)
         shape = cls._shape_from_bytes(blocks.shape)
         return _decode(int(cls.qtype), blocks.ravel()).reshape(shape)
 
     @classmethod
     def can_quantize(cls, tensor: Array | LazyNumpyTensor) -> bool:
-        """Whether rows of this array are whole blocks."""
+        """Return whether the row length is a multiple of the block size."""
         return tensor.shape[-1] % cls.block_size == 0
 
     @classmethod
     def quantize(cls, tensor: Array | LazyNumpyTensor, imatrix: Array | None = None) -> Any:
-        """An array in blocks of this type.
+        """Encode an array as blocks of this type.
 
-        QuantError if the row length is not a multiple of the block size.
+        Raises QuantError if the row length is not a multiple of the block size.
         """
         if not cls.can_quantize(tensor):
             raise QuantError(f"Can't quantize tensor with shape {tensor.shape} to {cls.qtype.name}")
@@ -151,14 +151,14 @@ class _Quant:
 
     @classmethod
     def dequantize(cls, tensor: Array | LazyNumpyTensor) -> Any:
-        """The float32 values of blocks of this type."""
+        """Decode blocks of this type to float32."""
         if isinstance(tensor, LazyNumpyTensor):
             return cls._dequantize_lazy(tensor)
         return cls.dequantize_rows(tensor)
 
 
 _type_traits: dict[GGMLQuantizationType, type[_Quant]] = {}
-# Types that the reference has no class for.
+# Types for which the reference has no class.
 _more_types: dict[GGMLQuantizationType, type[_Quant]] = {}
 
 
@@ -167,11 +167,19 @@ def _class_of(qtype: GGMLQuantizationType) -> type[_Quant] | None:
 
 
 def quantize(data: Array, qtype: GGMLQuantizationType, imatrix: Array | None = None) -> Any:
-    """An array in blocks of a type: uint8 with rows of bytes, or float32 or float16.
+    """Encode an array as blocks of a type.
 
-    `imatrix` has one weight for each column. QuantError if the row length is not a multiple of the
-    block size or a value is not finite, NotImplementedError for a type that cannot be made, or not
-    without weights.
+    Args:
+        data: The values, of shape (..., row length).
+        qtype: The type.
+        imatrix: One importance weight per column.
+
+    Returns:
+        A uint8 array with rows of bytes, or float32 or float16 for F32 and F16.
+
+    Raises:
+        QuantError: If the row length is not a multiple of the block size, or a value is not finite.
+        NotImplementedError: If the type cannot be encoded, or requires `imatrix`.
     """
     if qtype == GGMLQuantizationType.F32:
         return data.astype(np.float32, copy=False)
@@ -184,7 +192,7 @@ def quantize(data: Array, qtype: GGMLQuantizationType, imatrix: Array | None = N
 
 
 def dequantize(data: Array, qtype: GGMLQuantizationType) -> Any:
-    """The float32 values of an array in blocks of a type, with rows of bytes."""
+    """Decode an array with rows of bytes, which are blocks of a type, to float32."""
     if qtype == GGMLQuantizationType.F32:
         return data.view(np.float32)
     if qtype == GGMLQuantizationType.F16:
@@ -196,45 +204,45 @@ def dequantize(data: Array, qtype: GGMLQuantizationType) -> Any:
 
 
 class BF16(_Quant, qtype=GGMLQuantizationType.BF16):
-    """Upper halves of float32."""
+    """16 bits: the upper halves of float32."""
 
 
 class Q4_0(_Quant, qtype=GGMLQuantizationType.Q4_0):
-    """Four bits and a scale."""
+    """4-bit integers with a scale per block."""
 
 
 class Q4_1(_Quant, qtype=GGMLQuantizationType.Q4_1):
-    """Four bits, a scale and a minimum."""
+    """4-bit integers with a scale and a minimum per block."""
 
 
 class Q5_0(_Quant, qtype=GGMLQuantizationType.Q5_0):
-    """Five bits and a scale."""
+    """5-bit integers with a scale per block."""
 
 
 class Q5_1(_Quant, qtype=GGMLQuantizationType.Q5_1):
-    """Five bits, a scale and a minimum."""
+    """5-bit integers with a scale and a minimum per block."""
 
 
 class Q8_0(_Quant, qtype=GGMLQuantizationType.Q8_0):
-    """Eight bits and a scale."""
+    """8-bit integers with a scale per block."""
 
 
 class Q2_K(_Quant, qtype=GGMLQuantizationType.Q2_K):
-    """Two bits in groups of 16."""
+    """2-bit integers in super-blocks with groups of 16."""
 
 
 class Q3_K(_Quant, qtype=GGMLQuantizationType.Q3_K):
-    """Three bits in groups of 16."""
+    """3-bit integers in super-blocks with groups of 16."""
 
 
 class Q4_K(_Quant, qtype=GGMLQuantizationType.Q4_K):
-    """Four bits in groups of 32."""
+    """4-bit integers in super-blocks with groups of 32."""
 
     K_SCALE_SIZE = 12
 
     @staticmethod
     def get_scale_min(scales: Array) -> tuple[Array, Array]:
-        """The eight scales and eight minima of six bits in 12 bytes, each (n, 8) uint8."""
+        """Unpack 8 scales and 8 minima of 6 bits from 12 bytes; each is uint8 of shape (n, 8)."""
         low_d, low_m, high = np.moveaxis(scales.view(np.uint8).reshape((-1, 3, 4)), 1, 0)
         scale = np.concatenate([low_d & 0x3F, (high & 0x0F) | ((low_d >> 2) & 0x30)], axis=-1)
         minimum = np.concatenate([low_m & 0x3F, (high >> 4) | ((low_m >> 2) & 0x30)], axis=-1)
@@ -242,45 +250,45 @@ class Q4_K(_Quant, qtype=GGMLQuantizationType.Q4_K):
 
 
 class Q5_K(_Quant, qtype=GGMLQuantizationType.Q5_K):
-    """Five bits in groups of 32."""
+    """5-bit integers in super-blocks with groups of 32."""
 
 
 class Q6_K(_Quant, qtype=GGMLQuantizationType.Q6_K):
-    """Six bits in groups of 16."""
+    """6-bit integers in super-blocks with groups of 16."""
 
 
 class TQ1_0(_Quant, qtype=GGMLQuantizationType.TQ1_0):
-    """Three values, five in a byte."""
+    """Ternary values, five per byte."""
 
 
 class TQ2_0(_Quant, qtype=GGMLQuantizationType.TQ2_0):
-    """Three values, four in a byte."""
+    """Ternary values, four per byte."""
 
 
-# Values of E2M1, doubled.
+# The values of E2M1, doubled.
 _E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 
 class MXFP4(_Quant, qtype=GGMLQuantizationType.MXFP4):
-    """Values of E2M1 with a scale of E8M0."""
+    """E2M1 values with an E8M0 scale per block."""
 
     kvalues = _E2M1
 
     @staticmethod
     def e8m0_to_fp32_half(x: Array) -> Array:
-        """Half of the value of bytes in E8M0, as float32."""
+        """Decode E8M0 bytes to float32, divided by 2."""
         small = np.uint32(0x0020_0000) << np.uint32(x)
         return np.where(x < 2, small, np.uint32(x - 1) << np.uint32(23)).view(np.float32)
 
 
 class NVFP4(_Quant, qtype=GGMLQuantizationType.NVFP4):
-    """Values of E2M1 with scales of E4M3 without a sign."""
+    """E2M1 values with unsigned E4M3 scales."""
 
     kvalues = _E2M1
 
     @staticmethod
     def ue4m3_to_fp32(x: Array) -> Array:
-        """Half of the value of bytes in E4M3 without a sign; 0x7f, which is NaN, is 0."""
+        """Decode unsigned E4M3 bytes to float32, divided by 2; 0x7f, which is NaN, becomes 0."""
         exponent = (x.astype(np.int32) >> 3) & 0xF
         mantissa = (x & 0x7).astype(np.float32)
         value = np.where(
@@ -290,11 +298,11 @@ class NVFP4(_Quant, qtype=GGMLQuantizationType.NVFP4):
 
     @staticmethod
     def fp32_to_ue4m3(x: Array) -> Array:
-        """The nearest byte in E4M3 without a sign, as ggml rounds."""
+        """Encode as unsigned E4M3, with the rounding of ggml."""
         value = np.clip(x, 0.0, 448.0).astype(np.float32)
         bits = value.view(np.uint32).astype(np.int64)
         exponent = (bits >> 23) - 120
-        # The first three bits of the mantissa, and one for rounding.
+        # The first three bits of the mantissa, and one bit for rounding.
         rounded = (exponent << 3) + ((bits >> 20) & 7) + ((bits >> 19) & 1)
         small = np.clip((value * 512 + 0.5).astype(np.int64), 0, 7)
         found = np.where(exponent <= 0, small, np.minimum(rounded, 0x7E))
@@ -303,23 +311,23 @@ class NVFP4(_Quant, qtype=GGMLQuantizationType.NVFP4):
 
 
 class Q1_0(_Quant, qtype=GGMLQuantizationType.Q1_0, listed=False):
-    """One bit and a scale."""
+    """1-bit values with a scale per block."""
 
 
 class Q2_0(_Quant, qtype=GGMLQuantizationType.Q2_0, listed=False):
-    """Two bits and a scale."""
+    """2-bit values with a scale per block."""
 
 
 class Q8_1(_Quant, qtype=GGMLQuantizationType.Q8_1, listed=False):
-    """Eight bits, a scale and a sum: what activations are turned into."""
+    """8-bit integers with a scale and a sum per block, for activations."""
 
 
 class Q8_K(_Quant, qtype=GGMLQuantizationType.Q8_K, listed=False):
-    """Eight bits in blocks of 256: what activations are turned into."""
+    """8-bit integers in blocks of 256, for activations."""
 
 
 class _GridHex:
-    """`grid_hex` of a type: its grid as numbers of values in `grid_map`, in hexadecimal digits."""
+    """The grid of a type as indices into `grid_map`, in hexadecimal digits."""
 
     def __get__(self, instance: object, owner: type[_Grid]) -> bytes:
         bits = ceil(log2(len(owner.grid_map)))
@@ -332,7 +340,7 @@ class _GridHex:
 
 
 class _Grid(_Quant):
-    """A type whose groups of values are points of a grid."""
+    """A type that encodes groups of values as points of a grid."""
 
     grid: Array | None = None
     grid_shape: tuple[int, int]
@@ -341,12 +349,12 @@ class _Grid(_Quant):
 
     @classmethod
     def _probe(cls, block: Array, index: Array) -> tuple[Array, float, float]:
-        """Sets the points `index` in blocks of zeros: values are (what is read - b) / a."""
+        """Write the points `index` to zeroed blocks; grid values are (decoded value - b) / a."""
         raise NotImplementedError
 
     @classmethod
     def _grid_values(cls) -> Array:
-        """The points of the grid, read from blocks that have them all."""
+        """Decode the points of the grid from blocks that contain all of them."""
         count, length = cls.grid_shape
         per_block = 256 // length
         index = np.arange(count).reshape((-1, per_block))
@@ -365,11 +373,11 @@ def _scale(block: Array, value: float) -> None:
 
 
 class IQ2_XXS(_Grid, qtype=GGMLQuantizationType.IQ2_XXS):
-    """Eight values as one of 256 points, with signs."""
+    """Groups of 8 values as one of 256 points, with signs."""
 
     grid_shape = (256, 8)
     grid_map = (0x08, 0x19, 0x2B)
-    # Seven signs, and an eighth that makes their number even.
+    # Seven signs, and an eighth that makes the number of minus signs even.
     ksigns: bytes = bytes(signs | (signs.bit_count() & 1) << 7 for signs in range(128))
 
     @classmethod
@@ -380,7 +388,7 @@ class IQ2_XXS(_Grid, qtype=GGMLQuantizationType.IQ2_XXS):
 
 
 class IQ2_XS(_Grid, qtype=GGMLQuantizationType.IQ2_XS):
-    """Eight values as one of 512 points, with signs."""
+    """Groups of 8 values as one of 512 points, with signs."""
 
     grid_shape = (512, 8)
     grid_map = (0x08, 0x19, 0x2B)
@@ -393,7 +401,7 @@ class IQ2_XS(_Grid, qtype=GGMLQuantizationType.IQ2_XS):
 
 
 class IQ2_S(_Grid, qtype=GGMLQuantizationType.IQ2_S):
-    """Eight values as one of 1024 points, with signs."""
+    """Groups of 8 values as one of 1024 points, with signs."""
 
     grid_shape = (1024, 8)
     grid_map = (0x08, 0x19, 0x2B)
@@ -408,7 +416,7 @@ class IQ2_S(_Grid, qtype=GGMLQuantizationType.IQ2_S):
 
 
 class IQ3_XXS(_Grid, qtype=GGMLQuantizationType.IQ3_XXS):
-    """Four values as one of 256 points, with signs."""
+    """Groups of 4 values as one of 256 points, with signs."""
 
     grid_shape = (256, 4)
     grid_map = (0x04, 0x0C, 0x14, 0x1C, 0x24, 0x2C, 0x34, 0x3E)
@@ -421,7 +429,7 @@ class IQ3_XXS(_Grid, qtype=GGMLQuantizationType.IQ3_XXS):
 
 
 class IQ3_S(_Grid, qtype=GGMLQuantizationType.IQ3_S):
-    """Four values as one of 512 points, with signs."""
+    """Groups of 4 values as one of 512 points, with signs."""
 
     grid_shape = (512, 4)
     grid_map = (0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F)
@@ -436,7 +444,7 @@ class IQ3_S(_Grid, qtype=GGMLQuantizationType.IQ3_S):
 
 
 class IQ1_S(_Grid, qtype=GGMLQuantizationType.IQ1_S):
-    """Eight values as one of 2048 points, moved by an eighth."""
+    """Groups of 8 values as one of 2048 points, shifted by 1/8."""
 
     grid_shape = (2048, 8)
     grid_map = (-1, 0, 1)
@@ -452,7 +460,7 @@ class IQ1_S(_Grid, qtype=GGMLQuantizationType.IQ1_S):
 
 
 class IQ1_M(_Grid, qtype=GGMLQuantizationType.IQ1_M):
-    """Eight values as one of 2048 points, moved by an eighth, with more scales."""
+    """Groups of 8 values as one of 2048 points, shifted by 1/8, with more scales."""
 
     grid_shape = IQ1_S.grid_shape
     grid_map = IQ1_S.grid_map
@@ -464,10 +472,10 @@ class IQ1_M(_Grid, qtype=GGMLQuantizationType.IQ1_M):
 
 
 class IQ4_NL(_Quant, qtype=GGMLQuantizationType.IQ4_NL):
-    """One of 16 uneven values, and a scale."""
+    """Indices of 16 non-linear values with a scale per block."""
 
     kvalues = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 
 
 class IQ4_XS(_Quant, qtype=GGMLQuantizationType.IQ4_XS):
-    """One of 16 uneven values, in groups of 32."""
+    """Indices of 16 non-linear values in super-blocks with groups of 32."""

@@ -1,4 +1,4 @@
-"""Names of tensors in checkpoints to those in GGUF files."""
+"""Mapping of tensor names in checkpoints to tensor names in GGUF files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .constants import MODEL_ARCH, MODEL_TENSOR, MODEL_TENSORS, TENSOR_NAMES
 
 
 class TensorNameMap:
-    """What the tensors of an architecture with `n_blocks` blocks are called in GGUF files.
+    """The GGUF names of the tensors of an architecture with `n_blocks` blocks.
 
-    `mapping` goes from a name, of a checkpoint or of a GGUF file, to the role and the name in GGUF
-    files, both without .weight and .bias.
+    `mapping` maps a name in a checkpoint or GGUF file to the role and the GGUF name, all without
+    .weight and .bias.
     """
 
     mappings_cfg: dict[MODEL_TENSOR, tuple[str, ...]] = MODEL
@@ -42,7 +42,10 @@ class TensorNameMap:
     def get_type_and_name(
         self, key: str, try_suffixes: Sequence[str] = ()
     ) -> tuple[MODEL_TENSOR, str] | None:
-        """The role and the name in GGUF files, or None; one of the suffixes may be behind both."""
+        """Return the role and the GGUF name of a tensor, or None.
+
+        If `key` ends in one of `try_suffixes`, the GGUF name gets the same suffix.
+        """
         found = self.mapping.get(key)
         if found is not None:
             return found
@@ -54,12 +57,12 @@ class TensorNameMap:
         return None
 
     def get_name(self, key: str, try_suffixes: Sequence[str] = ()) -> str | None:
-        """The name in GGUF files, or None."""
+        """Return the GGUF name of a tensor, or None."""
         found = self.get_type_and_name(key, try_suffixes=try_suffixes)
         return None if found is None else found[1]
 
     def get_type(self, key: str, try_suffixes: Sequence[str] = ()) -> MODEL_TENSOR | None:
-        """The role, or None."""
+        """Return the role of a tensor, or None."""
         found = self.get_type_and_name(key, try_suffixes=try_suffixes)
         return None if found is None else found[0]
 
@@ -74,5 +77,5 @@ class TensorNameMap:
 
 
 def get_tensor_name_map(arch: MODEL_ARCH, n_blocks: int) -> TensorNameMap:
-    """The names of the tensors of an architecture with this number of blocks."""
+    """Return the tensor names of an architecture with this number of blocks."""
     return TensorNameMap(arch, n_blocks)

@@ -1,4 +1,4 @@
-"""Names of files and sizes of models, and tensors of safetensors files, local and remote."""
+"""File names, size labels, and tensors of local and remote safetensors files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ._optional import optional
 
 
 def fill_templated_filename(filename: str, output_type: str | None) -> str:
-    """Puts the type in place of {ftype} or {outtype}, upper-case for {FTYPE} or {OUTTYPE}."""
+    """Replace {ftype} and {outtype} by the type; {FTYPE} and {OUTTYPE} by the type in upper case."""
     lower, upper = (output_type or "").lower(), (output_type or "").upper()
     return filename.format(lower, outtype=lower, ftype=lower, OUTTYPE=upper, FTYPE=upper)
 
 
 def model_weight_count_rounded_notation(model_params_count: int, min_digits: int = 2) -> str:
-    """A number of parameters as people write it: 7B, 1.2B, 360M."""
+    """Format a number of parameters, such as 7B, 1.2B or 360M."""
     for limit, factor, suffix in ((1e12, 1e-12, "T"), (1e9, 1e-9, "B"), (1e6, 1e-6, "M")):
         if model_params_count > limit:
             scaled = model_params_count * factor
@@ -34,7 +34,7 @@ def model_weight_count_rounded_notation(model_params_count: int, min_digits: int
 
 
 def size_label(total_params: int, shared_params: int, expert_params: int, expert_count: int) -> str:
-    """general.size_label: 7B, or 8x7B for a mixture of experts."""
+    """Return the value of general.size_label: 7B, or 8x7B for a mixture of experts."""
     if expert_count <= 0:
         return model_weight_count_rounded_notation(abs(total_params), min_digits=2)
     one = model_weight_count_rounded_notation(abs(shared_params) + abs(expert_params), min_digits=2)
@@ -50,7 +50,7 @@ def naming_convention(
     output_type: str | None,
     model_type: Literal["vocab", "LoRA"] | None = None,
 ) -> str:
-    """The name of a file, without .gguf, from the parts that are known."""
+    """Return the name of a file without .gguf, composed of the known parts."""
 
     def part(value: str | None) -> str | None:
         return None if value is None else value.strip().replace(" ", "-")
@@ -69,13 +69,13 @@ def naming_convention(
 
 
 def _header_length(head: bytes) -> int:
-    """Where the data of a safetensors file begin, from its first eight bytes."""
+    """Return the offset of the data of a safetensors file, from its first eight bytes."""
     return 8 + int.from_bytes(head[:8], byteorder="little")
 
 
 @dataclass
 class RemoteTensor:
-    """A tensor in a file on a server: its range there."""
+    """A tensor in a remote file, with its byte range."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -84,7 +84,7 @@ class RemoteTensor:
     url: str
 
     def data(self) -> bytearray:
-        """Its bytes, in memory that can be changed."""
+        """Download the bytes of the tensor."""
         return bytearray(
             SafetensorRemote.get_data_by_range(
                 url=self.url, start=self.offset_start, size=self.size
@@ -93,16 +93,16 @@ class RemoteTensor:
 
 
 class SafetensorRemote:
-    """Tensors of models in repositories of a hub, read by ranges; needs `requests`.
+    """Tensors of models on the Hugging Face Hub, read by byte ranges; needs `requests`.
 
-    HF_TOKEN in the environment is sent along.
+    Requests include the token in the environment variable HF_TOKEN.
     """
 
     BASE_DOMAIN = "https://huggingface.co"
 
     @classmethod
     def get_list_tensors_hf_model(cls, model_id: str) -> dict[str, RemoteTensor]:
-        """The tensors of a repository, of one file or of those that its index lists."""
+        """Return the tensors of a repository with one file, or with an index of files."""
         base = f"{cls.BASE_DOMAIN}/{model_id}/resolve/main"
         single = f"{base}/model.safetensors"
         if cls.check_file_exist(single):
@@ -123,7 +123,7 @@ class SafetensorRemote:
 
     @classmethod
     def get_list_tensors(cls, url: str) -> dict[str, RemoteTensor]:
-        """The tensors of one file, by name."""
+        """Return the tensors of one file by name."""
         metadata, data_start = cls.get_metadata(url)
         found: dict[str, RemoteTensor] = {}
         for name, meta in sorted(metadata.items()):
@@ -149,7 +149,7 @@ class SafetensorRemote:
 
     @classmethod
     def get_metadata(cls, url: str) -> tuple[dict[str, Any], int]:
-        """The header of one file, and where its data begin; reads the first 5 MiB."""
+        """Return the header of a file and the offset of its data; reads the first 5 MiB."""
         head = cls.get_data_by_range(url, 0, 5 * 1024 * 1024)
         if len(head) < 8:
             raise ValueError("Not enough data to read metadata size")
@@ -163,7 +163,7 @@ class SafetensorRemote:
 
     @classmethod
     def get_data_by_range(cls, url: str, start: int, size: int = -1) -> bytes:
-        """`size` bytes of a file, or all."""
+        """Download `size` bytes of a file, or everything from `start`."""
         requests = optional("requests")
         cls._check_url(url)
         headers = cls._get_request_headers()
@@ -176,7 +176,7 @@ class SafetensorRemote:
 
     @classmethod
     def check_file_exist(cls, url: str) -> bool:
-        """Whether the server has a file."""
+        """Return whether a file exists on the server."""
         requests = optional("requests")
         cls._check_url(url)
         headers = cls._get_request_headers()
@@ -203,7 +203,7 @@ class SafetensorRemote:
 
 @dataclass
 class LocalTensorRange:
-    """A range of a file."""
+    """A byte range of a file."""
 
     filename: Path
     offset: int
@@ -219,13 +219,13 @@ class LocalTensor:
     data_range: LocalTensorRange
 
     def mmap_bytes(self) -> np.ndarray[Any, Any]:
-        """Its bytes; changes of them stay in memory."""
+        """Map the bytes of the tensor; modifications stay in memory."""
         place = self.data_range
         return np.memmap(place.filename, mode="c", offset=place.offset, shape=place.size)
 
 
 class SafetensorsLocal:
-    """The tensors of a local safetensors file, with their ranges; a context that gives them."""
+    """The tensors of a local safetensors file; a context manager that returns them."""
 
     tensors: dict[str, LocalTensor]
 

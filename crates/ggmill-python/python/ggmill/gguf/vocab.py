@@ -16,7 +16,7 @@ from .constants import TokenType
 
 
 def _of(module: str, name: str) -> Any:
-    """A name of an optional package, or None without it."""
+    """Import a name of an optional package; return None if it is not installed."""
     try:
         return getattr(optional(module), name)
     except (ImportError, AttributeError):
@@ -56,13 +56,13 @@ logger = logging.getLogger("gguf.vocab")
 # Text, score and type.
 Token = tuple[Any, float, TokenType]
 
-# What tokens without a score of their own have.
+# The score of tokens without a score in the files.
 _NO_SCORE = -1000.0
 
 
 @runtime_checkable
 class BaseVocab(Protocol):
-    """A vocabulary by the value of tokenizer.ggml.model and a name."""
+    """A vocabulary with a name and the value of tokenizer.ggml.model."""
 
     tokenizer_model: ClassVar[str]
     name: ClassVar[str]
@@ -70,7 +70,7 @@ class BaseVocab(Protocol):
 
 @runtime_checkable
 class Vocab(BaseVocab, Protocol):
-    """A vocabulary with tokens, those added to the base behind the others."""
+    """A vocabulary with base tokens, followed by added tokens."""
 
     vocab_size: int
     added_tokens_dict: dict[str, int]
@@ -80,7 +80,7 @@ class Vocab(BaseVocab, Protocol):
     def __init__(self, base_path: Path): ...
 
     def all_tokens(self) -> Iterable[Token]:
-        """Every token in the order of the IDs."""
+        """Yield all tokens in the order of their IDs."""
         ...
 
 
@@ -95,7 +95,7 @@ class NoVocab(BaseVocab):
 
 
 class _Counted:
-    """What vocabularies with a base and added tokens have in common."""
+    """Common parts of vocabularies with base tokens and added tokens."""
 
     vocab_size_base: int
     added_tokens_list: list[str]
@@ -117,7 +117,7 @@ def _added_tokens(base_path: Path) -> dict[str, int]:
 
 
 class BpeVocab(_Counted, Vocab):
-    """Byte-level BPE: vocab.json with added_tokens.json, or tokenizer.json."""
+    """A byte-level BPE vocabulary: vocab.json with added_tokens.json, or tokenizer.json."""
 
     tokenizer_model = "gpt2"
     name = "bpe"
@@ -160,13 +160,13 @@ class BpeVocab(_Counted, Vocab):
         self.fname_tokenizer = path
 
     def bpe_tokens(self) -> Iterator[Token]:
-        """The tokens of the base."""
+        """Yield the base tokens."""
         texts = {number: text for text, number in self.vocab.items()}
         for number in range(len(self.vocab)):
             yield texts[number], 0.0, TokenType.NORMAL
 
     def added_tokens(self) -> Iterator[Token]:
-        """The added tokens."""
+        """Yield the added tokens."""
         for text in self.added_tokens_list:
             yield text.encode("utf-8"), _NO_SCORE, TokenType.CONTROL
 
@@ -176,7 +176,7 @@ class BpeVocab(_Counted, Vocab):
 
 
 def _piece_type(model: Any, number: int) -> TokenType:
-    """The type of a piece; of several that it says, the last one here counts."""
+    """Return the type of a piece; the first match in this order wins."""
     for says, found in (
         (model.IsByte, TokenType.BYTE),
         (model.IsUnused, TokenType.UNUSED),
@@ -189,14 +189,14 @@ def _piece_type(model: Any, number: int) -> TokenType:
 
 
 def _pieces(model: Any) -> Iterator[Token]:
-    """The pieces of a sentencepiece model."""
+    """Yield the pieces of a SentencePiece model."""
     for number in range(model.vocab_size()):
         text = model.IdToPiece(number).encode("utf-8")
         yield text, model.GetScore(number), _piece_type(model, number)
 
 
 class SentencePieceVocab(_Counted, Vocab):
-    """tokenizer.model with added_tokens.json; needs `sentencepiece`."""
+    """The vocabulary of tokenizer.model with added_tokens.json; needs `sentencepiece`."""
 
     tokenizer_model = "llama"
     name = "spm"
@@ -226,11 +226,11 @@ class SentencePieceVocab(_Counted, Vocab):
         self.fname_tokenizer = path
 
     def sentencepiece_tokens(self) -> Iterator[Token]:
-        """The pieces of the model."""
+        """Yield the pieces of the model."""
         yield from _pieces(self.sentencepiece_tokenizer)
 
     def added_tokens(self) -> Iterator[Token]:
-        """The added tokens."""
+        """Yield the added tokens."""
         for text in self.added_tokens_list:
             yield text.encode("utf-8"), _NO_SCORE, TokenType.USER_DEFINED
 
@@ -240,7 +240,7 @@ class SentencePieceVocab(_Counted, Vocab):
 
 
 class LlamaHfVocab(_Counted, Vocab):
-    """tokenizer.json of a sentencepiece-like BPE with byte tokens; needs `transformers`."""
+    """The vocabulary of tokenizer.json: BPE with byte tokens; needs `transformers`."""
 
     tokenizer_model = "llama"
     name = "hfft"
@@ -275,7 +275,7 @@ class LlamaHfVocab(_Counted, Vocab):
         assert self.tokenizer.is_fast
         self.vocab_size_base = self.tokenizer.vocab_size
         added = sorted(self.tokenizer.get_added_vocab().items(), key=lambda one: one[1])
-        # Added tokens may be in the base too.
+        # Added tokens may also be base tokens.
         self.added_tokens_dict = {
             text: number for text, number in added if number >= self.vocab_size_base
         }
@@ -288,7 +288,7 @@ class LlamaHfVocab(_Counted, Vocab):
         self.fname_tokenizer = path
 
     def hf_tokens(self) -> Iterator[Token]:
-        """The tokens of the base."""
+        """Yield the base tokens."""
         texts = {number: text for text, number in self.tokenizer.get_vocab().items()}
         for number in range(self.vocab_size_base):
             if number not in self.added_tokens_ids:
@@ -297,17 +297,17 @@ class LlamaHfVocab(_Counted, Vocab):
                 yield text, self.get_token_score(number), kind
 
     def get_token_type(self, token_id: int, token_text: bytes, special_ids: set[int]) -> TokenType:
-        """BYTE for <0x..>, CONTROL for a special token, else NORMAL."""
+        """Return BYTE for <0x..>, CONTROL for special tokens, and NORMAL otherwise."""
         if re.fullmatch(rb"<0x[0-9A-Fa-f]{2}>", token_text):
             return TokenType.BYTE
         return TokenType.CONTROL if token_id in special_ids else TokenType.NORMAL
 
     def get_token_score(self, token_id: int) -> float:
-        """The same for every token."""
+        """Return the score of a token, which is the same for all."""
         return _NO_SCORE
 
     def added_tokens(self) -> Iterator[Token]:
-        """The added tokens."""
+        """Yield the added tokens."""
         for text in self.added_tokens_list:
             kind, score = TokenType.USER_DEFINED, _NO_SCORE
             if text in self.specials:
@@ -317,7 +317,7 @@ class LlamaHfVocab(_Counted, Vocab):
             yield text.encode("utf-8"), score, kind
 
     def has_newline_token(self) -> bool:
-        """Whether there is a token for the end of a line."""
+        """Return whether there is a token for a newline."""
         return "<0x0A>" in self.tokenizer.vocab or "\n" in self.tokenizer.vocab
 
     def all_tokens(self) -> Iterator[Token]:
@@ -326,14 +326,14 @@ class LlamaHfVocab(_Counted, Vocab):
 
 
 class MistralTokenizerType(str, Enum):
-    """Kinds of tokenizers of mistral-common."""
+    """The kinds of tokenizers in mistral-common."""
 
     spm = "spm"
     tekken = "tekken"
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """The character that byte-level vocabularies write for each byte: itself if it can be seen."""
+    """Return the characters of byte-level vocabularies; printable bytes map to themselves."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {byte: chr(byte) for byte in shown} | {
@@ -342,7 +342,7 @@ def bytes_to_unicode() -> dict[int, str]:
 
 
 class MistralVocab(Vocab):
-    """A tokenizer of mistral-common."""
+    """The vocabulary of a tokenizer of mistral-common."""
 
     tokenizer_model = "mistral"
     name = "mistral"
@@ -384,7 +384,7 @@ class MistralVocab(Vocab):
 
     @property
     def tokenizer_name(self) -> str:
-        """The kind and version."""
+        """The kind and version of the tokenizer."""
         return self._name
 
     @property
@@ -411,7 +411,7 @@ class MistralVocab(Vocab):
             yield text, 0, TokenType.NORMAL
 
     def get_token_id(self, token: str) -> int:
-        """The ID of a token."""
+        """Return the ID of a token."""
         number: int = self.tokenizer._vocab.index(token)
         if self.tokenizer_type == MistralTokenizerType.tekken:
             number += self.tokenizer.num_special_tokens
@@ -419,17 +419,17 @@ class MistralVocab(Vocab):
 
     @property
     def bos_id(self) -> int:
-        """The ID of the token at the beginning."""
+        """The ID of the BOS token."""
         return int(self.tokenizer.bos_id)
 
     @property
     def eos_id(self) -> int:
-        """The ID of the token at the end."""
+        """The ID of the EOS token."""
         return int(self.tokenizer.eos_id)
 
     @property
     def pad_id(self) -> int:
-        """The ID of the token for padding, that of the end where there is none."""
+        """The ID of the padding token; that of the EOS token if there is none."""
         return self.eos_id if self.tokenizer.pad_id == -1 else int(self.tokenizer.pad_id)
 
     @property
@@ -442,17 +442,17 @@ class MistralVocab(Vocab):
 
     @property
     def bos_token(self) -> str:
-        """The token at the beginning."""
+        """The BOS token."""
         return self._piece(self.tokenizer.bos_id)
 
     @property
     def eos_token(self) -> str:
-        """The token at the end."""
+        """The EOS token."""
         return self._piece(self.tokenizer.eos_id)
 
     @property
     def pad_token(self) -> str:
-        """The token for padding."""
+        """The padding token."""
         return self._piece(self.tokenizer.pad_id)
 
     @property
@@ -461,7 +461,7 @@ class MistralVocab(Vocab):
         return self._piece(self.tokenizer.unk_id)
 
     def all_tokens(self) -> Iterator[Token]:
-        """Every token in the order of the IDs."""
+        """Yield all tokens in the order of their IDs."""
         tokens: Callable[[], Iterator[Token]] = (
             self._sentencepiece_tokens
             if self.tokenizer_type == MistralTokenizerType.spm
@@ -471,11 +471,11 @@ class MistralVocab(Vocab):
 
     @staticmethod
     def token_bytes_to_string(b: bytes, byte_encoder: dict[int, str]) -> str:
-        """A token's bytes as a byte-level vocabulary writes them."""
+        """Convert the bytes of a token to the characters of a byte-level vocabulary."""
         return "".join(byte_encoder[byte] for byte in b)
 
     def extract_vocab_merges_from_model(self) -> list[str]:
-        """Merges that make the tokens of a tekken tokenizer, those of a token by their ranks."""
+        """Return merges for the tokens of a tekken tokenizer, ordered by rank for each token."""
         assert isinstance(self.tokenizer, Tekkenizer), (
             f"Expected Tekkenizer, got {type(self.tokenizer)}"
         )

@@ -1,1 +1,1 @@
-"""The command-line programs of `gguf`, and the functions of theirs that other programs import."""
+"""The command-line programs of `gguf`, and the functions that other programs import from them."""

@@ -1,4 +1,4 @@
-"""What the programs that change files have in common."""
+"""Common parts of the programs that modify files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def confirm(logger: logging.Logger, *warning: str) -> None:
-    """Says a warning, and exits with 0 unless YES is typed."""
+    """Log a warning, and exit with 0 unless the user types YES."""
     for line in warning:
         logger.warning(line)
     if input("YES, I am sure> ") != "YES":
@@ -17,7 +17,7 @@ def confirm(logger: logging.Logger, *warning: str) -> None:
 
 
 def arguments(parser: argparse.ArgumentParser, at_least: int = 1) -> argparse.Namespace:
-    """Reads the command line, and sets up messages; shows the help if it is too short."""
+    """Parse the command line and set up logging; show the help without enough arguments."""
     parser.add_argument("--verbose", action="store_true", help="increase output verbosity")
     found = parser.parse_args(None if len(sys.argv) > at_least else ["--help"])
     logging.basicConfig(level=logging.DEBUG if found.verbose else logging.INFO)

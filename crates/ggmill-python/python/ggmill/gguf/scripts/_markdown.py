@@ -1,4 +1,4 @@
-"""A file as Markdown."""
+"""Markdown output of gguf-dump."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ..constants import GGUFValueType
 from ..gguf_reader import GGUFReader, ReaderField, ReaderTensor
 
-# What parts of tensor names mean.
+# The meaning of the parts of tensor names.
 _WORDS = {
     "token_embd": "Token embedding",
     "pos_embd": "Position embedding",
@@ -50,7 +50,7 @@ _WORDS.update(
 
 
 def pretty_type(field: ReaderField) -> str:
-    """The type of an entry: [STRING] for an array of strings."""
+    """Return the type of an entry, such as [STRING] for an array of strings."""
     if not field.types:
         return "N/A"
     depth = len(field.types) - 1 if field.types[0] == GGUFValueType.ARRAY else 0
@@ -60,7 +60,7 @@ def pretty_type(field: ReaderField) -> str:
 def markdown_table_with_alignment_support(
     header_map: list[dict[str, str]], data: list[dict[str, Any]]
 ) -> str:
-    """A table of the columns `header_map` (key_name, header_name, align) of rows."""
+    """Format rows as a table with the columns `header_map` (key_name, header_name, align)."""
 
     def cell(text: str, width: int, align: str | None) -> str:
         if align == "center":
@@ -90,7 +90,7 @@ def markdown_table_with_alignment_support(
 
 
 def element_count_rounded_notation(count: int) -> str:
-    """A number of elements, rounded: ~7B."""
+    """Format a rounded number of elements, such as ~7B."""
     for limit, suffix in ((1e15, "Q"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):
         if count > limit:
             return f"~{round(count * (1 / limit))}{suffix}"
@@ -98,13 +98,13 @@ def element_count_rounded_notation(count: int) -> str:
 
 
 def translate_tensor_name(name: str) -> str:
-    """A tensor's name in words."""
+    """Describe a tensor by its name, in words."""
     words = name.split(".")
     return " ".join(_WORDS.get(word.strip().lower(), word).title() for word in words)
 
 
 def _code(text: str) -> str:
-    """Text as code: between more backticks than there are in it."""
+    """Format text as code, with enough backticks for those in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     if text.startswith("`") or text.endswith("`"):
         text = f" {text} "
@@ -164,7 +164,7 @@ _TENSORS = _columns(
 
 
 def _group_of(name: str) -> str:
-    """What tensors are listed together: those of a block, and all others."""
+    """Return the group of a tensor: its block, or all others."""
     parts = name.split(".")
     if parts[0] == "blk":
         return ".".join(parts[:2])
@@ -249,7 +249,7 @@ def _tensors(reader: GGUFReader) -> str:
 
 
 def dump_markdown_metadata(reader: GGUFReader, args: argparse.Namespace) -> None:
-    """Prints the metadata, and the tensors unless `args.no_tensors`."""
+    """Print the metadata, and the tensors unless `args.no_tensors`."""
     out = f"# {args.model} - GGUF Internal File Dump\n\n"
     out += f"- Endian: {reader.endianess.name} endian\n\n## Key Value Metadata Store\n\n"
     out += f"There are {len(reader.fields)} key-value pairs in this file\n\n"

@@ -1,4 +1,4 @@
-"""gguf-convert-endian: changes the byte order of a file in place."""
+"""gguf-convert-endian: convert the byte order of a file in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("gguf-convert-endian")
 
 
 def _swap(tensor: ReaderTensor) -> None:
-    """Swaps the numbers of a tensor in place."""
+    """Byte-swap the data of a tensor in place."""
     data: Any = tensor.data
     if data.dtype != np.uint8:
         data.byteswap(inplace=True)
@@ -27,7 +27,7 @@ def _swap(tensor: ReaderTensor) -> None:
 
 
 def convert_byteorder(reader: GGUFReader, args: argparse.Namespace) -> None:
-    """Changes the file to `args.order`: big, little or native."""
+    """Convert the file to the byte order `args.order`: big, little or native."""
     file_order = reader.endianess.name
     other = {"BIG": "LITTLE", "LITTLE": "BIG"}[file_order]
     host_order = other if reader.byte_order == "S" else file_order
@@ -70,7 +70,7 @@ def convert_byteorder(reader: GGUFReader, args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description="Convert GGUF file byte order")
     parser.add_argument("model", type=str, help="GGUF format model filename")
     parser.add_argument(

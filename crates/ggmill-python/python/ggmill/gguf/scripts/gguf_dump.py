@@ -1,4 +1,4 @@
-"""gguf-dump: prints the metadata and tensor infos of a file, as text, JSON or Markdown."""
+"""gguf-dump: print the metadata and tensor infos of a file as text, JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ logger = logging.getLogger("gguf-dump")
 
 
 def get_file_host_endian(reader: GGUFReader) -> tuple[str, str]:
-    """The byte orders of the machine and of the file: BIG or LITTLE."""
+    """Return the byte orders of the machine and of the file: BIG or LITTLE."""
     file_order: str = reader.endianess.name
     if reader.byte_order == "S":
         return ("BIG" if file_order == "LITTLE" else "LITTLE"), file_order
@@ -42,7 +42,7 @@ def get_file_host_endian(reader: GGUFReader) -> tuple[str, str]:
 
 
 def _value(reader: GGUFReader, field: ReaderField) -> str:
-    """A value in a line: the beginning of a long text or array."""
+    """Format a value on one line; long texts and arrays are shortened."""
     kind = field.types[0]
     if kind == GGUFValueType.STRING:
         text = field.contents()
@@ -54,7 +54,7 @@ def _value(reader: GGUFReader, field: ReaderField) -> str:
 
 
 def dump_metadata(reader: GGUFReader, args: argparse.Namespace) -> None:
-    """Prints a line for each metadata entry, and for each tensor unless `args.no_tensors`."""
+    """Print one line per metadata entry, and per tensor unless `args.no_tensors`."""
     host_order, file_order = get_file_host_endian(reader)
     print(f"* File is {file_order} endian, script is running on a {host_order} endian host.")
     print(f"* Dumping {len(reader.fields)} key/value pair(s)")
@@ -72,7 +72,7 @@ def dump_metadata(reader: GGUFReader, args: argparse.Namespace) -> None:
 
 
 def dump_metadata_json(reader: GGUFReader, args: argparse.Namespace) -> None:
-    """Prints one object; arrays have their values with `args.json_array`."""
+    """Print a JSON object; arrays include their values with `args.json_array`."""
     metadata: dict[str, Any] = {}
     tensors: dict[str, Any] = {}
     for number, field in enumerate(reader.fields.values()):
@@ -105,7 +105,7 @@ def dump_metadata_json(reader: GGUFReader, args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description="Dump GGUF file metadata")
     add = parser.add_argument
     add("model", type=str, help="GGUF format model filename")

@@ -1,4 +1,4 @@
-"""gguf-hash: hashes of the tensors of a file."""
+"""gguf-hash: print hashes of the tensors of a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._ask import arguments
 
 UUID_NAMESPACE_LLAMA_CPP = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
 
-# Tensors that older files have and that are not used.
+# Unused tensors of older files.
 _LEFT_OUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
 
 
 def gguf_hash(
     reader: GGUFReader, filename: str, disable_progress_bar: bool, no_layer: bool
 ) -> None:
-    """Prints the SHA-1 and SHA-256 of each tensor and of all, and a UUID."""
+    """Print the SHA-1 and SHA-256 of each tensor and of the whole model, and a UUID."""
     tensors = [one for one in reader.tensors if not one.name.endswith(_LEFT_OUT)]
     shown = None
     if not disable_progress_bar:
@@ -44,7 +44,7 @@ def gguf_hash(
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description="Hashes of the tensors of a GGUF file")
     parser.add_argument("model", type=str, help="GGUF format model filename")
     parser.add_argument("--no-layer", action="store_true", help="exclude per layer hash")

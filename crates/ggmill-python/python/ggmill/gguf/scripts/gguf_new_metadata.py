@@ -1,4 +1,4 @@
-"""gguf-new-metadata: copies a file with other metadata."""
+"""gguf-new-metadata: copy a file with different metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEMPLATE = Keys.Tokenizer.CHAT_TEMPLATE
 
 
 class MetadataDetails(NamedTuple):
-    """A value to be written, and what to say about it."""
+    """A value to be written, with its description for the log."""
 
     type: GGUFValueType
     value: Any
@@ -31,13 +31,13 @@ class MetadataDetails(NamedTuple):
 
 
 def get_field_data(reader: GGUFReader, key: str) -> Any:
-    """The value of a key, or None."""
+    """Return the value of a key, or None."""
     field = reader.get_field(key)
     return field.contents() if field else None
 
 
 def find_token(token_list: Sequence[Any], token: str) -> Sequence[int]:
-    """The IDs of a token; LookupError if there is none."""
+    """Return the IDs of a token; raise LookupError if it does not exist."""
     found = [number for number, value in enumerate(token_list) if value == token]
     if not found:
         raise LookupError(f'Unable to find "{token}" in token list!')
@@ -50,10 +50,10 @@ def copy_with_new_metadata(
     new_metadata: dict[str, MetadataDetails],
     remove_metadata: Sequence[str],
 ) -> None:
-    """Writes a file with the tensors of `reader` and its metadata.
+    """Write a file with the tensors and the metadata of `reader`.
 
-    `new_metadata` replaces values, or adds them behind the others, and is emptied; the keys of
-    `remove_metadata` are left out. A new chat template replaces all templates.
+    `new_metadata` replaces existing values and is appended otherwise; it is emptied. The keys in
+    `remove_metadata` are omitted. A new chat template replaces all templates.
     """
     for field in reader.fields.values():
         name = field.name
@@ -102,7 +102,7 @@ def copy_with_new_metadata(
 
 
 def _token_keys() -> dict[str, str]:
-    """Keys of special tokens, by their names: bos, eos, and others."""
+    """Return the keys of special tokens by name: bos, eos and others."""
     suffix = "_token_id"
     found: dict[str, str] = {}
     for name, key in vars(Keys.Tokenizer).items():
@@ -138,7 +138,7 @@ def _parser(token_names: str) -> argparse.ArgumentParser:
 
 
 def _new_texts(args: argparse.Namespace) -> dict[str, MetadataDetails]:
-    """What the options say that is a text."""
+    """Return the metadata from options with text."""
     found: dict[str, Any] = {
         Keys.General.NAME: args.general_name,
         Keys.General.DESCRIPTION: args.general_description,
@@ -159,7 +159,7 @@ def _new_texts(args: argparse.Namespace) -> dict[str, MetadataDetails]:
 
 
 def _new_tokens(args: argparse.Namespace, tokens: Sequence[str]) -> dict[str, MetadataDetails]:
-    """What the options say about special tokens."""
+    """Return the metadata from options for special tokens."""
     keys = _token_keys()
     found: dict[str, MetadataDetails] = {}
     for name, token in args.special_token or ():
@@ -188,7 +188,7 @@ def _new_tokens(args: argparse.Namespace, tokens: Sequence[str]) -> dict[str, Me
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     args = arguments(_parser(" | ".join(_token_keys())), at_least=2)
     new_metadata = _new_texts(args)
     remove_metadata: list[str] = args.remove_metadata or []

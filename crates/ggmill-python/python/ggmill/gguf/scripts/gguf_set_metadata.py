@@ -1,4 +1,4 @@
-"""gguf-set-metadata: changes one number of a file's metadata in place."""
+"""gguf-set-metadata: change a number in the metadata of a file in place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ logger = logging.getLogger("gguf-set-metadata")
 
 
 def minimal_example(filename: str) -> None:
-    """Sets tokenizer.ggml.bos_token_id to 2."""
+    """Set tokenizer.ggml.bos_token_id to 2."""
     field = GGUFReader(filename, "r+").fields["tokenizer.ggml.bos_token_id"]
     field.parts[field.data[0]][0] = 2
 
 
 def set_metadata(reader: GGUFReader, args: argparse.Namespace) -> None:
-    """Sets the key `args.key` to `args.value`, as `args.force` and `args.dry_run` say."""
+    """Set the key `args.key` to `args.value`, subject to `args.force` and `args.dry_run`."""
     field = reader.get_field(args.key)
     if field is None:
         logger.error(f"! Field {args.key!r} not found")
@@ -51,7 +51,7 @@ def set_metadata(reader: GGUFReader, args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description="Set a simple value in GGUF file metadata")
     parser.add_argument("model", type=str, help="GGUF format model filename")
     parser.add_argument("key", type=str, help="Metadata key to set")
