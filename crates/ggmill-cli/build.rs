@@ -36,7 +36,7 @@ fn list(directory: &Path, prefix: &str, code: &mut String) -> Result<(), Box<dyn
         if entry.file_type()?.is_dir() {
             list(&path, &format!("{name}/"), code)?;
         } else {
-            let path = path.to_str().ok_or("the page is in a directory whose name is not UTF-8")?;
+            let path = path.to_str().ok_or("GGMILL_WEB_PAGE: expected a path in UTF-8")?;
             writeln!(code, "    ({name:?}, include_bytes!({path:?})),")?;
         }
     }

@@ -1,6 +1,6 @@
 //! The field `Range` of a request, for one range of bytes.
 
-/// What a request asks for, given the length of the file.
+/// What a request asks for in a file of a given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The whole file: there is no such field, or it is none that has to be heeded.

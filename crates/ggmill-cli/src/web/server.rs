@@ -53,10 +53,10 @@ impl Server {
         let port = http.server_addr().to_ip().map_or(port, |address| address.port());
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
-        let token = format!("{:032x}", u128::from_be_bytes(token));
+        let token = u128::from_ne_bytes(token);
         let name = |path: &PathBuf| (crate::paths::file_name(path), path.clone());
         let files = files.iter().map(name).collect();
-        Ok(Self { http, prefix: format!("/{token}/"), port, page, files })
+        Ok(Self { http, prefix: format!("/{token:032x}/"), port, page, files })
     }
 
     /// The address of the page, which opens a file: one of the model by its path, or another address.
