@@ -51,8 +51,8 @@ pub(crate) struct GraphArgs {
     /// A file or directory with descriptions of architectures
     #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
-    /// The computation graph to run: that of the description of the architecture, or the one in the
-    /// file [default: the first of these that there is]
+    /// The computation graph to run: that of the architecture's description, or the one stored in
+    /// the file [default: the description's, if there is one]
     #[arg(long, value_name = "SOURCE", value_enum)]
     graph: Option<Source>,
 }

@@ -89,7 +89,7 @@ fn a_step_is_one_operation_on_what_is_known() {
         ("y = rows('t_8x100', 100)", "takes row 100 of t_8x100.weight, which has 100"),
         ("y = silu(x, x)", "silu takes 1 arguments, found 2"),
         ("y = conv(x)", "there is no function"),
-        ("y = rope(x, 'odd', 4, 1e4)", "has the style odd"),
+        ("y = rope(x, 'odd', 4, 1e4)", "has the style \"odd\""),
         ("y = split(x, 0)", "divides 8 numbers into 0 parts"),
     ] {
         let (_, message) = between(&[step]).unwrap_err();

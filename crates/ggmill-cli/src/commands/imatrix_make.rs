@@ -19,18 +19,18 @@ use crate::source::open_whole;
 #[command(after_help = "\
 Examples:
   ggmill imatrix make model-F16.gguf --text calibration.txt -o imatrix.gguf
-  ggmill imatrix make model-F16.gguf --text calibration.txt -o imatrix.gguf --resume
+  ggmill imatrix make model-F16.gguf --text t.txt -o imatrix.gguf --resume
   ggmill imatrix make model.gguf --text t.txt --chunks 50 -o a.gguf
   ggmill imatrix make model.gguf --text t.txt --from-chunk 50 -o b.gguf
-  ggmill imatrix merge a.gguf b.gguf -o imatrix.gguf   # parts from several machines
+  ggmill imatrix merge a.gguf b.gguf -o imatrix.gguf   # combine parts
 
-The rules are those of llama-imatrix: the matrices of blocks count, those of experts by how often \
-each was chosen. The model is computed in F32 from the weights in the file, on the CPU; the sums \
-depend neither on threads nor on memory.")]
+The rules are those of llama-imatrix: only the matrices of blocks are measured, and experts are \
+weighted by how often each was chosen. The model is computed in F32 from the weights in the file, on \
+the CPU; the result does not depend on the number of threads or on --memory.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set
+    /// The model: a file, or any shard of a split model
     file: PathBuf,
-    /// A text, tokenized with the vocabulary of the model; - is standard input
+    /// The calibration text, which is tokenized with the model's vocabulary; - is standard input
     #[arg(
         long,
         value_name = "FILE",
@@ -38,40 +38,40 @@ pub(crate) struct Args {
         conflicts_with = "tokens"
     )]
     text: Option<PathBuf>,
-    /// The IDs of tokens, a JSON array; - is standard input
+    /// Token IDs to use instead of a text, as a JSON array; - is standard input
     #[arg(long, value_name = "IDS.json")]
     tokens: Option<PathBuf>,
-    /// The file to write
+    /// The importance matrix to write
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// The format to write [default: dat if OUT ends in .dat, else gguf]
     #[arg(long, value_name = "FORM", value_enum)]
     output_format: Option<Format>,
-    /// Tokens of a chunk
+    /// Number of tokens per chunk
     #[arg(long, short = 'c', value_name = "N", default_value_t = Chunks::CONTEXT)]
     ctx: usize,
-    /// Take so many chunks at most
+    /// Use at most N chunks
     #[arg(long, value_name = "N")]
     chunks: Option<usize>,
-    /// Leave out the first N chunks of the text
+    /// Skip the first N chunks of the text
     #[arg(long, value_name = "N", default_value_t = 0)]
     from_chunk: usize,
-    /// Go on after the chunks that OUT has, if it exists
+    /// If OUT exists, continue after the chunks that it contains
     #[arg(long)]
     resume: bool,
-    /// Write OUT whenever so many more chunks are done
+    /// Write OUT after every N chunks
     #[arg(long, value_name = "N", default_value_t = 10)]
     save_every: usize,
-    /// Measure output.weight, too
+    /// Also measure output.weight
     #[arg(long)]
     process_output: bool,
     /// Replace OUT if it exists
     #[arg(long, conflicts_with = "resume")]
     force: bool,
-    /// Threads [default: as many as the machine runs at once]
+    /// Number of threads [default: one per core]
     #[arg(long, short = 't', value_name = "N")]
     threads: Option<usize>,
-    /// Memory for results of operations: as many chunks are computed together as fit
+    /// Memory for intermediate results; it limits how many chunks are computed at once
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
     memory: u64,
     #[command(flatten)]
