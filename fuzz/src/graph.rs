@@ -58,7 +58,7 @@ fn run(graph: &Graph) {
     let Ok(plan) = builder.plan() else { return };
     let mut file = plan.header().to_vec();
     while (file.len() as u64) < plan.total_len() {
-        let value = (file.len() % 31) as f32 / 16.0 - 1.0;
+        let value = u8::try_from(file.len() % 31).map_or(0.0, f32::from) / 16.0 - 1.0;
         file.extend(value.to_le_bytes());
     }
     let model = Model::open(file).expect("what is written is read");

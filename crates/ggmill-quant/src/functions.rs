@@ -2,7 +2,7 @@
 //!
 //! Each is a formula of operations that are rounded alike on every machine, so that its bits depend
 //! neither on the machine nor on the instructions; the exponential in them is within two units of
-//! the last place. A sum over a row is [`LANES`] sums side by side, number *i* in sum *i* mod 32,
+//! the last place. A sum over a row is 32 sums side by side, number *i* in sum *i* mod 32,
 //! which are then added in order.
 
 #![allow(

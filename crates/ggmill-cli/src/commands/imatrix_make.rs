@@ -1,7 +1,9 @@
 //! `ggmill imatrix make`: the importance matrix of a model, measured over a text.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
+use ggmill_core::RawStr;
 use ggmill_quantize::{Imatrix, ImatrixForm};
 use ggmill_run::{Activations, Chunks, Options, Runner, activations};
 
@@ -56,7 +58,8 @@ pub(crate) struct Args {
     /// Skip the first N chunks of the text
     #[arg(long, value_name = "N", default_value_t = 0)]
     from_chunk: usize,
-    /// If OUT exists, continue after the chunks that it contains
+    /// If OUT exists, continue after the chunks that it contains; the text, --from-chunk and --ctx
+    /// must be those of the interrupted run
     #[arg(long)]
     resume: bool,
     /// Write OUT after every N chunks
@@ -107,6 +110,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         form: form_for(&args.output, args.output_format),
         done,
         earlier: earlier.as_ref(),
+        begun: Cell::new(false),
     };
     if let Some(earlier) = earlier.as_ref().filter(|_| left.is_empty()) {
         console.note(format_args!(
@@ -176,6 +180,25 @@ fn earlier(args: &Args) -> Result<Option<Imatrix>, Failure> {
             shown(&args.output)
         )));
     }
+    let name = text_name(args);
+    let is_other = |found: &RawStr<'_>| name.as_ref().is_none_or(|name| *found != name.as_str());
+    if let Some(found) = earlier.datasets().find(is_other) {
+        return Err(Failure::new(format_args!(
+            "{}: measured on {found}, expected {}",
+            shown(&args.output),
+            name.as_deref().unwrap_or("no other text"),
+        ))
+        .with_hint(Some("-o another file, and join both with `ggmill imatrix merge`".to_owned())));
+    }
+    if earlier.get(b"output.weight").is_some() != args.process_output {
+        let (with, remedy) =
+            if args.process_output { ("without", "leave out") } else { ("with", "add") };
+        return Err(Failure::new(format_args!(
+            "{}: measured {with} --process-output",
+            shown(&args.output)
+        ))
+        .with_hint(Some(format!("{remedy} --process-output to continue it"))));
+    }
     Ok(Some(earlier))
 }
 
@@ -186,6 +209,14 @@ struct Saved<'a> {
     form: ImatrixForm,
     done: usize,
     earlier: Option<&'a Imatrix>,
+    /// Whether this run has written the output.
+    begun: Cell<bool>,
+}
+
+/// The name of the text, or of the tokens.
+fn text_name(args: &Args) -> Option<String> {
+    let text = args.text.as_ref().or(args.tokens.as_ref());
+    text.map(|path| path.to_string_lossy().into_owned())
 }
 
 impl Saved<'_> {
@@ -200,9 +231,7 @@ impl Saved<'_> {
                 tensor.counts.iter().map(|&count| i64::try_from(count).unwrap_or(i64::MAX));
             (tensor.name.as_str(), sums, counts.collect())
         });
-        let text = args.text.as_ref().or(args.tokens.as_ref());
-        let name = text.map(|path| path.to_string_lossy().into_owned());
-        let name = name.filter(|_| self.earlier.is_none());
+        let name = text_name(args).filter(|_| self.earlier.is_none());
         let made = || {
             let part =
                 Imatrix::from_sums(tensors, name.as_deref(), (count(chunks), count(args.ctx)))?;
@@ -215,7 +244,9 @@ impl Saved<'_> {
         };
         let (whole, bytes) = made().map_err(|error| Stopped(Failure::new(error)))?;
         // What is replaced is what was there at the start, or an earlier state of this run.
-        write_file(&args.output, self.inputs, true, &bytes).map_err(Stopped)?;
+        let replaces = args.force || self.earlier.is_some() || self.begun.get();
+        write_file(&args.output, self.inputs, replaces, &bytes).map_err(Stopped)?;
+        self.begun.set(true);
         Ok(whole)
     }
 }

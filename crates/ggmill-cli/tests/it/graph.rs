@@ -66,6 +66,26 @@ fn a_file_of_an_unknown_architecture_is_run_by_its_graph() {
     let refused = run(&directory, &["edit", "invented.gguf", "--add-graph", "-o", "x.gguf"]);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("no computation graph for"), "{}", refused.stderr);
+    // It would be the graph of the metadata before the other edits.
+    let both = ["edit", "plain.gguf", "--add-graph", "--set", "general.name=x", "-o", "x.gguf"];
+    let refused = run(&directory, &both);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("cannot be combined with other edits"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_model_is_run_by_check() {
+    let directory = directory();
+    let found = fine(run(&directory, &["check", "plain.gguf", "--run"]));
+    assert!(found.stdout.contains("tokens run, outputs from"), "{}", found.stdout);
+    // Logits of another program, and what are none.
+    let found = run(&directory, &["check", "plain.gguf", "--run=ids.json"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("ids.json"), "{}", found.stderr);
+    // One that cannot be read keeps none of the others from being run.
+    let found = run(&directory, &["check", "ids.json", "plain.gguf", "--run"]);
+    assert!(found.stdout.contains("plain.gguf: "), "{}", found.stdout);
+    assert!(found.stdout.contains("tokens run, outputs from"), "{}", found.stdout);
 }
 
 #[test]

@@ -110,6 +110,12 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let other = ["m.gguf", "--text", "story.txt", "-c", "16", "-o", "a.gguf", "--resume"];
     let error = refused(&other);
     assert!(error.contains("chunks of 32 tokens, expected 16"), "{error}");
+    let other = ["m.gguf", "--text", "short.txt", "-c", "32", "-o", "a.gguf", "--resume"];
+    let error = refused(&other);
+    assert!(error.contains("measured on story.txt, expected short.txt"), "{error}");
+    let output = ["m.gguf", "--text", "story.txt", "-c", "32", "-o", "a.gguf", "--resume"];
+    let error = refused(&[&output[..], &["--process-output"]].concat());
+    assert!(error.contains("measured without --process-output"), "{error}");
 }
 
 /// A model of one block whose rows have whole blocks of any type, with weights by chance.

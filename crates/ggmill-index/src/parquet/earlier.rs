@@ -21,6 +21,14 @@ use crate::rows::FileRows;
 use crate::source::InOrder;
 use crate::table::{Cell, Row, TABLES, Table};
 
+/// Bytes of the texts in one column of a row group: 4 KiB for each of as many rows as an index has
+/// in a group.
+const MAX_TEXT_BYTES: usize = 4096 * GROUP_ROWS;
+/// Rows that are decoded at once.
+const BATCH_ROWS: usize = 1024;
+/// Elements of a list, on average over the rows of a group. A tensor has four dimensions.
+const MAX_LIST: usize = 16;
+
 /// The three tables of an earlier index, each read from its start to its end.
 pub(crate) struct Earlier {
     tables: [TableRows; 3],
@@ -222,10 +230,17 @@ fn message(error: ParquetError) -> String {
 fn cells(reader: ColumnReader, rows: usize) -> ParquetResult<Vec<Cell>> {
     let wrong = |why: &str| ParquetError::General(why.to_owned());
     match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => column(reader, rows, |value| {
-            let text = String::from_utf8(value.data().to_vec());
-            text.map(Cell::Text).map_err(|_| wrong("a text is not UTF-8"))
-        }),
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            // Rows may share one text in the file, and do not here.
+            let mut left = MAX_TEXT_BYTES;
+            column(reader, rows, |value| {
+                left = left
+                    .checked_sub(value.data().len())
+                    .ok_or_else(|| wrong("the texts of a row group are too long"))?;
+                let text = String::from_utf8(value.data().to_vec());
+                text.map(Cell::Text).map_err(|_| wrong("a text is not UTF-8"))
+            })
+        }
         ColumnReader::Int64ColumnReader(reader) => {
             column(reader, rows, |value| Ok(Cell::Integer(value)))
         }
@@ -246,7 +261,7 @@ fn column<T: DataType>(
     let mut read = 0;
     while read < rows {
         let (records, _, _) = reader.read_records(
-            rows - read,
+            (rows - read).min(BATCH_ROWS),
             Some(&mut defined),
             Some(&mut repeated),
             &mut values,
@@ -255,6 +270,9 @@ fn column<T: DataType>(
             return Err(ParquetError::General("a column ends too early".to_owned()));
         }
         read += records;
+        if values.len() > rows.saturating_mul(MAX_LIST) {
+            return Err(ParquetError::General("the lists of a column are too long".to_owned()));
+        }
     }
     let mut values = values.into_iter();
     let mut next = || {

@@ -48,6 +48,7 @@ changes.
 Exit codes: 0 no errors, 1 errors found, 2 the command failed, for example because a file is not \
 GGUF. With --diff: 0 no changes, 1 changes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[expect(clippy::option_option, reason = "an option that may have a value")]
 pub(crate) struct Args {
     /// Files, or directories to search recursively for .gguf files; - is standard input
     #[arg(required = true)]
@@ -62,10 +63,9 @@ pub(crate) struct Args {
         value_name = "LOGITS.gguf",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "",
         conflicts_with_all = ["format", "diff", "fix"]
     )]
-    run: Option<PathBuf>,
+    run: Option<Option<PathBuf>>,
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -137,8 +137,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         report(args, &models, &criteria, &mut failures, console)?
     };
     if let Some(logits) = &args.run
-        && failures.is_empty()
-        && !probe(&models, logits, &catalogue, &mut failures, console)?
+        && !probe(&models, logits.as_deref(), &catalogue, &mut failures, console)?
     {
         status = Status::Findings;
     }
@@ -156,12 +155,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 /// Runs each model, and says whether all outputs are plausible.
 fn probe(
     models: &[Files],
-    logits: &Path,
+    logits: Option<&Path>,
     catalogue: &Catalogue,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> Result<bool, Failure> {
-    let logits = Some(logits).filter(|path| !path.as_os_str().is_empty());
     let (mut out, mut plausible) = (console.text(), true);
     for path in models.iter().filter_map(|files| files.iter().next()) {
         match run::probed(path, logits, catalogue, console) {

@@ -250,6 +250,13 @@ fn prepare(
     tell_of_shards(editor.model(), editor.path(), console)?;
     let mut edits = edits.to_vec();
     if args.add_graph {
+        if !edits.is_empty() {
+            return Err(Failure::new(
+                "--add-graph stores the graph of the metadata in the file, so it cannot be \
+                 combined with other edits",
+            )
+            .with_hint(Some("add the graph after the other edits".to_owned())));
+        }
         edits.extend(graph::edits(editor.path(), &args.arch_file)?);
     }
     let edits = &*edits;
