@@ -34,6 +34,12 @@ pub(crate) const MAX_GRAPH_BYTES: usize = 1 << 22;
 /// Numbers of all results of a graph in a file together, for each token: more than twice those of
 /// the largest model that is published.
 pub(crate) const MAX_GRAPH_NUMBERS: u64 = 1 << 27;
+/// Numbers that the operations of a graph in a file read together, for each token: about four times
+/// those of the largest model that is published.
+pub(crate) const MAX_GRAPH_READS: u64 = 1 << 28;
+/// Multiplications of attention of a graph in a file for each pair of tokens: four times those of
+/// the largest model that is published.
+pub(crate) const MAX_GRAPH_PAIRS: u64 = 1 << 24;
 /// Multiplications of a graph in a file for each token and each number of its tensors: models that
 /// share blocks take a few tens.
 pub(crate) const MAX_GRAPH_REUSE: u64 = 64;

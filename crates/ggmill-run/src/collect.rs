@@ -28,7 +28,8 @@ pub fn activations<E: From<Error>>(
         return Err(Error::new(ErrorKind::TooShort, message).into());
     }
     let longest = chunks.iter().map(Vec::len).max().unwrap_or(0);
-    let at_once = runner.texts_at_once(program, longest as u64)?;
+    let outputs = if with_output { longest as u64 } else { 0 };
+    let at_once = runner.texts_with(program, longest as u64, outputs)?;
     let mut done = 0;
     for texts in chunks.chunks(at_once) {
         let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();

@@ -49,7 +49,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads recorded logits. Fails for a file without these tensors, or with others of the name.
+    /// Reads recorded logits. Fails for a file without these tensors, or with others of the name, and
+    /// for logits that are not finite: nothing can be compared with them.
     pub fn read(model: &Model) -> Result<Self> {
         let tensor = |name: &str, ggml_type: GgmlType| {
             let tensor = model.tensor(name)?;
@@ -75,6 +76,14 @@ impl Recorded {
         if tokens.is_empty() || logits.is_empty() || !logits.len().is_multiple_of(tokens.len()) {
             let (found, count) = (logits.len(), tokens.len());
             return Err(wrong(format!("{found} recorded logits, and {count} tokens")));
+        }
+        if let Some(place) = logits.iter().position(|logit| !logit.is_finite()) {
+            let width = logits.len() / tokens.len();
+            let (token, number, found) = (place / width, place % width, logits[place]);
+            let message = format!(
+                "token {token}: recorded logit {number} is {found}, expected a finite number"
+            );
+            return Err(Error::new(ErrorKind::NotFinite, message));
         }
         Ok(Self { tokens, logits })
     }
@@ -110,7 +119,9 @@ impl Probe {
         if self.size > Self::LARGEST {
             faults.push(format!("outputs have the root mean square {:.3e}", self.size));
         }
-        if let Some(found) = self.difference.filter(|found| found.nmse > Self::MOST) {
+        // An error that is not a number is no small one.
+        let is_small = |found: &Difference| (0.0..=Self::MOST).contains(&found.nmse);
+        if let Some(found) = self.difference.filter(|found| !is_small(found)) {
             faults.push(format!(
                 "outputs differ from the recorded ones by an NMSE of {:.1e}, more than {:.0e}",
                 found.nmse,

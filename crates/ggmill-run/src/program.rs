@@ -10,6 +10,11 @@ use ggmill_quant::{Panels, codec};
 use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
 
+/// Bytes of memory, about, that the tiles of a matrix take during a product.
+pub(crate) const TILES: u64 = 64 << 20;
+/// How many tables of the turns of rotary positions are kept during a run.
+pub(crate) const TURNS: usize = 2;
+
 /// Where the computation graph of a program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,8 +63,8 @@ impl<'m> Program<'m> {
     /// needed.
     ///
     /// Fails where the file has no graph, and where [`Graph::stored`] refuses it. How much a run
-    /// takes is known before: [`memory`](Self::memory), [`Graph::numbers`] and
-    /// [`Graph::multiplications`].
+    /// takes is known before: [`memory`](Self::memory), [`Graph::reads`],
+    /// [`Graph::multiplications`] and [`Graph::attention_multiplications`].
     pub fn stored(model: &'m Model) -> Result<Self> {
         let dimensions = |name: &str| {
             let tensor = model.tensor(name).ok()?;
@@ -178,11 +183,27 @@ impl<'m> Program<'m> {
         }
     }
 
-    /// The most numbers that are held at once for each token.
+    /// The most numbers that are held at once for each token, up to the end of the graph.
     pub(crate) fn numbers(&self) -> u64 {
+        self.most_held(0..self.tail, 0)
+    }
+
+    /// The most numbers that are held at once for each token of which the output is computed: what
+    /// the end of the graph takes, its results and the output.
+    pub(crate) fn numbers_of_output(&self) -> u64 {
         let nodes = self.graph.nodes();
-        let (mut held, mut most) = (0u64, 0u64);
-        for (number, node) in nodes[..self.tail].iter().enumerate() {
+        let taken = (0..self.tail).filter(|&number| self.last_use[number] >= self.tail);
+        let taken = taken.fold(0u64, |sum, node| sum.saturating_add(nodes[node].extent.elements()));
+        self.most_held(self.tail..nodes.len(), taken)
+    }
+
+    /// The most numbers that are held at once for each token while these nodes are computed, where
+    /// so many are held before.
+    fn most_held(&self, range: Range<usize>, before: u64) -> u64 {
+        let nodes = self.graph.nodes();
+        let (mut held, mut most) = (before, before);
+        for number in range {
+            let node = &nodes[number];
             // Keys and values of attention are there a second time, arranged for products, and
             // what is taken by experts, and their results, in the order of the experts.
             let arranged: u64 = match node.operation {
@@ -207,15 +228,33 @@ impl<'m> Program<'m> {
         most
     }
 
-    /// Bytes of memory that running so many texts at once takes, about, beside the model and the
-    /// output: the results of operations, the tiles of a matrix, and the scores of attention on each
-    /// thread.
+    /// Bytes of memory that running so many texts at once takes, about, beside the model: the
+    /// results of operations, the output of all tokens of one text, the turns of rotary positions,
+    /// the tiles of a matrix, and the scores of attention on each thread.
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
-        const TILES: u64 = 64 << 20;
+        let states = self.memory_of_states(texts, longest, threads);
+        states.saturating_add(self.memory_of_output(longest))
+    }
+
+    /// The same without the output.
+    pub(crate) fn memory_of_states(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let tokens = texts.saturating_mul(longest);
         let scores = longest.saturating_mul(4 * QUERIES as u64).saturating_mul(threads);
         let results = self.numbers().saturating_mul(tokens).saturating_mul(4);
-        results.saturating_add(scores).saturating_add(TILES)
+        let rotated = self.graph.nodes().iter().filter_map(|node| match &node.operation {
+            Operation::Rope(rope) => Some(rope.length),
+            _ => None,
+        });
+        // A cosine and a sine for each pair of each position, and what YaRN has for each pair.
+        let turns = rotated.max().unwrap_or(0).saturating_mul(4 * TURNS as u64);
+        let turns = turns.saturating_mul(longest.saturating_add(1));
+        results.saturating_add(turns).saturating_add(scores).saturating_add(TILES)
+    }
+
+    /// Bytes of memory that the output for so many tokens takes, beside the states and the
+    /// tiles of a matrix.
+    pub(crate) fn memory_of_output(&self, tokens: u64) -> u64 {
+        self.numbers_of_output().saturating_mul(tokens).saturating_mul(4)
     }
 }
 

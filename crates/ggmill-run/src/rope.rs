@@ -6,6 +6,8 @@ use ggmill_arch::graph::{Extent, Rope, RopeStyle, Yarn};
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 
+use crate::error::{Result, room};
+
 /// Sines and cosines of every position up to the longest text.
 #[derive(Debug)]
 pub(crate) struct Turns {
@@ -16,13 +18,13 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    pub(crate) fn of(rope: &Rope, factors: Option<&[f32]>, positions: usize) -> Self {
+    pub(crate) fn of(rope: &Rope, factors: Option<&[f32]>, positions: usize) -> Result<Self> {
         let pairs = (rope.length / 2) as usize;
         let step = libm::powf(rope.base, -2.0 / rope.length as f32);
         let mixes = rope.yarn.map(|yarn| mixes(rope, yarn));
-        let (mut cosines, mut sines) =
-            (Vec::with_capacity(pairs * positions), Vec::with_capacity(pairs * positions));
-        for position in 0..positions {
+        let (mut cosines, mut sines) = (room(pairs * positions)?, room(pairs * positions)?);
+        let rows = cosines.chunks_exact_mut(pairs).zip(sines.chunks_exact_mut(pairs));
+        for (position, (cosines, sines)) in rows.enumerate() {
             // The angle is multiplied again and again in single precision, as all programs do it.
             let mut angle = position as f32;
             for pair in 0..pairs {
@@ -31,12 +33,12 @@ impl Turns {
                 let turn = mixes
                     .as_ref()
                     .map_or(scaled, |mixes| scaled * (1.0 - mixes[pair]) + whole * mixes[pair]);
-                cosines.push(libm::cosf(turn) * rope.magnitude);
-                sines.push(libm::sinf(turn) * rope.magnitude);
+                cosines[pair] = libm::cosf(turn) * rope.magnitude;
+                sines[pair] = libm::sinf(turn) * rope.magnitude;
                 angle *= step;
             }
         }
-        Self { cosines, sines, pairs }
+        Ok(Self { cosines, sines, pairs })
     }
 
     /// Rotates the first numbers of each part; `position` has the position of each token.

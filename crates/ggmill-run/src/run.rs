@@ -11,8 +11,8 @@ use crate::activations::Activations;
 use crate::arena::Arena;
 use crate::attention::{Operands, attention};
 use crate::elementwise as each;
-use crate::error::{Error, ErrorKind, Result, room};
-use crate::program::Program;
+use crate::error::{Error, ErrorKind, Result};
+use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
 
 /// How a model is run. Results do not depend on it.
@@ -21,8 +21,8 @@ use crate::rope::Turns;
 pub struct Options {
     /// How many threads; `None` for as many as the machine runs at once.
     pub threads: Option<usize>,
-    /// Bytes of memory that results of operations may take, about. As many texts are run at once as
-    /// that allows.
+    /// Bytes of memory that results of operations may take, about, those of the output included. As
+    /// many texts are run at once as that allows.
     pub memory: u64,
     /// The instructions that are used: the best that the machine has.
     pub isa: Isa,
@@ -81,6 +81,15 @@ impl States {
     pub fn texts(&self) -> usize {
         self.texts.len()
     }
+
+    /// Bytes of memory that they take.
+    fn memory(&self) -> u64 {
+        let numbers = self.values.iter().flatten().map(|data| match data {
+            Data::Numbers(values) => values.len() as u64,
+            Data::Places(places) => places.len() as u64,
+        });
+        numbers.sum::<u64>().saturating_mul(4)
+    }
 }
 
 impl Runner {
@@ -98,10 +107,23 @@ impl Runner {
     }
 
     /// How many texts of this length can be run at once: at least one. Fails where the memory that
-    /// is allowed is too little for one.
+    /// is allowed is too little for one and the output of all its tokens.
     pub fn texts_at_once(&self, program: &Program<'_>, length: u64) -> Result<usize> {
+        self.texts_with(program, length, length)
+    }
+
+    /// The same where the output is computed for so many tokens of a text.
+    pub(crate) fn texts_with(
+        &self,
+        program: &Program<'_>,
+        length: u64,
+        outputs: u64,
+    ) -> Result<usize> {
         let threads = self.pool.current_num_threads() as u64;
-        let needed = |texts| program.memory(texts, length, threads);
+        let needed = |texts| {
+            let states = program.memory_of_states(texts, length, threads);
+            states.saturating_add(program.memory_of_output(outputs))
+        };
         if needed(1) > self.options.memory {
             return Err(Error::new(
                 ErrorKind::Memory,
@@ -143,11 +165,7 @@ impl Runner {
         }
         let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0) as u64;
         let threads = self.pool.current_num_threads() as u64;
-        let needed = program.memory(texts.len() as u64, longest, threads);
-        if needed > self.options.memory {
-            let message = format!("needs {needed} bytes, and {} are allowed", self.options.memory);
-            return Err(Error::new(ErrorKind::Memory, message));
-        }
+        self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
         let positions = texts.iter().flat_map(|text| (0u32..).take(text.len())).collect();
         let mut run = Run {
             program,
@@ -164,7 +182,18 @@ impl Runner {
         Ok(States { values: run.values, texts: run.texts })
     }
 
+    fn check_memory(&self, needed: u64) -> Result<()> {
+        if needed <= self.options.memory {
+            return Ok(());
+        }
+        let message = format!("needs {needed} bytes, and {} are allowed", self.options.memory);
+        Err(Error::new(ErrorKind::Memory, message))
+    }
+
     /// The output for some tokens of a text: a row for each.
+    ///
+    /// Fails for weights that are not finite, and where the results, with the states, take more
+    /// memory than is allowed.
     pub fn output(
         &self,
         program: &Program<'_>,
@@ -187,12 +216,16 @@ impl Runner {
         let nodes = program.graph().nodes();
         let start = states.texts[text].start;
         let rows = start + tokens.start..start + tokens.end;
+        let count = rows.len() as u64;
+        let held = states.memory().saturating_add(TILES);
+        self.check_memory(held.saturating_add(program.memory_of_output(count)))?;
+        let mut arena = Arena::of(program.numbers_of_output().saturating_mul(count));
         let mut values = vec![None; nodes.len()];
         for (number, value) in states.values.iter().enumerate() {
             // What the end of the graph takes, for these tokens alone.
             if let Some(Data::Numbers(data)) = value {
                 let width = nodes[number].extent.elements() as usize;
-                let mut some = room(rows.len() * width)?;
+                let mut some = arena.take(rows.len() * width)?;
                 some.copy_from_slice(&data[rows.start * width..rows.end * width]);
                 values[number] = Some(Data::Numbers(Arc::new(some)));
             }
@@ -201,7 +234,7 @@ impl Runner {
             program,
             isa: self.options.isa,
             values,
-            arena: Arena::of(u64::MAX),
+            arena,
             turns: Vec::new(),
             texts: Vec::new(),
             tokens: Vec::new(),
@@ -221,7 +254,8 @@ struct Run<'p> {
     isa: Isa,
     values: Vec<Option<Data>>,
     arena: Arena,
-    /// The turns of rotary positions that were computed: all blocks usually have the same.
+    /// The turns of rotary positions that were computed last: all blocks usually have the same, or
+    /// one of two.
     turns: Vec<(Rope, Arc<Turns>)>,
     texts: Vec<Range<usize>>,
     tokens: Vec<u32>,
@@ -324,14 +358,17 @@ impl Run<'_> {
         Ok(values)
     }
 
-    fn turns(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Arc<Turns> {
+    fn turns(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Result<Arc<Turns>> {
         if let Some((_, turns)) = self.turns.iter().find(|(known, _)| known == rope) {
-            return Arc::clone(turns);
+            return Ok(Arc::clone(turns));
+        }
+        if self.turns.len() >= TURNS {
+            self.turns.remove(0);
         }
         let longest = self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-        let turns = Arc::new(Turns::of(rope, factors, longest));
+        let turns = Arc::new(Turns::of(rope, factors, longest)?);
         self.turns.push((rope.clone(), Arc::clone(&turns)));
-        turns
+        Ok(turns)
     }
 
     fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
@@ -372,7 +409,7 @@ impl Run<'_> {
                 values
             }
             Operation::Rope(ref rope) => {
-                let turns = self.turns(rope, whole(rope.factors)?.as_deref());
+                let turns = self.turns(rope, whole(rope.factors)?.as_deref())?;
                 let mut values = self.taken(node, number)?;
                 turns.rotate(&mut values, extent, rope.style, &self.positions);
                 values

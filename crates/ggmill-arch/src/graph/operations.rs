@@ -101,12 +101,23 @@ impl Builder<'_> {
     }
 
     fn bias(&mut self, name: &str, dimensions: &[u64]) -> Outcome<Option<usize>> {
-        let Some(bias) = self.weights.find(&format!("{name}.bias")) else { return Ok(None) };
-        let found = self.weights.dimensions(bias);
+        let bias = self.weights.find(&format!("{name}.bias"));
+        self.with_dimensions(bias, dimensions)
+    }
+
+    fn scale(&mut self, name: &str, dimensions: &[u64]) -> Outcome<Option<usize>> {
+        let scale = self.weights.scale(&format!("{name}.scale"), dimensions);
+        self.with_dimensions(scale, dimensions)
+    }
+
+    /// A tensor that belongs to a matrix or a norm, if it has these dimensions.
+    fn with_dimensions(&self, weight: Option<usize>, dimensions: &[u64]) -> Outcome<Option<usize>> {
+        let Some(weight) = weight else { return Ok(None) };
+        let found = self.weights.dimensions(weight);
         if found == dimensions {
-            return Ok(Some(bias));
+            return Ok(Some(weight));
         }
-        let (name, found) = (self.weights.name(bias), shown(found));
+        let (name, found) = (self.weights.name(weight), shown(found));
         Err(format!("has {name} of {found}, expected {}", shown(dimensions)))
     }
 
@@ -236,7 +247,7 @@ impl Builder<'_> {
         if extent.length != columns {
             return Err(self.misfit(matrix, extent));
         }
-        let scale = self.weights.scale(&format!("{name}.scale"), &[1]);
+        let scale = self.scale(&name, &[1])?;
         let bias = self.bias(&name, &[rows])?;
         let operation = Operation::Linear { matrix, scale, bias };
         self.push(operation, vec![node], extent.with_length(rows))
@@ -255,7 +266,7 @@ impl Builder<'_> {
             let name = self.weights.name(matrix);
             return Err(format!("chooses among {range}, and {name} has {experts}"));
         }
-        let scale = self.weights.scale(&format!("{name}.scale"), &[experts]);
+        let scale = self.scale(&name, &[experts])?;
         let bias = self.bias(&name, &[rows, experts])?;
         let operation = Operation::ExpertLinear { matrix, scale, bias };
         let extent = Extent { parts: Some(chosen), length: rows };

@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 use ggmill_core::{Metadata, MetadataBuf};
 
 use super::build;
-use super::shape::Dimensions;
+use super::shape::{Dimensions, Extent};
 use super::text::Writer;
 use super::{Graph, Node, OPERATION_SET, Operation, Section};
-use crate::block::BLOCK;
+use crate::block::block_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::{Binding, Node as Term, Operator, Scope};
-use crate::limits::{MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_REUSE, MAX_NODES};
+use crate::limits::{
+    MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_PAIRS, MAX_GRAPH_READS, MAX_GRAPH_REUSE,
+    MAX_NODES,
+};
 use crate::steps::{check_operations, is_operation};
 use crate::value::ParameterValue;
 
@@ -26,10 +29,11 @@ impl Graph {
     /// The graph that a file has in its metadata, where it has one; `dimensions` are those of its
     /// tensors, in stored order.
     ///
-    /// Everything is known before a tensor is read: at most 32,768 operations, at most 2²⁷ numbers
-    /// of all results together for each token, and at most 64 multiplications for each number of
-    /// the tensors. Fails beyond that, for a later operation set, and for steps that contradict
-    /// each other or the tensors.
+    /// The work is bounded before a tensor is read: at most 32,768 operations; for each token at
+    /// most 2²⁷ numbers of all results together, 2²⁸ numbers that operations read, and 64
+    /// multiplications for each number of the tensors; for each pair of tokens at most 2²⁴
+    /// multiplications of attention, and one for each number of the tensors. Fails beyond that, for
+    /// a later operation set, and for steps that contradict each other or the tensors.
     pub fn stored(metadata: Metadata<'_>, dimensions: &Dimensions<'_>) -> Option<Result<Self>> {
         metadata.get(STEPS_KEY)?;
         let read = || {
@@ -143,8 +147,49 @@ impl Graph {
         self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(node.extent.elements()))
     }
 
-    /// Multiplications for each token with the numbers of matrices. Attention takes others, which
-    /// grow with the length of a text.
+    /// Numbers that all operations read together, for each token: those of their operands, and for
+    /// each expert the choices it is looked for in.
+    pub fn reads(&self) -> u64 {
+        let elements = |node: usize| self.nodes.get(node).map_or(0, |node| node.extent.elements());
+        let of = |node: &Node| {
+            let operands = node.inputs.iter();
+            let operands = operands.fold(0u64, |sum, &input| sum.saturating_add(elements(input)));
+            match node.operation {
+                Operation::View => 0,
+                Operation::Part { .. } => node.extent.elements(),
+                Operation::ExpertLinear { matrix, .. } => {
+                    let dimensions = self.weights.get(matrix).map(|found| &found.dimensions);
+                    let experts = dimensions.and_then(|found| found.get(2)).copied().unwrap_or(1);
+                    let chosen = node.extent.parts.unwrap_or(1);
+                    operands.saturating_add(experts.saturating_mul(chosen))
+                }
+                _ => operands,
+            }
+        };
+        self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))
+    }
+
+    /// Multiplications of attention for each pair of tokens: of queries with keys, and of shares
+    /// with values.
+    pub fn attention_multiplications(&self) -> u64 {
+        let extent = |node: &Node, input: usize| {
+            let input = node.inputs.get(input).and_then(|&input| self.nodes.get(input));
+            input.map_or(Extent::run(0), |input| input.extent)
+        };
+        let of = |node: &Node| match node.operation {
+            Operation::Attention(_) => {
+                let (queries, values) = (extent(node, 0), extent(node, 2));
+                let heads = queries.parts.unwrap_or(1);
+                heads.saturating_mul(queries.length.saturating_add(values.length))
+            }
+            _ => 0,
+        };
+        self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))
+    }
+
+    /// Multiplications for each token with the numbers of matrices.
+    /// [`attention_multiplications`](Self::attention_multiplications) are others, which grow with
+    /// the length of a text.
     pub fn multiplications(&self) -> u64 {
         let of = |node: &Node| match node.operation {
             Operation::Linear { matrix, .. } | Operation::ExpertLinear { matrix, .. } => {
@@ -159,15 +204,24 @@ impl Graph {
 
 /// Refuses a graph that takes more work than models do, for as many tensors as it has.
 fn check_work(graph: &Graph) -> Result<()> {
-    let (numbers, products) = (graph.numbers(), graph.multiplications());
+    let (numbers, reads) = (graph.numbers(), graph.reads());
+    let (products, pairs) = (graph.multiplications(), graph.attention_multiplications());
     let weights = graph.weights.iter().fold(0u64, |sum, weight| {
         let elements = weight.dimensions.iter().fold(1u64, |all, &size| all.saturating_mul(size));
         sum.saturating_add(elements)
     });
     let most = weights.saturating_mul(MAX_GRAPH_REUSE);
+    let most_pairs = weights.min(MAX_GRAPH_PAIRS);
     let message = if numbers > MAX_GRAPH_NUMBERS {
         format!(
             "the graph gives {numbers} numbers for each token, the limit is {MAX_GRAPH_NUMBERS}"
+        )
+    } else if reads > MAX_GRAPH_READS {
+        format!("the graph reads {reads} numbers for each token, the limit is {MAX_GRAPH_READS}")
+    } else if pairs > most_pairs {
+        format!(
+            "the attention of the graph takes {pairs} multiplications for each pair of tokens, the \
+             limit is {most_pairs}"
         )
     } else if products > most {
         format!(
@@ -216,10 +270,8 @@ fn is_plain(term: &Term) -> bool {
 /// first tensor of none that follows its last one.
 fn sections(graph: &Graph) -> Vec<Section> {
     let block_of = |node: &Node| {
-        node.operation.weights().into_iter().find_map(|weight| {
-            let name = graph.weights.get(weight)?.name.strip_prefix(BLOCK)?;
-            name.split_once('.')?.0.parse::<u64>().ok()
-        })
+        let mut weights = node.operation.weights().into_iter();
+        weights.find_map(|weight| Some(block_of(&graph.weights.get(weight)?.name)?.0))
     };
     let mut last = BTreeMap::new();
     for (number, node) in graph.nodes.iter().enumerate() {

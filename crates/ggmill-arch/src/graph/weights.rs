@@ -75,24 +75,27 @@ impl<'a> Weights<'a> {
         if let Some(&known) = self.by_name.get(name) {
             return Some(known);
         }
-        let mut dimensions = self.source.dimensions(name)?;
-        let used = dimensions.iter().rposition(|&dimension| dimension != 1);
-        let used = used.map_or(1, |last| last.saturating_add(1)).min(dimensions.len());
-        dimensions.truncate(used);
+        let dimensions = self.source.dimensions(name)?;
         Some(self.add(name, dimensions))
     }
 
-    /// A tensor that no description has, because programs that quantize add it: its dimensions
-    /// follow from what it belongs to.
+    /// A tensor that no description has, because programs that quantize add it: where only the
+    /// description is known, its dimensions follow from what it belongs to.
     pub(super) fn scale(&mut self, name: &str, dimensions: &[u64]) -> Option<usize> {
         if !self.source.has(name) {
             return None;
         }
-        let known = self.by_name.get(name).copied();
-        Some(known.unwrap_or_else(|| self.add(name, dimensions.to_vec())))
+        if let Some(&known) = self.by_name.get(name) {
+            return Some(known);
+        }
+        let found = self.source.dimensions(name).unwrap_or_else(|| dimensions.to_vec());
+        Some(self.add(name, found))
     }
 
-    fn add(&mut self, name: &str, dimensions: Vec<u64>) -> usize {
+    fn add(&mut self, name: &str, mut dimensions: Vec<u64>) -> usize {
+        let used = dimensions.iter().rposition(|&dimension| dimension != 1);
+        let used = used.map_or(1, |last| last.saturating_add(1)).min(dimensions.len());
+        dimensions.truncate(used);
         let number = self.list.len();
         self.by_name.insert(name.to_owned(), number);
         self.list.push(Weight { name: name.to_owned(), dimensions });

@@ -153,6 +153,99 @@ fn work_is_bounded_before_it_is_done() {
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }
 
+#[test]
+fn what_operations_read_is_bounded() {
+    let limited = |steps: Vec<String>| {
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (kind, message) = read(&steps).unwrap_err();
+        assert_eq!(kind, ErrorKind::Limit, "{message}");
+        message
+    };
+    let repeated = |begin: &[&str], count: usize, step: &str, end: &str| {
+        let mut steps: Vec<String> = begin.iter().map(ToString::to_string).collect();
+        steps.extend((0..count).map(|number| format!("r{number} = {step}")));
+        steps.push(end.to_owned());
+        steps
+    };
+    // Small results of wide values.
+    let wide = "x = rows('t_65536x4', tokens)";
+    let end = "logits = linear('o_65536x4', x)";
+    let message = limited(repeated(&[wide], 20_000, "top(x, 1)", end));
+    assert!(message.contains("reads 1310785536 numbers for each token"), "{message}");
+    let choice = [wide, "e = top(x, 1)"];
+    let message = limited(repeated(&choice, 20_000, "take(x, e)", end));
+    assert!(message.contains("numbers for each token, the limit is 268435456"), "{message}");
+    let mixed = [wide, "h = split(x, 65536)"];
+    let message = limited(repeated(&mixed, 20_000, "mix(h, x)", end));
+    assert!(message.contains("numbers for each token, the limit is 268435456"), "{message}");
+    // Experts that are never chosen.
+    let experts = [wide, "s = linear('s_65536x1', x)", "e = top(x, 1)"];
+    let message = limited(repeated(&experts, 5_000, "linear_of('w_1x1x65536', s, e)", end));
+    assert!(message.contains("numbers for each token, the limit is 268435456"), "{message}");
+    // Attention, for each pair of tokens.
+    let one = [wide, "v = linear('s_65536x1', x)"];
+    let message = limited(repeated(&one, 20, "attention(x, x, v, 1.0)", end));
+    assert!(message.contains("takes 1310740 multiplications for each pair"), "{message}");
+    let large = [wide, "v = linear('s_65536x1000', x)"];
+    let message = limited(repeated(&large, 300, "attention(x, x, v, 1.0)", end));
+    assert!(message.contains("the limit is 16777216"), "{message}");
+    let some = repeated(&one, 8, "attention(x, x, v, 1.0)", end);
+    let some: Vec<&str> = some.iter().map(String::as_str).collect();
+    assert_eq!(read(&some).unwrap().attention_multiplications(), 8 * 65_537);
+}
+
+#[test]
+fn a_scale_has_the_dimensions_that_its_matrix_needs() {
+    let read = |scale: &'static [u64], steps: &[&str]| {
+        let dimensions = |name: &str| match name {
+            "x.scale" => Some(scale.to_vec()),
+            "x.weight" => Some(vec![8, 4, 16]),
+            "p.weight" | "y.weight" | "y.scale" => Some(vec![8, 2]),
+            "g.weight" => Some(vec![8, 16]),
+            "token_embd.weight" => Some(vec![8, 32]),
+            "output.weight" => Some(vec![64, 32]),
+            _ => None,
+        };
+        Graph::of_steps(steps, &dimensions).map_err(|error| error.to_string())
+    };
+    let experts = [
+        "x = rows('token_embd', tokens)",
+        "p = linear('p', x)",
+        "g = linear('g', x)",
+        "e = top(g, 16)",
+        "y = linear_of('x', x, e)",
+        "m = merge(y)",
+        "logits = linear('output', m)",
+    ];
+    read(&[16], &experts).unwrap();
+    read(&[16, 1], &experts).unwrap();
+    for scale in [&[2u64][..], &[32], &[4, 4], &[1]] {
+        let message = read(scale, &experts).unwrap_err();
+        assert!(message.contains("has x.scale of"), "{message}");
+        assert!(message.contains(", expected 16"), "{message}");
+    }
+    // It is known already, because another step takes it.
+    let mut known = experts.to_vec();
+    known.insert(2, "q = p * 'x.scale'");
+    let message = read(&[2], &known).unwrap_err();
+    assert!(message.contains("has x.scale of 2, expected 16"), "{message}");
+    // One matrix has one number.
+    let one = ["x = rows('token_embd', tokens)", "logits = linear('y', x)"];
+    let message = read(&[16], &one).unwrap_err();
+    assert!(message.contains("has y.scale of 8 × 2, expected 1"), "{message}");
+}
+
+#[test]
+fn sections_are_of_the_blocks_that_names_have() {
+    let blocks = |step| {
+        let graph = between(&[step]).unwrap();
+        graph.sections().iter().map(|section| section.block).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks("y = linear('blk.1.w_8x8', x)"), [None, Some(1), None]);
+    assert_eq!(blocks("y = linear('blk.+1.w_8x8', x)"), [None]);
+    assert_eq!(blocks("y = linear('blk.18446744073709551616.w_8x8', x)"), [None]);
+}
+
 /// What a file with these entries has.
 fn stored(set: impl Fn(&mut MetadataBuf)) -> Option<Result<Graph, ggmill_arch::Error>> {
     let mut metadata = MetadataBuf::new();

@@ -82,8 +82,8 @@ struct Position {
 /// when it is done, with all its logits where `with_logits` says so; what it returns as an error ends
 /// the measurement.
 ///
-/// Fails for a model whose output is not logits, for two models with different vocabularies, and as
-/// [`Runner::states`] does.
+/// Fails for a model whose output is not logits, for two models with different vocabularies, for a
+/// file that changed while it was read, and as [`Runner::states`] and [`Runner::output`] do.
 ///
 /// ```no_run
 /// use ggmill_arch::Catalogue;
@@ -109,12 +109,14 @@ pub fn measure<E: From<Error>>(
     check(program, base)?;
     let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
     let length = chunks.context() as u64;
-    let mut at_once = runner.texts_at_once(program, length)?;
+    let counted = chunks.counted();
+    let outputs = if with_logits { length } else { counted.len() as u64 };
+    let mut at_once = runner.texts_with(program, length, outputs)?;
     if let Some(base) = base {
         // Both are held together.
-        at_once = at_once.min(runner.texts_at_once(base, length)?).div_ceil(2);
+        let others = runner.texts_with(base, length, counted.len() as u64)?;
+        at_once = at_once.min(others).div_ceil(2);
     }
-    let counted = chunks.counted();
     let mut positions = Vec::with_capacity(counted.len() * chunks.texts().len());
     for (group, texts) in chunks.texts().chunks(at_once).enumerate() {
         let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
@@ -140,6 +142,9 @@ pub fn measure<E: From<Error>>(
             let logits = if with_logits { &logits[..] } else { &[] };
             watch(Measured { chunk, chunks: chunks.texts().len(), logits })?;
         }
+    }
+    for program in [Some(program), base].into_iter().flatten() {
+        program.model.verify().map_err(Error::from)?;
     }
     Ok(summary(&positions, base.is_some(), chunks.texts().len()))
 }

@@ -1,7 +1,9 @@
 //! Perplexity and divergence: against the same computed plainly from all logits, and laws.
 
-use ggmill_core::Model;
-use ggmill_run::{Chunks, Error, ErrorKind, Measurement, Options, Program, Runner, measure};
+use ggmill_core::{Model, ReadAt};
+use ggmill_run::{
+    Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, measure,
+};
 
 use crate::models::{CASES, Change};
 
@@ -108,6 +110,40 @@ fn memory_changes_nothing_but_how_many_chunks_are_run_together() {
     let small = Runner::new(Options::default().with_memory(memory).with_threads(Some(2))).unwrap();
     assert!(small.texts_at_once(&program, 16).unwrap() < 4);
     assert_eq!(measured(&small, &program, None), measured(&runner(), &program, None));
+}
+
+/// A file that changes after it was opened.
+#[derive(Debug)]
+struct Changing(Vec<u8>);
+impl ReadAt for Changing {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
+        self.0.read_at(offset, out)
+    }
+
+    fn verify(&self) -> ggmill_core::Result<()> {
+        let cause = std::io::Error::other("the file changed");
+        Err(ggmill_core::Error::caused(ggmill_core::ErrorKind::Io, cause))
+    }
+}
+
+#[test]
+fn a_file_that_changed_is_not_measured() {
+    let case = &CASES[0];
+    let model = case.model();
+    let changing = Model::open(Changing(case.changed(&Change::default()))).unwrap();
+    let program = Program::of(&model, case.described()).unwrap();
+    let other = Program::of(&changing, case.described()).unwrap();
+    let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();
+    for (program, base) in [(&other, None), (&program, Some(&other))] {
+        let watch = |_: Measured<'_>| Ok::<_, Error>(());
+        let error = measure(&runner(), program, base, &chunks, false, watch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Read);
+        assert!(error.to_string().contains("the file changed"), "{error}");
+    }
 }
 
 /// An error of the caller.

@@ -1,7 +1,7 @@
 //! A few tokens through a model, and logits that were recorded elsewhere.
 
 use ggmill_core::{Builder, GgmlType, Model, Shape};
-use ggmill_run::{ErrorKind, Options, Probe, Program, Recorded, Runner, probe};
+use ggmill_run::{Error, ErrorKind, Options, Probe, Program, Recorded, Runner, probe};
 
 use crate::models::{CASES, Change, TOKENS};
 use crate::stored::{invented, named};
@@ -12,6 +12,10 @@ fn runner() -> Runner {
 
 /// A record of these logits, with the dimensions in either order.
 fn record(tokens: &[u32], logits: &[f32], turned: bool) -> Recorded {
+    read(tokens, logits, turned).unwrap()
+}
+
+fn read(tokens: &[u32], logits: &[f32], turned: bool) -> Result<Recorded, Error> {
     let width = logits.len() / tokens.len();
     let shape = |dimensions: &[usize]| {
         let dimensions: Vec<u64> = dimensions.iter().map(|&size| size as u64).collect();
@@ -33,7 +37,20 @@ fn record(tokens: &[u32], logits: &[f32], turned: bool) -> Recorded {
         let start = usize::try_from(planned.offset()).unwrap();
         file[start..start + bytes.len()].copy_from_slice(&bytes);
     }
-    Recorded::read(&Model::open(file).unwrap()).unwrap()
+    Recorded::read(&Model::open(file).unwrap())
+}
+
+#[test]
+fn recorded_logits_are_finite() {
+    let mut logits = vec![0.5; 4 * 259];
+    read(&[1, 2, 3, 4], &logits, false).unwrap();
+    for found in [f32::NEG_INFINITY, f32::INFINITY, f32::NAN] {
+        logits[2 * 259 + 7] = found;
+        let error = read(&[1, 2, 3, 4], &logits, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFinite);
+        let expected = format!("token 2: recorded logit 7 is {found}, expected a finite number");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]

@@ -100,6 +100,78 @@ fn a_graph_that_does_not_fit_its_file_is_refused() {
     assert!(message.contains("no step gives the output"), "{message}");
 }
 
+/// The model of these steps over the tensors of a small one.
+fn of_steps(steps: &[String]) -> Model {
+    let mut metadata = named();
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    metadata.set("ggmill.graph.version", 1u32);
+    metadata.set(STEPS_KEY, &steps[..]);
+    Model::open(invented(&CASES[0].model(), metadata)).unwrap()
+}
+
+/// Steps that join a value with itself so often, and the name of the last one.
+fn doubled(first: &str, count: usize) -> (Vec<String>, String) {
+    let mut last = first.to_owned();
+    let double = |number| {
+        let step = format!("d{number} = concat({last}, {last})");
+        last = format!("d{number}");
+        step
+    };
+    let steps = (0..count).map(double).collect();
+    (steps, last)
+}
+
+#[test]
+fn the_output_is_within_the_memory_that_is_allowed() {
+    // From the norm on it is the end of the graph: 32 · 2¹⁶ numbers for each token.
+    let mut steps = vec![
+        "x = rows('token_embd', tokens)".to_owned(),
+        "b = rms_norm(x, 'blk.0.attn_norm', 1e-5)".to_owned(),
+        "n = rms_norm(b, 'output_norm', 1e-5)".to_owned(),
+    ];
+    let (more, last) = doubled("n", 16);
+    steps.extend(more);
+    steps.push(format!("p, q = parts({last}, 32, {})", (32 << 16) - 32));
+    steps.push("logits = linear('output', p)".to_owned());
+    let model = of_steps(&steps);
+    let program = Program::stored(&model).unwrap();
+    assert!(program.memory(1, 24, 1) > 24 * 4 * (32 << 16));
+    let runner = Runner::new(Options::default().with_memory(128 << 20)).unwrap();
+    assert_eq!(runner.texts_at_once(&program, 24).unwrap_err().kind(), ErrorKind::Memory);
+    let states = runner.states(&program, &[&TOKENS]).unwrap();
+    let error = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    let one = runner.output(&program, &states, 0, 3..4).unwrap();
+    // With enough memory it is computed.
+    let runner = Runner::new(Options::default().with_memory(4 << 30)).unwrap();
+    let all = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
+    assert_eq!(all[3 * 259..4 * 259], one);
+}
+
+#[test]
+fn rotary_positions_are_within_the_memory_that_is_allowed() {
+    let ropes = |count: usize| {
+        let mut steps = vec!["x = rows('token_embd', tokens)".to_owned()];
+        let (more, mut last) = doubled("x", 9);
+        steps.extend(more);
+        for number in 0..count {
+            steps.push(format!("r{number} = rope({last}, 'pairs', 16384, {})", 10_000 + number));
+            last = format!("r{number}");
+        }
+        steps.push(format!("p, q = parts({last}, 32, 16352)"));
+        steps.push("logits = linear('output', p)".to_owned());
+        of_steps(&steps)
+    };
+    let (none, many) = (ropes(0), ropes(40));
+    let (without, program) = (Program::stored(&none).unwrap(), Program::stored(&many).unwrap());
+    // Two tables of a cosine and a sine for each pair and position.
+    let (texts, threads) = (3, 2);
+    let more = program.memory(texts, 24, threads) - without.memory(texts, 24, threads);
+    let tables = 2 * 24 * 16_384 * 4;
+    assert!((tables..2 * tables).contains(&more), "{more}, and tables of {tables}");
+    assert_eq!(bits(&program).len(), 24 * 259);
+}
+
 #[test]
 fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
     let model = CASES[0].model();
