@@ -162,7 +162,19 @@ addEventListener("drop", (event) => {
 /** Opens the address behind `#open=`, as `ggmill web` and links have it. */
 function fromAddress(): void {
   const address = /^#open=(.+)$/.exec(location.hash)?.[1];
-  if (address !== undefined) void openModel(absolute(decodeURIComponent(address)));
+  if (address === undefined) return;
+  let given: string;
+  try {
+    given = absolute(decodeURIComponent(address));
+  } catch {
+    // What is being opened is not shown later in place of the message.
+    opening++;
+    main.removeAttribute("aria-busy");
+    say("");
+    start(`#open=${address} is not an address`);
+    return;
+  }
+  void openModel(given);
 }
 
 start();

@@ -188,6 +188,38 @@ describe("the page", { skip: missing }, () => {
     }
   }));
 
+  it("exports what is removed, and no other key, and refuses what JSON has no form for", within(async (page) => {
+    const keys = ["little.a*b", "little.a1b", "little.[x]?", "little.xy"];
+    const path = at("patterns.gguf", gguf([...base, ...keys.map((key) => [key, "u32", 1])], tensors).bytes);
+    await openFile(page, path);
+    await show(page, "metadata");
+    const dialog = page.getByRole("dialog");
+    const edit = (key) => page.locator(".metadata").getByRole("button", { name: key, exact: true }).click();
+    for (const key of ["little.a*b", "little.[x]?"]) {
+      await edit(key);
+      await dialog.getByRole("button", { name: "Remove the key" }).click();
+    }
+    const exported = page.getByRole("button", { name: "Save the changes as JSON…" });
+    await exported.click();
+    await page.getByText("To make these changes elsewhere").waitFor();
+    const words = "--unset 'little.a[*]b' --unset 'little.[[]x][?]'";
+    const text = await page.locator(".status").textContent();
+    assert.ok(text.endsWith(`ggmill edit patterns.gguf ${words}`), text);
+    if (process.env.GGMILL !== undefined) {
+      const output = at("without.gguf");
+      execFileSync("sh", ["-c", `"$0" edit "$1" ${words} -o "$2"`, process.env.GGMILL, path, output]);
+      const left = Object.keys((await open(readFileSync(output))).metadata.toObject());
+      assert.deepEqual(left.filter((key) => keys.includes(key)), ["little.a1b", "little.xy"]);
+    }
+    for (const number of ["NaN", "-Infinity"]) {
+      await edit("little.epsilon");
+      await dialog.getByLabel("Value").fill(number);
+      await dialog.getByRole("button", { name: "Apply" }).click();
+      await exported.click();
+      await page.getByText(`Not saved: little.epsilon: ${number} cannot be written as JSON`).waitFor();
+    }
+  }));
+
   it("streams a copy to a file that is picked", within(async (page) => {
     const path = little();
     await page.evaluate(() => {
@@ -268,6 +300,14 @@ describe("the page", { skip: missing }, () => {
     assert.ok(asked.length > 0 && asked.every(({ range }) => range !== undefined));
     await page.goto(`${server.address}#open=files/little.gguf`);
     await page.reload();
+    await page.getByText("Little one").waitFor();
+  }));
+
+  it("says that it was called with what is not an address, and opens the next", within(async (page) => {
+    await page.goto(`${server.address}#open=%zz`);
+    await page.reload();
+    await page.getByText("#open=%zz is not an address").waitFor();
+    await page.evaluate(() => (location.hash = "open=files/little.gguf"));
     await page.getByText("Little one").waitFor();
   }));
 
