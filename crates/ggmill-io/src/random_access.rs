@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use ggmill_core::{RawStr, ReadAt};
 
@@ -113,6 +114,24 @@ impl RandomAccess {
     /// Its length in bytes when it was opened.
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// When it was last written to, as of when it was opened; `None` where the system does not say,
+    /// and for a file that is [elsewhere](Self::elsewhere).
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("weights.bin");
+    /// # std::fs::write(&path, b"0123456789")?;
+    /// let file = ggmill_io::RandomAccess::open(&path)?;
+    /// assert_eq!(file.modified(), std::fs::metadata(&path)?.modified().ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn modified(&self) -> Option<SystemTime> {
+        match &self.content {
+            Content::File { metadata, .. } => metadata.modified().ok(),
+            Content::Elsewhere(_) => None,
+        }
     }
 
     /// Whether it had no bytes when it was opened.

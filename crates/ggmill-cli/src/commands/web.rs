@@ -42,8 +42,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     out.flush()?;
     drop(out);
     console.note("open this address in a browser; Ctrl-C ends the server");
-    server.run().map_err(|error| Failure::new(format_args!("cannot listen any more: {error}")))?;
-    Ok(Status::Fine)
+    let error = server.run();
+    Err(Failure::new(format_args!("cannot serve the page any more: {error}")))
 }
 
 fn page(directory: Option<&Path>) -> Result<Page, Failure> {

@@ -1,5 +1,6 @@
 //! The inspector page on this computer: a server of the page and of one model, and of nothing else.
 
+mod http;
 mod page;
 mod range;
 mod server;

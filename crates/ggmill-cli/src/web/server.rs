@@ -1,22 +1,21 @@
-//! The server. It answers requests on a loopback port, for addresses that begin with a random token,
-//! and gives the files of the page and the files of one model, which are known when it starts. A name
-//! in a request is looked up among these and is never a path.
+//! The server. It answers requests on a loopback port, for addresses that begin with a random
+//! token, and gives the files of the page and the files of one model, which are known when it
+//! starts. A name in a request is looked up among these and is never a path.
 
-use std::io::{self, Read};
+use std::borrow::Cow;
+use std::hint::black_box;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::UNIX_EPOCH;
-use std::{fmt, fs};
+use std::{fmt, io};
 
 use ggmill_io::RandomAccess;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use tiny_http::{Header, Method, Request, Response, StatusCode};
 
+use super::http::{self, Answer, Body, Limits, Request};
 use super::page::Page;
 use super::range::{Asked, asked};
 
-/// Requests that are answered side by side.
-const THREADS: usize = 4;
 /// Where the files of the model are, in the page's directory.
 const FILES: &str = "model/";
 /// What stays as it is in an address.
@@ -28,11 +27,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; 
                       http://localhost:* http://127.0.0.1:*; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-type Body = Box<dyn Read + Send>;
-
 /// A server that listens, and answers when it [runs](Self::run).
+#[derive(Debug)]
 pub(crate) struct Server {
-    http: tiny_http::Server,
+    listener: TcpListener,
+    site: Site,
+}
+
+/// What the server gives.
+struct Site {
     /// The path that addresses begin with, `/TOKEN/`.
     prefix: String,
     port: u16,
@@ -44,24 +47,20 @@ pub(crate) struct Server {
 impl Server {
     /// Listens on a port of the loopback interface; 0 is any that is free.
     pub(crate) fn start(page: Page, files: &[PathBuf], port: u16) -> io::Result<Self> {
-        let http = tiny_http::Server::http(("127.0.0.1", port)).map_err(|error| {
-            match error.downcast() {
-                Ok(error) => *error,
-                Err(error) => io::Error::other(error),
-            }
-        })?;
-        let port = http.server_addr().to_ip().map_or(port, |address| address.port());
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        let port = listener.local_addr()?.port();
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
         let token = u128::from_ne_bytes(token);
         let name = |path: &PathBuf| (crate::paths::file_name(path), path.clone());
         let files = files.iter().map(name).collect();
-        Ok(Self { http, prefix: format!("/{token:032x}/"), port, page, files })
+        Ok(Self { listener, site: Site { prefix: format!("/{token:032x}/"), port, page, files } })
     }
 
-    /// The address of the page, which opens a file: one of the model by its path, or another address.
+    /// The address of the page, which opens a file: one of the model by its path, or another
+    /// address.
     pub(crate) fn address(&self, open: Option<&Path>) -> String {
-        let opened = open.map(|path| match self.files.iter().find(|(_, file)| file == path) {
+        let opened = open.map(|path| match self.site.files.iter().find(|(_, file)| file == path) {
             // An address in an address: encoded as one, and as a part of the other.
             Some((name, _)) => format!("{FILES}{}", utf8_percent_encode(name, ENCODED)),
             None => path.to_string_lossy().into_owned(),
@@ -69,146 +68,153 @@ impl Server {
         let fragment = opened.map_or_else(String::new, |open| {
             format!("#open={}", utf8_percent_encode(&open, ENCODED))
         });
-        format!("http://127.0.0.1:{}{}{fragment}", self.port, self.prefix)
+        format!("http://127.0.0.1:{}{}{fragment}", self.site.port, self.site.prefix)
     }
 
-    /// Answers requests for as long as the program runs. Fails where it can listen no more.
-    pub(crate) fn run(&self) -> io::Result<()> {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| self.serve())).collect();
-            let ended = threads.into_iter().filter_map(|thread| thread.join().ok());
-            ended.fold(Ok(()), io::Result::and)
-        })
+    /// Answers requests for as long as that is possible, and returns why it is not any more.
+    pub(crate) fn run(self) -> io::Error {
+        http::serve(self.listener, self.site, Limits::USUAL)
     }
+}
 
-    fn serve(&self) -> io::Result<()> {
-        loop {
-            let request = self.http.recv()?;
-            let response = self.response(&request);
-            // A browser that asks no longer is no fault.
-            let _ = request.respond(response);
-        }
+impl http::Site for Site {
+    fn answer(&self, request: &Request) -> Answer<'_> {
+        let mut answer = self.found(request);
+        let policies = [
+            ("Content-Security-Policy", POLICY),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cache-Control", "no-store"),
+        ];
+        answer.fields.extend(policies.map(|(name, value)| (name, Cow::Borrowed(value))));
+        answer
     }
+}
 
-    fn response(&self, request: &Request) -> Response<Body> {
+impl Site {
+    fn found(&self, request: &Request) -> Answer<'_> {
         // Another site's page can have a name that leads here, but its requests say that name.
-        let host = field(request, "Host").unwrap_or_default();
-        if host != format!("127.0.0.1:{}", self.port) && host != format!("localhost:{}", self.port)
-        {
-            return refusal(403, "the field Host names another server");
+        if !request.host.as_deref().is_some_and(|host| is_here(host, self.port)) {
+            return Answer::refusal(403, "the field Host names another server");
         }
-        if !matches!(request.method(), Method::Get | Method::Head) {
-            return refusal(405, "expected GET or HEAD");
+        if !matches!(&*request.method, "GET" | "HEAD") {
+            let mut answer = Answer::refusal(405, "expected GET or HEAD");
+            answer.fields.push(("Allow", Cow::Borrowed("GET, HEAD")));
+            return answer;
         }
-        let path = request.url().split(['?', '#']).next().unwrap_or_default();
-        let Some(path) = path.strip_prefix(&self.prefix) else {
-            return refusal(404, "there is nothing here without the address that was printed");
+        let path = request.target.split(['?', '#']).next().unwrap_or_default();
+        let Some(path) = without_prefix(path, &self.prefix) else {
+            let message = "there is nothing here without the address that was printed";
+            return Answer::refusal(404, message);
         };
         let Ok(path) = percent_decode_str(path).decode_utf8() else {
-            return refusal(404, "there is no such file");
+            return Answer::refusal(404, "there is no such file");
         };
         if let Some((bytes, media_type)) = self.page.file(&path) {
-            return whole(bytes.to_vec(), media_type);
+            let fields = vec![("Content-Type", Cow::Borrowed(media_type))];
+            return Answer { status: 200, fields, body: Body::Bytes(Cow::Borrowed(bytes)) };
         }
         let named = path.strip_prefix(FILES);
         match self.files.iter().find(|(name, _)| Some(&**name) == named) {
-            Some((_, file)) => {
-                part(file, field(request, "Range")).unwrap_or_else(|error| refusal(500, error))
-            }
-            None => refusal(404, "there is no such file"),
+            Some((_, file)) => part(file, request.range.as_deref())
+                .unwrap_or_else(|error| Answer::refusal(500, error)),
+            None => Answer::refusal(404, "there is no such file"),
         }
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for Site {
+    /// Without the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
+        f.debug_struct("Site")
             .field("port", &self.port)
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
 }
 
-fn field<'a>(request: &'a Request, name: &'static str) -> Option<&'a str> {
-    let mut fields = request.headers().iter();
-    fields.find(|header| header.field.equiv(name)).map(|header| header.value.as_str())
+/// Whether the field `Host` names this server. Browsers leave out the port of `http`.
+fn is_here(host: &str, port: u16) -> bool {
+    let (name, of) = host.split_once(':').unwrap_or((host, "80"));
+    matches!(name, "127.0.0.1" | "localhost") && of == port.to_string()
+}
+
+/// What follows a secret prefix. How long it takes does not depend on how much of it is right.
+fn without_prefix<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = path.split_at_checked(prefix.len())?;
+    let pairs = start.bytes().zip(prefix.bytes());
+    let differing = pairs.fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
+    (differing == 0).then_some(rest)
 }
 
 /// A file of the model, or the range of it that is asked for.
-fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Response<Body>> {
+fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> {
     let file = RandomAccess::open(path)?;
     let len = file.len();
     let (status, start, end) = match asked(range, len) {
         Asked::Whole => (200, 0, len),
         Asked::Part(start, end) => (206, start, end),
         Asked::Outside => {
-            let response = refusal(416, "the range is beyond the end of the file");
-            return Ok(with(response, "Content-Range", &format!("bytes */{len}")));
+            let mut answer = Answer::refusal(416, "the range is beyond the end of the file");
+            answer.fields.push(("Content-Range", format!("bytes */{len}").into()));
+            return Ok(answer);
         }
     };
-    let body = FileRange { file: Arc::new(file), position: start, end };
-    let mut response = answer(status, Box::new(body), end - start, "application/octet-stream");
+    // A file that is written to between two requests is another one.
+    let since = file.modified().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let tag = format!("\"{len:x}-{:x}\"", since.unwrap_or_default().as_nanos());
+    let mut fields = vec![
+        ("Content-Type", Cow::Borrowed("application/octet-stream")),
+        ("Accept-Ranges", Cow::Borrowed("bytes")),
+        ("ETag", tag.into()),
+    ];
     if status == 206 {
         let place = format!("bytes {start}-{}/{len}", end.saturating_sub(1));
-        response = with(response, "Content-Range", &place);
+        fields.push(("Content-Range", place.into()));
     }
-    response = with(response, "Accept-Ranges", "bytes");
-    // A file that is written to between two requests is another one.
-    let written = fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-    let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    Ok(with(response, "ETag", &format!("\"{len:x}-{:x}\"", since.as_nanos())))
+    Ok(Answer { status, fields, body: Body::Part(file, start..end) })
 }
 
-/// Bytes of a file, from a position up to before another.
-struct FileRange {
-    file: Arc<RandomAccess>,
-    position: u64,
-    end: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Read for FileRange {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
-        let len = left.min(out.len());
-        let Some(out) = out.get_mut(..len) else { return Ok(0) };
-        self.file.read_at(self.position, out).map_err(io::Error::other)?;
-        self.position += len as u64;
-        Ok(len)
+    #[test]
+    fn hosts() {
+        for (host, port, expected) in [
+            ("127.0.0.1:8000", 8000, true),
+            ("localhost:8000", 8000, true),
+            ("localhost:80", 80, true),
+            ("localhost", 80, true),
+            ("127.0.0.1", 80, true),
+            ("localhost", 8000, false),
+            ("localhost:", 80, false),
+            ("localhost:080", 80, false),
+            ("localhost:80:80", 80, false),
+            ("localhost:8001", 8000, false),
+            ("example.org", 80, false),
+            ("example.org:8000", 8000, false),
+            ("localhost.example.org:8000", 8000, false),
+            ("", 80, false),
+        ] {
+            assert_eq!(is_here(host, port), expected, "{host:?}, port {port}");
+        }
     }
-}
 
-fn whole(bytes: Vec<u8>, media_type: &str) -> Response<Body> {
-    let len = bytes.len() as u64;
-    answer(200, Box::new(io::Cursor::new(bytes)), len, media_type)
-}
-
-fn refusal(status: u16, message: impl fmt::Display) -> Response<Body> {
-    let text = format!("{message}\n").into_bytes();
-    let len = text.len() as u64;
-    answer(status, Box::new(io::Cursor::new(text)), len, "text/plain; charset=utf-8")
-}
-
-fn answer(status: u16, body: Body, len: u64, media_type: &str) -> Response<Body> {
-    let len = usize::try_from(len).ok();
-    // In chunks an answer would have no length.
-    let response = Response::new(StatusCode(status), Vec::new(), body, len, None)
-        .with_chunked_threshold(usize::MAX);
-    [
-        ("Content-Type", media_type),
-        ("Content-Security-Policy", POLICY),
-        ("Cross-Origin-Resource-Policy", "same-origin"),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cache-Control", "no-store"),
-    ]
-    .into_iter()
-    .fold(response, |response, (name, value)| with(response, name, value))
-}
-
-/// Adds a field to an answer. All names and values here are plain text.
-fn with(response: Response<Body>, name: &str, value: &str) -> Response<Body> {
-    match Header::from_bytes(name, value) {
-        Ok(header) => response.with_header(header),
-        Err(()) => response,
+    #[test]
+    fn prefixes() {
+        for (path, expected) in [
+            ("/abc/", Some("")),
+            ("/abc/d", Some("d")),
+            ("/abd/d", None),
+            ("/xbc/d", None),
+            ("/abc", None),
+            ("/abcd", None),
+            ("/abé/", None),
+            ("", None),
+        ] {
+            assert_eq!(without_prefix(path, "/abc/"), expected, "{path:?}");
+        }
     }
 }

@@ -3,9 +3,13 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::support::{Directory, command, ggmill};
+
+/// How long an answer is waited for, on a busy machine too. Less than a client may take for a head.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A running server, which ends with the value.
 struct Running {
@@ -20,13 +24,11 @@ struct Running {
 
 impl Running {
     fn start(directory: &Directory, args: &[&str]) -> Self {
-        let mut child = command(directory.path())
-            .arg("web")
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        Self::of(command(directory.path()).arg("web").args(args))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (page, fragment) = line.trim_end().split_once('#').unwrap_or((line.trim_end(), ""));
@@ -37,18 +39,32 @@ impl Running {
 
     /// The status, the fields and the body of the answer to a request.
     fn ask(&self, method: &str, path: &str, host: &str, more: &str) -> (u16, String, Vec<u8>) {
-        let mut stream = TcpStream::connect(&self.host).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n");
+        let answer = read(self.send(request.as_bytes()));
         let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
-        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+        let head = String::from_utf8(answer[..end].to_vec()).unwrap().to_lowercase();
+        assert!(head.contains("\r\nconnection: close"), "{head}");
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_lowercase(), answer[end + 4..].to_vec())
+        (status, head, answer[end + 4..].to_vec())
+    }
+
+    /// A connection that these bytes were sent to.
+    fn send(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The server may have answered and closed the connection before all of it was sent.
+        let _ = stream.write_all(bytes);
+        stream
+    }
+
+    /// Asks for the page until it is answered.
+    fn recovers(&self) {
+        let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", self.prefix, self.host);
+        let start = Instant::now();
+        while !read(self.send(request.as_bytes())).starts_with(b"HTTP/1.1 200 ") {
+            assert!(start.elapsed() < PATIENCE, "the server does not answer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn get(&self, path: &str, more: &str) -> (u16, String, Vec<u8>) {
@@ -61,6 +77,17 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The answer on a connection, as far as there is one.
+fn read(mut stream: TcpStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+fn is_status(answer: &[u8], status: u16) -> bool {
+    answer.starts_with(format!("HTTP/1.1 {status} ").as_bytes())
 }
 
 /// A directory with a page, a model with an odd name, a set of two shards, and a secret.
@@ -123,7 +150,14 @@ fn nothing_else_is_served() {
         assert_eq!(status, 404, "{path}: {}", String::from_utf8_lossy(&body));
     }
     // Without the token.
-    for path in ["/", "/index.html", "/model/a%20model%20%231%25.gguf", "/0123456789abcdef/"] {
+    for path in [
+        "/",
+        "/index.html",
+        "/model/a%20model%20%231%25.gguf",
+        "/0123456789abcdef/",
+        &format!("/{}/", "0".repeat(32)),
+        server.prefix.trim_end_matches('/'),
+    ] {
         assert_eq!(server.ask("GET", path, &server.host, "").0, 404, "{path}");
     }
     // By a name that leads here.
@@ -136,6 +170,108 @@ fn nothing_else_is_served() {
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         assert_eq!(server.ask(method, &server.prefix, &server.host, "").0, 405, "{method}");
     }
+}
+
+#[test]
+fn a_body_is_neither_awaited_nor_allocated() {
+    let directory = directory();
+    let server = Running::start(&directory, &["a model #1%.gguf", "--page", "page"]);
+    let (host, prefix) = (&*server.host, &*server.prefix);
+    // Without the token, and for another host: what anything on this computer can send.
+    for (path, host, expected) in [("/", "x", 403), ("/", host, 405), (prefix, host, 405)] {
+        for length in ["2000", "1000000000000000", "18446744073709551615", "9".repeat(40).as_str()]
+        {
+            let more = format!("Content-Length: {length}\r\n");
+            assert_eq!(server.ask("POST", path, host, &more).0, expected, "{path} {length}");
+        }
+        assert_eq!(server.ask("POST", path, host, "Transfer-Encoding: chunked\r\n").0, expected);
+    }
+    // Bodies that were declared and never come, on connections that stay open.
+    let request = format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2000\r\n\r\n");
+    let mut waiting: Vec<_> = (0..16).map(|_| server.send(request.as_bytes())).collect();
+    assert_eq!(server.get("", "").0, 200);
+    for stream in &mut waiting {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(is_status(&answer, 405), "{}", String::from_utf8_lossy(&answer));
+    }
+    // One that comes.
+    let request = format!("{request}{}", "b".repeat(2000));
+    assert!(is_status(&read(server.send(request.as_bytes())), 405));
+    // A second request behind the first is not read.
+    let request = format!("GET {prefix} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let answer = String::from_utf8(read(server.send(request.repeat(2).as_bytes()))).unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200 ").count(), 1, "{answer}");
+}
+
+#[test]
+fn a_head_has_a_length() {
+    let directory = directory();
+    let server = Running::start(&directory, &["a model #1%.gguf", "--page", "page"]);
+    let start = format!("GET {} HTTP/1.1\r\nHost: {}\r\nX: ", server.prefix, server.host);
+    let of_length = |len: usize| format!("{start}{}\r\n\r\n", "x".repeat(len - start.len() - 4));
+    assert!(is_status(&read(server.send(of_length(16 << 10).as_bytes())), 200));
+    for len in [(16 << 10) + 1, 40 << 10] {
+        assert!(is_status(&read(server.send(of_length(len).as_bytes())), 431), "{len}");
+    }
+    // A field and a first line without an end.
+    for start in [&*start, "GET /"] {
+        let endless = format!("{start}{}", "x".repeat(20 << 10));
+        assert!(is_status(&read(server.send(endless.as_bytes())), 431));
+    }
+    assert!(is_status(&read(server.send(b"nonsense\r\n\r\n")), 400));
+    assert_eq!(server.get("", "").0, 200);
+}
+
+#[test]
+fn connections_are_limited_and_given_back() {
+    let directory = directory();
+    let server = Running::start(&directory, &["a model #1%.gguf", "--page", "page"]);
+    let mut idle: Vec<_> = (0..40).map(|_| server.send(b"")).collect();
+    for stream in idle.drain(32..) {
+        let answer = read(stream);
+        assert!(is_status(&answer, 503), "{}", String::from_utf8_lossy(&answer));
+    }
+    // Those that were accepted are still answered.
+    let mut first = idle.swap_remove(0);
+    write!(first, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", server.prefix, server.host).unwrap();
+    assert!(is_status(&read(first), 200));
+    drop(idle);
+    server.recovers();
+}
+
+#[test]
+#[cfg(unix)]
+fn too_many_open_files_do_not_end_it() {
+    let directory = directory();
+    let mut shell = Command::new("sh");
+    let script = r#"ulimit -n 24 && exec "$0" web --page page"#;
+    shell.current_dir(directory.path()).args(["-c", script, env!("CARGO_BIN_EXE_ggmill")]);
+    let server = Running::of(&mut shell);
+    let idle: Vec<_> = (0..40).map(|_| server.send(b"")).collect();
+    // Fewer than are permitted can be accepted, so that nothing is refused.
+    idle[39].set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!((&idle[39]).read(&mut [0]).is_err(), "answered or closed");
+    drop(idle);
+    server.recovers();
+}
+
+#[test]
+fn a_large_file_is_given_whole() {
+    let directory = directory();
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|place| (place % 251) as u8).collect();
+    fs::write(directory.path().join("large.gguf"), &bytes).unwrap();
+    let server = Running::start(&directory, &["large.gguf", "--page", "page"]);
+    let (status, head, body) = server.get("model/large.gguf", "");
+    assert!(status == 200 && head.contains("content-length: 3000001"), "{head}");
+    assert!(body == bytes, "{} bytes", body.len());
+    let (status, _, body) = server.get("model/large.gguf", "Range: bytes=65535-2000000\r\n");
+    assert!(status == 206 && body == bytes[65535..=2_000_000], "{} bytes", body.len());
+    // A client that stops reading does not keep others waiting.
+    let request =
+        format!("GET {}model/large.gguf HTTP/1.1\r\nHost: {}\r\n\r\n", server.prefix, server.host);
+    let _stalled: Vec<_> = (0..8).map(|_| server.send(request.as_bytes())).collect();
+    assert_eq!(server.get("", "").0, 200);
 }
 
 #[test]
