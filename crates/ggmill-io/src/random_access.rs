@@ -4,7 +4,6 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
 
 use ggmill_core::{RawStr, ReadAt};
 
@@ -116,20 +115,21 @@ impl RandomAccess {
         self.len
     }
 
-    /// When it was last written to, as of when it was opened; `None` where the system does not say,
-    /// and for a file that is [elsewhere](Self::elsewhere).
+    /// The system's metadata of the file when it was opened; `None` for one that is
+    /// [elsewhere](Self::elsewhere).
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("weights.bin");
     /// # std::fs::write(&path, b"0123456789")?;
     /// let file = ggmill_io::RandomAccess::open(&path)?;
-    /// assert_eq!(file.modified(), std::fs::metadata(&path)?.modified().ok());
+    /// assert_eq!(file.metadata().map(|metadata| metadata.len()), Some(10));
+    /// assert!(ggmill_io::RandomAccess::elsewhere("config.json", b"{}".to_vec()).metadata().is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn modified(&self) -> Option<SystemTime> {
+    pub fn metadata(&self) -> Option<&Metadata> {
         match &self.content {
-            Content::File { metadata, .. } => metadata.modified().ok(),
+            Content::File { metadata, .. } => Some(metadata),
             Content::Elsewhere(_) => None,
         }
     }

@@ -162,7 +162,8 @@ fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> 
         }
     };
     // A file that is written to between two requests is another one.
-    let since = file.modified().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let written = file.metadata().and_then(|metadata| metadata.modified().ok());
+    let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let tag = format!("\"{len:x}-{:x}\"", since.unwrap_or_default().as_nanos());
     let mut fields = vec![
         ("Content-Type", Cow::Borrowed("application/octet-stream")),
