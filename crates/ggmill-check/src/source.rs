@@ -122,9 +122,9 @@ impl Source {
         let Self { place, name, .. } = self;
         match self.by {
             StatedBy::Specification if place.is_empty() => {
-                "The specification does not mention it".into()
+                "The specification does not mention this case".into()
             }
-            StatedBy::Specification => format!("Specification, line {place} ({name})"),
+            StatedBy::Specification => format!("Specification, section \"{name}\", line {place}"),
             StatedBy::LlamaCpp => format!("llama.cpp, `{name}` in `{place}`"),
             StatedBy::Gguf => format!("gguf-py, `{name}` in `{place}`"),
             StatedBy::Practice => "Rationale".into(),
@@ -151,7 +151,8 @@ impl Rule {
     /// violates the rule.
     pub fn requirement(&self) -> String {
         let of = |forces: &[Force]| self.sources().find(|source| forces.contains(&source.force));
-        let cited = |source: Source| format!(" ({}, line {})", source.name, source.place);
+        let cited =
+            |source: Source| format!(" (section \"{}\", line {})", source.name, source.place);
         let violated =
             of(&[Force::Must, Force::Should, Force::Defines]).map_or_else(String::new, |source| {
                 let verb = match source.force {
@@ -249,7 +250,7 @@ mod tests {
             let cites = |text: &str| {
                 section.lines().any(|line| line.starts_with("- ") && line.contains(text))
             };
-            let cites_lines = cites("Specification, line ");
+            let cites_lines = cites("Specification, section ");
             let cites_functions = cites("llama.cpp, `") || cites("gguf-py, `");
             assert_eq!(section.contains(SPECIFICATION_REVISION), cites_lines, "{section}");
             assert_eq!(section.contains(LOADER_REVISION), cites_functions, "{section}");

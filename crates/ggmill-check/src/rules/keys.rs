@@ -178,10 +178,12 @@ fn spelling(input: &Input<'_>, entry: &Entry<'_>, out: &mut Findings<'_>) {
         });
     } else if key.strip_prefix("general.").is_some_and(|name| !is_known_general(name)) {
         out.add(&UNKNOWN_GENERAL, Place::key(entry), || "not a standard key".into());
-    } else if let Some(other) =
-        input.architecture().and_then(|architecture| standard::foreign(key, architecture))
+    } else if let Some(architecture) = input.architecture()
+        && let Some(other) = standard::foreign(key, architecture)
     {
-        out.add(&FOREIGN, Place::key(entry), || format!("is a key of {other}"));
+        out.add(&FOREIGN, Place::key(entry), || {
+            format!("belongs to architecture {other}, but general.architecture is {architecture}")
+        });
     }
 }
 

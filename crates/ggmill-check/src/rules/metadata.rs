@@ -83,7 +83,7 @@ rules! { Metadata;
     NO_ALIGNMENT = "GG1111" Note Letter {
         summary: "Missing general.alignment",
         clause: "Reported when the file has no `general.alignment`. The specification lists `general.alignment: uint32` among the required keys, but adds that \"some writers may not write the alignment\"; the default is then 32.",
-        why: "Every reader uses 32 when the key is missing, so the file loads everywhere.",
+        why: "The specification lists the key as required, but omitting it is harmless: every reader then uses 32.",
         remedy: "Set general.alignment to 32 (u32).",
         fixed: "general.alignment = 32",
         automatic: "adds general.alignment with the value in effect",

@@ -21,7 +21,7 @@ rules! { Quantization;
         summary: "Outdated or unknown quantization version",
         clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`). Version 2 was introduced before GGUF.",
         why: "Readers decode the data as version 2, regardless of this key.",
-        remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file of an earlier version.",
+        remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file that uses an earlier quantization version.",
         fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {

@@ -17,7 +17,7 @@ rules! { Structure;
     HEADER_CUT = "GG1002" Error Both {
         summary: "File ends inside the header",
         clause: "Reported when the file ends within the header, or a count in the header needs more bytes than remain. According to the specification, the header has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
-        why: "Metadata keys or tensor infos are missing. Usually a download was interrupted.",
+        why: "Metadata keys or tensor infos are missing. The usual cause is an interrupted download.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file has all bytes that its header declares",
     }
@@ -47,7 +47,7 @@ rules! { Structure;
         summary: "File is big-endian",
         clause: "Reported when the file is big-endian. llama.cpp rejects a file whose byte order differs from that of the machine. The specification allows both byte orders.",
         why: "The file loads only on big-endian machines.",
-        remedy: "Convert the byte order for the machines that will load the file: `ggmill repack --endian little`.",
+        remedy: "Convert the file to the byte order of the machines that will load it, for example with `ggmill repack FILE -o OUT --endian little`.",
         fixed: "version 3, little-endian",
     }
     SWAPPED_MAGIC = "GG1007" Error Both {

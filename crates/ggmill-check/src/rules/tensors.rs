@@ -18,7 +18,7 @@ rules! { Tensors;
     OUTSIDE = "GG1302" Error Both {
         summary: "Tensor data is outside the file",
         clause: "Reported when the data of a tensor is not entirely within the file. According to the specification, \"each tensor's data must be stored within this array\"; llama.cpp rejects the file: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
-        why: "Weights are missing. Usually a download was interrupted.",
+        why: "Weights are missing. The usual cause is an interrupted download.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file contains the data of every tensor",
     }

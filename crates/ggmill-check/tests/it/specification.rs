@@ -296,12 +296,12 @@ fn what_only_llama_cpp_requires_is_not_laid_to_the_specification() {
         (
             "gpt2",
             "context_length",
-            "required by the specification (GPT-2, line 537) and by llama.cpp",
+            "required by the specification (section \"GPT-2\", line 537) and by llama.cpp",
         ),
         (
             "bloom",
             "feed_forward_length",
-            "required by the specification (BLOOM, line 548) and by llama.cpp",
+            "required by the specification (section \"BLOOM\", line 548) and by llama.cpp",
         ),
     ] {
         let (code, message) = said(architecture, key).unwrap();
@@ -310,7 +310,10 @@ fn what_only_llama_cpp_requires_is_not_laid_to_the_specification() {
     }
     let (code, message) = said("gptneox", "rope.dimension_count").unwrap();
     assert_eq!(code, "GG1502");
-    assert!(message.ends_with("required by the specification (GPT-NeoX, line 514)"), "{message}");
+    assert!(
+        message.ends_with("required by the specification (section \"GPT-NeoX\", line 514)"),
+        "{message}"
+    );
     // No file has it: only the profile of the specification asks for it.
     assert_eq!(said("falcon", "attention.use_norm"), None);
 }

@@ -10,7 +10,7 @@ use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// List the supported architectures and their checkpoint classes
+/// List the supported architectures and their Hugging Face model classes
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -528,7 +528,9 @@ fn a_profile_asks_for_what_its_source_requires() {
         assert_eq!(part.code, 1, "{key}: {}", part.stdout);
         let line = 537 + place;
         assert!(
-            part.stdout.contains(&format!("required by the specification (GPT-2, line {line})")),
+            part.stdout.contains(&format!(
+                "required by the specification (section \"GPT-2\", line {line})"
+            )),
             "{key}: {}",
             part.stdout
         );
@@ -548,7 +550,7 @@ fn the_page_of_an_architecture_says_who_requires_a_key() {
         assert!(page.contains(expected), "{page}");
     }
     let page = ggmill(directory.path(), &["explain", "GG1104"]).stdout;
-    assert!(
-        page.contains("Specification, line 184 (File Structure): \"Anything else is invalid\"")
-    );
+    assert!(page.contains(
+        "Specification, section \"File Structure\", line 184: \"Anything else is invalid\""
+    ));
 }
