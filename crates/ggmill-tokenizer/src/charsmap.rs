@@ -45,7 +45,7 @@ impl CharsMap {
         let length = usize::try_from(array.len()).unwrap_or(usize::MAX);
         let mut data = Vec::new();
         data.try_reserve_exact(length)
-            .map_err(|_| Error::at(ErrorKind::Limit, KEY, "too large for the memory there is"))?;
+            .map_err(|_| Error::at(ErrorKind::Limit, KEY, "too large for the available memory"))?;
         data.extend(bytes.map(|value| u8::try_from(value & 0xFF).unwrap_or_default()));
         Self::new(&data)
     }
@@ -58,8 +58,8 @@ impl CharsMap {
         let length = u32::from_le_bytes(*length) as usize;
         if length >= rest.len() {
             return Err(malformed(&format!(
-                "the array has {length} bytes, of {} that follow its length, and replacements come \
-                 after it",
+                "the array has {length} bytes, but {} follow its length, including the \
+                 replacements after it",
                 rest.len()
             )));
         }
@@ -93,9 +93,12 @@ impl CharsMap {
                 let child = index ^ offset(unit);
                 if unit >> 8 & 1 == 1 {
                     let value = self.units.get(child as usize).map(|value| value & !(1 << 31));
-                    let value = value.ok_or_else(|| malformed("a value is beyond the array"))?;
+                    let value =
+                        value.ok_or_else(|| malformed("a value is beyond the end of the array"))?;
                     if last.is_none_or(|last| value as usize > last) {
-                        return Err(malformed("a replacement is beyond the end or has no end"));
+                        return Err(malformed(
+                            "a replacement is beyond the end, or is not terminated",
+                        ));
                     }
                 }
                 waiting.push(child);

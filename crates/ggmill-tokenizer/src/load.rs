@@ -36,7 +36,7 @@ const OWN_PRE: &str = "gemma4";
 
 #[cold]
 fn no_memory() -> Error {
-    Error::at(ErrorKind::Limit, keys::TOKENIZER_TOKENS, "too large for the memory there is")
+    Error::at(ErrorKind::Limit, keys::TOKENIZER_TOKENS, "too large for the available memory")
 }
 
 /// What the model's kind and the pre-tokenizer's name say.
@@ -112,7 +112,7 @@ fn vocabulary(metadata: &Metadata<'_>, options: &LoadOptions) -> Result<Vocabula
         return Err(Error::at(
             ErrorKind::UnknownModel,
             keys::TOKENIZER_MODEL,
-            format!("{name:?} is not a known model"),
+            format!("{name:?} is not a known tokenizer model"),
         ));
     };
     let pre = if kind == Kind::Bpe { Some(pre_tokenizer(metadata, options, model)?) } else { None };
@@ -185,7 +185,7 @@ fn pre_tokenizer(
         Error::at(
             ErrorKind::UnknownPreTokenizer,
             keys::TOKENIZER_PRE,
-            format!("{name:?} is not a known pre-tokenizer; the nearest name is {nearest:?}"),
+            format!("{name:?} is not a known pre-tokenizer; the most similar name is {nearest:?}"),
         )
     })
 }

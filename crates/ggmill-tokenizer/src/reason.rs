@@ -34,11 +34,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Model => "the tokenizers have different models",
-            Self::AddedToken => "one adds a token at the beginning or the end",
-            Self::SpecialToken => "a token is special in one of the vocabularies",
+            Self::AddedToken => "only one tokenizer adds a token at the beginning or the end",
+            Self::SpecialToken => "a token is special in only one of the vocabularies",
             Self::Normalization => "the text is normalized differently",
-            Self::PreTokenizer => "the pre-tokenizers cut this part into different words",
-            Self::Token => "one of the vocabularies lacks a token of the other",
+            Self::PreTokenizer => "the pre-tokenizers split this part into different words",
+            Self::Token => "one vocabulary lacks a token of the other",
             Self::Merges => "the merges or scores are different",
         })
     }

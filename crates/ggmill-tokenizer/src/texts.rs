@@ -97,7 +97,7 @@ impl Texts {
 
 #[cold]
 pub(crate) fn no_such(id: u32, tokens: usize) -> Error {
-    Error::new(ErrorKind::NoSuchToken, format!("token {id}: there are {tokens} tokens"))
+    Error::new(ErrorKind::NoSuchToken, format!("token {id}, but there are {tokens} tokens"))
 }
 
 /// GPT-2's characters for bytes.

@@ -12,7 +12,7 @@ const TOKEN_BITS: u32 = 24;
 /// The most bytes of such a word.
 const SHORT: usize = 15;
 /// The number of pairs of short words in the beginning, and the most.
-const PAIRS: (usize, usize) = (1 << 9, 1 << 15);
+const PAIRS: (usize, usize) = (1 << 9, 1 << 16);
 /// The most words that are long or have many tokens.
 const WORDS: usize = 1 << 16;
 /// The most bytes of such words, and the most of their tokens.
@@ -127,6 +127,16 @@ pub(crate) struct Found {
     pub(crate) missing: u64,
 }
 
+/// The numbers of bits, the lowest first.
+#[inline]
+fn bits(mut rest: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let number = (rest != 0).then_some(rest.trailing_zeros() as usize);
+        rest &= rest.wrapping_sub(1);
+        number
+    })
+}
+
 /// The bits of 64 that so many words leave.
 #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
 fn unused_bits(words: usize) -> u32 {
@@ -225,22 +235,68 @@ impl WordCache {
             return None;
         }
         let hash = hash(word);
-        let mut at = place(hash, self.slots.len());
-        for _ in 0..STEPS {
-            let slot = self.slots.get(at)?;
-            if slot.length == 0 {
-                return None;
-            }
-            if slot.hash == hash && usize::from(slot.length) == word.len() {
-                let start = slot.bytes as usize;
-                if self.bytes.get(start..start + word.len())? == word {
-                    let start = slot.ids as usize;
-                    return self.ids.get(start..start + usize::from(slot.count));
-                }
-            }
-            at = (at + 1) & (self.slots.len() - 1);
+        self.slots_with(hash).find_map(|slot| self.tokens_of(slot, word))
+    }
+
+    /// The slots that have a hash.
+    #[inline]
+    fn slots_with(&self, hash: u64) -> impl Iterator<Item = &Slot> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let first = place(hash, self.slots.len());
+        let slots =
+            (0..STEPS).map_while(move |step| self.slots.get(first.wrapping_add(step) & mask));
+        slots.take_while(|slot| slot.length != 0).filter(move |slot| slot.hash == hash)
+    }
+
+    /// The tokens in a slot, if it is that of the word.
+    #[inline]
+    fn tokens_of(&self, slot: &Slot, word: &[u8]) -> Option<&[u32]> {
+        let start = slot.bytes as usize;
+        let is_same = self.bytes.get(start..start.checked_add(usize::from(slot.length))?)? == word;
+        let start = slot.ids as usize;
+        let ids = self.ids.get(start..start.checked_add(usize::from(slot.count))?)?;
+        is_same.then_some(ids)
+    }
+
+    /// The tokens of words that are long or have many: of those with a bit, the lowest for the first.
+    /// All are looked up before any is used, so that the memory's delays overlap.
+    pub(crate) fn find_many<'w>(
+        &self,
+        wanted: u64,
+        word: impl Fn(usize) -> &'w [u8],
+    ) -> [Option<&[u32]>; AT_ONCE] {
+        let mut found = [None; AT_ONCE];
+        if self.used == 0 {
+            return found;
         }
-        None
+        let (mut hashes, mut lengths) = ([0; AT_ONCE], 0);
+        for number in bits(wanted) {
+            let word = word(number);
+            if word.len() > LONGEST {
+                continue;
+            }
+            hashes[number] = hash(word);
+            let slot = self.slots.get(place(hashes[number], self.slots.len()));
+            lengths += slot.map_or(0, |slot| usize::from(slot.length));
+        }
+        // Loads the slots.
+        std::hint::black_box(lengths);
+        let (mut slots, mut loaded) = ([None; AT_ONCE], 0);
+        for number in bits(wanted) {
+            let slot = self.slots_with(hashes[number]).next();
+            if let Some(slot) = slot {
+                loaded += self.ids.get(slot.ids as usize).copied().map_or(0, u64::from);
+                loaded += self.bytes.get(slot.bytes as usize).copied().map_or(0, u64::from);
+            }
+            slots[number] = slot;
+        }
+        std::hint::black_box(loaded);
+        for number in bits(wanted) {
+            let word = word(number);
+            found[number] = slots[number]
+                .and_then(|slot| self.tokens_of(slot, word).or_else(|| self.many(word)));
+        }
+        found
     }
 
     /// The tokens of a part of a text.
@@ -264,7 +320,7 @@ impl WordCache {
     fn put_few(&mut self, word: Short) {
         self.put += 1;
         let size = self.pairs.len();
-        if size == 0 || (self.put > size * 2 && size < PAIRS.1) {
+        if size == 0 || (self.put > size && size < PAIRS.1) {
             self.put = 0;
             let size = (size * 8).clamp(PAIRS.0, PAIRS.1);
             for Pair(words) in std::mem::replace(&mut self.pairs, vec![NO_WORDS; size]) {
@@ -279,7 +335,9 @@ impl WordCache {
     /// The word that was put before moves aside.
     fn place_few(&mut self, word: Short) {
         let place = Key(word.key).place(self.pairs.len());
-        if let Some(Pair([first, second])) = self.pairs.get_mut(place) {
+        if let Some(Pair([first, second])) = self.pairs.get_mut(place)
+            && first.key != word.key
+        {
             *second = std::mem::replace(first, word);
         }
     }

@@ -22,7 +22,7 @@ impl Rwkv {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let texts = starts.zip(&ends).zip(0..).map(|((start, &end), id)| (&bytes[start..end], id));
         let tokens = Trie::new(texts)
-            .ok_or_else(|| Error::new(ErrorKind::Limit, "no memory for the tokens"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Limit, "not enough memory for the tokens"))?;
         Ok(Self { tokens })
     }
 

@@ -85,7 +85,7 @@ impl Ugm {
             ids.map(|id| (vocabulary.text(id).unwrap_or_default(), id))
         };
         let (defined, unused) = (Attributes::USER_DEFINED, Attributes::UNUSED);
-        let no_memory = || Error::new(ErrorKind::Limit, "no memory for the tokens");
+        let no_memory = || Error::new(ErrorKind::Limit, "not enough memory for the tokens");
         let user_defined = Trie::new(texts(defined)).ok_or_else(no_memory)?;
         let can_occur = Attributes::NORMAL | defined | unused;
         let tokens = Trie::new(texts(can_occur)).ok_or_else(no_memory)?;

@@ -80,7 +80,7 @@ impl Wpm {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Result<Self, Error> {
         let texts = (0..vocabulary.len()).map(|id| (vocabulary.text(id).unwrap_or_default(), id));
         let tokens = Trie::new(texts)
-            .ok_or_else(|| Error::new(ErrorKind::Limit, "no memory for the tokens"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Limit, "not enough memory for the tokens"))?;
         Ok(Self { tokens })
     }
 

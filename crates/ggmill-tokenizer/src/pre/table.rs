@@ -21,6 +21,8 @@ pub(crate) struct PreTokenizer {
     pub(crate) passes: Vec<Pass>,
     /// Passes that leave the same pieces and take less time.
     pub(crate) fast: Vec<Pass>,
+    /// Passes that cut words also before spaces that follow a letter or a mark, if there are any.
+    pub(crate) apart: Vec<Pass>,
     /// Text is merged as it is, not in the alphabet of bytes.
     pub(crate) raw: bool,
     /// A word of newlines alone that is a token is that token.
@@ -86,7 +88,7 @@ fn with_sets(expression: &'static str, sets: &[(&str, &str)]) -> &'static str {
 
 fn parse(text: &'static str) -> Vec<PreTokenizer> {
     let mut found = Vec::new();
-    let (mut rules, mut passes, mut fast) = ("", Vec::new(), Vec::new());
+    let (mut rules, mut passes, mut fast, mut apart) = ("", vec![], vec![], vec![]);
     let mut sets: Vec<(&str, &str)> = Vec::new();
     let (mut raw, mut newlines) = (false, false);
     for line in text.lines() {
@@ -96,6 +98,7 @@ fn parse(text: &'static str) -> Vec<PreTokenizer> {
                 rules = rest;
                 passes.clear();
                 fast.clear();
+                apart.clear();
                 sets.clear();
                 (raw, newlines) = (false, false);
             }
@@ -107,6 +110,7 @@ fn parse(text: &'static str) -> Vec<PreTokenizer> {
                 Some(("scan", rest)) => fast.push(Pass::Scan(rest)),
                 _ => {}
             },
+            "apart" => apart.extend(rest.strip_prefix("split ").map(Pass::Split)),
             "raw" => raw = true,
             "newlines" => newlines = true,
             "names" => {
@@ -117,6 +121,7 @@ fn parse(text: &'static str) -> Vec<PreTokenizer> {
                     rules,
                     passes: passes.clone(),
                     fast: if fast.is_empty() { passes.clone() } else { fast.clone() },
+                    apart: apart.clone(),
                     raw,
                     newlines,
                     add_bos: has("add-bos"),
@@ -148,9 +153,11 @@ mod tests {
         assert_eq!(names.len(), 91);
         for line in include_str!("../../data/pre-tokenizers.txt").lines() {
             let word = line.split(' ').next().unwrap_or_default();
-            let known =
-                ["", "#", "rules", "split", "scan", "set", "as", "raw", "newlines", "names"];
-            assert!(known.contains(&word), "{line}");
+            let known = ["", "#", "rules", "split", "scan", "set", "as", "apart"];
+            let switches = ["raw", "newlines", "names"];
+            assert!(known.contains(&word) || switches.contains(&word), "{line}");
+            // The only kind of pass that it has.
+            assert!(word != "apart" || line.starts_with("apart split "), "{line}");
         }
         let flags = find(b"llama-bpe").map(|known| (known.add_bos, known.ignore_merges, known.raw));
         assert_eq!(flags, Some((true, true, false)));

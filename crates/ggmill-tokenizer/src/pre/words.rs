@@ -12,8 +12,8 @@ use crate::explained::ExplainedPass;
 #[derive(Clone, Debug)]
 pub(crate) struct Words(Arc<[Compiled]>);
 
-/// The rules that were compiled, by their names.
-static COMPILED: Mutex<BTreeMap<&str, Words>> = Mutex::new(BTreeMap::new());
+/// The rules that were compiled, by their names, and whether their words are apart.
+static COMPILED: Mutex<BTreeMap<(&str, bool), Words>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 struct Compiled {
@@ -43,12 +43,22 @@ impl Words {
     /// The passes of a pre-tokenizer, which are compiled once in a process. `None` where one is not
     /// in the syntax, which no table of this crate has.
     pub(crate) fn new(pre: &PreTokenizer) -> Option<Self> {
+        Self::once((pre.rules, false), &pre.fast)
+    }
+
+    /// The passes that cut words also before spaces that follow a letter or a mark. `None` where the
+    /// words of the pre-tokenizer have no such spaces.
+    pub(crate) fn apart(pre: &PreTokenizer) -> Option<Self> {
+        if pre.apart.is_empty() { None } else { Self::once((pre.rules, true), &pre.apart) }
+    }
+
+    fn once(key: (&'static str, bool), passes: &[Pass]) -> Option<Self> {
         let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(words) = known().get(pre.rules) {
+        if let Some(words) = known().get(&key) {
             return Some(words.clone());
         }
-        let words = Self::compile(&pre.fast)?;
-        known().insert(pre.rules, words.clone());
+        let words = Self::compile(passes)?;
+        known().insert(key, words.clone());
         Some(words)
     }
 
@@ -169,6 +179,7 @@ mod tests {
 
     use super::*;
     use crate::pre::table;
+    use crate::unicode::{Properties, properties};
 
     fn words<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
         let words = table::find(name.as_bytes()).and_then(Words::new).expect("a table");
@@ -239,6 +250,47 @@ mod tests {
             for text in &texts {
                 let expected = cut(&slow, text);
                 assert_eq!(cut(&fast, text), expected, "{}: {text:?}", pre.rules);
+            }
+        }
+    }
+
+    /// Of other rules, no word has a space behind a letter.
+    #[test]
+    fn these_rules_leave_phrases_together() {
+        let phrases = |pre: &&PreTokenizer| !Words::new(pre).expect("a table").can_cut(b'a', b' ');
+        let mut rules: Vec<_> = table::all().iter().filter(phrases).map(|pre| pre.rules).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        assert_eq!(rules, ["exaone-moe", "gemma4", "sarvam-moe", "superbpe"]);
+    }
+
+    /// Passes that leave words apart cut as the others do, and else before spaces behind a letter or
+    /// a mark.
+    #[test]
+    fn words_apart_are_cut_at_spaces() {
+        let characters: Vec<char> = "as'./1 \n\u{E9}\u{301}\u{A0}\u{1}".chars().collect();
+        let all = characters.len();
+        let some: Vec<_> = table::all().iter().filter(|pre| !pre.apart.is_empty()).collect();
+        assert!(!some.is_empty());
+        for pre in some {
+            let [whole, apart] = [&pre.passes, &pre.apart].map(|it| Words::compile(it).unwrap());
+            let cut = |words: &Words, text: &str| {
+                let mut ends = Vec::new();
+                words.cut(text.as_bytes(), &mut Vec::new(), &mut |_, end| ends.push(end));
+                ends
+            };
+            for number in 0..all.pow(5) {
+                let text: String =
+                    (0..5).map(|place| characters[number / all.pow(place) % all]).collect();
+                let expected = cut(&whole, &text);
+                let mut found = cut(&apart, &text);
+                found.retain(|end| {
+                    let before = text[..*end].chars().next_back().map(u32::from).unwrap();
+                    let is_between = text[*end..].starts_with(' ')
+                        && properties(before).is(Properties::LETTER_OR_MARK);
+                    expected.contains(end) || !is_between
+                });
+                assert_eq!(found, expected, "{}: {text:?}", pre.rules);
             }
         }
     }

@@ -22,6 +22,9 @@ impl Properties {
     pub(crate) const CONTROL: Self = Self(0x80);
     pub(crate) const WHITESPACE: Self = Self(0x100);
 
+    /// A letter or a mark, as most words end with.
+    pub(crate) const LETTER_OR_MARK: Self = Self(Self::LETTER.0 | Self::MARK.0);
+
     /// Whether any of the other's bits is set.
     #[inline]
     pub(crate) fn is(self, other: Self) -> bool {

@@ -60,6 +60,38 @@ fn tokens_that_are_not_there_are_left_out() {
     assert_eq!(ids, [0]);
 }
 
+/// Where words are phrases, merges join words after some letters and not after others. The
+/// expected tokens were merged by hand; known words give the same.
+#[test]
+fn phrases_are_merged_over_spaces() {
+    let tokens = ["a", "b", "c", "Ġ", "Ġb", "aĠb", "Ġc", "ab", "aĠbĠc", "é", "Ã", "©", "©Ġb"];
+    let mut metadata = vocabulary("gpt2", &tokens, &[1; 13]);
+    metadata.set("tokenizer.ggml.pre", "exaone-moe");
+    let merges = ["Ġ b", "a Ġb", "Ġ c", "aĠb Ġc", "a b", "© Ġb"];
+    metadata.set("tokenizer.ggml.merges", &merges[..]);
+    let tokenizer = made(metadata).expect("a tokenizer");
+    for _ in 0..2 {
+        assert_eq!(ids(&tokenizer, b"a b"), [5]);
+        assert_eq!(ids(&tokenizer, b"b a b c b c c"), [1, 3, 8, 4, 6, 6]);
+        assert_eq!(ids(&tokenizer, b"a b c ab b c b a"), [8, 3, 7, 4, 6, 4, 3, 0]);
+        assert_eq!(ids(&tokenizer, "cé bé é b c".as_bytes()), [2, 10, 12, 10, 11, 3, 10, 12, 6]);
+        assert_eq!(ids(&tokenizer, &b"a b c ".repeat(200)), [&[8, 3][..]; 200].concat()[..]);
+    }
+    // No merge joins words: one only joins what is no letter to a space.
+    let mut metadata = vocabulary("gpt2", &tokens, &[1; 13]);
+    metadata.set("tokenizer.ggml.pre", "exaone-moe");
+    metadata.set("tokenizer.ggml.merges", &["Ġ b", "Ġ c", "a b", "ĠÂł ĠÂł"][..]);
+    let tokenizer = made(metadata).expect("a tokenizer");
+    for _ in 0..2 {
+        assert_eq!(ids(&tokenizer, b"a b"), [0, 4]);
+        assert_eq!(ids(&tokenizer, b"b a b c ab c "), [1, 3, 0, 4, 6, 3, 7, 6, 3]);
+        assert_eq!(
+            ids(&tokenizer, "cé bé é b c".as_bytes()),
+            [2, 10, 11, 4, 10, 11, 3, 10, 11, 4, 6]
+        );
+    }
+}
+
 #[test]
 fn an_id_beyond_the_last_is_an_error() {
     let tokenizer = tokenizer("small-spm");

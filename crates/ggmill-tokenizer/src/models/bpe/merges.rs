@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::memory::{bound, bound_heap};
 use crate::read::{optional, strings};
 use crate::token_map::TokenMap;
+use crate::unicode::{Properties, properties};
 use crate::vocabulary::Vocabulary;
 
 /// No symbol.
@@ -54,6 +55,8 @@ pub(super) struct Merges {
     tokens: u32,
     /// For every byte of text whether a merge has it before a space where its halves meet.
     before_space: [bool; 256],
+    /// A merge may have a letter or a mark before a space where its halves meet.
+    joins_words: bool,
     /// Text is merged in the alphabet of bytes.
     of_bytes: bool,
 }
@@ -172,9 +175,27 @@ impl Reader {
     }
 }
 
+/// Whether text that ends with this, in the alphabet of bytes, may end with a letter or a mark.
+fn may_end_word(mut text: &[u8]) -> bool {
+    let mut bytes = [0; 4];
+    for start in (0..bytes.len()).rev() {
+        let Some(last) = alphabet::last_byte(text) else { break };
+        bytes[start] = last;
+        if last & 0xC0 != 0x80 {
+            let character =
+                std::str::from_utf8(&bytes[start..]).ok().and_then(|it| it.chars().next());
+            return character.is_none_or(|it| properties(it.into()).is(Properties::LETTER_OR_MARK));
+        }
+        let length = alphabet::character(last).as_bytes().len();
+        text = text.get(..text.len().saturating_sub(length)).unwrap_or_default();
+    }
+    // It may be the end of any character.
+    true
+}
+
 #[cold]
 fn no_memory() -> Error {
-    Error::at(ErrorKind::Limit, keys::TOKENIZER_MERGES, "too many merges for the memory there is")
+    Error::at(ErrorKind::Limit, keys::TOKENIZER_MERGES, "too many merges for the available memory")
 }
 
 impl Merges {
@@ -223,9 +244,17 @@ impl Merges {
         slots.resize(size, EMPTY);
         let shift = 64u32.checked_sub(size.trailing_zeros())?;
         let others = TokenMap::with_capacity(0, 0)?;
-        let before_space = [false; 256];
-        let factor = FACTOR;
-        Some(Self { slots, shift, factor, steps: 0, others, tokens, before_space, of_bytes })
+        Some(Self {
+            slots,
+            shift,
+            factor: FACTOR,
+            steps: 0,
+            others,
+            tokens,
+            before_space: [false; 256],
+            joins_words: false,
+            of_bytes,
+        })
     }
 
     /// What stands for a space.
@@ -239,7 +268,13 @@ impl Merges {
         let last = if self.of_bytes { alphabet::last_byte(left) } else { left.last().copied() };
         if let Some(last) = last {
             self.before_space[usize::from(last)] = true;
+            self.joins_words = self.joins_words || !self.of_bytes || may_end_word(left);
         }
+    }
+
+    /// Whether no merge joins a letter or a mark to a space after it.
+    pub(super) fn keep_words_apart(&self) -> bool {
+        !self.joins_words
     }
 
     /// Whether pairs pass far more slots than they do where they were not made to collide: a quarter
@@ -459,6 +494,26 @@ impl Merges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_and_marks_end_words() {
+        let ends = |text: &str| {
+            let characters = text.bytes().map(alphabet::character);
+            let encoded: Vec<u8> = characters.flat_map(|it| it.as_bytes().to_vec()).collect();
+            may_end_word(&encoded)
+        };
+        assert!(["a", " a", "é", " x\u{301}", "中", "𐐀"].map(ends).iter().all(|&ends| ends));
+        assert!(!["1", "a.", "\n", "a ", "a\u{A0}", "a🦙", "'"].map(ends).iter().any(|&ends| ends));
+        // Ends of characters.
+        let encoded = |bytes: &[u8]| {
+            bytes.iter().flat_map(|&it| alphabet::character(it).as_bytes().to_vec()).collect()
+        };
+        let parts: [&[u8]; 4] = [b"\xA0", b"\x82\xA0", b"\x80\x80\x80\x80\x80", b"a\xA0"];
+        assert!(parts.into_iter().all(|bytes| may_end_word(&{
+            let it: Vec<u8> = encoded(bytes);
+            it
+        })));
+    }
 
     /// Pairs that were made to take the same few slots are found in a few steps nevertheless.
     #[test]

@@ -14,13 +14,17 @@ use super::Fragment;
 use crate::error::{Error, ErrorKind};
 use crate::memory::bound;
 use crate::pre::{Memo, Words};
-use crate::sink::{Ids, Sink};
+use crate::sink::Sink;
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
-use crate::word_cache::{AT_ONCE, Few, Found, Key, ROOM, WordCache};
+use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
 pub(crate) use merges::Work;
 use merges::{Merges, NONE, SPACE};
 use normal::Normal;
+
+/// From how many words on, of those that are not in the table of short words, they are looked up
+/// together.
+const TOGETHER: u32 = 6;
 
 /// Memory that calls use one after the other. The cache belongs to the tokenizer it was used with.
 #[derive(Debug, Default)]
@@ -33,11 +37,10 @@ pub(crate) struct Scratch {
 #[derive(Debug, Default)]
 struct WordScratch {
     cache: WordCache,
-    phrases: WordCache,
     work: Work,
     tokens: Vec<u32>,
-    /// The words of the batch that were merged, and where their tokens are.
-    merged: Vec<(Range<usize>, Range<usize>)>,
+    /// The numbers of the words of the batch that were merged, and where their tokens are.
+    merged: Vec<(usize, Range<usize>)>,
     encoded: Vec<u8>,
 }
 
@@ -58,6 +61,8 @@ impl Scratch {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the vocabulary")]
 pub(crate) struct Bpe {
     words: Words,
+    /// The same or finer ones, of which the tokens are those of the words.
+    parts: Words,
     merges: Merges,
     /// The symbols of the bytes, where text is merged in their alphabet.
     bytes: Option<Box<[u32; 256]>>,
@@ -65,6 +70,8 @@ pub(crate) struct Bpe {
     fallback: Box<[u32; 256]>,
     newlines: bool,
     escape: bool,
+    /// What words are cut before where no merge joins the parts, if they may have it within.
+    space: Option<&'static [u8]>,
     ignore_merges: bool,
     dialect: Dialect,
     lowercase: bool,
@@ -90,13 +97,24 @@ impl Bpe {
             id.unwrap_or(NONE)
         }));
         let flags = vocabulary.flags();
+        // A word that is taken as a whole has no parts.
+        let apart = !flags.ignore_merges && merges.keep_words_apart();
+        let parts = if apart { Words::apart(pre) } else { None };
+        let parts = parts.unwrap_or_else(|| words.clone());
+        // Some pre-tokenizers leave whole phrases together. A phrase of bytes that is a token could
+        // only be looked up in their alphabet.
+        let has_phrases = bytes.is_some() && !flags.ignore_merges && !parts.can_cut(b'a', b' ');
+        let space =
+            if flags.escape_whitespaces { Some(SPACE) } else { has_phrases.then_some(&b" "[..]) };
         Ok(Self {
             words,
+            parts,
             merges,
             bytes,
             fallback,
             newlines: pre.newlines,
             escape: flags.escape_whitespaces,
+            space,
             ignore_merges: flags.ignore_merges,
             dialect: vocabulary.dialect,
             lowercase: flags.lowercase,
@@ -121,7 +139,7 @@ impl Bpe {
             && before.is_ascii_lowercase()
             && matches!(after, b' ' | b'\n')
             && !(self.escape && after == b' ')
-            && self.words.can_cut(before, after)
+            && self.parts.can_cut(before, after)
     }
 
     /// The tokens of a fragment.
@@ -162,10 +180,10 @@ impl Bpe {
         let batch = [(0, 0); AT_ONCE];
         let mut run =
             Run { model: self, vocabulary, text, origin, scratch, out, batch, collected: 0 };
-        if self.escape {
-            self.words.cut(text, memos, &mut |start, end| run.parts(start, end));
+        if let Some(space) = self.space {
+            self.parts.cut(text, memos, &mut |start, end| run.parts(start, end, space));
         } else {
-            self.words.cut(text, memos, &mut |start, end| run.word(start, end));
+            self.parts.cut(text, memos, &mut |start, end| run.word(start, end));
         }
         run.flush();
     }
@@ -195,6 +213,20 @@ impl Bpe {
                 self.fall_back(word.get(from..to).unwrap_or_default(), |id| each(id, from, to));
             }
         }
+    }
+
+    /// Puts the tokens of a word that is not known behind others.
+    #[cold]
+    fn merge_unknown(
+        &self,
+        vocabulary: &Vocabulary,
+        word: &[u8],
+        memory: &mut Work,
+        encoded: &mut Vec<u8>,
+        tokens: &mut Vec<u32>,
+    ) {
+        let mut each = |id, _, _| tokens.push(id);
+        self.merge_word(vocabulary, word, memory, encoded, &mut each);
     }
 
     /// The token that a word is without any merge.
@@ -264,20 +296,22 @@ struct Run<'a, S> {
 }
 
 impl<S: Sink> Run<'_, S> {
-    /// A word that is cut further where no merge joins the parts: before U+2581, which stands for a
-    /// space, if none has it there. A word of escaped text is a line.
-    fn parts(&mut self, start: usize, end: usize) {
+    /// A word that is cut further where no merge joins the parts: before a space, as the text has
+    /// it, if none has it there. A word of escaped text is a line.
+    #[inline]
+    fn parts(&mut self, start: usize, end: usize, space: &[u8]) {
         let whole = self.text.get(start..end).unwrap_or_default();
         // A line that is a token is taken as a whole.
         if self.model.ignore_merges && self.vocabulary.id(whole).is_some() {
             return self.word(start, end);
         }
+        let Some(&first) = space.first() else { return self.word(start, end) };
         let mut done = start;
-        for hit in memchr::memchr_iter(0xE2, whole) {
+        for hit in memchr::memchr_iter(first, whole) {
             let place = start + hit;
             let before = place.checked_sub(1).and_then(|before| self.text.get(before));
             let is_cut = place > done
-                && whole.get(hit..).is_some_and(|rest| rest.starts_with(SPACE))
+                && whole.get(hit..).is_some_and(|rest| rest.starts_with(space))
                 && before.is_some_and(|&last| !self.model.merges.may_join_space(last));
             if is_cut {
                 self.word(done, place);
@@ -316,109 +350,49 @@ impl<S: Sink> Run<'_, S> {
     #[inline(never)]
     fn flush(&mut self) {
         let count = std::mem::take(&mut self.collected).min(AT_ONCE);
+        let Self { model, vocabulary, text, scratch, out, batch, .. } = self;
+        let WordScratch { cache, work, tokens, merged, encoded } = &mut **scratch;
+        let word = |number: usize| {
+            let (start, end) = batch.get(number).copied().unwrap_or_default();
+            text.get(start..end).unwrap_or_default()
+        };
         let mut keys = [Key::LONG; AT_ONCE];
-        for (key, &(start, end)) in keys.iter_mut().zip(&self.batch[..count]) {
-            *key = Key::new(self.text, start, end);
+        for (key, &(start, end)) in keys.iter_mut().zip(&batch[..count]) {
+            *key = Key::new(text, start, end);
         }
         let keys = keys.get(..count).unwrap_or_default();
-        let Found { places, mut missing } = self.scratch.cache.find(keys);
+        let Found { places, mut missing } = cache.find(keys);
+        let many = (missing.count_ones() >= TOGETHER).then(|| cache.find_many(missing, word));
         let mut room = [0; ROOM];
         let mut done = 0;
         loop {
             let next = count.min(missing.trailing_zeros() as usize);
             let places = places.get(done..next).unwrap_or_default();
-            self.out.extend(self.scratch.cache.tokens(places, &mut room));
+            out.extend(cache.tokens(places, &mut room));
             if next == count {
                 break;
             }
             missing &= missing - 1;
             done = next + 1;
-            self.unusual(next);
+            let known = match &many {
+                Some(many) => many.get(next).copied().flatten(),
+                None => cache.many(word(next)),
+            };
+            if let Some(known) = known {
+                out.extend(known);
+            } else {
+                let before = tokens.len();
+                model.merge_unknown(vocabulary, word(next), work, encoded, tokens);
+                out.extend(tokens.get(before..).unwrap_or_default());
+                merged.push((next, before..tokens.len()));
+            }
         }
-        // The places hold until now.
-        let WordScratch { cache, tokens, merged, .. } = &mut *self.scratch;
-        for (Range { start, end }, ids) in merged.drain(..) {
-            let word = self.text.get(start..end).unwrap_or_default();
-            let key = Key::new(self.text, start, end);
-            cache.put(key, word, tokens.get(ids).unwrap_or_default());
+        // What was found holds until now.
+        for (number, ids) in merged.drain(..) {
+            let key = keys.get(number).copied().unwrap_or(Key::LONG);
+            cache.put(key, word(number), tokens.get(ids).unwrap_or_default());
         }
         tokens.clear();
-    }
-
-    /// The tokens of a word that is long or has many, or that is not known yet.
-    #[cold]
-    fn unusual(&mut self, number: usize) {
-        let Some(&(start, end)) = self.batch.get(number) else { return };
-        let word = self.text.get(start..end).unwrap_or_default();
-        if let Some(known) = self.scratch.cache.many(word) {
-            return self.out.extend(known);
-        }
-        let is_long = Key::new(self.text, start, end) == Key::LONG;
-        if is_long && self.model.bytes.is_some() && !self.model.ignore_merges {
-            if let Some(known) = self.scratch.phrases.many(word) {
-                return self.out.extend(known);
-            }
-            let before = self.scratch.tokens.len();
-            if self.phrase(start, end) {
-                let WordScratch { phrases, tokens, .. } = &mut *self.scratch;
-                let ids = tokens.get(before..).unwrap_or_default();
-                self.out.extend(ids);
-                // Among words they would push out what comes more often.
-                phrases.put(Key::LONG, word, ids);
-                return;
-            }
-        }
-        let before = self.scratch.tokens.len();
-        self.merge(start, end);
-        let WordScratch { tokens, merged, .. } = &mut *self.scratch;
-        self.out.extend(tokens.get(before..).unwrap_or_default());
-        merged.push((start..end, before..tokens.len()));
-    }
-
-    /// The tokens of a word that is not known, if it can be cut before spaces where no merge joins
-    /// the parts. Some pre-tokenizers leave whole phrases together.
-    fn phrase(&mut self, start: usize, end: usize) -> bool {
-        let word = self.text.get(start..end).unwrap_or_default();
-        let mut done = start;
-        for place in memchr::memchr_iter(b' ', word).map(|hit| start + hit) {
-            let before = place.checked_sub(1).filter(|_| place > start);
-            let last = before.and_then(|before| self.text.get(before).copied());
-            // Runs of white space are known as a whole.
-            let is_cut = last.is_some_and(|last| {
-                !last.is_ascii_whitespace() && !self.model.merges.may_join_space(last)
-            });
-            if is_cut {
-                self.part(done, place);
-                done = place;
-            }
-        }
-        if done > start {
-            self.part(done, end);
-        }
-        done > start
-    }
-
-    /// The tokens of a part of a word.
-    fn part(&mut self, start: usize, end: usize) {
-        let WordScratch { cache, tokens, .. } = &mut *self.scratch;
-        let part = self.text.get(start..end).unwrap_or_default();
-        let mut room = Few::default();
-        if let Some(known) = cache.get(Key::new(self.text, start, end), part, &mut room) {
-            return tokens.extend_from_slice(known);
-        }
-        let before = tokens.len();
-        self.merge(start, end);
-        let WordScratch { tokens, merged, .. } = &mut *self.scratch;
-        merged.push((start..end, before..tokens.len()));
-    }
-
-    /// Puts the tokens of a word that is not known behind the others.
-    fn merge(&mut self, start: usize, end: usize) {
-        let WordScratch { work, tokens, encoded, .. } = &mut *self.scratch;
-        let word = self.text.get(start..end).unwrap_or_default();
-        let mut ids = Ids(tokens);
-        let mut each = |id, _, _| ids.push(id, 0, 0);
-        self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
     }
 }
 
