@@ -1,6 +1,7 @@
 """Asks libllama how much memory it gives to models, of which there are only headers.
 
     python estimate.py collect OUT [NAME]...       write the headers of the files that `ggmill convert` makes of recipes of classes.py
+    python estimate.py widen MODELS OUT ARCHITECTURE...    write the first small model of each architecture with widths 16 times its own, where libllama takes it
     python estimate.py reference MODELS OUT        write what libllama accounts for the models, with many options
     python estimate.py devices MODELS OUT RPC      write what it accounts for on two further devices: RPC is ggml's backend of that name, as a library
     python estimate.py compare MODELS REFERENCE GGMILL    compare with `ggmill estimate`, and print a table
@@ -169,6 +170,53 @@ def write(path, keys, tensors):
     with open(path, "wb") as file:
         file.write(header)
         file.truncate(len(header) + offset)
+
+
+# Wider models
+
+# Small models have masks and vocabularies that are larger than all else that is computed. What is here becomes so many times larger; what counts something stays.
+WIDER = 16
+WIDTHS = re.compile(r"\.(embedding_length|feed_forward_length|expert_feed_forward_length|expert_shared_feed_forward_length|attention\.(key|value)_length(_mla|_swa)?|"
+                    r"rope\.dimension_count(_swa)?|attention\.(q|kv)_lora_rank|ssm\.(inner_size|group_size)|kda\.head_dim|wkv\.head_size|"
+                    r"attention\.(decay|iclr|value_residual_mix|gate)_lora_rank|time_(mix|decay)_extra_dim|embedding_length_per_layer_input|dense_2_feat_in)$")
+COUNTS = re.compile(r"head_count|expert_count|expert_used_count|block_count|nextn|ssm\.(conv_kernel|state_size|group_count|time_step_rank)|shortconv|vocab_size|expert_group|token_shift|"
+                    r"relative_buckets")
+
+
+def widened(keys, tensors):
+    """A model with larger widths. Shapes that are wrong then are those that libllama expects; none where it refuses something else."""
+    from libllama import alone
+    architecture = keys["general.architecture"][1]
+    counts = {int(element) for key, (kind, value) in keys.items() if COUNTS.search(key) and kind.strip("[]") in ("u32", "i32", "u64") for element in value.split(",")}
+    keys = {key: (kind, ",".join(str(int(element) * WIDER) for element in value.split(",")) if WIDTHS.search(key) else value) for key, (kind, value) in keys.items()}
+    tensors = {name: (kind, [width if width in counts or width < 8 else width * WIDER for width in shape]) for name, (kind, shape) in tensors.items()}
+    with tempfile.TemporaryDirectory() as directory:
+        model = Path(directory) / "model.gguf"
+        for _ in range(50):
+            write(model, keys, tensors)
+            found, reasons = alone(accounted, model, ["plain"])
+            if found:
+                return keys, tensors
+            wrong = re.search(r"tensor '([^']*)' has wrong shape; expected ([\d, ]+), got", " ".join(reasons))
+            if not wrong:
+                break
+            blocks = re.sub(r"blk\.\d+\.", "blk.N.", wrong[1])
+            shape = tensors[wrong[1]][1]
+            for name, (kind, other) in list(tensors.items()):
+                if re.sub(r"blk\.\d+\.", "blk.N.", name) == blocks and other == shape:
+                    tensors[name] = (kind, [int(width) for width in wrong[2].replace(" ", "").strip(",").split(",")])
+    print(f"{architecture}: not widened: {reasons[-2:]}", file=sys.stderr)
+    return None
+
+
+def widen(path, out, architectures):
+    wanted = set(architectures)
+    with open(out, "w", encoding="utf-8", newline="\n") as file:
+        for name, keys, tensors in models(path):
+            if keys["general.architecture"][1] in wanted:
+                wanted.discard(keys["general.architecture"][1])
+                if wider := widened(keys, tensors):
+                    print(*text_of(f"{name}-wide", *wider), sep="\n", file=file)
 
 
 # The reference
@@ -362,6 +410,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["collect", out, *names]:
             collect(out, names)
+        case ["widen", path, out, *architectures]:
+            widen(path, out, architectures)
         case ["reference", path, out]:
             reference(path, out)
         case ["devices", path, out, rpc]:

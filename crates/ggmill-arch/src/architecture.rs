@@ -105,7 +105,7 @@ impl Architecture {
         if toml.len() > Self::MAX_LEN {
             return Err(Error::new(
                 ErrorKind::Limit,
-                format!("a description of {} bytes, the limit is {}", toml.len(), Self::MAX_LEN),
+                format!("the description has {} bytes, the limit is {}", toml.len(), Self::MAX_LEN),
             ));
         }
         let mut raw: RawArchitecture =
@@ -117,7 +117,7 @@ impl Architecture {
     fn understand(raw: &mut RawArchitecture, parts: Parts<'_>) -> Result<Self> {
         if raw.schema != SCHEMA {
             return Err(Error::description(format!(
-                "schema {}, expected {SCHEMA:?}",
+                "schema is {}, expected {SCHEMA:?}",
                 quoted(&raw.schema)
             )));
         }
@@ -127,7 +127,7 @@ impl Architecture {
             })
         {
             return Err(Error::description(
-                "expected a name of lower-case letters, digits, - and _",
+                "expected a name of lowercase letters, digits, - and _",
             ));
         }
         raw.include_parts(parts)?;
@@ -386,7 +386,7 @@ impl RawArchitecture {
             ("tensors", templates, MAX_TEMPLATES),
             ("kinds of checkpoints", self.checkpoint.len(), MAX_ENTRIES),
             ("patterns of tensors to ignore", self.ignore.len(), MAX_ENTRIES),
-            ("patterns of tensors to take", self.only.len(), MAX_ENTRIES),
+            ("patterns of tensors to include", self.only.len(), MAX_ENTRIES),
             (
                 "keys of the vocabulary",
                 self.vocabulary.as_ref().map_or(0, |vocabulary| vocabulary.keys.0.len()),
@@ -428,9 +428,9 @@ impl CheckpointKind {
         let mut defaults = Vec::with_capacity(raw.defaults.0.len());
         for (name, default) in &raw.defaults.0 {
             let understood = || {
-                declared.place(name).ok_or_else(|| {
-                    Error::description("a default for a hyperparameter that is not declared")
-                })?;
+                declared
+                    .place(name)
+                    .ok_or_else(|| Error::description("the hyperparameter is not declared"))?;
                 expression(default, &|name| declared.place(name).is_some())
                     .map_err(|error| error.at("default"))
             };

@@ -133,8 +133,8 @@ impl Catalogue {
                 && self.for_checkpoint(whole).is_ok()
             {
                 let message = format!(
-                    "the checkpoint has no tower for images or sound: {} is a class of language \
-                     models, and config.json describes nothing else",
+                    "the checkpoint has no image or audio tower: {} is a class of language models, \
+                     and config.json describes no tower",
                     quoted(class)
                 );
                 return Error::new(ErrorKind::Configuration, message);
@@ -177,7 +177,11 @@ impl Catalogue {
         known.sort_unstable();
         known.dedup();
         let named: Vec<&str> = known.iter().take(NAMED).map(|&(_, class)| class).collect();
-        format!("of {} that have one, the nearest are {}", known.len(), named.join(", "))
+        format!(
+            "of the {} classes that have one, the names most similar are {}",
+            known.len(),
+            named.join(", ")
+        )
     }
 }
 

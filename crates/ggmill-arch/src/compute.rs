@@ -1,100 +1,340 @@
-//! Memory that a model needs for computation.
+//! What a model computes, with the memory of every result: the steps of a description, one model's
+//! numbers in them.
 
 use core::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, quoted};
-use crate::expression::{Expression, Scope};
-use crate::limits::MAX_TENSORS;
-use crate::schema::RawState;
-use crate::terms::{condition, expression};
+use crate::expression::{Binding, Expression, Function, Loop, Node, Outcome, Scope};
+use crate::limits::{MAX_NODES, MAX_STEPS, MAX_TENSORS};
+use crate::schema::RawSteps;
+use crate::terms::condition;
 use crate::value::ParameterValue;
 
-/// Memory that a model needs at each of its larger computation steps: the largest counts.
+/// What a model computes for one batch, in order: results, and the memory that each takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeSpec {
     parameters: Vec<(Box<str>, ParameterValue)>,
-    steps: Vec<StepTemplate>,
+    groups: Arc<[StepGroup]>,
 }
 
-/// A step: how many elements are needed at once, in every block that it is in.
+/// Steps that share a loop and a condition. Groups one after the other with the same loop are one
+/// body.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StepTemplate {
-    blocks: Option<Expression>,
+pub(crate) struct StepGroup {
+    repeat: Option<(Box<str>, Loop)>,
     when: Expression,
-    elements: Expression,
+    steps: Vec<(Box<str>, Binding)>,
 }
 
-/// What the expressions of a step know beside hyperparameters: the block, and what [`StepNumbers`]
-/// has.
-const VARIABLES: [&str; 5] = ["bid", "cells", "masks", "converted", "flash"];
-
-/// Numbers that a step uses in addition to the hyperparameters.
+/// How a model is run, as far as it decides what is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "what expressions know, made by the one who asks")]
-pub struct StepNumbers {
-    /// Elements of the masks of all caches, for each token that is computed.
-    pub masks: u64,
-    /// Elements of the keys and values of one block that flash attention needs in another type, as
-    /// so many for each token that is computed.
-    pub converted: u64,
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct ComputeNumbers {
+    /// Tokens that are computed together.
+    pub tokens: u64,
+    /// How many of them give scores at most.
+    pub outputs: u64,
+    /// Sequences that they are of.
+    pub sequences: u64,
+    /// Caches side by side.
+    pub streams: u64,
+    /// Cells of a cache for the whole context, in each stream.
+    pub cells: u64,
+    /// Cells of a cache for a window, in each stream.
+    pub window_cells: u64,
     /// Whether attention is computed in tiles.
     pub flash: bool,
+    /// Whether cached keys are of F32.
+    pub wide_keys: bool,
+    /// Whether cached values are of F32.
+    pub wide_values: bool,
+    /// Whether cached keys are quantized.
+    pub quantized_keys: bool,
+    /// Whether cached values are quantized.
+    pub quantized_values: bool,
+    /// Elements of the values of a token, in the block that has the most.
+    pub longest_values: u64,
+    /// Whether the weights of queries, keys and values are one tensor.
+    pub fused: bool,
 }
 
-impl StepTemplate {
-    pub(crate) fn understand(
-        name: &str,
-        raw: &RawState,
+/// A result of a computation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ComputeNode {
+    /// What it takes, in F32 numbers.
+    pub elements: u64,
+    /// Where it is stored.
+    pub kind: ComputeKind,
+    /// The results that it is computed of, by their places in the list.
+    pub sources: Vec<usize>,
+}
+
+/// Where a result is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ComputeKind {
+    /// In memory that exists before anything is computed.
+    Input,
+    /// In memory of its own.
+    Own,
+    /// In that of the first of its sources that has the same size and that nothing else needs any
+    /// more; where there is none, in memory of its own.
+    InPlace,
+}
+
+/// The tokens behind the attention of a block: in the last one those that give scores.
+const ROWS: &str = "rows";
+
+impl ComputeNumbers {
+    const NAMES: [&str; 14] = [
+        "tokens",
+        "outputs",
+        ROWS,
+        "sequences",
+        "streams",
+        "cells",
+        "window_cells",
+        "flash",
+        "wide_keys",
+        "wide_values",
+        "quantized_keys",
+        "quantized_values",
+        "longest_values",
+        "fused",
+    ];
+
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        let numbers = [
+            self.tokens,
+            self.outputs,
+            self.outputs,
+            self.sequences,
+            self.streams,
+            self.cells,
+            self.window_cells,
+            u64::from(self.flash),
+            u64::from(self.wide_keys),
+            u64::from(self.wide_values),
+            u64::from(self.quantized_keys),
+            u64::from(self.quantized_values),
+            self.longest_values,
+            u64::from(self.fused),
+        ];
+        Self::NAMES.into_iter().zip(numbers).collect()
+    }
+}
+
+/// The operations of steps, with the sizes that their first argument is.
+const RESULT: &str = "result";
+const IN_PLACE: &str = "in_place";
+const INPUT: &str = "input";
+
+fn is_operation(name: &str) -> bool {
+    [RESULT, IN_PLACE, INPUT].contains(&name)
+}
+
+/// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
+pub(crate) fn groups(raw: &[RawSteps], known: &dyn Fn(&str) -> bool) -> Result<Arc<[StepGroup]>> {
+    let steps = raw.iter().fold(raw.len(), |sum, group| sum.saturating_add(group.steps.len()));
+    if steps > MAX_STEPS {
+        let message = format!("{steps} steps of the memory, the limit is {MAX_STEPS}");
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    let mut bound: Vec<Box<str>> = Vec::new();
+    raw.iter().map(|group| StepGroup::understand(group, known, &mut bound)).collect()
+}
+
+impl StepGroup {
+    fn understand(
+        raw: &RawSteps,
         known: &dyn Fn(&str) -> bool,
+        bound: &mut Vec<Box<str>>,
     ) -> Result<Self> {
-        let known_here = |name: &str| VARIABLES.contains(&name) || known(name);
-        let elements = raw.elements.as_ref().ok_or_else(|| {
-            Error::description(format!("memory {}: expected elements", quoted(name)))
-        })?;
+        if raw.because.is_some() {
+            return Err(Error::description("because: the steps of the memory have none"));
+        }
+        let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
+        if let Some(repeat) = &repeat {
+            repeat.check_names(known)?;
+        }
+        let variable = repeat.as_ref().map(|repeat| &*repeat.variable);
+        let is_number = |name: &str| {
+            variable == Some(name) || ComputeNumbers::NAMES.contains(&name) || known(name)
+        };
+        let mut steps = Vec::with_capacity(raw.steps.len());
+        for text in &raw.steps {
+            let binding = Binding::parse(text, is_operation)?;
+            check(&binding.value, &is_number, bound)
+                .map_err(|fault| Error::description(format!("step {}: {fault}", quoted(text))))?;
+            let [name] = &*binding.names else {
+                return Err(Error::description(format!(
+                    "step {}: expected one name",
+                    quoted(text)
+                )));
+            };
+            if is_number(name) || is_operation(name) {
+                let message = format!("step {}: the name {name} is already in use", quoted(text));
+                return Err(Error::description(message));
+            }
+            bound.push(name.clone());
+            steps.push((text.as_str().into(), binding));
+        }
         Ok(Self {
-            blocks: raw.blocks.as_ref().map(|blocks| expression(blocks, known)).transpose()?,
-            when: condition(raw.when.as_ref(), &known_here)?,
-            elements: expression(elements, &known_here).map_err(|error| error.at("elements"))?,
+            when: condition(raw.when.as_ref(), &is_number)?,
+            repeat: raw.r#for.as_deref().map(Into::into).zip(repeat),
+            steps,
         })
+    }
+}
+
+/// Fails for what is not a result: an operation on sizes and results, one by a condition, or the
+/// name of an earlier one.
+fn check(
+    value: &Node,
+    is_number: &dyn Fn(&str) -> bool,
+    bound: &[Box<str>],
+) -> core::result::Result<(), String> {
+    let numbers = |node: &Node| match node.names().into_iter().find(|name| !is_number(name)) {
+        Some(name) => Err(format!("{} is not a hyperparameter", quoted(name))),
+        None => Ok(()),
+    };
+    let is_result = |node: &Node| match node {
+        Node::Name(name) if bound.contains(name) => Ok(()),
+        Node::Name(name) => Err(format!("{} is not a result of an earlier step", quoted(name))),
+        _ => Err("expected names of results".to_owned()),
+    };
+    match value {
+        Node::Name(_) => is_result(value),
+        Node::Call(Function::If, parts) => match &**parts {
+            [condition, yes, no] => {
+                numbers(condition)?;
+                check(yes, is_number, bound)?;
+                check(no, is_number, bound)
+            }
+            _ => Err("expected if(CONDITION, RESULT, RESULT)".to_owned()),
+        },
+        Node::Operation(name, parts, options) => match (&**name, &**parts) {
+            _ if !options.is_empty() => Err(format!("{name} has no options")),
+            (INPUT, [elements]) => numbers(elements),
+            (RESULT, [elements, sources @ ..]) => {
+                numbers(elements)?;
+                sources.iter().try_for_each(is_result)
+            }
+            (IN_PLACE, [_, ..]) => parts.iter().try_for_each(is_result),
+            _ => Err(format!("{name} has other arguments")),
+        },
+        _ => Err("expected a result".to_owned()),
     }
 }
 
 impl ComputeSpec {
     pub(crate) fn new(
         parameters: Vec<(Box<str>, ParameterValue)>,
-        steps: Vec<StepTemplate>,
+        groups: Arc<[StepGroup]>,
     ) -> Self {
-        Self { parameters, steps }
+        Self { parameters, groups }
     }
 
-    /// F32 elements for each token that is computed, at the largest step. `cells` says how many the
-    /// cache of a block has.
-    pub fn elements(&self, cells: &dyn Fn(u64) -> u64, numbers: StepNumbers) -> Result<u64> {
+    /// The results in the order in which they are computed.
+    pub fn nodes(&self, numbers: ComputeNumbers) -> Result<Vec<ComputeNode>> {
         let fuel = Cell::new(Scope::FUEL);
-        let scope = Scope::new(&self.parameters, &fuel);
-        let mut most = 0;
-        for step in &self.steps {
-            let blocks = step.blocks.as_ref().map(|blocks| blocks.evaluate_u64(&scope));
-            let blocks = blocks.transpose()?.unwrap_or(1);
-            if blocks > MAX_TENSORS {
-                let message = format!("a step in {blocks} blocks, the limit is {MAX_TENSORS}");
-                return Err(Error::new(ErrorKind::Limit, message));
+        let variables = numbers.variables();
+        let scope = Scope::new(&self.parameters, &fuel).with(&variables);
+        let mut built = Built { nodes: Vec::new(), values: BTreeMap::new() };
+        let mut groups = self.groups.iter().peekable();
+        while let Some(group) = groups.next() {
+            let Some((text, repeat)) = &group.repeat else {
+                built.group(group, &scope)?;
+                continue;
+            };
+            let mut body = vec![group];
+            while let Some(next) =
+                groups.next_if(|next| next.repeat.as_ref().is_some_and(|(next, _)| next == text))
+            {
+                body.push(next);
             }
-            for block in 0..blocks {
-                let [bid, of_cells, masks, converted, flash] = VARIABLES;
-                let variables = [
-                    (bid, block),
-                    (of_cells, cells(block)),
-                    (masks, numbers.masks),
-                    (converted, numbers.converted),
-                    (flash, u64::from(numbers.flash)),
-                ];
-                let scope = scope.with(&variables);
-                if step.when.evaluate_bool(&scope)? {
-                    most = step.elements.evaluate_u64(&scope)?.max(most);
+            let mut inner: Vec<(&str, u64)> = variables.clone();
+            let blocks = repeat.range(&scope, MAX_TENSORS)?;
+            let last = blocks.end.saturating_sub(1);
+            for block in blocks {
+                inner.truncate(variables.len());
+                inner.push((&*repeat.variable, block));
+                inner.push((ROWS, if block == last { numbers.outputs } else { numbers.tokens }));
+                let scope = scope.with(&inner);
+                for group in &body {
+                    built.group(group, &scope)?;
                 }
             }
         }
-        Ok(most)
+        Ok(built.nodes)
+    }
+}
+
+/// Results so far, and which ones names stand for.
+struct Built<'a> {
+    nodes: Vec<ComputeNode>,
+    values: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Built<'a> {
+    fn group(&mut self, group: &'a StepGroup, scope: &Scope<'_>) -> Result<()> {
+        if !group.when.evaluate_bool(scope)? {
+            return Ok(());
+        }
+        for (text, binding) in &group.steps {
+            let value = self.value(&binding.value, scope);
+            let value =
+                value.map_err(|fault| Error::configuration(format!("step {text}: {fault}")))?;
+            if self.nodes.len() > MAX_NODES {
+                let message = format!("more than {MAX_NODES} results, the limit");
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
+            for name in &binding.names {
+                self.values.insert(name, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of a result in the list.
+    fn value(&mut self, value: &Node, scope: &Scope<'_>) -> Outcome<usize> {
+        let (kind, elements, sources) = match value {
+            Node::Name(_) => return self.named(value),
+            Node::Call(_, parts) => {
+                let [condition, yes, no] = &**parts else {
+                    return Err("expected a condition and two results".to_owned());
+                };
+                let chosen = if condition.bool(scope)? { yes } else { no };
+                return self.value(chosen, scope);
+            }
+            Node::Operation(name, parts, _) => match (&**name, &**parts) {
+                (IN_PLACE, sources) => (ComputeKind::InPlace, None, sources),
+                (INPUT, [elements, ..]) => (ComputeKind::Input, Some(elements), &[][..]),
+                (_, [elements, sources @ ..]) => (ComputeKind::Own, Some(elements), sources),
+                _ => return Err(format!("{name} needs arguments")),
+            },
+            _ => return Err("expected a result".to_owned()),
+        };
+        let sources: Vec<usize> =
+            sources.iter().map(|source| self.named(source)).collect::<Outcome<_>>()?;
+        let elements = if let Some(elements) = elements {
+            let number = elements.evaluate(scope)?;
+            number.as_u64().ok_or_else(|| format!("{number} numbers"))?
+        } else {
+            let first = sources.first().and_then(|&first| self.nodes.get(first));
+            first.map_or(0, |first| first.elements)
+        };
+        self.nodes.push(ComputeNode { elements, kind, sources });
+        Ok(self.nodes.len().saturating_sub(1))
+    }
+
+    fn named(&self, name: &Node) -> Outcome<usize> {
+        let Node::Name(name) = name else { return Err("expected names of results".to_owned()) };
+        let found = self.values.get(&**name).copied();
+        found.ok_or_else(|| format!("{} is not computed here", quoted(name)))
     }
 }

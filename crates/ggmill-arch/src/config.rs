@@ -273,7 +273,7 @@ impl ParameterSource for Config<'_> {
     fn places(&self, parameter: &Parameter) -> Option<String> {
         let nowhere = parameter.from.is_empty();
         Some(if nowhere {
-            "nothing: it has no place in config.json".into()
+            "nothing, as no path in config.json is declared for it".into()
         } else {
             format!("{} in config.json", parameter.from.join(", "))
         })
@@ -311,7 +311,7 @@ pub(crate) fn json_type(json: &Json) -> &'static str {
         Json::String(text) if text.len() > MAX_LEN => "a string that is too long",
         Json::String(_) => "a string",
         Json::Array(elements) if elements.len() > MAX_LEN => "a list that is too long",
-        Json::Array(_) if list(json).is_none() => "a list that holds objects",
+        Json::Array(_) if list(json).is_none() => "a list that contains objects",
         Json::Array(_) => "a list",
         Json::Object(_) => "an object",
     }

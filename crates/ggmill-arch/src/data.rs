@@ -23,7 +23,7 @@ pub(crate) trait Table: DeserializeOwned {
             Ok(table)
         } else {
             Err(Error::description(format!(
-                "schema {}, expected {:?}",
+                "schema is {}, expected {:?}",
                 quoted(table.schema()),
                 Self::SCHEMA
             )))

@@ -40,7 +40,9 @@ pub(crate) fn parameters(
                 return Err(Error::description("expected a name of letters, digits and _"));
             }
             if IMPLICIT.contains(&name.as_str()) {
-                return Err(Error::description("every description has it"));
+                return Err(Error::description(
+                    "this hyperparameter is predefined in every description",
+                ));
             }
             let from = raw.from.as_deref().unwrap_or_default();
             let keys = raw.keys.as_deref().unwrap_or_default();
@@ -49,14 +51,15 @@ pub(crate) fn parameters(
             {
                 return Err(Error::new(
                     ErrorKind::Limit,
-                    format!("{count} places, the limit is {MAX_PLACES}"),
+                    format!("{count} paths or keys, the limit is {MAX_PLACES}"),
                 ));
             }
             let known = |name: &str| declared.place(name).is_some();
             let default = optional(raw.default.as_ref(), "default", &known)?;
             let in_file = optional(raw.in_file.as_ref(), "in_file", &known)?;
             let restored = optional(raw.restored.as_ref(), "restored", &known)?;
-            let kind = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
+            let kind =
+                raw.r#type.as_deref().ok_or_else(|| Error::description("the type is missing"))?;
             let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = from.iter().map(|path| path.as_str().into()).collect();
             Ok(Parameter {
@@ -106,7 +109,7 @@ pub(crate) fn in_order_of_use(
             }
         }
         if let (true, Some(parameter)) = (ordered.len() == before, left.iter().flatten().next()) {
-            return Err(Error::description("it is used to compute what it uses itself")
+            return Err(Error::description("its value depends on itself")
                 .about(SubjectKind::Parameter, &parameter.name));
         }
     }

@@ -43,9 +43,9 @@ impl Entries<'_> {
                 .and_then(|array| i64::try_from(array.len()).ok())
                 .map(ParameterValue::Int),
         };
-        found
-            .map(Some)
-            .ok_or_else(|| wrong("too long, too large or of a type that no hyperparameter has"))
+        found.map(Some).ok_or_else(|| {
+            wrong("too long, too large, or of a type that hyperparameters cannot have")
+        })
     }
 }
 

@@ -56,7 +56,7 @@ pub enum Subject<'a> {
 /// let llama = Architecture::builtin("llama").ok_or("built in")?;
 /// let error = llama.resolve(&serde_json::json!({ "hidden_size": 64 })).err().ok_or("an error")?;
 /// assert_eq!(error.kind(), ErrorKind::Configuration);
-/// assert!(error.to_string().starts_with("architecture \"llama\", hyperparameter \"block_count\": missing, looked for "));
+/// assert!(error.to_string().starts_with("architecture \"llama\", hyperparameter \"block_count\": missing"));
 /// # Ok::<(), &str>(())
 /// ```
 pub struct Error(Box<Inner>);

@@ -28,7 +28,7 @@ impl RawArchitecture {
             let text = text.ok_or_else(|| {
                 let known: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
                 Error::description(format!(
-                    "include {}: there is no such part; there are {}",
+                    "include {}: there is no such part; the parts are {}",
                     quoted(&name),
                     known.join(", ")
                 ))
@@ -37,7 +37,7 @@ impl RawArchitecture {
         }
         for name in core::mem::take(&mut self.drop) {
             if !whole.remove(&name) {
-                let message = format!("drop {}: no part has it", quoted(&name));
+                let message = format!("drop {}: no included part contains it", quoted(&name));
                 return Err(Error::description(message));
             }
         }
@@ -85,7 +85,7 @@ impl RawPart {
             Ok(part)
         } else {
             Err(Error::description(format!(
-                "part {name}: schema {}, expected {SCHEMA:?}",
+                "part {name}: schema is {}, expected {SCHEMA:?}",
                 quoted(&part.schema)
             )))
         }

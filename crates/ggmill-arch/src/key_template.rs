@@ -39,11 +39,11 @@ impl KeyTemplate {
             let optional = raw.optional.unwrap_or(false);
             if value.is_none() && !optional && name != GENERAL_FILE_TYPE {
                 return Err(Error::description(format!(
-                    "no value: only {GENERAL_FILE_TYPE} is left to the writer, and optional ones \
-                     to other writers"
+                    "the value is missing: only {GENERAL_FILE_TYPE} and optional keys may have none"
                 )));
             }
-            let key_type = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
+            let key_type =
+                raw.r#type.as_deref().ok_or_else(|| Error::description("the type is missing"))?;
             let key_type = KeyType::parse(key_type)?;
             // What follows @ tells apart entries of one key, which is written where the first of
             // them that applies is, with the value of the last.

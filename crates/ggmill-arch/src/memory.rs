@@ -1,9 +1,10 @@
 //! State that a model keeps between tokens, and the weights that are loaded.
 
 use core::cell::Cell;
+use std::sync::Arc;
 
 use crate::block::block_of;
-use crate::compute::{ComputeSpec, StepTemplate};
+use crate::compute::{self, ComputeSpec, StepGroup};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::{Expression, Scope};
@@ -48,7 +49,7 @@ pub struct MemorySpec {
     /// Whether a model without an output of its own has its embedding a second time for it, even
     /// where both are on one device.
     pub copies_embedding: bool,
-    /// Memory needed for computation; `None` if unknown.
+    /// What is computed, with the memory that it takes; `None` if unknown.
     pub compute: Option<ComputeSpec>,
     /// Patterns of tensors that are not loaded.
     skipped: Vec<Glob>,
@@ -162,7 +163,7 @@ pub(crate) struct MemoryTemplate {
     one_type: Option<Expression>,
     /// Whether the steps are all that count.
     computed: Option<Expression>,
-    steps: Vec<StepTemplate>,
+    steps: Arc<[StepGroup]>,
     caches: Vec<CacheTemplate>,
     states: Vec<StateTemplate>,
 }
@@ -197,12 +198,12 @@ const BLOCK: &str = "bid";
 
 impl MemoryTemplate {
     pub(crate) fn understand(architecture: &str, raw: &RawMemory) -> Result<Self> {
-        let held = raw.cache.0.len().max(raw.state.0.len()).max(raw.compute.0.len());
+        let held = raw.cache.0.len().max(raw.state.0.len());
         let skipped = raw.skipped.as_deref().unwrap_or_default();
         let loaded_beyond = raw.loaded_beyond.as_deref().unwrap_or_default();
         for (what, count, limit) in [
             ("hyperparameters of the memory", raw.parameters.0.len(), MAX_PARAMETERS),
-            ("parts of the memory", held, MAX_ENTRIES),
+            ("entries of the memory", held, MAX_ENTRIES),
             ("patterns of tensors that are not loaded", skipped.len(), MAX_ENTRIES),
             ("patterns of tensors that are loaded", loaded_beyond.len(), MAX_ENTRIES),
         ] {
@@ -214,7 +215,9 @@ impl MemoryTemplate {
         let places = Declared::of(&raw.parameters);
         let parameters = parameters(architecture, &raw.parameters, &places)?;
         if let Some(parameter) = parameters.iter().find(|parameter| !parameter.from.is_empty()) {
-            let error = Error::description("from: the memory is that of a finished file");
+            let error = Error::description(
+                "from is not allowed here: memory is computed from a finished file",
+            );
             return Err(error.about(SubjectKind::Parameter, &parameter.name));
         }
         let known = |name: &str| places.place(name).is_some();
@@ -224,12 +227,9 @@ impl MemoryTemplate {
         };
         let caches = raw.cache.0.iter();
         let states = raw.state.0.iter();
-        let steps = raw.compute.0.iter();
         Ok(Self {
             computed: whole(&raw.computed, "memory: computed")?,
-            steps: steps
-                .map(|(name, raw)| StepTemplate::understand(name, raw, &known))
-                .collect::<Result<_>>()?,
+            steps: compute::groups(&raw.compute, &known).map_err(|error| error.at("memory"))?,
             loaded: whole(&raw.loaded, "memory: loaded")?,
             one_type: whole(&raw.one_type, "memory: one_type")?,
             skipped: skipped.iter().map(|pattern| Glob::new(pattern)).collect(),
@@ -271,7 +271,7 @@ impl MemoryTemplate {
         Ok(MemorySpec {
             compute: computed
                 .unwrap_or(false)
-                .then(|| ComputeSpec::new(parameters.clone(), self.steps.clone())),
+                .then(|| ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps))),
             caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
             states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
             loaded_blocks: number(&self.loaded)?,
@@ -311,7 +311,7 @@ impl Held {
     ) -> Result<()> {
         let blocks = self.blocks.evaluate_u64(scope)?;
         if blocks > MAX_TENSORS {
-            let message = format!("memory of {blocks} blocks, the limit is {MAX_TENSORS}");
+            let message = format!("memory of {blocks} layers, the limit is {MAX_TENSORS}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         for block in 0..blocks {

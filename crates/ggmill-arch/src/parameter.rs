@@ -120,7 +120,7 @@ impl Parameter {
         }
         match source.places(self) {
             Some(places) if !self.optional => {
-                Err(Error::configuration(format!("missing, looked for {places}")))
+                Err(Error::configuration(format!("missing, expected {places}")))
             }
             _ => Ok(ParameterValue::None),
         }

@@ -40,7 +40,7 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<RawPiece<'_>>> {
         let inner = bracketed.strip_prefix(['{', '[']).and_then(|inner| inner.split_once(close));
         let (inside, after) = inner
             .filter(|(inside, _)| is_number || !inside.contains(['{', '}', '[', ']']))
-            .ok_or_else(|| fault("a bracket without its partner"))?;
+            .ok_or_else(|| fault("a bracket is not matched"))?;
         pieces.push(if is_number { RawPiece::Number(inside) } else { RawPiece::Optional(inside) });
         rest = after;
     }

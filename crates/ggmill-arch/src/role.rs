@@ -33,44 +33,48 @@ roles! {
     TOKEN_EMBEDDING = "token_embedding": "one row per token";
     POSITION_EMBEDDING = "position_embedding": "one row per position";
     TOKEN_TYPE_EMBEDDING = "token_type_embedding": "one row per segment of the input";
-    OUTPUT = "output": "the matrix that turns the last state into scores of tokens";
+    OUTPUT = "output": "the matrix that projects the last hidden state to token scores";
     NORM = "norm": "the scale of a normalization";
-    BIAS = "bias": "what a layer adds, one number per row of its matrix";
-    ROPE_FACTORS = "rope_factors": "factors on the frequencies of rotary positions";
+    BIAS = "bias": "the bias of a layer, one number per row of its matrix";
+    ROPE_FACTORS = "rope_factors": "factors for the frequencies of rotary position embeddings";
     ATTENTION_Q = "attention.q": "queries";
     ATTENTION_K = "attention.k": "keys";
     ATTENTION_V = "attention.v": "values";
     ATTENTION_QKV = "attention.qkv": "queries, keys and values in one matrix";
-    ATTENTION_OUTPUT = "attention.output": "from the heads back to the state";
+    ATTENTION_OUTPUT = "attention.output": "the output projection of attention";
     ATTENTION_Q_A = "attention.q_a": "queries, compressed (latent attention)";
     ATTENTION_Q_B = "attention.q_b": "queries, expanded (latent attention)";
     ATTENTION_KV_A = "attention.kv_a": "keys and values, compressed (latent attention)";
     ATTENTION_KV_B = "attention.kv_b": "keys and values, expanded (latent attention)";
-    ATTENTION_GATE = "attention.gate": "a gate on what attention gives";
-    ATTENTION_SINKS = "attention.sinks": "one learned score per head that takes up attention";
-    FFN_GATE = "ffn.gate": "the gate of a feed-forward layer";
-    FFN_UP = "ffn.up": "from the state into a feed-forward layer";
-    FFN_DOWN = "ffn.down": "from a feed-forward layer back to the state";
-    FFN_GATE_UP = "ffn.gate_up": "gate and up in one matrix";
-    FFN_ROUTER = "ffn.router": "the matrix that chooses experts";
-    FFN_GATE_EXPERTS = "ffn.gate_experts": "the gates of all experts, expert slowest";
-    FFN_UP_EXPERTS = "ffn.up_experts": "up of all experts, expert slowest";
-    FFN_DOWN_EXPERTS = "ffn.down_experts": "down of all experts, expert slowest";
-    FFN_GATE_UP_EXPERTS = "ffn.gate_up_experts": "gate and up of all experts in one tensor";
-    FFN_GATE_SHARED = "ffn.gate_shared": "the gate of the expert every token passes";
-    FFN_UP_SHARED = "ffn.up_shared": "up of the expert every token passes";
-    FFN_DOWN_SHARED = "ffn.down_shared": "down of the expert every token passes";
-    SSM_IN = "ssm.in": "from the state into a state-space layer";
-    SSM_OUT = "ssm.out": "from a state-space layer back to the state";
+    ATTENTION_GATE = "attention.gate": "a gate for the output of attention";
+    ATTENTION_SINKS = "attention.sinks": "attention sinks, one learned score per head";
+    FFN_GATE = "ffn.gate": "the gate projection of a feed-forward layer";
+    FFN_UP = "ffn.up": "the up projection of a feed-forward layer";
+    FFN_DOWN = "ffn.down": "the down projection of a feed-forward layer";
+    FFN_GATE_UP = "ffn.gate_up": "the gate and up projections in one matrix";
+    FFN_ROUTER = "ffn.router": "the matrix that selects experts";
+    FFN_GATE_EXPERTS = "ffn.gate_experts": "the gate projections of all experts (the expert is the \
+                                            slowest dimension)";
+    FFN_UP_EXPERTS = "ffn.up_experts": "the up projections of all experts (the expert is the \
+                                        slowest dimension)";
+    FFN_DOWN_EXPERTS = "ffn.down_experts": "the down projections of all experts (the expert is the \
+                                            slowest dimension)";
+    FFN_GATE_UP_EXPERTS = "ffn.gate_up_experts": "the gate and up projections of all experts in \
+                                                  one tensor";
+    FFN_GATE_SHARED = "ffn.gate_shared": "the gate projection of the shared expert";
+    FFN_UP_SHARED = "ffn.up_shared": "the up projection of the shared expert";
+    FFN_DOWN_SHARED = "ffn.down_shared": "the down projection of the shared expert";
+    SSM_IN = "ssm.in": "the input projection of a state-space layer";
+    SSM_OUT = "ssm.out": "the output projection of a state-space layer";
     SSM_CONV = "ssm.conv": "the convolution over time";
-    SSM_X = "ssm.x": "what the input says about time step, B and C";
+    SSM_X = "ssm.x": "the projection of the input to the time step, B and C";
     SSM_DT = "ssm.dt": "the time step";
     SSM_A = "ssm.a": "the decay";
-    SSM_D = "ssm.d": "the part of the input that passes by";
+    SSM_D = "ssm.d": "the skip connection of a state-space layer";
     TIME_MIX = "time_mix": "a matrix or vector of time mixing (RWKV)";
     CHANNEL_MIX = "channel_mix": "a matrix or vector of channel mixing (RWKV)";
-    CLASSIFIER = "classifier": "a head that gives classes or scores";
-    OTHER = "other": "none of these: nothing acts on it";
+    CLASSIFIER = "classifier": "a head that produces classes or scores";
+    OTHER = "other": "none of these: not treated specially";
 }
 
 impl Role {
@@ -86,7 +90,7 @@ pub struct UnknownRole(());
 
 impl fmt::Display for UnknownRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no role has this name")
+        f.write_str("not the name of a role")
     }
 }
 

@@ -26,7 +26,7 @@ impl Llama3RopeFactors {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a whole number up to MAX_DIMENSIONS"
+            reason = "an integer up to MAX_DIMENSIONS"
         )]
         (dimensions.fract() == 0.0 && (0.0..=MAX_DIMENSIONS).contains(&dimensions)).then_some(
             Self {

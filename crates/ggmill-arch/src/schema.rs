@@ -228,7 +228,7 @@ definition! {
 }
 
 definition! {
-    /// Numbers that some blocks keep of each sequence, or need while they compute.
+    /// Numbers that some blocks keep of each sequence.
     RawState {
         blocks: RawExpression,
         when: RawExpression,
@@ -253,7 +253,7 @@ pub(crate) struct RawMemory {
     pub(crate) parameters: Ordered<RawParameter>,
     pub(crate) cache: Ordered<RawCache>,
     pub(crate) state: Ordered<RawState>,
-    pub(crate) compute: Ordered<RawState>,
+    pub(crate) compute: Vec<RawSteps>,
 }
 
 impl RawMemory {
@@ -272,7 +272,7 @@ impl RawMemory {
         self.parameters.merge(later.parameters);
         self.cache.merge(later.cache);
         self.state.merge(later.state);
-        self.compute.merge(later.compute);
+        self.compute.extend(later.compute);
     }
 }
 
@@ -374,7 +374,7 @@ pub(crate) enum RawAddedTokens {
 
 /// A token: its ID, or its text.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "expected the text of a token, or its ID")]
+#[serde(untagged, expecting = "expected the text or the ID of a token")]
 pub(crate) enum RawToken {
     Id(u32),
     Text(String),

@@ -136,9 +136,9 @@ impl Suited<'_> {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "# A description to begin with for checkpoints of {}, derived from that of {} ({}),\n\
-             # whose tensors have the most similar names. The name decides which program code loads the model; change \
-             it\n# only for a program that knows the other.\n",
+            "# A first draft of a description for checkpoints of {}, derived from that of {} \
+             ({}),\n# whose tensors have the most similar names. The name determines which program \
+             code loads the model; change it\n# only for a program that knows the new name.\n",
             commented(class),
             self.architecture.name(),
             self.architecture.title()
@@ -151,13 +151,16 @@ impl Suited<'_> {
                 list(&mut text, "Tensors of the checkpoint that are not described", &fit.unknown);
                 list(
                     &mut text,
-                    "Tensors that are required and not in the checkpoint",
+                    "Required tensors that are missing from the checkpoint",
                     &fit.missing,
                 );
             }
             Err(error) => {
-                let _ =
-                    writeln!(text, "# It does not apply yet: {}.", commented(&error.to_string()));
+                let _ = writeln!(
+                    text,
+                    "# The description does not match the checkpoint yet: {}.",
+                    commented(&error.to_string())
+                );
             }
         }
         text.push('\n');
@@ -198,7 +201,7 @@ fn misfit(
     left: &mut usize,
 ) -> Result<Misfit, Error> {
     if *left == 0 {
-        let message = "the model has too many tensors to compare them with every description";
+        let message = "the model has too many tensors to be compared with every description";
         return Err(Error::new(ErrorKind::Limit, message));
     }
     let mut config = config.clone();
@@ -390,7 +393,7 @@ mod tests {
         assert!(
             comments.contains(
                 "# Tensors of the checkpoint that are not described:\n#   model.layers.{}.gate \
-                 .weight\n# Tensors that are required and not in the checkpoint:\n#   "
+                 .weight\n# Required tensors that are missing from the checkpoint:\n#   "
             ),
             "{}: {comments}",
             start.nearest

@@ -227,7 +227,8 @@ impl VocabularyTemplate {
         let ranks = raw.ranks.as_ref().map_or(0, |ranks| ranks.special.len());
         let lists = [raw.pieces.added.as_ref().map_or(0, Vec::len), ranks].into_iter().chain(lists);
         if let Some(count) = lists.into_iter().find(|&count| count > MAX_ENTRIES) {
-            let message = format!("{count} tokens of the vocabulary, the limit is {MAX_ENTRIES}");
+            let message =
+                format!("{count} tokens in a list of the vocabulary, the limit is {MAX_ENTRIES}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let keys = |raw: &Ordered<RawKey>| keys(architecture, raw, known);
@@ -384,14 +385,14 @@ fn keys(
     known: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<KeyTemplate>> {
     if raw.0.len() > MAX_KEYS {
-        let message = format!("{} keys of the vocabulary, the limit is {MAX_KEYS}", raw.0.len());
+        let message = format!("{} keys in the vocabulary, the limit is {MAX_KEYS}", raw.0.len());
         return Err(Error::new(ErrorKind::Limit, message));
     }
     let mut keys = Vec::with_capacity(raw.0.len());
     for (name, key) in &raw.0 {
         if !name.starts_with("tokenizer.") {
             return Err(Error::description(format!(
-                "key {} of the vocabulary: expected one that begins with \"tokenizer.\"",
+                "key {} of the vocabulary: expected a name that begins with \"tokenizer.\"",
                 quoted(name)
             )));
         }

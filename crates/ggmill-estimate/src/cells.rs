@@ -42,7 +42,7 @@ impl Cells {
         }
         let snapshots = options.state_snapshots;
         if snapshots > MAX_SEQUENCES {
-            let what = "states to go back to";
+            let what = "saved recurrent states";
             return Err(
                 ErrorKind::OutOfRange { what, found: snapshots, limit: MAX_SEQUENCES }.into()
             );

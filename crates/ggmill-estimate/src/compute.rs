@@ -1,63 +1,53 @@
 //! Memory that is needed for computation.
 
-use ggmill_arch::{ComputeSpec, MemorySpec, StepNumbers};
+use ggmill_arch::{ComputeNumbers, ComputeSpec, MemorySpec};
 use ggmill_core::GgmlType;
 
+use crate::allocator;
 use crate::cells::Cells;
-use crate::context::cells_of;
 use crate::error::Result;
 use crate::options::Options;
-use crate::size::{product, sum, too_large};
+use crate::size::{padded, product};
 
-/// Bytes of an F32 number.
-const F32: u64 = 4;
-/// Numbers for each token beside those of the model: its ID, its position, its places in the caches
-/// and in the output.
-const INPUTS: u64 = 7;
-
-/// Bytes of the compute buffer on the host.
+/// Bytes of the compute buffer on the host, by what is computed there. `None` where the numbers of
+/// the model go with nothing that could be computed.
 pub(crate) fn on_host(
     memory: &MemorySpec,
     compute: &ComputeSpec,
     cells: Cells,
     options: &Options,
     flash: bool,
-) -> Result<u64> {
-    let mut of_block = Vec::new();
-    let mut masks: Vec<(Option<u64>, u64)> = Vec::new();
-    let mut converted = 0;
-    for cache in &memory.caches {
-        for block in &cache.blocks {
-            let (count, streams) = cells_of(cache, block, cells, options)?;
-            // Tiles are computed with F16 where they would be with F32.
-            let mut elements = 0;
-            for (of_token, cache_type) in
-                [(block.keys, options.key_type), (block.values, options.value_type)]
-            {
-                if cache_type == GgmlType::F32 {
-                    elements = sum(elements, product(&[of_token, count, streams])?)?;
-                }
-            }
-            converted = elements.div_ceil(2).max(converted);
-            of_block.push((block.block, count));
-            // Each kind of cache has one, windows and the rest.
-            if masks.iter().all(|(window, _)| *window != block.window) {
-                masks.push((block.window, count));
-            }
-        }
-    }
-    // In F16 for flash attention, otherwise in F32.
-    let mut of_masks = 0;
-    for (_, count) in masks {
-        of_masks = sum(of_masks, if flash { count / 2 } else { count })?;
-    }
-    of_block.sort_unstable();
-    let cells_of_block = |block: u64| {
-        let place = of_block.binary_search_by_key(&block, |(block, _)| *block);
-        place.ok().and_then(|place| of_block.get(place)).map_or(0, |(_, count)| *count)
+    fused: bool,
+) -> Result<Option<u64>> {
+    let mut windows = memory.caches.iter().flat_map(|cache| &cache.blocks);
+    let window = windows.find_map(|block| block.window);
+    let window_cells = match window {
+        Some(window) if !options.full_windows => cells.of_window(window, cells.streams)?,
+        _ => cells.context,
     };
-    let converted = converted.div_ceil(cells.micro_batch.max(1));
-    let numbers = StepNumbers { masks: of_masks, converted, flash };
-    let elements = compute.elements(&cells_of_block, numbers).map_err(|_| too_large())?;
-    product(&[sum(elements, INPUTS)?, cells.micro_batch, F32])
+    // The batch of a model that keeps nothing is not limited to its context.
+    let keeps = memory.caches.iter().any(|cache| !cache.blocks.is_empty());
+    let batch = if keeps || !memory.states.is_empty() {
+        cells.micro_batch
+    } else {
+        options.micro_batch.min(options.batch).min(product(&[cells.context, cells.streams])?)
+    };
+    let longest = memory.caches.iter().map(|cache| cache.longest_values);
+    let numbers = ComputeNumbers {
+        // Each sequence has as many.
+        tokens: padded(batch, cells.sequences)?,
+        outputs: batch,
+        sequences: cells.sequences,
+        streams: cells.streams,
+        cells: cells.context,
+        window_cells,
+        flash,
+        wide_keys: options.key_type == GgmlType::F32,
+        wide_values: options.value_type == GgmlType::F32,
+        quantized_keys: options.key_type.is_quantized(),
+        quantized_values: options.value_type.is_quantized(),
+        longest_values: longest.max().unwrap_or(0),
+        fused,
+    };
+    compute.nodes(numbers).ok().map(|nodes| allocator::length(&nodes)).transpose()
 }

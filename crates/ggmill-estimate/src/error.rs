@@ -105,26 +105,26 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             ErrorKind::NoContext => {
-                f.write_str("the model has no context length, and none is given")
+                f.write_str("the model has no context length, and none was given")
             }
             ErrorKind::OutOfRange { what, found, limit } => {
                 write!(f, "{what}: found {found}, expected a number from 1 to {limit}")
             }
             ErrorKind::CacheType { found, elements, block } => write!(
                 f,
-                "a cache of type {found}: its row length {elements} is not a multiple of the block \
+                "a cache of type {found}: the row length {elements} is not a multiple of the block \
                  size {block}"
             ),
             ErrorKind::NeedsFlashAttention(found) => {
-                write!(f, "values of type {found} need flash attention")
+                write!(f, "a V cache of type {found} requires flash attention")
             }
             ErrorKind::DifferentTypes { keys, values } => write!(
                 f,
-                "keys of type {keys} and values of type {values}: the architecture stores both in \
-                 one, and takes one type for both"
+                "K cache of type {keys} and V cache of type {values}: the architecture stores keys \
+                 and values in one cache, so both must have the same type"
             ),
             ErrorKind::NoDevice { found, devices } => {
-                write!(f, "device {found}: there are {devices}, the first is 0")
+                write!(f, "device {found}: the number of devices is {devices}, counted from 0")
             }
             ErrorKind::NoCacheType(found) => {
                 write!(f, "a cache of type {found}: expected one of ")?;
@@ -134,11 +134,11 @@ impl fmt::Display for Error {
                 Ok(())
             }
             ErrorKind::SharesOfSizes { shares, sizes } => {
-                write!(f, "shares for {shares} devices, and sizes of {sizes}")
+                write!(f, "shares for {shares} devices, but sizes for {sizes}")
             }
             ErrorKind::NothingFits { device, needed, size } => write!(
                 f,
-                "{} has {size} bytes of room, and needs {needed} without any layer",
+                "{} has {size} bytes available, but {needed} are needed even without any layer",
                 device_name(*device)
             ),
             ErrorKind::FlashAttention(found) => {

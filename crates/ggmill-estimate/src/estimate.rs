@@ -1,7 +1,7 @@
 //! The estimate.
 
-use ggmill_arch::{Architecture, MemorySpec, ModelView};
-use ggmill_core::Model;
+use ggmill_arch::{Architecture, MemorySpec, ModelView, Role};
+use ggmill_core::{Model, Tensor};
 
 use crate::cells::Cells;
 use crate::compute;
@@ -177,10 +177,17 @@ pub fn estimate(
         host.output = product(&[tokens, options.sequences, SCORE])?;
     }
     let needed = memory.as_ref().and_then(|memory| Some((memory, memory.compute.as_ref()?)));
-    match (needed, cells, flash_attention, &mut *devices) {
-        (Some((memory, needed)), Some(cells), Some(flash), [host]) => {
-            host.compute = compute::on_host(memory, needed, cells, options, flash)?;
+    let computed = match (needed, cells, flash_attention, &*devices) {
+        (Some((memory, needed)), Some(cells), Some(flash), [_]) => {
+            let is_fused =
+                |tensor: Tensor<'_>| view.role(&tensor.name().to_string()) == Role::ATTENTION_QKV;
+            let fused = model.tensors().iter().any(is_fused);
+            compute::on_host(memory, needed, cells, options, flash, fused)?
         }
+        _ => None,
+    };
+    match (computed, devices.first_mut()) {
+        (Some(computed), Some(host)) => host.compute = computed,
         _ => unknown.push(Unknown::Compute),
     }
     Ok(Estimate { cells, flash_attention, devices, unknown, layers })

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::string_slice)]
 
+mod allocator;
 mod beside;
 mod cache_types;
 mod cells;

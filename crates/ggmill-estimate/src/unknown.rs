@@ -46,20 +46,20 @@ impl fmt::Display for Unknown {
         let name = |name: &str| format!("{:?}", RawStr::from(name));
         match self {
             Self::Architecture(architecture) if architecture.is_empty() => {
-                f.write_str("caches: the file names no architecture")
+                f.write_str("caches: the file does not specify an architecture")
             }
             Self::Architecture(architecture) => {
-                write!(f, "caches: architecture {} has no description", name(architecture))
+                write!(f, "caches: there is no description of architecture {}", name(architecture))
             }
             Self::Memory(architecture) => write!(
                 f,
-                "caches: the description of architecture {} does not say what is kept",
+                "caches: the description of architecture {} has no [memory] section",
                 name(architecture)
             ),
             Self::Metadata(error) => write!(f, "caches: {error}"),
             Self::Weights { tensor, ggml_type } => write!(
                 f,
-                "weights of tensor {}: the layout of {ggml_type} is not known",
+                "weights of tensor {}: the layout of {ggml_type} is unknown",
                 name(tensor)
             ),
             Self::Compute => f.write_str("compute buffers"),

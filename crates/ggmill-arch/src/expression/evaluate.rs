@@ -49,7 +49,7 @@ impl<'a> Scope<'a> {
     pub(super) fn facts(&self) -> Outcome<&'a dyn CheckpointFacts> {
         match self.purpose {
             Purpose::Checkpoint(Some(facts)) => Ok(facts),
-            _ => Err("asks for a tensor, and there is no checkpoint here".into()),
+            _ => Err("needs a tensor, but there is no checkpoint here".into()),
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Scope<'a> {
 pub(crate) type Outcome<T> = Result<T, String>;
 
 impl Node {
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome<Value> {
+    pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Outcome<Value> {
         scope.spend(1)?;
         match self {
             Self::Literal(value) => Ok(value.clone()),
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    pub(super) fn bool(&self, scope: &Scope<'_>) -> Outcome<bool> {
+    pub(crate) fn bool(&self, scope: &Scope<'_>) -> Outcome<bool> {
         let value = self.evaluate(scope)?;
         value.as_bool().ok_or_else(|| format!("needs true or false, found {}", value.type_name()))
     }
@@ -139,7 +139,7 @@ fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outc
         .as_u64()
         .and_then(|count| usize::try_from(count).ok())
         .filter(|&count| count <= limit)
-        .ok_or_else(|| format!("needs a number of elements up to {limit}, found {count}"))?;
+        .ok_or_else(|| format!("needs a number of elements of at most {limit}, found {count}"))?;
     // Memory is bounded with time: an element costs as much as it takes.
     scope.spend(elements.saturating_mul(ELEMENT))?;
     let mut variables = scope.variables().to_vec();
@@ -160,7 +160,7 @@ pub(crate) fn element(list: Value, index: &Value) -> Outcome<Value> {
     let Value::List(elements) = &list else { return Ok(list) };
     let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
     let found = number.and_then(|number| elements.get(number));
-    found.cloned().ok_or_else(|| format!("asks for element {index} of {}", elements.len()))
+    found.cloned().ok_or_else(|| format!("needs element {index}, but there are {}", elements.len()))
 }
 
 /// What an operator makes of two values.
@@ -170,7 +170,7 @@ pub(crate) fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome
         Operator::NotEqual => return Ok(Value::Bool(!equal(left, right))),
         Operator::In if right.as_str().is_some() => {
             let (Some(part), Some(text)) = (left.as_str(), right.as_str()) else {
-                return Err(format!("needs text before \"in\", found {}", left.type_name()));
+                return Err(format!("needs a string before \"in\", found {}", left.type_name()));
             };
             return Ok(Value::Bool(text.contains(part)));
         }
@@ -236,7 +236,7 @@ fn integers(operator: Operator, left: i64, right: i64) -> Outcome<i64> {
         Operator::Remainder => return left.checked_rem(right).ok_or_else(|| divided(right)),
         _ => {
             if left.checked_rem(right).is_some_and(|remainder| remainder != 0) {
-                return Err(format!("divides {left} by {right}, which does not come out even"));
+                return Err(format!("divides {left} by {right}, which leaves a remainder"));
             }
             return left.checked_div(right).ok_or_else(|| divided(right));
         }
@@ -259,7 +259,7 @@ pub(super) fn compare(left: &Value, right: &Value) -> Outcome<Ordering> {
     }
     let left = left.as_f64().ok_or_else(|| not_a_number(left))?;
     let right = right.as_f64().ok_or_else(|| not_a_number(right))?;
-    left.partial_cmp(&right).ok_or_else(|| "compares something that is not a number".into())
+    left.partial_cmp(&right).ok_or_else(|| "compares a value that is not a number".into())
 }
 
 #[cold]

@@ -209,7 +209,7 @@ impl Function {
                 let text = |element: &Value| match element {
                     Value::Str(text) => Ok(text.to_string()),
                     Value::Int(number) => Ok(number.to_string()),
-                    other => Err(format!("needs a text, found {}", other.type_name())),
+                    other => Err(format!("needs a string, found {}", other.type_name())),
                 };
                 scope.spend(elements.len().saturating_mul(separator.len().saturating_add(20)))?;
                 let texts = elements.iter().map(text).collect::<Outcome<Vec<_>>>()?;
@@ -239,13 +239,14 @@ impl Function {
                 Ok(Value::List(places.map(|it| whole(it.0)).collect::<Outcome<_>>()?))
             }
             (Self::Sum, [Value::List(elements)]) => sum(elements),
-            (Self::Last, [Value::List(elements)]) => {
-                elements.last().cloned().ok_or_else(|| "asks for the last of no elements".into())
-            }
+            (Self::Last, [Value::List(elements)]) => elements
+                .last()
+                .cloned()
+                .ok_or_else(|| "needs the last element of a list, but the list is empty".into()),
             (Self::Slice, [Value::List(elements), start, end]) => {
                 let place = |value: &Value| {
                     let place = value.as_u64().and_then(|place| usize::try_from(place).ok());
-                    place.ok_or_else(|| format!("needs a place in a list, found {value}"))
+                    place.ok_or_else(|| format!("needs an index into a list, found {value}"))
                 };
                 let (start, end) = (place(start)?, place(end)?.min(elements.len()));
                 Ok(Value::List(elements.get(start.min(end)..end).unwrap_or_default().into()))
@@ -260,20 +261,24 @@ impl Function {
             (Self::Dim, [name, number]) => {
                 let facts = scope.facts()?;
                 let shape = names(name, scope)?.iter().find_map(|name| stored_shape(facts, name));
-                let shape = shape.ok_or_else(|| format!("asks for a shape: no tensor {name}"))?;
+                let shape = shape.ok_or_else(|| {
+                    format!("needs the shape of {name}, but there is no such tensor")
+                })?;
                 let place = number.as_u64().and_then(|number| usize::try_from(number).ok());
                 let found = place.and_then(|place| shape.dimensions().get(place).copied());
                 found
                     .and_then(|extent| i64::try_from(extent).ok())
                     .map(Value::Int)
-                    .ok_or_else(|| format!("asks for dimension {number} of {shape}"))
+                    .ok_or_else(|| format!("needs dimension {number}, but the shape is {shape}"))
             }
             // How many dimensions it has there matters on the way back alone.
             (Self::Values, [name]) | (Self::Value, [name, ..]) => {
                 let facts = scope.facts()?;
                 let names = names(name, scope)?;
                 let found = names.iter().find(|name| facts.shape(name).is_some());
-                let found = found.ok_or_else(|| format!("asks for values: no tensor {name}"))?;
+                let found = found.ok_or_else(|| {
+                    format!("needs the values of {name}, but there is no such tensor")
+                })?;
                 let values = facts.values(found)?;
                 scope.spend(values.len())?;
                 if self == Self::Values {
@@ -282,13 +287,15 @@ impl Function {
                 values
                     .into_iter()
                     .next()
-                    .ok_or_else(|| format!("asks for a value: {name} has none"))
+                    .ok_or_else(|| format!("needs a value of {name}, which has none"))
             }
             (Self::ZeroRows, [name]) => {
                 let facts = scope.facts()?;
                 let names = names(name, scope)?;
                 let found = names.iter().find(|name| facts.shape(name).is_some());
-                let found = found.ok_or_else(|| format!("asks for rows: no tensor {name}"))?;
+                let found = found.ok_or_else(|| {
+                    format!("needs the rows of {name}, but there is no such tensor")
+                })?;
                 let rows = facts.zero_rows(found)?;
                 scope.spend(rows.len())?;
                 let row = |row| i64::try_from(row).map(Value::Int).map_err(|_| overflow());
@@ -320,7 +327,7 @@ impl Function {
                 let factors = numbers
                     .as_deref()
                     .and_then(Llama3RopeFactors::of)
-                    .ok_or("needs six numbers, the first a number of dimensions")?;
+                    .ok_or("needs six numbers, of which the first is a number of dimensions")?;
                 let values = factors.values();
                 scope.spend(values.len())?;
                 Ok(Value::List(values.into_iter().map(f64::from).map(Value::Float).collect()))
@@ -386,9 +393,7 @@ impl Function {
             }
             _ => {
                 let wrong = arguments.first().map_or("nothing", Value::type_name);
-                Err(format!(
-                    "has arguments of a different type from those the function takes: {wrong}"
-                ))
+                Err(format!("has an argument of type {wrong}, which the function does not accept"))
             }
         }
     }
@@ -410,7 +415,7 @@ impl Function {
     fn divided(self, left: &Value, right: &Value) -> Outcome<Value> {
         let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) else {
             let (left, right) = (left.type_name(), right.type_name());
-            return Err(format!("needs whole numbers, found {left} and {right}"));
+            return Err(format!("needs integers, found {left} and {right}"));
         };
         let quotient = left.checked_div(right).ok_or_else(|| divided(right))?;
         let uneven = left.checked_rem(right).is_some_and(|remainder| remainder != 0);

@@ -35,7 +35,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
                 let symbol = SYMBOLS
                     .into_iter()
                     .find(|symbol| rest.starts_with(symbol))
-                    .ok_or_else(|| format!("{} means nothing here", quoted(&first.to_string())))?;
+                    .ok_or_else(|| format!("{} is not allowed here", quoted(&first.to_string())))?;
                 (Token::Symbol(symbol), symbol.len())
             }
         };
@@ -102,7 +102,7 @@ fn number(text: &str) -> Result<(Token<'_>, usize), String> {
 
 fn string(text: &str, quote: char) -> Result<(Token<'_>, usize), String> {
     let inside = text.get(1..).unwrap_or_default();
-    let len = inside.find(quote).ok_or("a string without its closing quote")?;
+    let len = inside.find(quote).ok_or("a string has no closing quote")?;
     let content: Arc<str> = inside.get(..len).unwrap_or_default().into();
     Ok((Token::Literal(ParameterValue::Str(content)), len.saturating_add(2)))
 }

@@ -134,7 +134,7 @@ impl Expression {
 
     pub(crate) fn evaluate_u64(&self, scope: &Scope<'_>) -> Result<u64> {
         let value = self.evaluate(scope)?;
-        value.as_u64().ok_or_else(|| self.wrong(&value, "a whole number of at least 0"))
+        value.as_u64().ok_or_else(|| self.wrong(&value, "an integer of at least 0"))
     }
 
     pub(crate) fn wrong(&self, value: &ParameterValue, expected: &str) -> Error {

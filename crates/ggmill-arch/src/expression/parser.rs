@@ -64,7 +64,11 @@ pub(super) fn parse_binding(
             Some(Token::Name(name)) if is_name(name) && !names.iter().any(|n| **n == *name) => {
                 names.push(name.into());
             }
-            _ => return Err("expected NAME = EXPRESSION, or several names with commas".into()),
+            _ => {
+                return Err(
+                    "expected NAME = EXPRESSION, or several names separated by commas".into()
+                );
+            }
         }
         if parser.accept("=") {
             break;
@@ -88,7 +92,7 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str, longest: usize) -> Result<Self, String> {
         if text.len() > longest {
-            return Err(format!("{} bytes long, the limit is {longest}", text.len()));
+            return Err(format!("{} bytes, the limit is {longest}", text.len()));
         }
         Ok(Self { text, tokens: tokens(text)?, next: 0, depth: 0, is_operation: None })
     }
@@ -132,7 +136,7 @@ impl<'a> Parser<'a> {
         if self.peek().is_none() {
             Ok(())
         } else {
-            Err(format!("cannot go on at byte {}", self.offset()))
+            Err(format!("unexpected text at byte {}", self.offset()))
         }
     }
 
@@ -293,13 +297,13 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Some(&Token::Name(option)) if is_option => {
                     if options.iter().any(|(known, _)| **known == *option) {
-                        return Err(format!("{name} has the option {} twice", quoted(option)));
+                        return Err(format!("{name}: option {} occurs twice", quoted(option)));
                     }
                     self.next = after.saturating_add(1);
                     options.push((option.into(), self.expression()?));
                 }
                 _ if options.is_empty() => arguments.push(self.expression()?),
-                _ => return Err(format!("{name}: arguments come before options")),
+                _ => return Err(format!("{name}: arguments must precede options")),
             }
         }
         Ok(Node::Operation(name.into(), arguments, options))
@@ -310,7 +314,9 @@ impl<'a> Parser<'a> {
         let Some(Token::Name(variable)) =
             self.take().filter(|token| matches!(token, Token::Name(variable) if is_name(variable)))
         else {
-            return Err("each takes a name for the place of an element first".into());
+            return Err(
+                "the first argument of each must be a name for the index of an element".into()
+            );
         };
         self.expect(",")?;
         let count = self.expression()?;

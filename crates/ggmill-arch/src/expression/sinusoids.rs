@@ -24,7 +24,7 @@ pub(super) fn sinusoids(
 ) -> Outcome<Vec<Value>> {
     let size = |value: &Value| {
         let size = value.as_u64().and_then(|size| u32::try_from(size).ok());
-        size.ok_or_else(|| format!("needs a whole number, found {value}"))
+        size.ok_or_else(|| format!("needs an integer, found {value}"))
     };
     let (positions, width) = (size(positions)?, size(width)?);
     let longest = longest.as_f64().filter(|longest| *longest > 0.0);
@@ -35,14 +35,16 @@ pub(super) fn sinusoids(
     let count = u64::from(positions).saturating_mul(u64::from(width));
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     if count > MAX_NUMBERS {
-        return Err(format!("asks for {count} numbers, the limit is {MAX_NUMBERS}"));
+        return Err(format!("needs {count} numbers, the limit is {MAX_NUMBERS}"));
     }
     spend(count.saturating_mul(STEPS))?;
     let step = single(-(longest.ln() / f64::from(last)));
     let rates: Vec<f32> =
         (0..half).map(|number| exact(f64::exp, step * number_of(number))).collect();
     let mut values = Vec::new();
-    values.try_reserve_exact(count).map_err(|_| format!("needs memory for {count} numbers"))?;
+    values
+        .try_reserve_exact(count)
+        .map_err(|_| format!("needs {count} numbers, for which there is not enough memory"))?;
     for position in 0..positions {
         for function in [f64::sin, f64::cos] {
             let angle = |rate: &f32| number_of(position) * rate;

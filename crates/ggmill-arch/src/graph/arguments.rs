@@ -24,8 +24,8 @@ impl Value {
     fn kind(&self) -> &'static str {
         match self {
             Self::Known(value) => value.type_name(),
-            Self::Tensor(_) => "a value of each token",
-            Self::Choice(_) => "a choice of experts",
+            Self::Tensor(_) => "a per-token value",
+            Self::Choice(_) => "a selection of experts",
             Self::Weight(_) => "a tensor",
             Self::Input(_) => "an input",
             Self::List(_) => "a list",
@@ -40,7 +40,7 @@ impl Value {
                 let values = values.into_iter().map(Self::known);
                 Ok(ParameterValue::List(values.collect::<Outcome<Vec<_>>>()?.into()))
             }
-            Self::Weight(name) => Err(format!("needs a number, and {name} is a tensor")),
+            Self::Weight(name) => Err(format!("needs a number, but {name} is a tensor")),
             other => Err(format!("needs a number, found {}", other.kind())),
         }
     }
@@ -72,8 +72,8 @@ impl<'a> Argument<'a> {
     pub(super) fn tensor(&mut self) -> Outcome<usize> {
         match self.next()? {
             Value::Tensor(node) => Ok(node),
-            Value::Weight(name) => Err(format!("takes a value of each token, and {name} is none")),
-            other => Err(format!("takes a value of each token, found {}", other.kind())),
+            Value::Weight(name) => Err(format!("takes a per-token value, but {name} is a tensor")),
+            other => Err(format!("takes a per-token value, found {}", other.kind())),
         }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Argument<'a> {
     pub(super) fn choice(&mut self) -> Outcome<usize> {
         match self.next()? {
             Value::Choice(node) => Ok(node),
-            other => Err(format!("takes what top gives, found {}", other.kind())),
+            other => Err(format!("takes a result of top, found {}", other.kind())),
         }
     }
 
@@ -171,7 +171,7 @@ fn optional_weight(value: Value) -> Outcome<Option<String>> {
 }
 
 fn whole(value: &ParameterValue) -> Outcome<u64> {
-    value.as_u64().ok_or_else(|| format!("takes a whole number of at least 0, found {value}"))
+    value.as_u64().ok_or_else(|| format!("takes an integer of at least 0, found {value}"))
 }
 
 /// A number in the precision of graphs.
@@ -180,7 +180,7 @@ pub(super) fn number(value: &ParameterValue) -> Outcome<f32> {
     let single = value.as_f64().map(|number| number as f32);
     single
         .filter(|number| number.is_finite())
-        .ok_or_else(|| format!("takes a number of single precision, found {value}"))
+        .ok_or_else(|| format!("takes a single-precision number, found {value}"))
 }
 
 /// The operator between tensors.
@@ -190,6 +190,6 @@ pub(super) fn arithmetic(operator: Operator) -> Outcome<Arithmetic> {
         Operator::Subtract => Ok(Arithmetic::Subtract),
         Operator::Multiply => Ok(Arithmetic::Multiply),
         Operator::Divide => Ok(Arithmetic::Divide),
-        _ => Err("has an operator that tensors do not have".into()),
+        _ => Err("has an operator that cannot be applied to tensors".into()),
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn of_bindings(
             builder.values.contains_key(name) || INPUTS.contains(&name) || is_operation(name)
         };
         if let Some(name) = names.iter().find(|name| is_taken(name)) {
-            return Err(wrong(text, &format!("{name} has a meaning already")));
+            return Err(wrong(text, &format!("the name {name} is already in use")));
         }
         builder.step = text;
         builder.step(names, value).map_err(|fault| wrong(text, &fault))?;
@@ -155,7 +155,9 @@ impl<'a> Builder<'a> {
             _ => None,
         });
         let Some((output, kind)) = found else {
-            return Err(Error::description("no step gives the output for these numbers"));
+            return Err(Error::description(
+                "no step produces the output for these hyperparameters",
+            ));
         };
         let (nodes, weights) = (self.nodes, self.weights.list);
         Ok(Graph { nodes, weights, sections, output, kind }.in_order_of_use())
@@ -189,7 +191,7 @@ impl<'a> Builder<'a> {
         }
         let values = value.into_list()?;
         if values.len() != names.len() {
-            return Err(format!("gives {} values for {} names", values.len(), names.len()));
+            return Err(format!("produces {} values for {} names", values.len(), names.len()));
         }
         for (name, value) in names.iter().zip(values) {
             self.values.insert(name.clone(), value);
@@ -205,10 +207,10 @@ impl<'a> Builder<'a> {
         extent: Extent,
     ) -> Outcome<Value> {
         if self.nodes.len() >= MAX_NODES {
-            return Err(format!("is beyond {MAX_NODES} operations"));
+            return Err(format!("exceeds the limit of {MAX_NODES} operations"));
         }
         if extent.elements() > Extent::MAX || extent.elements() == 0 {
-            return Err(format!("gives {extent} numbers for each token"));
+            return Err(format!("produces {extent} numbers per token"));
         }
         let number = self.nodes.len();
         let is_choice = matches!(operation, Operation::Top { .. });
@@ -252,7 +254,7 @@ impl<'a> Builder<'a> {
                     (false, [no, ..]) => self.value(no)?,
                     (false, []) => Value::Known(ParameterValue::None),
                 },
-                _ => return Err("if takes a condition and what is then".into()),
+                _ => return Err("if takes a condition and a value".into()),
             },
             Term::Call(Function::First, arguments) => {
                 for argument in arguments {
@@ -289,7 +291,9 @@ impl<'a> Builder<'a> {
                     Value::List(values) => {
                         let place = index.as_u64().and_then(|place| usize::try_from(place).ok());
                         let found = place.and_then(|place| values.into_iter().nth(place));
-                        found.ok_or_else(|| format!("asks for element {index} of a list"))?
+                        found.ok_or_else(|| {
+                            format!("needs element {index} of a list that has fewer elements")
+                        })?
                     }
                     other => Value::Known(expression::element(other.known()?, &index)?),
                 }
@@ -298,7 +302,7 @@ impl<'a> Builder<'a> {
                 let values = terms.iter().map(|term| self.value(term));
                 Value::List(values.collect::<Outcome<Vec<_>>>()?)
             }
-            Term::Each(..) => return Err("each has no meaning in a graph".into()),
+            Term::Each(..) => return Err("each cannot be used in a graph".into()),
             Term::Operation(name, arguments, options) => {
                 let mut given = Vec::with_capacity(arguments.len());
                 for argument in arguments {
@@ -322,11 +326,11 @@ impl<'a> Builder<'a> {
             return Ok(Value::Input(input));
         }
         if let Some((_, block)) = self.block.filter(|(variable, _)| *variable == name) {
-            let block = i64::try_from(block).map_err(|_| "is beyond 64 bits")?;
+            let block = i64::try_from(block).map_err(|_| "exceeds 64 bits")?;
             return Ok(Value::Known(ParameterValue::Int(block)));
         }
         if self.is_stored {
-            return Err(format!("takes {}, which no earlier step gives", quoted(name)));
+            return Err(format!("uses {}, which no earlier step defines", quoted(name)));
         }
         if let Ok(value) = self.scope.value(name) {
             return Ok(Value::Known(value));

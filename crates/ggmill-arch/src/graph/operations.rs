@@ -23,7 +23,9 @@ impl Builder<'_> {
                 } else if repeats(a, b) {
                     b
                 } else {
-                    return Err(format!("combines {a} and {b} numbers of each token"));
+                    return Err(format!(
+                        "combines {a} and {b} numbers per token, which do not match"
+                    ));
                 };
                 sum(with, vec![left, right], extent)
             }
@@ -74,12 +76,12 @@ impl Builder<'_> {
     fn plain(&mut self, name: &str) -> Outcome<usize> {
         let found = self.weights.find(&format!("{name}.weight"));
         let found = found.or_else(|| self.weights.find(name));
-        found.ok_or_else(|| format!("needs {name}, which the model does not have"))
+        found.ok_or_else(|| format!("needs the tensor {name}, which the model does not have"))
     }
 
     fn misfit(&self, weight: usize, extent: Extent) -> String {
         let (name, shape) = (self.weights.name(weight), shown(self.weights.dimensions(weight)));
-        format!("takes {extent} numbers of each token and {name}, which has {shape}")
+        format!("applies {name}, which has dimensions {shape}, to {extent} numbers per token")
     }
 
     /// The matrix whose name begins so, with its scale and its bias.
@@ -88,7 +90,7 @@ impl Builder<'_> {
         let found = self.weights.dimensions(matrix);
         if found.len() > dimensions {
             return Err(format!(
-                "takes {dimensions} dimensions, and {} has {}",
+                "takes at most {dimensions} dimensions, but {} has {}",
                 self.weights.name(matrix),
                 shown(found)
             ));
@@ -118,7 +120,7 @@ impl Builder<'_> {
             return Ok(Some(weight));
         }
         let (name, found) = (self.weights.name(weight), shown(found));
-        Err(format!("has {name} of {found}, expected {}", shown(dimensions)))
+        Err(format!("uses {name}, which has dimensions {found}, expected {}", shown(dimensions)))
     }
 
     /// The result of an operation by name.
@@ -148,7 +150,7 @@ impl Builder<'_> {
                 let extent = self.extent(node);
                 let length = extent.length.checked_div(parts).unwrap_or(0);
                 if extent.parts.is_some() || length.checked_mul(parts) != Some(extent.length) {
-                    return Err(format!("divides {extent} numbers into {parts} parts"));
+                    return Err(format!("cannot divide {extent} numbers into {parts} equal parts"));
                 }
                 let extent = Extent { parts: Some(parts), length };
                 self.push(Operation::View, vec![node], extent)
@@ -163,7 +165,7 @@ impl Builder<'_> {
                 let (left, right) = (given.tensor()?, given.tensor()?);
                 let (a, b) = (self.extent(left), self.extent(right));
                 if a.parts != b.parts {
-                    return Err(format!("joins {a} and {b} numbers"));
+                    return Err(format!("cannot concatenate {a} and {b} numbers"));
                 }
                 let extent = a.with_length(a.length.saturating_add(b.length));
                 self.push(Operation::Concat, vec![left, right], extent)
@@ -176,7 +178,7 @@ impl Builder<'_> {
             "clamp" => {
                 let (node, low, high) = (given.tensor()?, given.number()?, given.number()?);
                 if low > high {
-                    return Err(format!("has a least of {low} and a greatest of {high}"));
+                    return Err(format!("has the minimum {low}, which exceeds the maximum {high}"));
                 }
                 self.push(Operation::Clamp { low, high }, vec![node], self.extent(node))
             }
@@ -190,7 +192,7 @@ impl Builder<'_> {
                 let (node, count) = (given.tensor()?, given.whole()?);
                 let extent = self.extent(node);
                 if extent.parts.is_some() || count > extent.length {
-                    return Err(format!("chooses {count} of {extent}"));
+                    return Err(format!("cannot select {count} of {extent} numbers"));
                 }
                 self.push(Operation::Top { count }, vec![node], Extent::run(count))
             }
@@ -199,7 +201,7 @@ impl Builder<'_> {
                 let extent = self.extent(node);
                 let range = self.range(choice);
                 if extent.parts.is_some() || extent.length != range {
-                    return Err(format!("takes one run of {range} numbers, found {extent}"));
+                    return Err(format!("takes one vector of {range} numbers, found {extent}"));
                 }
                 self.push(Operation::Take, vec![node, choice], self.extent(choice))
             }
@@ -207,7 +209,7 @@ impl Builder<'_> {
                 let (node, shares) = (given.tensor()?, given.tensor()?);
                 let (extent, by) = (self.extent(node), self.extent(shares));
                 if by.parts.is_some() || extent.parts != Some(by.length) {
-                    return Err(format!("mixes {extent} numbers by {by}"));
+                    return Err(format!("cannot mix {extent} numbers with {by} weights"));
                 }
                 self.push(Operation::Mix, vec![node, shares], Extent::run(extent.length))
             }
@@ -223,7 +225,11 @@ impl Builder<'_> {
 
     fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
         let (a, b) = (self.extent(left), self.extent(right));
-        if a == b { Ok(a) } else { Err(format!("takes two of one size, found {a} and {b}")) }
+        if a == b {
+            Ok(a)
+        } else {
+            Err(format!("takes two operands of one size, found {a} and {b}"))
+        }
     }
 
     fn rows(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
@@ -234,7 +240,7 @@ impl Builder<'_> {
             && row >= self.dimension(table, 1)
         {
             let (name, rows) = (self.weights.name(table), self.dimension(table, 1));
-            return Err(format!("takes row {row} of {name}, which has {rows}"));
+            return Err(format!("uses row {row} of {name}, which has {rows} rows"));
         }
         self.push(Operation::Rows { table, rows }, Vec::new(), extent)
     }
@@ -264,7 +270,7 @@ impl Builder<'_> {
         let range = self.range(choice);
         if range != experts {
             let name = self.weights.name(matrix);
-            return Err(format!("chooses among {range}, and {name} has {experts}"));
+            return Err(format!("selects among {range} experts, but {name} has {experts}"));
         }
         let scale = self.scale(&name, &[experts])?;
         let bias = self.bias(&name, &[rows, experts])?;
@@ -307,7 +313,10 @@ impl Builder<'_> {
         };
         let extent = self.extent(node);
         if length.checked_rem(2) != Some(0) || length > extent.length || length == 0 {
-            return Err(format!("rotates {length} of {extent} numbers, expected an even number"));
+            return Err(format!(
+                "rotates {length} of {extent} numbers, expected a positive even number of at most \
+                 that many"
+            ));
         }
         if base <= 0.0 {
             return Err(format!("has the base {base}, expected a positive number"));
@@ -344,7 +353,9 @@ impl Builder<'_> {
             && parts(k) == parts(v)
             && parts(q).checked_rem(parts(k)) == Some(0);
         if !fits {
-            return Err(format!("takes queries of {q}, keys of {k} and values of {v} numbers"));
+            return Err(format!(
+                "cannot combine queries of {q}, keys of {k} and values of {v} numbers"
+            ));
         }
         let sinks = match given.weight_option("sinks")? {
             Some(name) => Some(self.plain(&name)?),
@@ -375,7 +386,7 @@ impl Builder<'_> {
         while let Ok(value) = given.next() {
             let length = value.known()?;
             let length = length.as_u64().filter(|&length| length > 0);
-            let length = length.ok_or("takes lengths, which are positive whole numbers")?;
+            let length = length.ok_or("takes lengths that are positive integers")?;
             values.push(self.push(
                 Operation::Part { start },
                 vec![node],
@@ -384,7 +395,9 @@ impl Builder<'_> {
             start = start.saturating_add(length);
         }
         if start != extent.length {
-            return Err(format!("divides {extent} numbers into parts of {start} in all"));
+            return Err(format!(
+                "divides {extent} numbers into parts with {start} numbers in total"
+            ));
         }
         Ok(Value::List(values))
     }

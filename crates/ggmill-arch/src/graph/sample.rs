@@ -91,14 +91,14 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         reasons.sort_unstable_by(|a, b| b.cmp(a));
         let reasons: Vec<&str> = reasons.into_iter().take(8).map(|(_, why)| why).collect();
         let reasons = reasons.join("; ");
-        let message = format!("graph: of {TRIES} made-up models none has a graph: {reasons}");
+        let message = format!("graph: none of {TRIES} generated models has a graph: {reasons}");
         return Err(Error::description(message));
     }
     match left(&taken) {
         None => Ok(()),
         Some((step, side)) => Err(Error::description(format!(
-            "graph: a condition in {step:?} is {side} in all of {models} made-up models, so that the \
-             other side is not checked"
+            "graph: a condition in {step:?} is {side} in all of {models} generated models, so the \
+             other case is not checked"
         ))),
     }
 }

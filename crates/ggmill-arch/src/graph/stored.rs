@@ -43,7 +43,7 @@ impl Graph {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     format!(
-                        "{VERSION_KEY} is {version}, and the operation sets that are known end at \
+                        "{VERSION_KEY} is {version}, but the newest operation set that is known is \
                          {OPERATION_SET}"
                     ),
                 ));
@@ -57,14 +57,18 @@ impl Graph {
             for step in strings {
                 let step = step.ok().and_then(|step| step.to_str().ok());
                 let step = step.ok_or_else(|| {
-                    Error::configuration(format!("{STEPS_KEY}: step {} is not text", steps.len()))
+                    Error::configuration(format!(
+                        "{STEPS_KEY}: step {} is not valid UTF-8",
+                        steps.len()
+                    ))
                 })?;
                 bytes = bytes.saturating_add(step.len());
                 if steps.len() >= MAX_NODES || bytes > MAX_GRAPH_BYTES {
                     return Err(Error::new(
                         ErrorKind::Limit,
                         format!(
-                            "{STEPS_KEY} is beyond {MAX_NODES} steps or {MAX_GRAPH_BYTES} bytes"
+                            "{STEPS_KEY} exceeds the limit of {MAX_NODES} steps or \
+                             {MAX_GRAPH_BYTES} bytes"
                         ),
                     ));
                 }
@@ -101,7 +105,7 @@ impl Graph {
             let wrong = |fault: &str| build::wrong(step, fault);
             check_operations(&binding.value).map_err(|fault| wrong(&fault))?;
             if !is_plain(&binding.value) {
-                return Err(wrong("a step of a file has one operation"));
+                return Err(wrong("a step stored in a file must have exactly one operation"));
             }
             bindings.push((*step, binding));
         }
@@ -127,7 +131,8 @@ impl Graph {
         if read.nodes == self.nodes && read.weights == self.weights && read.output == self.output {
             return Ok(steps);
         }
-        let message = "the graph has a tensor whose name says that it belongs to another one";
+        let message = "the graph has a tensor with the name of a bias or scale of a different \
+                       tensor";
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
@@ -213,20 +218,18 @@ fn check_work(graph: &Graph) -> Result<()> {
     let most = weights.saturating_mul(MAX_GRAPH_REUSE);
     let most_pairs = weights.min(MAX_GRAPH_PAIRS);
     let message = if numbers > MAX_GRAPH_NUMBERS {
-        format!(
-            "the graph gives {numbers} numbers for each token, the limit is {MAX_GRAPH_NUMBERS}"
-        )
+        format!("the graph produces {numbers} numbers per token, the limit is {MAX_GRAPH_NUMBERS}")
     } else if reads > MAX_GRAPH_READS {
-        format!("the graph reads {reads} numbers for each token, the limit is {MAX_GRAPH_READS}")
+        format!("the graph reads {reads} numbers per token, the limit is {MAX_GRAPH_READS}")
     } else if pairs > most_pairs {
         format!(
-            "the attention of the graph takes {pairs} multiplications for each pair of tokens, the \
+            "the attention of the graph needs {pairs} multiplications per pair of tokens, the \
              limit is {most_pairs}"
         )
     } else if products > most {
         format!(
-            "the graph takes {products} multiplications for each token, the limit is {most}: \
-             {MAX_GRAPH_REUSE} for each number of its tensors"
+            "the graph needs {products} multiplications per token, the limit is {most}: \
+             {MAX_GRAPH_REUSE} per number in its tensors"
         )
     } else {
         return Ok(());

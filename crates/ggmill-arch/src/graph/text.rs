@@ -99,7 +99,8 @@ impl<'a> Writer<'a> {
     fn weight(&self, weight: usize) -> Result<String> {
         let name = self.graph.weights.get(weight).map_or("", |weight| &weight.name);
         if name.contains(['\'', '\n']) {
-            let message = format!("the steps of a file cannot name the tensor {name:?}");
+            let message =
+                format!("the name of the tensor {name:?} cannot be written in the steps of a file");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(format!("'{}'", name.strip_suffix(".weight").unwrap_or(name)))

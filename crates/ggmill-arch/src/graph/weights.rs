@@ -164,8 +164,8 @@ impl Operation {
         some.into_iter().flatten().for_each(take);
     }
 
-    /// The numbers of the tensors that it takes.
-    pub(super) fn weights(&self) -> Vec<usize> {
+    /// The tensors that it takes, as numbers of [`Graph::weights`].
+    pub fn weights(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.clone().each_weight(&mut |weight| found.push(*weight));
         found

@@ -22,8 +22,9 @@ impl Operation {
             .map_err(|fault| Error::configuration(format!("{}: {fault}", self.name())))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     fn shape_or_fault(&self, inputs: &[Shape]) -> Result<Shape, String> {
-        let (first, rest) = inputs.split_first().ok_or("nothing to work on")?;
+        let (first, rest) = inputs.split_first().ok_or("there is no input tensor")?;
         if !self.joins() && !rest.is_empty() {
             return Err(format!("takes one tensor, found {}", inputs.len()));
         }
@@ -32,7 +33,9 @@ impl Operation {
         let new = |dimensions: &[u64]| Shape::new(dimensions).map_err(|error| error.to_string());
         let extent = |dimension: usize| {
             let extent = dimensions.get(dimension).copied();
-            extent.ok_or_else(|| format!("dimension {dimension}, there are {}", dimensions.len()))
+            extent.ok_or_else(|| {
+                format!("there is no dimension {dimension}, as there are {}", dimensions.len())
+            })
         };
         let with = |dimension: usize, extent: u64| {
             let new_extent = |(number, &old)| if number == dimension { extent } else { old };
@@ -50,7 +53,8 @@ impl Operation {
                     Ok(*first)
                 } else {
                     Err(format!(
-                        "{rows} rows do not split into {heads} heads of an even number of rows"
+                        "{rows} rows cannot be divided into {heads} heads with an even number of \
+                         rows each"
                     ))
                 }
             }
@@ -95,7 +99,10 @@ impl Operation {
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 if !sorted.into_iter().eq(0..dimensions.len()) {
-                    return Err(format!("expected each of {} dimensions once", dimensions.len()));
+                    return Err(format!(
+                        "expected each of the {} dimensions exactly once",
+                        dimensions.len()
+                    ));
                 }
                 let turned = order
                     .iter()
@@ -109,7 +116,7 @@ impl Operation {
             },
             Self::Reshape(shape) if shape.elements() == first.elements() => Ok(shape),
             Self::Reshape(shape) => Err(format!(
-                "{first} has {} elements, {shape} has {}",
+                "{first} has {} elements, but {shape} has {}",
                 first.elements(),
                 shape.elements()
             )),
@@ -127,7 +134,8 @@ impl Operation {
                 };
                 if !fits || step == 0 {
                     return Err(format!(
-                        "{count} from {start} on in steps of {step}, there are {extent}"
+                        "a slice of {count} from {start} in steps of {step} does not fit into \
+                         {extent}"
                     ));
                 }
                 with(dimension, count)
@@ -141,7 +149,15 @@ impl Operation {
                 let resized = kept
                     .and_then(|kept| kept.checked_add(added(before)))
                     .and_then(|size| size.checked_add(added(after)));
-                with(dimension, resized.ok_or_else(|| format!("{before} and {after} of {extent}"))?)
+                with(
+                    dimension,
+                    resized.ok_or_else(|| {
+                        format!(
+                            "cannot change an extent of {extent} by {before} at the start and \
+                             {after} at the end"
+                        )
+                    })?,
+                )
             }
             Self::Repeat { dimension, times } => {
                 with(dimension, extent(dimension)?.checked_mul(times).ok_or("too many elements")?)
@@ -149,7 +165,9 @@ impl Operation {
             Self::Within { dimension, start, count, .. } => {
                 let extent = extent(dimension)?;
                 if start.checked_add(count).is_none_or(|end| end > extent) {
-                    return Err(format!("{count} from {start} on, there are {extent}"));
+                    return Err(format!(
+                        "a range of {count} from {start} does not fit into {extent}"
+                    ));
                 }
                 Ok(*first)
             }
@@ -198,7 +216,9 @@ fn mxfp4(blocks: &Shape, rest: &[Shape]) -> Result<Shape, String> {
             let row_len = count.checked_mul(32).ok_or("too many elements")?;
             Shape::new(&[&[row_len], others].concat()).map_err(|error| error.to_string())
         }
-        (_, [scales]) => Err(format!("blocks of shape {blocks}, scales of {scales}")),
+        (_, [scales]) => {
+            Err(format!("blocks of shape {blocks} do not match scales of shape {scales}"))
+        }
         _ => Err(format!("takes two tensors, found {}", rest.len().saturating_add(1))),
     }
 }

@@ -127,7 +127,7 @@ impl OperationTemplate {
         };
         let signed = |argument: &Expression| {
             let value = argument.evaluate(scope)?;
-            value.as_i64().ok_or_else(|| argument.wrong(&value, "a whole number"))
+            value.as_i64().ok_or_else(|| argument.wrong(&value, "an integer"))
         };
         let count = |argument: &Expression| argument.evaluate_u64(scope);
         let dimension = |argument: &Expression| {
@@ -206,7 +206,7 @@ impl OperationTemplate {
             (Kind::Mxfp4, _) => Operation::Mxfp4,
             (Kind::AddPlaces, [limit]) => Operation::AddPlaces { limit: count(limit)? },
             // The number of arguments was checked when the description was loaded.
-            _ => return Err(Error::description("an operation with the wrong number of arguments")),
+            _ => return Err(Error::description("an operation has the wrong number of arguments")),
         })
     }
 }

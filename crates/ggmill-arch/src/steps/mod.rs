@@ -59,7 +59,7 @@ impl GraphTemplate {
         }
         if !OUTPUTS.iter().any(|output| names.bound.iter().any(|name| &**name == *output)) {
             let outputs = OUTPUTS.join(" or ");
-            return Err(Error::description(format!("no step gives {outputs}")));
+            return Err(Error::description(format!("no step produces {outputs}")));
         }
         Ok(Self { groups })
     }
@@ -128,7 +128,8 @@ impl Names<'_> {
         match node.names().into_iter().find(|name| !self.has(name, variable)) {
             None => Ok(()),
             Some(name) => Err(Error::description(format!(
-                "step {}: {} is not a hyperparameter, a value of an earlier step or a tensor",
+                "step {}: {} is neither a hyperparameter, nor a value of an earlier step, nor a \
+                 tensor",
                 quoted(text),
                 quoted(name)
             ))),
@@ -151,7 +152,7 @@ impl StepGroup {
         });
         let when = when.transpose()?;
         if raw.because.is_some() && (when.is_none() || !raw.steps.is_empty()) {
-            return Err(Error::description("because goes with when, and without steps"));
+            return Err(Error::description("because requires when, and excludes steps"));
         }
         let mut steps = Vec::with_capacity(raw.steps.len());
         for text in &raw.steps {
@@ -162,7 +163,8 @@ impl StepGroup {
             for name in &binding.names {
                 let is_taken = (names.known)(name) || INPUTS.contains(&&**name);
                 if is_taken || variable == Some(name) || is_operation(name) {
-                    let message = format!("step {}: {name} has a meaning already", quoted(text));
+                    let message =
+                        format!("step {}: the name {name} is already in use", quoted(text));
                     return Err(Error::description(message));
                 }
                 names.bound.push(name.clone());

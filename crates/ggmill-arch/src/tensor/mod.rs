@@ -125,7 +125,7 @@ impl Source {
         for part in &self.parts {
             let missing = || {
                 Error::configuration(format!(
-                    "{} tensors, expected {} names",
+                    "found {} tensors, expected {}",
                     inputs.len(),
                     part.names
                 ))
@@ -194,6 +194,6 @@ impl TensorSpec {
             .filter_map(|source| source.names.first())
             .map(|name| quoted(name))
             .collect();
-        fault(format!("not in the checkpoint, looked for {}", names.join(", ")))
+        fault(format!("not in the checkpoint, expected {}", names.join(", ")))
     }
 }

@@ -99,15 +99,15 @@ impl SourceTemplate {
             .map(|part| Self::understand(part, &[], variable, known))
             .collect::<Result<_>>()?;
         if parts.iter().any(|part| !part.parts.is_empty()) {
-            return Err(Error::description("parts have no parts of their own"));
+            return Err(Error::description("parts cannot have parts of their own"));
         }
         let several = templates.len() > 1 || parts.len() > 1 || repeat.is_some();
         let is_one_sort =
             templates.is_empty() != parts.is_empty() && (parts.is_empty() || repeat.is_none());
         if !is_one_sort || several != operations.first().is_some_and(OperationTemplate::joins) {
             return Err(Error::description(
-                "expected one name, or several and stack or concat, or another operation that \
-                 joins, as the first",
+                "expected one name, or several names and a first operation that joins tensors, \
+                 such as stack or concat",
             ));
         }
         if operations.iter().skip(1).any(OperationTemplate::joins) {

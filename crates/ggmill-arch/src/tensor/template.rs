@@ -65,7 +65,7 @@ impl TensorTemplate {
                 Ok(template)
             } else {
                 Err(Error::description(format!(
-                    "name {}: only names in the checkpoint have optional pieces",
+                    "name {}: only names in the checkpoint can have optional pieces",
                     quoted(text)
                 )))
             }
@@ -78,10 +78,11 @@ impl TensorTemplate {
         };
         let from = raw.from.as_deref().unwrap_or_default();
         let operations = raw.operations.as_deref().unwrap_or_default();
-        let shape = raw.shape.as_deref().ok_or_else(|| Error::description("no shape"))?;
+        let shape =
+            raw.shape.as_deref().ok_or_else(|| Error::description("the shape is missing"))?;
         if shape.len() > 4 {
             return Err(Error::description(format!(
-                "a shape of {} dimensions, the limit is 4",
+                "the shape has {} dimensions, the limit is 4",
                 shape.len()
             )));
         }
@@ -93,8 +94,8 @@ impl TensorTemplate {
         let origin = match &raw.compute {
             Some(_) if from.len() > 1 || !operations.is_empty() => {
                 return Err(Error::description(
-                    "expected either from or compute, with at most one name in from: that of the \
-                     tensor it is written before",
+                    "expected either from or compute, with at most one name in from, that of the \
+                     tensor to write it before",
                 ));
             }
             Some(text) => {
@@ -228,7 +229,8 @@ fn computed(
     let numbers = value.as_list().ok_or_else(|| elements.wrong(&value, "a list of numbers"))?;
     budget.take(size_of_val(numbers))?;
     if u64::try_from(numbers.len()).ok() != Some(shape.elements()) {
-        let message = format!("compute gives {} elements, the shape is {shape}", numbers.len());
+        let message =
+            format!("compute produces {} elements, but the shape is {shape}", numbers.len());
         return Err(Error::configuration(message));
     }
     #[expect(clippy::cast_possible_truncation, reason = "tensors are made in single precision")]

@@ -137,14 +137,14 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
         error(&|metadata| metadata.set("different.feed_forward_length", &vec![1u32; 70_000][..]));
     assert_eq!(
         message,
-        ", hyperparameter \"widths\": different.feed_forward_length is too long, too large or of \
-         a type that no hyperparameter has"
+        ", hyperparameter \"widths\": different.feed_forward_length is too long, too large, or of \
+         a type that hyperparameters cannot have"
     );
     let message = error(&|metadata| metadata.set("different.block_count", u64::MAX));
     assert_eq!(
         message,
-        ", hyperparameter \"block_count\": different.block_count is too long, too large or of a \
-         type that no hyperparameter has"
+        ", hyperparameter \"block_count\": different.block_count is too long, too large, or of a \
+         type that hyperparameters cannot have"
     );
 
     let empty = header(&MetadataBuf::new(), &[]);

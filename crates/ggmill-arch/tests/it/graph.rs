@@ -104,7 +104,7 @@ fn the_text_of_a_graph_has_its_loops_and_conditions() {
 fn what_does_not_fit_is_an_error_of_loading() {
     for (from, to, expected) in [
         // Names, arguments and options.
-        ("linear(ffn_up, x)", "linear(ffn_upp, x)", "\"ffn_upp\" is not a hyperparameter"),
+        ("linear(ffn_up, x)", "linear(ffn_upp, x)", "\"ffn_upp\" is neither a hyperparameter"),
         ("linear(ffn_up, x)", "linear(ffn_up)", "linear takes 2 arguments, found 1"),
         ("silu(", "silly(", "there is no function \"silly\""),
         (
@@ -112,8 +112,8 @@ fn what_does_not_fit_is_an_error_of_loading() {
             "attention(x, x, x, 1, sideways = 1)",
             "attention has no option \"sideways\"",
         ),
-        ("\"u = linear", "\"width = linear", "width has a meaning already"),
-        ("logits = ", "logit = ", "no step gives logits or embedding"),
+        ("\"u = linear", "\"width = linear", "the name width is already in use"),
+        ("logits = ", "logit = ", "no step produces logits or embedding"),
         // Shapes, in each branch.
         ("linear(ffn_up, x)", "linear(ffn_down, x)", "ffn_down.weight, which has"),
         ("x + linear(ffn_down, u)", "x + u", "combines"),
@@ -126,7 +126,7 @@ fn what_does_not_fit_is_an_error_of_loading() {
         (
             "steps = [\"u = linear(ffn_up, x)\"]",
             "when = \"gated\"\nsteps = [\"u = linear(ffn_up, x)\"]",
-            "takes a value of each token, and u is none",
+            "takes a per-token value, but u is a tensor",
         ),
         // A condition of which one side is never taken.
         (
@@ -134,7 +134,7 @@ fn what_does_not_fit_is_an_error_of_loading() {
             "when = \"blocks > 0\"\nsteps = [\"u = silu(u)\"]",
             "is true in all of",
         ),
-        ("linear(output, x)", "linear(output, x) + 'a'", "takes a number of single precision"),
+        ("linear(output, x)", "linear(output, x) + 'a'", "takes a single-precision number"),
     ] {
         let graph = BLOCK.replacen(from, to, 1);
         assert_ne!(graph, BLOCK, "{from}");
@@ -147,7 +147,7 @@ fn what_does_not_fit_is_an_error_of_loading() {
 fn what_a_graph_excludes_is_not_checked_and_is_said() {
     let exclusion = "[[graph]]\nwhen = \"width % 4 != 0\"\nbecause = \"the width is odd\"\n";
     let split = BLOCK.replacen("linear(ffn_up, x)", "linear(ffn_up, merge(split(x, 4)))", 1);
-    assert!(refused(&split).contains("divides"), "{}", refused(&split));
+    assert!(refused(&split).contains("cannot divide"), "{}", refused(&split));
     let tiny = Architecture::parse(&description(&(exclusion.to_owned() + &split))).unwrap();
     let metadata = metadata();
     let model = tiny.resolve_metadata(&metadata).unwrap();

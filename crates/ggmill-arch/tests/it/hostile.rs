@@ -37,7 +37,7 @@ fn a_slip_is_found_when_the_description_is_loaded() {
                 "",
                 "",
             ),
-            "hyperparameter \"m\": it is used to compute what it uses itself",
+            "hyperparameter \"m\": its value depends on itself",
         ),
         (
             description("m = { type = \"integer\" }", "", ""),
@@ -49,7 +49,7 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
         (
             description("", "\"k\" = { type = \"u32\" }", ""),
-            "key \"k\": no value: only general.file_type is left to the writer",
+            "key \"k\": the value is missing: only general.file_type",
         ),
         (
             description("", "\"k\" = { type = \"u31\", value = \"n\" }", ""),
@@ -65,7 +65,7 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
         (
             tensor("shape = [1, 1, 1, 1, 1], role = \"norm\", from = [\"a\"]"),
-            "tensor \"t.{bid}\": a shape of 5 dimensions, the limit is 4",
+            "tensor \"t.{bid}\": the shape has 5 dimensions, the limit is 4",
         ),
         (
             tensor("shape = [1], role = \"norm\"")
@@ -91,11 +91,11 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a\"], operations = [\"stack\"]"),
-            "tensor \"t.{bid}\": from: expected one name, or several and stack or concat",
+            "tensor \"t.{bid}\": from: expected one name, or several names and a first operation",
         ),
         (
             tensor("shape = [1], role = \"norm\", from = [{ names = [\"a\", \"b\"] }]"),
-            "tensor \"t.{bid}\": from: expected one name, or several and stack or concat",
+            "tensor \"t.{bid}\": from: expected one name, or several names and a first operation",
         ),
         (
             tensor("shape = [1], role = \"norm\", compute = \"magic(1)\""),
@@ -103,7 +103,8 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a\"], tied = \"[a]b\""),
-            "tensor \"t.{bid}\": name \"[a]b\": only names in the checkpoint have optional pieces",
+            "tensor \"t.{bid}\": name \"[a]b\": only names in the checkpoint can have optional \
+             pieces",
         ),
     ] {
         let error = refused(&toml);
@@ -122,11 +123,11 @@ fn what_is_no_description_says_where() {
         ("schema = 1", "line 1, column 10: invalid type: integer `1`, expected a string"),
         (
             "schema = \"x\"\nname = \"\u{202e}\"\ntitle = \"\"",
-            "architecture \"\\u{202e}\": schema \"x\", expected \"ggmill.architecture/1\"",
+            "architecture \"\\u{202e}\": schema is \"x\", expected \"ggmill.architecture/1\"",
         ),
         (
             "schema = \"ggmill.architecture/1\"\nname = \"A b\"\ntitle = \"\"",
-            "architecture \"A b\": expected a name of lower-case letters, digits, - and _",
+            "architecture \"A b\": expected a name of lowercase letters, digits, - and _",
         ),
         ("\u{0}", "line 1, column 2: "),
         ("a = 1\na = 2", "line 2, column 1: duplicate key"),
@@ -139,7 +140,7 @@ fn what_is_no_description_says_where() {
     );
     assert!(
         error.to_string().starts_with(
-            "architecture \"small\": include \"heads\": there is no such part; there are \
+            "architecture \"small\": include \"heads\": there is no such part; the parts are \
              attention, "
         ),
         "{error}"

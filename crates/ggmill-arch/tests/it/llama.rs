@@ -120,7 +120,7 @@ fn what_is_missing_or_wrong_is_named() {
         (
             without(mistral(), "hidden_size"),
             ErrorKind::Configuration,
-            "hyperparameter \"embedding_length\": missing, looked for hidden_size, n_embd, dim \
+            "hyperparameter \"embedding_length\": missing, expected hidden_size, n_embd, dim \
              in config.json",
         ),
         (
@@ -159,7 +159,7 @@ fn what_is_missing_or_wrong_is_named() {
             with(mistral(), "num_attention_heads", json!(33)),
             ErrorKind::Configuration,
             "hyperparameter \"head_length\": first(head_size, embedding_length / heads) divides \
-             4096 by 33, which does not come out even",
+             4096 by 33, which leaves a remainder",
         ),
         (
             with(with(mistral(), "head_dim", json!(0)), "rope_scaling", Json::Null),
@@ -191,26 +191,26 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "draft_vocab_size", json!(3)),
             ErrorKind::Unsupported,
-            "config.json has draft_vocab_size, as draft models for speculative decoding (EAGLE-3) \
-             have, but not one layer",
+            "config.json has draft_vocab_size, as in draft models for speculative decoding \
+             (EAGLE-3), but does not have exactly one layer",
         ),
         (
             with(mistral(), "hidden_act", json!("gelu")),
             ErrorKind::Unsupported,
-            "config.json asks for another activation (hidden_act) than SiLU, which is the only \
-             one this architecture has",
+            "config.json has an activation (hidden_act) other than SiLU, the only one that this \
+             architecture supports",
         ),
         (
             with(mistral(), "rms_norm_eps", json!(0)),
             ErrorKind::Unsupported,
-            "config.json has an rms_norm_eps that is not positive, or too small to be one in a \
-             file",
+            "config.json has an rms_norm_eps that is not positive, or too small for the F32 value \
+             in a file",
         ),
         (
             with(mistral(), "rms_norm_eps", json!(1e-60)),
             ErrorKind::Unsupported,
-            "config.json has an rms_norm_eps that is not positive, or too small to be one in a \
-             file",
+            "config.json has an rms_norm_eps that is not positive, or too small for the F32 value \
+             in a file",
         ),
         (
             with(mistral(), "rope_theta", json!(-1)),
@@ -220,7 +220,7 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "max_position_embeddings", json!(0)),
             ErrorKind::Unsupported,
-            "config.json has no positive max_position_embeddings: there is no context to work with",
+            "config.json has no positive max_position_embeddings, so the context length is unknown",
         ),
     ] {
         let error = llama().resolve(&config).unwrap_err();
@@ -280,7 +280,7 @@ fn checkpoints_are_known_by_class_then_by_model_type() {
     }
     let config = json!({ "architectures": ["MistralForCausal"] });
     let error = catalogue.for_checkpoint(&config).unwrap_err().to_string();
-    assert!(error.contains("the nearest are MistralForCausalLM, "), "{error}");
+    assert!(error.contains("the names most similar are MistralForCausalLM, "), "{error}");
     assert!(error.len() < 300, "{error}");
     let error = catalogue.for_checkpoint(&json!([])).unwrap_err();
     assert_eq!(
@@ -314,7 +314,7 @@ fn a_checkpoint_may_lack_or_have_too_much() {
     let error = model.assign(&names[..2]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "architecture \"llama\", tensor \"output.weight\": not in the checkpoint, looked for \
+        "architecture \"llama\", tensor \"output.weight\": not in the checkpoint, expected \
          \"lm_head.weight\", \"output.weight\""
     );
 }

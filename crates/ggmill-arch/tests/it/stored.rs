@@ -77,20 +77,20 @@ fn every_operation_is_written_as_it_is_read() {
 #[test]
 fn a_step_is_one_operation_on_what_is_known() {
     for (step, expected) in [
-        ("y = silu(relu(x))", "a step of a file has one operation"),
-        ("y = x + x * 2", "a step of a file has one operation"),
-        ("y = if(true, x, x)", "a step of a file has one operation"),
-        ("y = silu(z)", "takes \"z\", which no earlier step gives"),
-        ("y = x + 'w_9'", "takes 8 numbers of each token and w_9.weight, which has 9"),
-        ("y = linear('none', x)", "needs none, which the model does not have"),
-        ("tokens = silu(x)", "tokens has a meaning already"),
-        ("silu = silu(x)", "silu has a meaning already"),
-        ("x = silu(x)", "x has a meaning already"),
-        ("y = rows('t_8x100', 100)", "takes row 100 of t_8x100.weight, which has 100"),
+        ("y = silu(relu(x))", "a step stored in a file must have exactly one operation"),
+        ("y = x + x * 2", "a step stored in a file must have exactly one operation"),
+        ("y = if(true, x, x)", "a step stored in a file must have exactly one operation"),
+        ("y = silu(z)", "uses \"z\", which no earlier step defines"),
+        ("y = x + 'w_9'", "applies w_9.weight, which has dimensions 9, to 8 numbers per token"),
+        ("y = linear('none', x)", "needs the tensor none, which the model does not have"),
+        ("tokens = silu(x)", "the name tokens is already in use"),
+        ("silu = silu(x)", "the name silu is already in use"),
+        ("x = silu(x)", "the name x is already in use"),
+        ("y = rows('t_8x100', 100)", "uses row 100 of t_8x100.weight, which has 100 rows"),
         ("y = silu(x, x)", "silu takes 1 arguments, found 2"),
         ("y = conv(x)", "there is no function"),
         ("y = rope(x, 'odd', 4, 1e4)", "has the style \"odd\""),
-        ("y = split(x, 0)", "divides 8 numbers into 0 parts"),
+        ("y = split(x, 0)", "cannot divide 8 numbers into 0 equal parts"),
     ] {
         let (_, message) = between(&[step]).unwrap_err();
         assert!(message.contains(expected), "{step}: {message}");
@@ -99,9 +99,9 @@ fn a_step_is_one_operation_on_what_is_known() {
     let choice = ["a = linear('a_8x9', x)", "e = top(a, 2)"];
     let wrong = |step| between(&[&choice[..], &[step]].concat()).unwrap_err().1;
     let message = wrong("y = take(x, e)");
-    assert!(message.contains("takes one run of 9 numbers, found 8"), "{message}");
+    assert!(message.contains("takes one vector of 9 numbers, found 8"), "{message}");
     let message = wrong("y = linear_of('w_8x8x4', x, e)");
-    assert!(message.contains("chooses among 9, and w_8x8x4.weight has 4"), "{message}");
+    assert!(message.contains("selects among 9 experts, but w_8x8x4.weight has 4"), "{message}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn work_is_bounded_before_it_is_done() {
     between(&few.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     let many = repeated(2000);
     let message = limited(between(&many.iter().map(String::as_str).collect::<Vec<_>>()));
-    assert!(message.contains("64 for each number of its tensors"), "{message}");
+    assert!(message.contains("64 per number in its tensors"), "{message}");
     // Results that double.
     let doubled = |count: usize| {
         let mut steps = vec!["v0 = silu(x)".to_owned()];
@@ -142,7 +142,7 @@ fn work_is_bounded_before_it_is_done() {
     between(&some.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     let more = doubled(24);
     let message = limited(between(&more.iter().map(String::as_str).collect::<Vec<_>>()));
-    assert!(message.contains("numbers for each token, the limit is 134217728"), "{message}");
+    assert!(message.contains("numbers per token, the limit is 134217728"), "{message}");
     let most = doubled(40);
     assert!(between(&most.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
     // Long and deep texts.
@@ -171,21 +171,21 @@ fn what_operations_read_is_bounded() {
     let wide = "x = rows('t_65536x4', tokens)";
     let end = "logits = linear('o_65536x4', x)";
     let message = limited(repeated(&[wide], 20_000, "top(x, 1)", end));
-    assert!(message.contains("reads 1310785536 numbers for each token"), "{message}");
+    assert!(message.contains("reads 1310785536 numbers per token"), "{message}");
     let choice = [wide, "e = top(x, 1)"];
     let message = limited(repeated(&choice, 20_000, "take(x, e)", end));
-    assert!(message.contains("numbers for each token, the limit is 268435456"), "{message}");
+    assert!(message.contains("numbers per token, the limit is 268435456"), "{message}");
     let mixed = [wide, "h = split(x, 65536)"];
     let message = limited(repeated(&mixed, 20_000, "mix(h, x)", end));
-    assert!(message.contains("numbers for each token, the limit is 268435456"), "{message}");
+    assert!(message.contains("numbers per token, the limit is 268435456"), "{message}");
     // Experts that are never chosen.
     let experts = [wide, "s = linear('s_65536x1', x)", "e = top(x, 1)"];
     let message = limited(repeated(&experts, 5_000, "linear_of('w_1x1x65536', s, e)", end));
-    assert!(message.contains("numbers for each token, the limit is 268435456"), "{message}");
+    assert!(message.contains("numbers per token, the limit is 268435456"), "{message}");
     // Attention, for each pair of tokens.
     let one = [wide, "v = linear('s_65536x1', x)"];
     let message = limited(repeated(&one, 20, "attention(x, x, v, 1.0)", end));
-    assert!(message.contains("takes 1310740 multiplications for each pair"), "{message}");
+    assert!(message.contains("needs 1310740 multiplications per pair"), "{message}");
     let large = [wide, "v = linear('s_65536x1000', x)"];
     let message = limited(repeated(&large, 300, "attention(x, x, v, 1.0)", end));
     assert!(message.contains("the limit is 16777216"), "{message}");
@@ -221,18 +221,18 @@ fn a_scale_has_the_dimensions_that_its_matrix_needs() {
     read(&[16, 1], &experts).unwrap();
     for scale in [&[2u64][..], &[32], &[4, 4], &[1]] {
         let message = read(scale, &experts).unwrap_err();
-        assert!(message.contains("has x.scale of"), "{message}");
+        assert!(message.contains("uses x.scale, which has"), "{message}");
         assert!(message.contains(", expected 16"), "{message}");
     }
     // It is known already, because another step takes it.
     let mut known = experts.to_vec();
     known.insert(2, "q = p * 'x.scale'");
     let message = read(&[2], &known).unwrap_err();
-    assert!(message.contains("has x.scale of 2, expected 16"), "{message}");
+    assert!(message.contains("uses x.scale, which has dimensions 2, expected 16"), "{message}");
     // One matrix has one number.
     let one = ["x = rows('token_embd', tokens)", "logits = linear('y', x)"];
     let message = read(&[16], &one).unwrap_err();
-    assert!(message.contains("has y.scale of 8 × 2, expected 1"), "{message}");
+    assert!(message.contains("uses y.scale, which has dimensions 8 × 2, expected 1"), "{message}");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_graph_of_metadata_has_its_operation_set() {
         metadata.set(VERSION_KEY, 2u32);
         metadata.set(STEPS_KEY, &steps[..]);
     });
-    assert!(later.contains("is 2, and the operation sets that are known end at 1"), "{later}");
+    assert!(later.contains("is 2, but the newest operation set that is known is 1"), "{later}");
     let text = message(&|metadata| {
         metadata.set(VERSION_KEY, 1u32);
         metadata.set(STEPS_KEY, "x = 1");

@@ -123,7 +123,10 @@ fn blocks_may_differ() {
     assert_eq!(model.tensors().len(), 3);
     // A list that is too short names the tensor.
     let error = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": [1] })).unwrap_err();
-    assert_eq!(error.to_string(), "architecture \"uneven\": n_ff[il] > 0 asks for element 1 of 1");
+    assert_eq!(
+        error.to_string(),
+        "architecture \"uneven\": n_ff[il] > 0 needs element 1, but there are 1"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     clippy::arithmetic_side_effects,
     reason = "a test stops where something is missing"
 )]

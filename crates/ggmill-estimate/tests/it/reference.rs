@@ -65,36 +65,93 @@ fn options(name: &str) -> Options {
     options
 }
 
-/// From 5 % less to 6.5 % more, and with all the rest never more than 1 % too little, for models of
-/// real sizes whose description has it.
+/// What is off by more than 5 %: vectors that do not fit where the reference has them, and small
+/// models of an architecture whose large ones are near.
+const APART: &[(&str, &str)] = &[
+    ("mixtures/Cohere2ForCausalLM", "q8_0"),
+    ("mixtures/Cohere2ForCausalLM", "q4_0"),
+    ("Lfm2ForCausalLM-plain-bpe", "trained"),
+    ("Lfm2ForCausalLM-plain-bpe", "short"),
+    ("plamo-sized", "q8_0"),
+    ("StableLMEpochForCausalLM", "trained"),
+    ("StableLMEpochForCausalLM", "plain"),
+    ("StableLMEpochForCausalLM", "short"),
+    ("StableLMEpochForCausalLM", "sequences"),
+    ("StableLMEpochForCausalLM", "shared"),
+    ("StableLMEpochForCausalLM", "small-batch"),
+    ("StableLMEpochForCausalLM", "full-windows"),
+];
+
+/// What is more than 1 % too little in total: a model of 1 MB.
+const BELOW: &[(&str, &str)] = &[("Gemma4ForCausalLM-layers", "q8_0-f16-off")];
+
+/// Within 5 %, and never more than 1 % too little in total for models of 1 MB or more, wherever the
+/// compute buffers are known. Prints a table by architecture.
 #[test]
-fn compute_buffers_are_near_those_of_the_reference() {
+fn compute_buffers_are_those_of_the_reference() {
+    /// Cases, those that are known, those that are equal, and the least and the most.
+    struct Row(usize, usize, usize, f64, f64);
     let models = models();
-    let (mut cases, mut wrong) = (0, Vec::new());
+    let (mut table, mut wrong, mut excused) = (BTreeMap::new(), Vec::new(), 0);
     for line in &lines("bytes.tsv") {
         let words: Vec<_> = line.split('\t').collect();
         let [name, option, weights, context, compute] = words[..] else { continue };
-        let [weights, context, compute]: [f64; 3] =
+        let [weights, context, compute]: [u64; 3] =
             [weights, context, compute].map(|number| number.parse().unwrap());
         let listed = &models[name];
         let model = listed.open(Endian::Little);
         let found = estimate(&model, listed.description(), &options(option)).unwrap();
-        if weights < 1e9 || found.unknown.iter().any(|unknown| unknown.part() == "compute") {
+        let row = table.entry(listed.architecture().to_owned()).or_insert(Row(
+            0,
+            0,
+            0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ));
+        row.0 += 1;
+        if found.unknown.iter().any(|unknown| unknown.part() == "compute") {
             continue;
         }
-        cases += 1;
         let device = &found.devices[0];
         #[expect(clippy::cast_precision_loss, reason = "a quotient is wanted")]
         let (part, total) = (
-            device.compute as f64 / compute,
-            (device.total() - device.output) as f64 / (weights + context + compute),
+            device.compute as f64 / compute as f64 - 1.0,
+            (device.total() - device.output) as f64 / (weights + context + compute) as f64 - 1.0,
         );
-        if !(0.95..=1.065).contains(&part) || total < 0.99 {
-            wrong.push(format!("{name}, {option}: {part:.3} of compute, {total:.4} of all"));
+        row.1 += 1;
+        row.2 += usize::from(device.compute == compute);
+        (row.3, row.4) = (row.3.min(part), row.4.max(part));
+        let is_apart = APART.contains(&(name, option));
+        let is_below = BELOW.contains(&(name, option));
+        excused += usize::from(is_apart) + usize::from(is_below);
+        let too_little = weights >= 1_000_000 && total < -0.01;
+        if (part.abs() > 0.05) != is_apart || too_little != is_below {
+            wrong.push(format!("{name}, {option}: {part:+.3} of compute, {total:+.4} of all"));
         }
     }
+    println!(
+        "| architecture | cases | known | equal | least | most |\n|---|---:|---:|---:|---:|---:|"
+    );
+    for (architecture, Row(cases, known, equal, least, most)) in &table {
+        if *known > 0 {
+            let (least, most) = (least * 100.0, most * 100.0);
+            println!(
+                "| {architecture} | {cases} | {known} | {equal} | {least:+.2} % | {most:+.2} % |"
+            );
+        }
+    }
+    let known: Vec<_> = table.values().filter(|row| row.1 > 0).collect();
+    let sum = |of: fn(&Row) -> usize| known.iter().map(|row| of(row)).sum::<usize>();
+    let (cases, equal) = (sum(|row| row.1), sum(|row| row.2));
+    println!("{} architectures, {cases} cases known, {equal} equal", known.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(cases >= 600, "{cases}");
+    // What is known is not to shrink by accident.
+    assert!(
+        known.len() >= 104 && cases >= 3196 && equal >= 2974,
+        "{} {cases} {equal}",
+        known.len()
+    );
+    assert_eq!(excused, APART.len() + BELOW.len(), "an exception is not in the record any more");
 }
 
 #[test]
