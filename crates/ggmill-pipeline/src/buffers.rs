@@ -22,7 +22,10 @@ pub fn zeroed<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
 pub(crate) fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
     buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| {
         let bytes = len.saturating_mul(size_of::<T>());
-        Error::new(ErrorKind::Memory, format!("memory is short of the {bytes} bytes it takes"))
+        Error::new(
+            ErrorKind::Memory,
+            format!("not enough memory for the {bytes} bytes that are needed"),
+        )
     })?;
     buffer.resize(len, T::default());
     Ok(())

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::plan::Plan;
+use crate::sensitivity::Sensitivity;
 
 /// The schema of one plan.
 const PLAN: &str = "ggmill.plan/1";
@@ -31,15 +32,23 @@ pub fn plans_document<'a>(
 
 fn document(plan: &Plan, output: RawStr<'_>, written: bool) -> Value {
     let layout = plan.layout();
-    let tensor = |tensor: &PlannedTensor| {
-        json!({
+    let tensor = |(tensor, sensitivity): (&PlannedTensor, &Option<Sensitivity>)| {
+        let mut planned = json!({
             "name": LosslessStr(tensor.name()),
             "type": tensor.ggml_type().to_string(),
             "shape": tensor.shape().dimensions(),
             "offset": tensor.offset(),
             "size": tensor.size(),
-        })
+        });
+        if let Some(found) = sensitivity {
+            planned["sensitivity"] = json!({
+                "type": found.ggml_type.to_string(),
+                "kl_divergence": found.divergence,
+            });
+        }
+        planned
     };
+    let tensors = layout.tensors().iter().zip(&plan.sensitivities);
     json!({
         "schema": PLAN,
         "output": LosslessStr(output),
@@ -48,7 +57,7 @@ fn document(plan: &Plan, output: RawStr<'_>, written: bool) -> Value {
         "data_offset": layout.data_offset(),
         "alignment": layout.alignment().get(),
         "notes": plan.notes(),
-        "tensors": layout.tensors().iter().map(tensor).collect::<Vec<_>>(),
+        "tensors": tensors.map(tensor).collect::<Vec<_>>(),
     })
 }
 
@@ -62,6 +71,12 @@ pub enum PlanDocumentError {
     Schema,
     /// A tensor lacks its name or its type.
     Incomplete,
+    /// A tensor has a sensitivity without a type, or with a divergence that is not a finite number
+    /// of at least 0.
+    Sensitivity {
+        /// The tensor.
+        tensor: Vec<u8>,
+    },
     /// A tensor has a type that does not exist.
     Type {
         /// The tensor.
@@ -74,11 +89,14 @@ pub enum PlanDocumentError {
 impl fmt::Display for PlanDocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Json(error) => write!(f, "is not JSON: {error}"),
+            Self::Json(error) => write!(f, "is not valid JSON: {error}"),
             Self::Schema => f.write_str(
                 "is not a plan, expected a document of schema ggmill.plan/1 or ggmill.plans/1",
             ),
-            Self::Incomplete => f.write_str("has a tensor without a name or a type"),
+            Self::Sensitivity { .. } => f.write_str(
+                "has a sensitivity without a type or a finite kl_divergence of at least 0",
+            ),
+            Self::Incomplete => f.write_str("contains a tensor without a name or a type"),
             Self::Type { found, .. } => write!(f, "{found:?} is not a type"),
         }
     }
@@ -96,17 +114,8 @@ impl std::error::Error for PlanDocumentError {}
 /// # Ok::<(), ggmill_pipeline::PlanDocumentError>(())
 /// ```
 pub fn planned_types(json: &[u8]) -> Result<Vec<(Vec<u8>, GgmlType)>, PlanDocumentError> {
-    let document: Value = serde_json::from_slice(json).map_err(PlanDocumentError::Json)?;
-    let single = std::slice::from_ref(&document);
-    let plans = match document.get("schema").and_then(Value::as_str) {
-        Some(PLAN) => single,
-        Some(PLANS) => {
-            document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
-        }
-        _ => return Err(PlanDocumentError::Schema),
-    };
     let mut types = Vec::new();
-    for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
+    each_tensor(json, |tensor| {
         let (name, ggml_type) =
             (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
         let (Some(name), Some(ggml_type)) = (name, ggml_type) else {
@@ -118,8 +127,67 @@ pub fn planned_types(json: &[u8]) -> Result<Vec<(Vec<u8>, GgmlType)>, PlanDocume
                 return Err(PlanDocumentError::Type { tensor: name, found: ggml_type.to_owned() });
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(types)
+}
+
+/// Names and sensitivities of those tensors of a plan that have one, in order. A divergence is never
+/// below 0, so one that is fails as one that is not a number does.
+///
+/// ```
+/// use ggmill_core::GgmlType;
+/// let json = br#"{"schema": "ggmill.plan/1", "tensors": [{"name": "output.weight", "type": "Q6_K",
+///     "sensitivity": {"type": "Q4_0", "kl_divergence": 0.01}}]}"#;
+/// let found = ggmill_pipeline::planned_sensitivities(json)?;
+/// assert_eq!((&*found[0].0, found[0].1.ggml_type), (&b"output.weight"[..], GgmlType::Q4_0));
+/// # Ok::<(), ggmill_pipeline::PlanDocumentError>(())
+/// ```
+pub fn planned_sensitivities(
+    json: &[u8],
+) -> Result<Vec<(Vec<u8>, Sensitivity)>, PlanDocumentError> {
+    let mut sensitivities = Vec::new();
+    each_tensor(json, |tensor| {
+        let Some(found) = tensor.get("sensitivity").filter(|found| !found.is_null()) else {
+            return Ok(());
+        };
+        let name = tensor.get("name").and_then(name_of).ok_or(PlanDocumentError::Incomplete)?;
+        let ggml_type = found.get("type").and_then(Value::as_str).map(str::parse::<GgmlType>);
+        let divergence = found.get("kl_divergence").and_then(Value::as_f64);
+        let sensitivity = match (ggml_type, divergence) {
+            (Some(Ok(ggml_type)), Some(divergence)) if divergence >= 0.0 => {
+                Sensitivity::new(ggml_type, divergence)
+            }
+            _ => None,
+        };
+        match sensitivity {
+            Some(sensitivity) => sensitivities.push((name, sensitivity)),
+            None => return Err(PlanDocumentError::Sensitivity { tensor: name }),
+        }
+        Ok(())
+    })?;
+    Ok(sensitivities)
+}
+
+/// The tensors of a plan, or of the plans of a set of shards.
+fn each_tensor(
+    json: &[u8],
+    mut take: impl FnMut(&Value) -> Result<(), PlanDocumentError>,
+) -> Result<(), PlanDocumentError> {
+    let document: Value = serde_json::from_slice(json).map_err(PlanDocumentError::Json)?;
+    let single = std::slice::from_ref(&document);
+    let plans = match document.get("schema").and_then(Value::as_str) {
+        Some(PLAN) => single,
+        Some(PLANS) => {
+            document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+        }
+        _ => return Err(PlanDocumentError::Schema),
+    };
+    plans
+        .iter()
+        .filter_map(|plan| plan.get("tensors")?.as_array())
+        .flatten()
+        .try_for_each(&mut take)
 }
 
 /// The bytes of a name: a string, or `{"bytes_hex": "…"}` where it is not UTF-8.

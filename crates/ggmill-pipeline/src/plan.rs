@@ -7,6 +7,7 @@ use ggmill_core::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Expression;
+use crate::sensitivity::Sensitivity;
 use crate::source::Checkpoint;
 
 /// A file laid out to the byte, before any tensor data is read.
@@ -15,6 +16,8 @@ pub struct Plan {
     pub(crate) layout: ggmill_core::Plan,
     /// As many as the layout has tensors.
     pub(crate) expressions: Vec<Expression>,
+    /// As many, too.
+    pub(crate) sensitivities: Vec<Option<Sensitivity>>,
     pub(crate) endian: Endian,
     pub(crate) notes: Vec<String>,
 }

@@ -5,6 +5,7 @@ use ggmill_core::{Builder, Endian, GgmlType, Limits, MetadataBuf, Model, Shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Expression;
 use crate::plan::Plan;
+use crate::sensitivity::Sensitivity;
 use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 
 /// A file to be: its metadata, and which tensors it has, each with the [`Expression`] its elements
@@ -49,12 +50,14 @@ pub struct RecipeTensor {
     pub name: Vec<u8>,
     /// Where its elements come from; its shape and type are those of the file.
     pub expression: Expression,
+    /// What its quantization does to the output of the model, where that was measured.
+    pub sensitivity: Option<Sensitivity>,
 }
 
 impl RecipeTensor {
     /// A tensor of this name with these elements.
     pub fn new(name: impl Into<Vec<u8>>, expression: Expression) -> Self {
-        Self { name: name.into(), expression }
+        Self { name: name.into(), expression, sensitivity: None }
     }
 
     /// The type it has in the file.
@@ -144,6 +147,7 @@ impl Recipe {
             builder = builder.pad_header();
         }
         let mut expressions = Vec::with_capacity(self.tensors.len());
+        let mut sensitivities = Vec::with_capacity(self.tensors.len());
         let most = Limits::default().dimensions as usize;
         for tensor in self.tensors {
             if tensor.shape().dimensions().len() > most {
@@ -159,8 +163,9 @@ impl Recipe {
                 .map_err(|error| error.tensor(&tensor.name))?;
             builder = builder.tensor(&tensor.name, tensor.ggml_type(), *tensor.shape());
             expressions.push(tensor.expression);
+            sensitivities.push(tensor.sensitivity);
         }
         let layout = builder.plan().map_err(|error| Error::caused(ErrorKind::Misuse, error))?;
-        Ok(Plan { layout, expressions, endian, notes: self.notes })
+        Ok(Plan { layout, expressions, sensitivities, endian, notes: self.notes })
     }
 }

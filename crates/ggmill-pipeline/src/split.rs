@@ -64,7 +64,7 @@ impl Recipe {
         let too_many = |what: &str, most: u64| {
             Error::new(
                 ErrorKind::Misuse,
-                format!("more than {most} {what}; larger shards would be fewer"),
+                format!("more than {most} {what}; larger shards would reduce their number"),
             )
         };
         let tensors = i32::try_from(self.tensors.len())
@@ -144,7 +144,7 @@ fn groups(
             others += u64::from(too_large.is_some());
             too_large.get_or_insert_with(|| {
                 format!(
-                    "tensor {:?} alone has {size} bytes, more than {most}",
+                    "tensor {:?} by itself has {size} bytes, the limit is {most}",
                     RawStr::new(&tensor.name)
                 )
             });
@@ -154,7 +154,8 @@ fn groups(
     if groups.len() > 1 && groups.last() == Some(&0) {
         groups.pop();
     }
-    let note = too_large
-        .map(|note| if others > 0 { format!("{note}; so have {others} others") } else { note });
+    let note = too_large.map(|note| {
+        if others > 0 { format!("{note}; {others} others are also too large") } else { note }
+    });
     Ok((groups, note))
 }

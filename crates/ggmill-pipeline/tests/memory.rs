@@ -151,7 +151,7 @@ fn rows_longer_than_memory_are_errors() -> Result<()> {
             run(&plan, &source, Count(0), &options, &mut |_| ControlFlow::Continue(())).map(drop);
         let error = made.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory, "{name}: {error}");
-        assert!(error.to_string().starts_with(&format!("tensor {name:?}: memory is short of")));
+        assert!(error.to_string().starts_with(&format!("tensor {name:?}: not enough memory for")));
     }
     Ok(())
 }

@@ -329,7 +329,7 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> Debug for Both<T, N, B> {
 
 impl<T: Decode<N, B>, const N: usize, const B: usize> Debug for ReadOnly<T, N, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "codec of {}, reading only", T::TYPE)
+        write!(f, "codec of {}, decoding only", T::TYPE)
     }
 }
 

@@ -116,7 +116,7 @@ impl fmt::Display for Error {
             Detail::Unknown { ggml_type } if ggml_type.name().is_some() => {
                 write!(f, "no codec for type {ggml_type}")
             }
-            Detail::Unknown { ggml_type } => write!(f, "no codec for {ggml_type}: it is not known"),
+            Detail::Unknown { ggml_type } => write!(f, "no codec for {ggml_type}: it is unknown"),
             Detail::ReadOnly { ggml_type } => write!(
                 f,
                 "{ggml_type} is an integer type: values are read from it, never rounded to it"
@@ -136,7 +136,7 @@ impl fmt::Display for Error {
                 write!(f, "{found} values, expected whole rows of {row_len}")
             }
             Detail::NeedsWeights { ggml_type } => {
-                write!(f, "{ggml_type} needs importance weights, and there are none")
+                write!(f, "{ggml_type} requires importance weights, but there are none")
             }
             Detail::NonFinite { row, column, value } => {
                 write!(f, "row {row}, column {column}: {value}, expected a finite value")
@@ -146,8 +146,8 @@ impl fmt::Display for Error {
                 if ggml_type.layout().is_some_and(|layout| layout.elements > 1) {
                     write!(
                         f,
-                        "row {row}, column {column} is in a block with numbers too {size} for \
-                         {ggml_type}; it is {value:e}"
+                        "row {row}, column {column} is {value:e}, in a block with numbers that are \
+                         too {size} for {ggml_type}"
                     )
                 } else {
                     write!(

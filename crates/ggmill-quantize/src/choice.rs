@@ -225,18 +225,21 @@ impl<'a> Choice<'a> {
         }
         let refusal = if importance.is_none() && self.needs_importance(tensor, to) {
             let none = if self.options.importance.is_some() {
-                "the matrix has none for it"
+                "the importance matrix has none for this tensor"
             } else {
                 "there are none"
             };
             Some(Error::new(
                 ErrorKind::Importance,
-                format!("{to} needs importance weights, and {none}"),
+                format!("{to} requires importance weights, but {none}"),
             ))
         } else if source.ggml_type.is_quantized() && !self.options.allow_requantize {
             Some(Error::new(
                 ErrorKind::Quantized,
-                format!("is {} already, quantizing it again to {to} loses more", source.ggml_type),
+                format!(
+                    "is already {}, and quantizing it again to {to} would lose more precision",
+                    source.ggml_type
+                ),
             ))
         } else {
             None
@@ -277,8 +280,8 @@ impl<'a> Choice<'a> {
         Err(Error::new(
             ErrorKind::Importance,
             format!(
-                "{} importance weights, expected {} for shape {}: the importance matrix was made \
-                 for another model",
+                "{} importance weights, expected {} for shape {}: the importance matrix belongs to \
+                 a different model",
                 weights.len(),
                 expected.unwrap_or(0),
                 source.shape

@@ -39,7 +39,7 @@ pub(crate) fn check(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<
     let Some(missing) = pruned.difference(&layers).next() else { return Ok(()) };
     Err(Error::new(
         ErrorKind::Misuse,
-        format!("there is no layer {missing} to leave out, {}", there(&layers)),
+        format!("there is no layer {missing} to remove: {}", there(&layers)),
     ))
 }
 
@@ -50,10 +50,14 @@ fn there(layers: &BTreeSet<u64>) -> String {
         return "the model has no layers".to_owned();
     };
     if last - first == layers.len() as u64 - 1 {
-        return format!("the model has {first} to {last}");
+        return format!("the model has layers {first} to {last}");
     }
     let named: Vec<String> = layers.iter().take(NAMED).map(u64::to_string).collect();
-    format!("the model has {}{}", named.join(", "), if layers.len() > NAMED { ", …" } else { "" })
+    format!(
+        "the model has layers {}{}",
+        named.join(", "),
+        if layers.len() > NAMED { ", …" } else { "" }
+    )
 }
 
 /// Of the tensors with these numbers those that remain, and how many layers they have when some
@@ -168,15 +172,15 @@ mod tests {
         let wrong = |message: &str| Err(message.to_owned());
         assert_eq!(
             check(&["blk.0.a", "blk.1.a"], &[1, 99]),
-            wrong("there is no layer 99 to leave out, the model has 0 to 1")
+            wrong("there is no layer 99 to remove: the model has layers 0 to 1")
         );
         assert_eq!(
             check(&["blk.0.a", "blk.3.a"], &[2]),
-            wrong("there is no layer 2 to leave out, the model has 0, 3")
+            wrong("there is no layer 2 to remove: the model has layers 0, 3")
         );
         assert_eq!(
             check(&["output.weight"], &[0]),
-            wrong("there is no layer 0 to leave out, the model has no layers")
+            wrong("there is no layer 0 to remove: the model has no layers")
         );
     }
 

@@ -128,7 +128,7 @@ fn pairs<'a>(
         let found = written.tensors().get(number);
         if found.is_none_or(|found| found.name != name || found.ggml_type != expression.ggml_type())
         {
-            return Err(about(Error::new(ErrorKind::Misuse, "is not what was planned")));
+            return Err(about(Error::new(ErrorKind::Misuse, "differs from the plan")));
         }
         let (to, shape) = (expression.ggml_type(), expression.shape());
         let Some((source, before)) = expression

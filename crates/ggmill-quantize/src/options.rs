@@ -9,6 +9,7 @@ use regex_lite::Regex;
 use crate::imatrix::Imatrix;
 use crate::role::RoleRule;
 use crate::rule_list::rules_in;
+use crate::sensitivity::Weighing;
 use crate::target::Target;
 use crate::types::TypePlan;
 use crate::weight_types::{weight_type, weight_types};
@@ -45,6 +46,8 @@ pub struct QuantizeOptions {
     pub overrides: Vec<Override>,
     /// How much each column of each tensor matters.
     pub importance: Option<Importance>,
+    /// How much an error of each tensor counts when types are chosen for a size.
+    pub weighing: Weighing,
     /// Only asks what the file would be: what a run would refuse becomes a note.
     pub dry_run: bool,
 }
@@ -65,6 +68,7 @@ impl QuantizeOptions {
             prune_layers: BTreeSet::new(),
             overrides: Vec::new(),
             importance: None,
+            weighing: Weighing::default(),
             dry_run: false,
         }
     }
@@ -109,7 +113,7 @@ impl FromStr for TensorType {
             ))
         })?;
         let pattern = Regex::new(pattern)
-            .map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
+            .map_err(|error| wrong(format!("the pattern is invalid: {error}")))?;
         Ok(Self { pattern, ggml_type })
     }
 }
@@ -189,7 +193,7 @@ impl FromStr for Override {
             .filter(|(key, _)| !key.is_empty())
             .ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
         if SPLIT_KEYS.contains(&key) {
-            return Err(wrong("says which shard a file is, and is set by what is written"));
+            return Err(wrong("identifies a shard, and is set automatically"));
         }
         let value = match kind {
             "int" => value
@@ -199,7 +203,7 @@ impl FromStr for Override {
             "float" => match value.parse::<f64>() {
                 Err(_) => return Err(wrong("the value is not a number")),
                 Ok(value) if value.abs() <= f64::from(f32::MAX) => OverrideValue::Float(value),
-                Ok(_) => return Err(wrong("the value is not a finite number of 32 bits")),
+                Ok(_) => return Err(wrong("the value is not a finite 32-bit number")),
             },
             "bool" => value
                 .parse()
@@ -252,7 +256,7 @@ impl Override {
         }
         before.map(|before| {
             format!(
-                "key {:?} was {before} and is now {}; programs may refuse that",
+                "key {:?} was {before} and is now {}; programs may reject that",
                 RawStr::from(&*self.key),
                 self.value.sort()
             )

@@ -13,6 +13,7 @@ use crate::choice::{Choice, without_trailing_ones};
 use crate::hyper::Hyper;
 use crate::layers::{self, Remaining, remaining};
 use crate::options::{Importance, QuantizeOptions};
+use crate::sensitivity::Weighing;
 use crate::types;
 use crate::without_effect::without_effect;
 
@@ -125,7 +126,7 @@ fn recipe(
     if !options.prune_layers.is_empty() {
         set_last(&mut metadata, &block_count, u32::try_from(layers).unwrap_or(u32::MAX));
         if layers == 0 {
-            notes.push("no layer is left".to_owned());
+            notes.push("no layer would remain".to_owned());
         }
     }
 
@@ -142,10 +143,12 @@ fn recipe(
             .expression
             .reshape(shape)
             .and_then(|reshaped| reshaped.encode(to, encoding));
-        made.push(RecipeTensor::new(
-            &*tensor.name,
-            expression.map_err(|error| error.tensor(&tensor.name))?,
-        ));
+        let expression = expression.map_err(|error| error.tensor(&tensor.name))?;
+        let mut tensor = RecipeTensor::new(&*tensor.name, expression);
+        if let Weighing::Measured(found) = &options.weighing {
+            tensor.sensitivity = found.get(&tensor.name);
+        }
+        made.push(tensor);
     }
     notes.extend(choice.remarks.notes());
     notes.extend(without_effect(&choice, options, &tensors, sources));

@@ -64,11 +64,19 @@ pub(crate) enum Kept {
 impl Kept {
     const ALL: [(Self, &'static str); 5] = [
         (Self::NoMatrix, "are not matrices"),
-        (Self::Integers, "hold integers"),
-        (Self::Left, "were to be left"),
+        (Self::Integers, "contain integers"),
+        (Self::Left, "were excluded by an option"),
         (Self::Name, "are kept for their names or roles"),
-        (Self::Blocks, "are MXFP4 or NVFP4 already"),
+        (Self::Blocks, "are already MXFP4 or NVFP4"),
     ];
+}
+
+/// How the note of a dry run begins that says why a run would fail.
+const WOULD_FAIL: &str = "quantization would fail: ";
+
+/// Whether a note of a plan says that quantization would fail.
+pub fn is_failure(note: &str) -> bool {
+    note.starts_with(WOULD_FAIL)
 }
 
 /// Observations about the tensors, for notes.
@@ -162,7 +170,7 @@ impl Remarks {
     pub(crate) fn notes(&self) -> Vec<String> {
         let refused = self.refused.iter().map(|(why, names)| {
             let tensors = if names.count > 1 { "tensors" } else { "tensor" };
-            Some(format!("a run would be refused: {tensors} {names}: {why}"))
+            Some(format!("{WOULD_FAIL}{tensors} {names}: {why}"))
         });
         let misfits = self.misfits.iter().map(|([asked, to], names)| {
             let block = asked.layout().map_or(0, |layout| layout.elements);
@@ -177,8 +185,10 @@ impl Remarks {
                 "quantized according to the plan, although such tensors are usually kept, and \
                  programs may reject them",
             ),
-            self.unmeasured
-                .note("quantized without importance weights, because the matrix has none for them"),
+            self.unmeasured.note(
+                "quantized without importance weights, because the importance matrix has none for \
+                 them",
+            ),
             self.blank.note("importance weights are all zero, and are used anyway"),
             self.negative.note("importance weights are negative, and are used anyway"),
             self.coverage(),
@@ -202,7 +212,7 @@ impl Remarks {
         let why = if why.is_empty() {
             String::new()
         } else {
-            format!("; of the others {}", why.join(", "))
+            format!("; of the others, {}", why.join(", "))
         };
         Some(format!(
             "{} of {} tensors are quantized, with {percent:.1} % of the weights{why}",

@@ -44,7 +44,7 @@ impl FromStr for RoleRule {
             ))
         })?;
         let pattern = Regex::new(pattern)
-            .map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
+            .map_err(|error| wrong(format!("the pattern is invalid: {error}")))?;
         Ok(Self { pattern, role })
     }
 }

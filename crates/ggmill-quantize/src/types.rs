@@ -63,10 +63,10 @@ impl TypePlan {
         let wrong =
             |name: &[u8], message: &str| Err(Error::new(ErrorKind::Types, message).tensor(name));
         if let Some(name) = self.0.keys().find(|name| !names.contains(name.as_slice())) {
-            return wrong(name, "is in the plan, and not in the model");
+            return wrong(name, "is in the plan, but not in the model");
         }
         match names.iter().find(|name| complete && !self.0.contains_key(**name)) {
-            Some(name) => wrong(name, "is in the model, and not in the plan"),
+            Some(name) => wrong(name, "is in the model, but not in the plan"),
             None => Ok(()),
         }
     }
@@ -88,7 +88,7 @@ pub(crate) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()>
         || is_integer(source.ggml_type)
         || ggmill_quant::codec(source.ggml_type).is_err()
     {
-        return wrong(format!("is {}, and cannot become {planned}", source.ggml_type));
+        return wrong(format!("is {}, and cannot be converted to {planned}", source.ggml_type));
     }
     let row_len = source.shape.row_len();
     match planned.layout() {

@@ -34,21 +34,20 @@ pub(crate) fn without_effect(
         && !options.tensor_types.is_empty()
     {
         notes.push(format!(
-            "{} gives every tensor one type or its own, so patterns of types are not used",
+            "{} gives every tensor the same type or keeps its type, so type patterns have no \
+             effect",
             options.target.name()
         ));
     } else {
         for asked in &options.tensor_types {
             if !names.iter().any(|name| asked.is_for(name)) {
                 notes.push(format!(
-                    "the pattern {:?} of a type is found in no tensor's name; upper and lower \
-                     case differ",
+                    "the type pattern {:?} matches no tensor name; patterns are case-sensitive",
                     RawStr::from(asked.pattern())
                 ));
             } else if !open.iter().any(|name| asked.is_for(name)) {
                 notes.push(format!(
-                    "the pattern {:?} of a type is found only in names of tensors that are not \
-                     quantized",
+                    "the type pattern {:?} matches only tensors that are not quantized",
                     RawStr::from(asked.pattern())
                 ));
             }
@@ -62,18 +61,18 @@ pub(crate) fn without_effect(
         && (is_copy || !(has(Family::Output) || serves_as_output))
     {
         notes.push(
-            "no tensor is output.weight or has its role, so the type for it is without effect"
+            "no tensor is output.weight or has its role, so the type for it has no effect"
                 .to_owned(),
         );
     }
     if options.token_embedding_type.is_some() && (is_copy || !has(Family::TokenEmbedding)) {
         notes.push(
-            "no tensor is token_embd.weight or has its role, so the type for it is without effect"
+            "no tensor is token_embd.weight or has its role, so the type for it has no effect"
                 .to_owned(),
         );
     }
     if options.leave_output_tensor && !names.iter().any(|name| name == "output.weight") {
-        notes.push("no tensor is output.weight, so there is none to leave as it is".to_owned());
+        notes.push("no tensor is output.weight, so keeping its type has no effect".to_owned());
     }
     if let Some(importance) = &options.importance {
         let known: BTreeSet<&[u8]> = sources.iter().map(|source| &*source.name).collect();
@@ -83,10 +82,12 @@ pub(crate) fn without_effect(
             .filter(|name| !known.contains(name))
             .for_each(|name| strangers.add(name));
         if importance.names().any(|name| known.contains(name)) {
-            notes.extend(strangers.note("importance of tensors that the model does not have"));
+            notes.extend(strangers.note(
+                "the importance matrix has entries for tensors that the model does not have",
+            ));
         } else {
             notes.extend(strangers.note(
-                "the importance matrix was made for another model: no entry matches a tensor",
+                "the importance matrix belongs to a different model: no entry matches a tensor",
             ));
         }
     }

@@ -12,7 +12,7 @@ use crate::run::Runner;
 /// Sums of different chunks can be added to those of all of them.
 ///
 /// Fails for chunks of fewer than [`Activations::LEAST`] tokens, for activations that are not
-/// finite, and as [`Runner::states`] does.
+/// finite, for a file that changed while it was read, and as [`Runner::states`] does.
 pub fn activations<E: From<Error>>(
     runner: &Runner,
     program: &Program<'_>,
@@ -40,6 +40,7 @@ pub fn activations<E: From<Error>>(
             }
         }
         done += texts.len();
+        program.verify()?;
         watch(&found, done)?;
     }
     Ok(found)

@@ -1,9 +1,10 @@
-//! Measurements as JSON.
+//! Measurements and probes as JSON.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::measure::{Comparison, Distribution, Estimate, Measurement};
+use crate::probe::Probe;
 
 /// The name and version of the JSON of [`document`].
 pub const SCHEMA: &str = "ggmill.measure/1";
@@ -27,6 +28,35 @@ pub fn document(
         "perplexity": estimate(&measured.perplexity),
         "comparison": measured.comparison.as_ref().map(|compared| comparison(base, compared)),
     })
+}
+
+/// What a few tokens through a model gave, or why nothing, as reports on its files have it:
+/// `docs/formats/check.md`.
+pub fn probed(found: Result<&Probe, &str>) -> Value {
+    match found {
+        Ok(found) => json!({
+            "tokens": found.tokens,
+            "outputs": {
+                "min": found.range.0,
+                "max": found.range.1,
+                "root_mean_square": found.size,
+            },
+            "recorded": found.difference.map(|difference| json!({
+                "nmse": difference.nmse,
+                "same_top": difference.same_top,
+                "kl_divergence": difference.divergence,
+            })),
+            "faults": found.faults(),
+            "error": null,
+        }),
+        Err(error) => json!({
+            "tokens": null,
+            "outputs": null,
+            "recorded": null,
+            "faults": [],
+            "error": error,
+        }),
+    }
 }
 
 fn comparison(base: Option<&str>, compared: &Comparison) -> Value {

@@ -20,13 +20,17 @@ mod measure;
 mod probe;
 mod program;
 mod rope;
+mod rounded;
 mod run;
+mod variant;
 mod weights;
 
 pub use activations::{Activations, TensorActivations};
 pub use collect::activations;
 pub use error::{Error, ErrorKind, Result};
-pub use measure::{Chunks, Comparison, Distribution, Estimate, Measured, Measurement, measure};
+pub use measure::{
+    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, Trial, measure, trials,
+};
 pub use probe::{Difference, Probe, Recorded, probe};
 pub use program::{GraphSource, Program};
 pub use run::{Options, Runner, States};

@@ -75,7 +75,9 @@ impl Recorded {
         let (tokens, logits) = (tokens?, ggmill_quant::read_f32(model, &logits)?);
         if tokens.is_empty() || logits.is_empty() || !logits.len().is_multiple_of(tokens.len()) {
             let (found, count) = (logits.len(), tokens.len());
-            return Err(wrong(format!("{found} recorded logits, and {count} tokens")));
+            return Err(wrong(format!(
+                "{found} recorded logits do not match {count} recorded tokens"
+            )));
         }
         if let Some(place) = logits.iter().position(|logit| !logit.is_finite()) {
             let width = logits.len() / tokens.len();
@@ -114,7 +116,7 @@ impl Probe {
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.flat > 0 {
-            faults.push(format!("for {} tokens all outputs are equal", self.flat));
+            faults.push(format!("all outputs are equal for {} tokens", self.flat));
         }
         if self.size > Self::LARGEST {
             faults.push(format!("outputs have the root mean square {:.3e}", self.size));
@@ -134,8 +136,8 @@ impl Probe {
 
 /// Runs a few tokens: those of the record where there is one.
 ///
-/// Fails for weights and outputs that are not finite, for a record of another vocabulary, and as
-/// [`Runner::states`] does.
+/// Fails for weights and outputs that are not finite, for a record of another vocabulary, for a file
+/// that changed while it was read, and as [`Runner::states`] does.
 pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>) -> Result<Probe> {
     let own = Probe::tokens_of(program);
     let tokens = recorded.map_or(&*own, |recorded| &recorded.tokens);
@@ -144,7 +146,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
         let found = recorded.logits.len() / tokens.len();
         if program.output() != Output::Logits || found != width {
             let message =
-                format!("the model gives {width} numbers for a token, recorded are {found}");
+                format!("the model outputs {width} numbers per token, but {found} were recorded");
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
     }
@@ -155,6 +157,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             format!("token {}: output {} is {}", place / width, place % width, output[place]);
         return Err(Error::new(ErrorKind::NotFinite, message));
     }
+    program.verify()?;
     let squares: f64 = output.iter().map(|&x| f64::from(x).powi(2)).sum();
     let range = |row: &[f32]| {
         let start = (f32::INFINITY, f32::NEG_INFINITY);

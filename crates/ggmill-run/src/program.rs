@@ -1,6 +1,7 @@
 //! A model with its computation graph, checked against each other.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 use ggmill_arch::graph::{Extent, Graph, Operation, Output, Rows, STEPS_KEY};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
@@ -9,6 +10,7 @@ use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rounded::Rounded;
 
 /// Bytes of memory, about, that the tiles of a matrix take during a product.
 pub(crate) const TILES: u64 = 64 << 20;
@@ -27,10 +29,12 @@ pub enum GraphSource {
 
 /// A model that can be run: its computation graph, and the knowledge that every tensor the graph
 /// needs is there, in the shape that the description says.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program<'m> {
     pub(crate) model: &'m Model,
-    pub(crate) graph: Graph,
+    pub(crate) graph: Arc<Graph>,
+    /// The weight that is rounded to another type when it is read.
+    pub(crate) rounded: Option<Rounded>,
     /// The last node that takes the result of each node.
     pub(crate) last_use: Vec<usize>,
     /// The first node of the end of the graph, which computes with each token by itself.
@@ -139,7 +143,9 @@ impl<'m> Program<'m> {
         let vocabulary = vocabulary.ok_or_else(|| {
             Error::new(ErrorKind::Graph, "the graph does not take the tokens of the text")
         })?;
-        Ok(Self { model, graph, last_use, tail, vocabulary, positions, source })
+        let rounded = None;
+        let graph = Arc::new(graph);
+        Ok(Self { model, graph, rounded, last_use, tail, vocabulary, positions, source })
     }
 
     /// Where the graph comes from.
@@ -167,17 +173,23 @@ impl<'m> Program<'m> {
         self.graph.nodes()[self.graph.output()].extent.length
     }
 
+    /// Fails where the files of the model are no longer those that were opened. What is computed from
+    /// weights is handed out only after this.
+    pub(crate) fn verify(&self) -> Result<()> {
+        Ok(self.model.verify()?)
+    }
+
     /// Fails for tokens that the model does not have, and for more than it has positions for.
     pub(crate) fn check(&self, tokens: &[u32]) -> Result<()> {
         let found = tokens.iter().find(|&&token| u64::from(token) >= self.vocabulary);
         if let Some(token) = found {
-            let message = format!("token {token}, and the model has {} tokens", self.vocabulary);
+            let message = format!("token ID {token}, but the model has {} tokens", self.vocabulary);
             return Err(Error::new(ErrorKind::Tokens, message));
         }
         match self.positions {
             Some(most) if tokens.len() as u64 > most => Err(Error::new(
                 ErrorKind::Tokens,
-                format_args!("{} tokens, and the model has positions for {most}", tokens.len()),
+                format_args!("{} tokens, but the model has positions for {most}", tokens.len()),
             )),
             _ => Ok(()),
         }

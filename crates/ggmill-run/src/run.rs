@@ -106,6 +106,11 @@ impl Runner {
         self.pool.install(work)
     }
 
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> u64 {
+        self.pool.current_num_threads() as u64
+    }
+
     /// How many texts of this length can be run at once: at least one. Fails where the memory that
     /// is allowed is too little for one and the output of all its tokens.
     pub fn texts_at_once(&self, program: &Program<'_>, length: u64) -> Result<usize> {
@@ -119,16 +124,20 @@ impl Runner {
         length: u64,
         outputs: u64,
     ) -> Result<usize> {
-        let threads = self.pool.current_num_threads() as u64;
-        let needed = |texts| {
+        let threads = self.threads();
+        self.texts_within(length, &|texts| {
             let states = program.memory_of_states(texts, length, threads);
             states.saturating_add(program.memory_of_output(outputs))
-        };
+        })
+    }
+
+    /// The same for work on texts of this length that needs so much memory.
+    pub(crate) fn texts_within(&self, length: u64, needed: &dyn Fn(u64) -> u64) -> Result<usize> {
         if needed(1) > self.options.memory {
             return Err(Error::new(
                 ErrorKind::Memory,
                 format_args!(
-                    "a text of {length} tokens takes {} bytes, and {} are allowed",
+                    "a text of {length} tokens needs {} bytes, but {} are allowed",
                     needed(1),
                     self.options.memory
                 ),
@@ -156,6 +165,44 @@ impl Runner {
         texts: &[&[u32]],
         activations: Option<&mut Activations>,
     ) -> Result<States> {
+        let mut run = self.start(program, texts, activations)?;
+        self.pool.install(|| run.nodes(0..program.tail))?;
+        Ok(run.end())
+    }
+
+    /// Runs all blocks once, and then for each of some programs that differ from the first in one
+    /// weight: from the first operation that takes the weight on, as what comes before is the same.
+    /// `each` is called with the number of the program and what is left of its run.
+    pub(crate) fn states_of_variants<E: From<Error>>(
+        &self,
+        program: &Program<'_>,
+        variants: &[Program<'_>],
+        texts: &[&[u32]],
+        mut each: impl FnMut(usize, States) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut run = self.start(program, texts, None)?;
+        let mut starts: Vec<(usize, usize)> =
+            variants.iter().map(Program::first_difference).zip(0..).collect();
+        starts.sort_unstable();
+        let mut done = 0;
+        for (start, number) in starts {
+            let start = start.min(program.tail);
+            self.pool.install(|| run.nodes(done..start))?;
+            done = start;
+            let mut variant = run.with_program(&variants[number]);
+            self.pool.install(|| variant.nodes(start..program.tail))?;
+            each(number, variant.end())?;
+        }
+        Ok(())
+    }
+
+    /// The beginning of a run over some texts.
+    fn start<'p>(
+        &self,
+        program: &'p Program<'p>,
+        texts: &[&[u32]],
+        activations: Option<&'p mut Activations>,
+    ) -> Result<Run<'p>> {
         let mut ranges = Vec::with_capacity(texts.len());
         let mut tokens = Vec::new();
         for text in texts {
@@ -164,10 +211,10 @@ impl Runner {
             tokens.extend_from_slice(text);
         }
         let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0) as u64;
-        let threads = self.pool.current_num_threads() as u64;
+        let threads = self.threads();
         self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
         let positions = texts.iter().flat_map(|text| (0u32..).take(text.len())).collect();
-        let mut run = Run {
+        Ok(Run {
             program,
             isa: self.options.isa,
             values: vec![None; program.graph().nodes().len()],
@@ -177,16 +224,14 @@ impl Runner {
             tokens,
             positions,
             activations,
-        };
-        self.pool.install(|| run.nodes(0..program.tail))?;
-        Ok(States { values: run.values, texts: run.texts })
+        })
     }
 
     fn check_memory(&self, needed: u64) -> Result<()> {
         if needed <= self.options.memory {
             return Ok(());
         }
-        let message = format!("needs {needed} bytes, and {} are allowed", self.options.memory);
+        let message = format!("needs {needed} bytes, but {} are allowed", self.options.memory);
         Err(Error::new(ErrorKind::Memory, message))
     }
 
@@ -244,7 +289,7 @@ impl Runner {
         self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
         match run.values.swap_remove(program.graph().output()) {
             Some(Data::Numbers(data)) => Ok(Arc::unwrap_or_clone(data)),
-            _ => Err(Error::new(ErrorKind::Graph, "the graph gives no numbers")),
+            _ => Err(Error::new(ErrorKind::Graph, "the graph has no output")),
         }
     }
 }
@@ -264,6 +309,25 @@ struct Run<'p> {
 }
 
 impl Run<'_> {
+    /// The run so far, to be continued with another program of the same graph.
+    fn with_program<'o>(&self, program: &'o Program<'o>) -> Run<'o> {
+        Run {
+            program,
+            isa: self.isa,
+            values: self.values.clone(),
+            arena: Arena::of(program.numbers().saturating_mul(self.tokens.len() as u64)),
+            turns: self.turns.clone(),
+            texts: self.texts.clone(),
+            tokens: self.tokens.clone(),
+            positions: self.positions.clone(),
+            activations: None,
+        }
+    }
+
+    fn end(self) -> States {
+        States { values: self.values, texts: self.texts }
+    }
+
     fn nodes(&mut self, range: Range<usize>) -> Result<()> {
         let nodes = self.program.graph().nodes();
         for number in range {
@@ -496,7 +560,7 @@ impl Run<'_> {
                 values
             }
             ref other => {
-                let message = format!("an operation that is not known here: {other:?}");
+                let message = format!("unknown operation {other:?}");
                 return Err(Error::new(ErrorKind::Graph, message));
             }
         };
@@ -511,7 +575,7 @@ impl Run<'_> {
             Rows::Tokens => self.tokens.iter().map(|&token| u64::from(token)).collect(),
             Rows::Positions => self.positions.iter().map(|&place| u64::from(place)).collect(),
             Rows::Fixed(row) => vec![row; self.tokens.len()],
-            _ => return Err(Error::new(ErrorKind::Graph, "rows that are not known here")),
+            _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
         };
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|&token| wanted[token]);

@@ -40,6 +40,9 @@ impl Program<'_> {
         let mut values = room(row_len * count)?;
         codec_with(tensor.ggml_type(), isa)?.dequantize(&blocks, &mut values)?;
         self.check_finite(weight, first, &values)?;
+        if let Some(rounded) = self.rounded.as_ref().filter(|rounded| rounded.weight == weight) {
+            rounded.round(self.dimension(weight, 1), first, row_len, &mut values)?;
+        }
         Ok(values)
     }
 

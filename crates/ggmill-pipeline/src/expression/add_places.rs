@@ -35,7 +35,7 @@ impl Decode for AddPlaces {
             &[(GgmlType::I64, shape)] if shape.row_len() == shape.elements() => {
                 Ok((GgmlType::I64, shape))
             }
-            _ => Err(Error::new(ErrorKind::Checkpoint, "expected a list of integers of 64 bits")),
+            _ => Err(Error::new(ErrorKind::Checkpoint, "expected a list of 64-bit integers")),
         }
     }
 
@@ -46,14 +46,14 @@ impl Decode for AddPlaces {
         let fault = |message: String| Error::new(ErrorKind::Checkpoint, message);
         let mut ids = Vec::new();
         ids.try_reserve_exact(numbers.len())
-            .map_err(|_| fault(format!("no memory for {} IDs", numbers.len())))?;
+            .map_err(|_| fault(format!("not enough memory for {} IDs", numbers.len())))?;
         for (place, (&number, out)) in (0i64..).zip(numbers.iter().zip(out.as_chunks_mut().0)) {
             let distance = i64::from_le_bytes(number);
             let id = distance.checked_add(place);
             let id = id.filter(|id| u64::try_from(*id).is_ok_and(|id| id < self.limit));
             let id = id.ok_or_else(|| {
                 fault(format!(
-                    "element {place} is {distance}: with its place added, expected an ID below {}",
+                    "element {place} is {distance}: with its index added, expected an ID below {}",
                     self.limit
                 ))
             })?;
@@ -62,7 +62,7 @@ impl Decode for AddPlaces {
         }
         ids.sort_unstable();
         match ids.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(fault(format!("the ID {} is there twice", pair[0]))),
+            Some(pair) => Err(fault(format!("the ID {} occurs twice", pair[0]))),
             None => Ok(()),
         }
     }
@@ -91,10 +91,10 @@ mod tests {
         };
         assert_eq!(decoded(&[3, 3, 5, -3], 8), Ok(vec![3, 4, 7, 0]));
         for (numbers, limit, words) in [
-            (&[3, 3, 5][..], 7, "element 2 is 5: with its place added, expected an ID below 7"),
+            (&[3, 3, 5][..], 7, "element 2 is 5: with its index added, expected an ID below 7"),
             (&[0, -2], 7, "element 1 is -2"),
             (&[i64::MAX, i64::MAX], u64::MAX, "element 1 is 9223372036854775807"),
-            (&[4, 2, 2], 7, "the ID 4 is there twice"),
+            (&[4, 2, 2], 7, "the ID 4 occurs twice"),
         ] {
             let error = decoded(numbers, limit).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -186,7 +186,10 @@ impl Expression {
 
     fn pair(&self, other: &Self, pair: Pair) -> Result<Self> {
         if self.shape() != other.shape() {
-            return Err(self.fault(pair, format_args!("the other is {other}, of another shape")));
+            return Err(self.fault(
+                pair,
+                format_args!("the second operand is {other}, which has a different shape"),
+            ));
         }
         let mut operands = [self.numbers()?, other.numbers()?];
         if operands[0].ggml_type() != operands[1].ggml_type() {
@@ -257,14 +260,15 @@ impl Expression {
         let (&[columns, inner], &[others, rows]) =
             (self.shape().dimensions(), other.shape().dimensions())
         else {
-            return Err(
-                self.fault("matmul", format_args!("expected two matrices; the other is {other}"))
-            );
+            return Err(self.fault(
+                "matmul",
+                format_args!("expected two matrices; the second operand is {other}"),
+            ));
         };
         if inner != others {
             return Err(self.fault(
                 "matmul",
-                format_args!("the other is {other}: {inner} and {others} should be equal"),
+                format_args!("the second operand is {other}: {inner} and {others} should be equal"),
             ));
         }
         let factors = [self.to_f32()?, other.to_f32()?];

@@ -73,7 +73,7 @@ impl Decode for Bilinear {
             return Err(fault(format!("a tensor of shape {grid}, expected a grid of vectors")));
         };
         if [columns, rows, self.columns, self.rows].iter().any(|&extent| extent >= MOST) {
-            return Err(fault(format!("a grid of shape {grid} is larger than {MOST}")));
+            return Err(fault(format!("a grid of shape {grid}, the limit is {MOST}")));
         }
         Ok((GgmlType::F32, super::shape_of(&[length, self.columns, self.rows])?))
     }

@@ -179,8 +179,8 @@ fn refuse_out_of_range(
     let size = if value.abs() < 1.0 { "small" } else { "large" };
     let message = if to.is_quantized() {
         format!(
-            "row {row}, column {column} is in a block with numbers too {size} for {to}; it is \
-             {value:e}"
+            "row {row}, column {column} is {value:e}, in a block with numbers that are too {size} \
+             for {to}"
         )
     } else {
         format!("row {row}, column {column} is {value:e}, which is too {size} for {to}")
@@ -200,7 +200,7 @@ fn placed(
             let (row, column) = place(row * row_len + column);
             Error::new(
                 ErrorKind::NonFinite,
-                format!("row {row}, column {column} is not finite, {to} cannot hold it"),
+                format!("row {row}, column {column} is not finite, which {to} cannot represent"),
             )
         }
         _ => Error::new(ErrorKind::Misuse, error.to_string()),

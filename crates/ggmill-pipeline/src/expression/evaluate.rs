@@ -50,7 +50,10 @@ impl<'a> Evaluator<'a> {
         if !start.is_multiple_of(elements) || !end.is_multiple_of(elements) {
             return Err(Error::new(
                 ErrorKind::Misuse,
-                format!("elements {start} to {end} are not whole blocks of {}", this.ggml_type()),
+                format!(
+                    "elements {start} to {end} are not complete blocks of {}",
+                    this.ggml_type()
+                ),
             ));
         }
         let (start, end) = (start / elements, end / elements);
@@ -207,7 +210,7 @@ impl<'a> Evaluator<'a> {
                 Ok(())
             }
             Kind::MatrixProduct { factors } => self.matrix_product(this, factors, region, out),
-            _ => Err(Error::new(ErrorKind::Misuse, "is not calculated")),
+            _ => Err(Error::new(ErrorKind::Misuse, "cannot be computed")),
         }
     }
 

@@ -205,7 +205,7 @@ impl Expression {
     /// Tensor `number` of the source that it is evaluated with.
     pub(crate) fn of_tensor(number: usize, tensor: &SourceTensor) -> Result<Self> {
         if let Some(stored_type) = tensor.stored_type {
-            let message = format!("elements of type {stored_type} are not converted");
+            let message = format!("elements of type {stored_type} are not supported");
             return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
         }
         Self::bytes_of_tensor(number, tensor)

@@ -28,7 +28,7 @@ impl Decode for Narrow {
     fn output(&self, inputs: &[(GgmlType, Shape)]) -> Result<(GgmlType, Shape)> {
         match inputs {
             &[(GgmlType::I64, shape)] => Ok((GgmlType::I32, shape)),
-            _ => Err(Error::new(ErrorKind::Checkpoint, "expected integers of 64 bits")),
+            _ => Err(Error::new(ErrorKind::Checkpoint, "expected 64-bit integers")),
         }
     }
 
@@ -39,9 +39,8 @@ impl Decode for Narrow {
         for ((place, number), out) in (0..).zip(numbers).zip(out.as_chunks_mut::<4>().0) {
             let narrow = i32::try_from(number).map_err(|_| {
                 let (row, column) = (rows.start + place / columns.max(1), place % columns.max(1));
-                let message = format!(
-                    "row {row}, column {column} is {number}, expected an integer of 32 bits"
-                );
+                let message =
+                    format!("row {row}, column {column} is {number}, expected a 32-bit integer");
                 Error::new(ErrorKind::Checkpoint, message)
             })?;
             *out = narrow.to_le_bytes();

@@ -132,7 +132,8 @@ impl PackedIntegers {
         let known = |(column, number): (usize, u64)| match number {
             number if number < groups => Ok(size(number)),
             _ => {
-                let message = format!("column {column} has a group beyond the {groups} there are");
+                let message =
+                    format!("column {column} has a group number beyond the {groups} groups");
                 Err(Error::new(ErrorKind::Checkpoint, message))
             }
         };

@@ -23,7 +23,7 @@ impl Expression {
         if !sorted.into_iter().eq(0..dimensions.len()) {
             return Err(self.fault(
                 step(),
-                format_args!("expected each of its {} dimensions once", dimensions.len()),
+                format_args!("expected each of the {} dimensions exactly once", dimensions.len()),
             ));
         }
         if order.iter().copied().eq(0..dimensions.len()) {
@@ -252,7 +252,8 @@ impl Expression {
             return Err(self.fault(
                 format_args!("permute({heads})"),
                 format_args!(
-                    "{rows} rows do not split into {heads} heads of an even number of rows"
+                    "{rows} rows cannot be divided into {heads} heads with an even number of rows \
+                     each"
                 ),
             ));
         };
@@ -300,7 +301,7 @@ impl Expression {
         if whole.shape() == self.shape() {
             Ok(whole)
         } else {
-            Err(self.fault("a change within", "gives another shape"))
+            Err(self.fault("a change within", "changes the shape"))
         }
     }
 

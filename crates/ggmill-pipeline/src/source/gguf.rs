@@ -27,7 +27,7 @@ impl GgufCheckpoint {
         let place = |tensor: Tensor<'_>| {
             let size = tensor.size().ok_or_else(|| {
                 let message = format!(
-                    "{} is not known, so neither is the size of its data",
+                    "{} is unknown, so the size of its data is unknown too",
                     tensor.ggml_type()
                 );
                 Error::new(ErrorKind::Unsupported, message).tensor(tensor.name().as_bytes())

@@ -39,7 +39,8 @@ impl MemorySource {
         let (name, bytes) = (name.into(), bytes.into());
         let expected = ggml_type.layout().and_then(|layout| layout.bytes_for(shape.elements()));
         if expected != Some(bytes.len() as u64) {
-            let message = format!("{} bytes, which are not {shape} of {ggml_type}", bytes.len());
+            let message =
+                format!("{} bytes, which is not the size of {shape} of {ggml_type}", bytes.len());
             return Err(Error::new(ErrorKind::Misuse, message).tensor(&name));
         }
         self.tensors.push(SourceTensor::new(name, ggml_type, shape));

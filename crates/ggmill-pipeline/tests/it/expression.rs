@@ -43,12 +43,12 @@ fn errors_say_which_step_of_what() {
     );
     fails(
         a.axes(&[0, 0]),
-        r#"axes(0, 0) of tensor "a" (4 × 6): expected each of its 2 dimensions once"#,
+        r#"axes(0, 0) of tensor "a" (4 × 6): expected each of the 2 dimensions exactly once"#,
     );
     fails(a.reshape(shape(&[5])), r#"reshape(5) of tensor "a" (4 × 6): 24 elements, expected 5"#);
     fails(
         a.permute(2),
-        r#"permute(2) of tensor "a" (4 × 6): 6 rows do not split into 2 heads of an even number of rows"#,
+        r#"permute(2) of tensor "a" (4 × 6): 6 rows cannot be divided into 2 heads with an even number of rows each"#,
     );
     fails(
         Expression::concat(1, &[a.clone(), a.transpose().unwrap()]),
@@ -56,13 +56,13 @@ fn errors_say_which_step_of_what() {
     );
     fails(
         a.matmul(&a),
-        r#"matmul of tensor "a" (4 × 6): the other is tensor "a" (4 × 6): 6 and 4 should be equal"#,
+        r#"matmul of tensor "a" (4 × 6): the second operand is tensor "a" (4 × 6): 6 and 4 should be equal"#,
     );
     fails(a.resize(1, -4, -3), r#"resize(1, -4, -3) of tensor "a" (4 × 6): dimension 1 has 6"#);
     fails(Expression::named(&source, "b"), r#"tensor "b": is not in the source"#);
     assert_eq!(
         source.add("c", GgmlType::Q8_0, shape(&[32, 2]), vec![0; 67]).unwrap_err().to_string(),
-        r#"tensor "c": 67 bytes, which are not 32 × 2 of Q8_0"#
+        r#"tensor "c": 67 bytes, which is not the size of 32 × 2 of Q8_0"#
     );
 }
 

@@ -49,7 +49,7 @@ fn three_types_need_weights() {
         assert_eq!(error.kind(), ErrorKind::NeedsWeights);
         assert_eq!(
             error.to_string(),
-            format!("{ggml_type} needs importance weights, and there are none")
+            format!("{ggml_type} requires importance weights, but there are none")
         );
         assert!(out.iter().all(|&byte| byte == 0xa5));
         ggmill_quant::quantize(ggml_type, &[1.0; 256], 256, Some(&[1.0; 256]), &mut out).unwrap();
@@ -61,7 +61,7 @@ fn retired_and_unknown_types_have_no_codec() {
     for (number, message) in [
         (4, "no codec for type Q4_2: it is retired"),
         (31, "no codec for type Q4_0_4_4: it is retired"),
-        (57, "no codec for type 57: it is not known"),
+        (57, "no codec for type 57: it is unknown"),
     ] {
         let error = codec(GgmlType(number)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

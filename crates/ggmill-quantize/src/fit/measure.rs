@@ -4,7 +4,7 @@ use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 
 use crate::loss::{Sums, decoded, weights_of_row};
-use ggmill_pipeline::{Checkpoint, SourceTensor, zeroed};
+use ggmill_pipeline::{Checkpoint, Sensitivity, SourceTensor, zeroed};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// Elements measured of a tensor, unless a single row has more.
@@ -23,6 +23,26 @@ pub(super) struct Subject<'a> {
     /// The weights of errors.
     pub(super) measure: Option<Vec<f32>>,
     pub(super) types: Vec<GgmlType>,
+    /// `None` where that is not known; then it has one type.
+    pub(super) counts: Option<Counts>,
+}
+
+/// How much the errors of a tensor count.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Counts {
+    /// This much for a squared error as large as the numbers.
+    Known(f64),
+    /// So much that the error of a type is what was measured with it.
+    Measured(Sensitivity),
+}
+
+/// What is known of a tensor.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// How much its errors count: finite, and not less than 0. `None` where that is not known; then
+    /// there is one candidate.
+    pub(super) weight: Option<f64>,
+    pub(super) candidates: Vec<Candidate>,
 }
 
 /// A type it may become, and what that means.
@@ -30,9 +50,8 @@ pub(super) struct Subject<'a> {
 pub(super) struct Candidate {
     pub(super) ggml_type: GgmlType,
     pub(super) bytes: u64,
-    /// Noise to signal times the number of elements; 0 for a type that holds every number as it
-    /// is.
-    pub(super) loss: f64,
+    /// Noise to signal; 0 for a type that holds every number as it is.
+    pub(super) relative: f64,
 }
 
 impl Subject<'_> {
@@ -46,18 +65,23 @@ impl Subject<'_> {
     }
 
     /// The loss of each type. A type that cannot represent the numbers is left out, unless there is
-    /// no other.
-    pub(super) fn measure(&self, checkpoint: &dyn Checkpoint) -> Result<Vec<Candidate>> {
+    /// no other. Where what was measured does not say how much errors count, as with a type that
+    /// the tensor already has, it keeps its type like one that was not measured.
+    pub(super) fn measure(&self, checkpoint: &dyn Checkpoint) -> Result<Measured> {
         let elements = self.source.shape.elements();
         let bytes = |ggml_type: GgmlType| {
             ggml_type.layout().and_then(|layout| layout.bytes_for(elements)).unwrap_or(u64::MAX)
         };
         let unmeasured =
-            |ggml_type: GgmlType| Candidate { ggml_type, bytes: bytes(ggml_type), loss: 0.0 };
+            |ggml_type: GgmlType| Candidate { ggml_type, bytes: bytes(ggml_type), relative: 0.0 };
         if let [only] = self.types[..]
             && only == self.source.ggml_type
         {
-            return Ok(vec![unmeasured(only)]);
+            let weight = match self.counts {
+                Some(Counts::Known(weight)) => Some(weight),
+                Some(Counts::Measured(_)) | None => None,
+            };
+            return Ok(Measured { weight, candidates: vec![unmeasured(only)] });
         }
         let rows = self.sample(checkpoint)?;
         let mut found = Vec::with_capacity(self.types.len());
@@ -69,12 +93,28 @@ impl Subject<'_> {
             let relative = self.relative(&rows, ggml_type)?;
             if relative.is_finite() || self.types.len() == 1 {
                 found.push(Candidate {
-                    loss: if relative.is_finite() { relative * elements as f64 } else { 0.0 },
+                    relative: if relative.is_finite() { relative } else { 0.0 },
                     ..unmeasured(ggml_type)
                 });
             }
         }
-        Ok(found)
+        let weight = match self.counts {
+            None => None,
+            Some(Counts::Known(weight)) => Some(weight),
+            Some(Counts::Measured(Sensitivity { ggml_type, divergence, .. })) => {
+                let known = found.iter().find(|candidate| candidate.ggml_type == ggml_type);
+                let relative = match known {
+                    Some(candidate) => candidate.relative,
+                    None => self.relative(&rows, ggml_type)?,
+                };
+                let is_known = relative > 0.0 && relative.is_finite();
+                Some(divergence / relative).filter(|weight| is_known && weight.is_finite())
+            }
+        };
+        if weight.is_none() && self.types.len() > 1 {
+            found.retain(|candidate| candidate.ggml_type == self.source.ggml_type);
+        }
+        Ok(Measured { weight, candidates: found })
     }
 
     /// Some rows, from all over the tensor, with their numbers.

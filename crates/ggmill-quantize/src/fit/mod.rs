@@ -2,8 +2,9 @@
 //!
 //! For each tensor, sampled rows are encoded as every type that its rows are whole blocks of, and
 //! decoded again. What a type loses is the noise to signal of that, weighted by importance, times
-//! the number of elements: each weight counts as much as any other, whatever the scale of its
-//! tensor or of its importance. A knapsack with one choice for each tensor does the rest.
+//! what an error of the tensor counts, whatever the scale of its numbers or of its importance: its
+//! number of elements, or the sensitivity that was measured of it. A knapsack with one choice for
+//! each tensor does the rest.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -22,7 +23,7 @@ use ggmill_arch::ModelView;
 use ggmill_core::{Alignment, FileType, GgmlType};
 
 use self::knapsack::{Way, solve};
-use self::measure::{Candidate, Subject};
+use self::measure::{Candidate, Counts, Measured, Subject};
 use crate::choice::{Choice, NEED_IMPORTANCE};
 use crate::fallback;
 use crate::hyper::Hyper;
@@ -30,6 +31,7 @@ use crate::layers::{self, remaining};
 use crate::loss::for_measuring;
 use crate::options::QuantizeOptions;
 use crate::quantize::{is_known, quantize_recipe, quantize_shards};
+use crate::sensitivity::{ToMeasure, Weighing, type_to_measure};
 use crate::types::TypePlan;
 use ggmill_pipeline::SplitOptions;
 use ggmill_pipeline::{Checkpoint, Derived, GgufCheckpoint, SourceTensor};
@@ -56,11 +58,16 @@ pub struct Fit {
     pub types: TypePlan,
     /// Bits for each weight, over all tensors.
     pub bits_per_weight: f64,
-    /// The mean over all weights of what is lost: noise to signal of their tensors, weighted by
-    /// importance, as measured on samples.
+    /// The mean of what is lost: noise to signal of all tensors, weighted by importance, as measured
+    /// on samples; each tensor with what its errors count.
     pub loss: f64,
     /// No choice of these types within the goal loses less.
     pub least_loss: f64,
+    /// The predicted KL divergence of the output from that of the model as it is, in nats, where the
+    /// sensitivities of the tensors are known.
+    pub divergence: Option<f64>,
+    /// No choice of these types within the goal has a smaller prediction.
+    pub least_divergence: Option<f64>,
     /// Whether the goal has room for the largest result there is: a larger goal gives the same.
     pub is_largest: bool,
 }
@@ -192,13 +199,15 @@ impl ToFit<'_> {
                 bits_per_weight: bytes as f64 * 8.0 / weights,
                 loss: 0.0,
                 least_loss: 0.0,
+                divergence: predicts(options).then_some(0.0),
+                least_divergence: predicts(options).then_some(0.0),
                 is_largest,
             });
         }
-        let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
+        let mut ways: Vec<Measured> = Vec::with_capacity(tensors.len());
         let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
         for window in tensors.chunks(2 * workers.threads()) {
-            let measured: Vec<Result<Vec<Candidate>>> =
+            let measured: Vec<Result<Measured>> =
                 workers.map(window, |tensor| tensor.measure(checkpoint));
             for (tensor, measured) in window.iter().zip(measured) {
                 ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
@@ -214,14 +223,23 @@ impl ToFit<'_> {
         }
 
         checkpoint.verify()?;
-        let as_way =
-            |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
-        let knapsack: Vec<Vec<Way>> =
-            ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();
+        let least = if predicts(options) { least_weight(&ways) } else { 0.0 };
+        let counts = |measured: &Measured| measured.weight.map_or(0.0, |weight| weight.max(least));
+        let as_ways = |measured: &Measured| {
+            let weight = counts(measured);
+            let as_way =
+                |way: &Candidate| Way { bytes: padded(way.bytes), loss: way.relative * weight };
+            measured.candidates.iter().map(as_way).collect()
+        };
+        let knapsack: Vec<Vec<Way>> = ways.iter().map(as_ways).collect();
         let solution =
             solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
-        let chosen: Vec<&Candidate> =
-            ways.iter().zip(&solution.chosen).filter_map(|(ways, &way)| ways.get(way)).collect();
+        let chosen: Vec<&Candidate> = ways
+            .iter()
+            .zip(&solution.chosen)
+            .filter_map(|(ways, &way)| ways.candidates.get(way))
+            .collect();
+        let counted = ways.iter().map(counts).sum::<f64>().max(f64::MIN_POSITIVE);
         let bytes: u64 = chosen.iter().map(|way| way.bytes).sum();
         Ok(Fit {
             types: tensors
@@ -230,11 +248,51 @@ impl ToFit<'_> {
                 .map(|(tensor, way)| (tensor.name.clone(), way.ggml_type))
                 .collect(),
             bits_per_weight: bytes as f64 * 8.0 / weights,
-            loss: solution.loss / weights,
-            least_loss: solution.bound / weights,
+            loss: solution.loss / counted,
+            least_loss: solution.bound / counted,
+            divergence: predicts(options).then_some(solution.loss),
+            least_divergence: predicts(options).then_some(solution.bound),
             is_largest,
         })
     }
+}
+
+/// Whether losses are divergences.
+fn predicts(options: &QuantizeOptions) -> bool {
+    matches!(options.weighing, Weighing::Measured(_))
+}
+
+/// The least that errors of a measured tensor count: as much as those of the least sensitive one. A
+/// tensor whose divergence was 0 would otherwise get the smallest type, however large its error.
+fn least_weight(measured: &[Measured]) -> f64 {
+    const OF_NONE: f64 = 1e-12;
+    let weights = measured.iter().filter_map(|measured| measured.weight);
+    weights.filter(|&weight| weight > 0.0).min_by(f64::total_cmp).unwrap_or(OF_NONE)
+}
+
+/// The tensors of a model whose types are chosen for a size, each with a type to measure its
+/// sensitivity with and the importance weights that it is quantized with.
+///
+/// Of the options, those count that count for [`fit`]. Fails as that does.
+pub fn to_measure(
+    checkpoint: &GgufCheckpoint,
+    options: &QuantizeOptions,
+) -> Result<Vec<ToMeasure>> {
+    let before = Recipe::copy_of(checkpoint)?;
+    let shards = |options: &QuantizeOptions| quantize_shards(checkpoint, options);
+    let model = ToFit { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
+    let mut options = options.clone();
+    options.weighing = Weighing::Even;
+    let (tensors, ..) = outline(model, &options)?;
+    let to_measure = |tensor: Subject<'_>| {
+        let ggml_type = match tensor.types[..] {
+            [only] => Some(only).filter(|&only| only != tensor.source.ggml_type),
+            _ => type_to_measure(&tensor.types),
+        }?;
+        let importance = tensor.importance.filter(|_| ggml_type.is_quantized());
+        Some(ToMeasure { name: tensor.name, ggml_type, importance })
+    };
+    Ok(tensors.into_iter().filter_map(to_measure).collect())
 }
 
 /// Bytes that so many bits for each of so many weights are.
@@ -253,12 +311,12 @@ fn impossible(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
     let bits = (least as f64 * 8.0 / weights.max(1) as f64 * 1e4).ceil() / 1e4;
     let message = match goal {
         Goal::Size(bytes) => format!(
-            "{bytes} bytes are too few: the smallest this model can be is {} bytes",
+            "{bytes} bytes are too few: the smallest possible size of this model is {} bytes",
             least.saturating_add(headers)
         ),
         Goal::BitsPerWeight(asked) => format!(
-            "{asked} bits per weight are too few: the smallest this model can be is {bits} bits \
-             per weight"
+            "{asked} bits per weight are too few: the smallest possible size of this model is \
+             {bits} bits per weight"
         ),
     };
     Error::new(ErrorKind::Budget, message)
@@ -297,6 +355,12 @@ fn outline<'a>(
             .as_deref()
             .and_then(|weights| for_measuring(weights, &source.shape))
             .map(Cow::into_owned);
+        let counts = match &options.weighing {
+            Weighing::Even => Some(Counts::Known(source.shape.elements() as f64)),
+            Weighing::Measured(found) => found.get(&tensor.name).map(Counts::Measured),
+        };
+        // A tensor that was not measured keeps its type.
+        let pinned = pinned.or_else(|| counts.is_none().then_some(source.ggml_type));
         let types =
             pinned.map_or_else(|| candidates(source, measure.is_some()), |pinned| vec![pinned]);
         Ok(Subject {
@@ -306,8 +370,12 @@ fn outline<'a>(
             importance,
             measure,
             types,
+            counts,
         })
     };
+    if let Weighing::Measured(found) = &options.weighing {
+        found.check(tensors.iter().map(|tensor| &*tensor.name))?;
+    }
     Ok((tensors.iter().map(subject).collect::<Result<_>>()?, alignment, headers))
 }
 

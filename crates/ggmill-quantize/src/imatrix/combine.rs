@@ -65,7 +65,7 @@ impl ImatrixEntry {
     fn add(&mut self, other: &Self, chunk_size: u32) -> Result<(), String> {
         if self.sums.len() != other.sums.len() {
             return Err(format!(
-                "{} columns and {} elsewhere, counted over all matrices",
+                "{} columns, but {} in a different input, counted over all matrices",
                 self.sums.len(),
                 other.sums.len()
             ));
@@ -91,7 +91,7 @@ impl ImatrixEntry {
                 }
                 if self.counts.len() != other.counts.len() {
                     return Err(format!(
-                        "{} matrices and {} elsewhere",
+                        "{} matrices, but {} in a different input",
                         self.counts.len(),
                         other.counts.len()
                     ));

@@ -64,7 +64,7 @@ impl Pair<'_> {
         let (sums, counts) = (floats(&sums)?, floats(&counts)?);
         if counts.is_empty() || sums.is_empty() || !sums.len().is_multiple_of(counts.len()) {
             return Err(invalid(format!(
-                "entry {name:?}: {} sums do not divide among {} counts",
+                "entry {name:?}: {} sums cannot be divided evenly among {} counts",
                 sums.len(),
                 counts.len()
             )));

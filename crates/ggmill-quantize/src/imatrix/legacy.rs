@@ -36,8 +36,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
         imatrix.chunk_count = u32::try_from(reader.i32("the number of chunks")?).unwrap_or(0);
     }
     if !reader.is_at_end() {
-        let length = reader.count("bytes of a data set's name", 1)?;
-        let name = reader.take(length, "the data set's name")?;
+        let length = reader.count("bytes of a dataset name", 1)?;
+        let name = reader.take(length, "the dataset name")?;
         // Written from a C string.
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         imatrix.datasets.extend((!name.is_empty()).then(|| name.to_vec()));
@@ -63,8 +63,8 @@ impl<'a> Reader<'a> {
         let taken = rest.get(..length).ok_or_else(|| {
             let (at, remain) = (self.at, rest.len());
             invalid(format!(
-                "offset {at:#x}: {what} takes {length} bytes, {remain} remain; the file is cut \
-                 off, or no importance matrix"
+                "offset {at:#x}: {what} needs {length} bytes, but {remain} remain; the file is \
+                 truncated, or is not an importance matrix"
             ))
         })?;
         self.at += length;
@@ -85,8 +85,8 @@ impl<'a> Reader<'a> {
         let fits = |&count: &usize| count.checked_mul(least).is_some_and(|bytes| bytes <= remain);
         usize::try_from(count).ok().filter(fits).ok_or_else(|| {
             invalid(format!(
-                "offset {at:#x}: {count} {what} in the {remain} bytes that remain; the file is \
-                 cut off, or no importance matrix"
+                "offset {at:#x}: {count} {what} in the remaining {remain} bytes; the file is \
+                 truncated, or is not an importance matrix"
             ))
         })
     }

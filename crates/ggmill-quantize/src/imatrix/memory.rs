@@ -15,7 +15,7 @@ pub(super) fn room<T>(len: usize) -> Result<Vec<T>> {
     let mut all = Vec::new();
     all.try_reserve_exact(len).map_err(|_| {
         let bytes = len.saturating_mul(size_of::<T>());
-        invalid(format!("memory is short of the {bytes} bytes that it takes"))
+        invalid(format!("not enough memory for the {bytes} bytes that are needed"))
     })?;
     Ok(all)
 }

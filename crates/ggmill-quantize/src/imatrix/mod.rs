@@ -8,6 +8,7 @@ mod combine;
 mod gguf;
 mod legacy;
 mod memory;
+mod run;
 mod sums;
 mod write;
 
@@ -18,6 +19,7 @@ use ggmill_core::RawStr;
 use ggmill_io::RandomAccess;
 
 use self::memory::collected;
+pub use self::run::{ImatrixRun, ResumeError};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// Bytes of the longest file that is read. The largest models there are have matrices of one and a

@@ -32,7 +32,7 @@ impl Imatrix {
             let name = name.as_ref();
             let about = |what: &str| invalid(format!("entry {:?}: {what}", RawStr::new(name)));
             if counts.is_empty() || sums.is_empty() || !sums.len().is_multiple_of(counts.len()) {
-                return Err(about("sums do not divide among the counts"));
+                return Err(about("the sums cannot be divided evenly among the counts"));
             }
             if !sums.iter().all(|sum| sum.is_finite()) {
                 return Err(about("a sum is not finite"));
@@ -48,12 +48,5 @@ impl Imatrix {
         let datasets = dataset.map(|name| name.as_bytes().to_vec()).into_iter().collect();
         let (chunk_count, chunk_size) = chunks;
         Ok(Self { form: ImatrixForm::Gguf, entries, datasets, chunk_count, chunk_size })
-    }
-
-    /// The same with this number of chunks: of a matrix whose parts were measured one after the
-    /// other, which knows it better than its counts.
-    #[must_use]
-    pub fn with_chunk_count(self, chunk_count: u32) -> Self {
-        Self { chunk_count, ..self }
     }
 }

@@ -66,7 +66,7 @@ impl Imatrix {
         let used: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.is_used()).collect();
         if used.is_empty() {
             return Err(invalid(
-                "no entry has been measured, so there is nothing to write in the legacy form",
+                "no entry has been measured, so there is nothing to write in the legacy format",
             ));
         }
         // Per entry the lengths of its name and its values, and its calls; at the end two counts
@@ -108,7 +108,7 @@ impl ImatrixEntry {
 /// A number of the legacy form: 32 bits with a sign.
 fn put_count(out: &mut Vec<u8>, number: usize) -> Result<()> {
     let number = i32::try_from(number).map_err(|_| {
-        invalid(format!("{number} does not fit the legacy form, whose numbers end at {}", i32::MAX))
+        invalid(format!("{number} does not fit the legacy format, the limit is {}", i32::MAX))
     })?;
     out.extend(number.to_le_bytes());
     Ok(())

@@ -36,7 +36,7 @@ impl Chunks {
         }
         let least = context.saturating_mul(2);
         if tokens.len() < least {
-            let (found, message) = (tokens.len(), "two chunks are the least that is measured");
+            let (found, message) = (tokens.len(), "at least two chunks are needed");
             return Err(Error::new(
                 ErrorKind::TooShort,
                 format_args!("{found} tokens, expected at least {least}: {message}"),
@@ -60,6 +60,28 @@ impl Chunks {
     pub fn part(&self, first: usize, most: Option<usize>) -> &[Vec<u32>] {
         let rest = self.texts.get(first..).unwrap_or_default();
         &rest[..most.unwrap_or(rest.len()).min(rest.len())]
+    }
+
+    /// The same text in two halves that have no token in common: every second chunk from the first
+    /// on, and the others. What is fitted to the one can be tested with the other.
+    ///
+    /// ```
+    /// use ggmill_run::Chunks;
+    /// let tokens: Vec<u32> = (0..12).collect();
+    /// let (fitted, held_out) = Chunks::of(&tokens, 4, None)?.halves();
+    /// assert_eq!(fitted.texts(), [[0, 1, 2, 3], [8, 9, 10, 11]]);
+    /// assert_eq!(held_out.texts(), [[4, 5, 6, 7]]);
+    /// # Ok::<(), ggmill_run::Error>(())
+    /// ```
+    pub fn halves(self) -> (Self, Self) {
+        let context = self.context;
+        let numbered = self.texts.into_iter().enumerate();
+        let (first, second): (Vec<_>, Vec<_>) = numbered.partition(|(number, _)| number % 2 == 0);
+        let half = |texts: Vec<(usize, Vec<u32>)>| {
+            let texts = texts.into_iter().map(|(_, text)| text).collect();
+            Self { texts, context }
+        };
+        (half(first), half(second))
     }
 
     /// How many tokens each has.

@@ -2,6 +2,7 @@
 
 mod chunks;
 mod statistics;
+mod trials;
 
 use ggmill_arch::graph::Output;
 use ggmill_core::{Model, RawStr, keys};
@@ -11,6 +12,7 @@ use rayon::slice::ParallelSlice as _;
 pub use self::chunks::Chunks;
 pub use self::statistics::{Distribution, Estimate};
 use self::statistics::{Sums, covariance, exponential};
+pub use self::trials::{Trial, trials};
 use crate::error::{Error, ErrorKind, Result};
 use crate::logits::{greatest, normalizer};
 use crate::program::Program;
@@ -144,25 +146,25 @@ pub fn measure<E: From<Error>>(
         }
     }
     for program in [Some(program), base].into_iter().flatten() {
-        program.model.verify().map_err(Error::from)?;
+        program.verify()?;
     }
     Ok(summary(&positions, base.is_some(), chunks.texts().len()))
 }
 
 fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
     if program.output() != Output::Logits {
-        let message = "the model gives vectors, not logits: it has no perplexity";
+        let message = "the model outputs vectors, not logits, so it has no perplexity";
         return Err(Error::new(ErrorKind::Graph, message));
     }
     let Some(base) = base else { return Ok(()) };
     let (ours, theirs) = (program.output_len(), base.output_len());
     if base.output() != Output::Logits || ours != theirs {
-        let message = format!("the model has {ours} tokens, and the base {theirs}");
+        let message = format!("the model has {ours} tokens, but the base has {theirs}");
         return Err(Error::new(ErrorKind::Vocabulary, message));
     }
     match other_token(program.model, base.model) {
         Some(token) => {
-            let message = format!("token {token} of the model is not the one of the base");
+            let message = format!("token {token} of the model differs from that of the base");
             Err(Error::new(ErrorKind::Vocabulary, message))
         }
         None => Ok(()),

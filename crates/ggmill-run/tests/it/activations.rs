@@ -135,3 +135,19 @@ fn short_chunks_and_errors_of_the_caller_end_it() {
     let found = activations(&runner, &program, &texts(), false, |_, _| Ok::<_, Error>(()));
     assert_eq!(found.unwrap_err().kind(), ErrorKind::NotFinite);
 }
+
+#[test]
+fn sums_of_a_file_that_changed_are_not_handed_out() {
+    let model = case("llama").changing();
+    let program = Program::of(&model, case("llama").described()).unwrap();
+    let runner = Runner::new(Options::default()).unwrap();
+    let mut calls = 0;
+    let error = activations(&runner, &program, &texts(), false, |_, _| {
+        calls += 1;
+        Ok::<_, Error>(())
+    });
+    let error = error.unwrap_err();
+    assert_eq!(calls, 0);
+    assert_eq!(error.kind(), ErrorKind::Read);
+    assert!(error.to_string().contains("the file changed"), "{error}");
+}

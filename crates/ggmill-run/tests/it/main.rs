@@ -9,3 +9,4 @@ mod models;
 mod probes;
 mod refusals;
 mod stored;
+mod trials;

@@ -1,6 +1,6 @@
 //! Perplexity and divergence: against the same computed plainly from all logits, and laws.
 
-use ggmill_core::{Model, ReadAt};
+use ggmill_core::Model;
 use ggmill_run::{
     Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, measure,
 };
@@ -112,29 +112,11 @@ fn memory_changes_nothing_but_how_many_chunks_are_run_together() {
     assert_eq!(measured(&small, &program, None), measured(&runner(), &program, None));
 }
 
-/// A file that changes after it was opened.
-#[derive(Debug)]
-struct Changing(Vec<u8>);
-impl ReadAt for Changing {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
-        self.0.read_at(offset, out)
-    }
-
-    fn verify(&self) -> ggmill_core::Result<()> {
-        let cause = std::io::Error::other("the file changed");
-        Err(ggmill_core::Error::caused(ggmill_core::ErrorKind::Io, cause))
-    }
-}
-
 #[test]
 fn a_file_that_changed_is_not_measured() {
     let case = &CASES[0];
     let model = case.model();
-    let changing = Model::open(Changing(case.changed(&Change::default()))).unwrap();
+    let changing = case.changing();
     let program = Program::of(&model, case.described()).unwrap();
     let other = Program::of(&changing, case.described()).unwrap();
     let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();

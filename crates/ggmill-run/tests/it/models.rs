@@ -2,7 +2,7 @@
 //! gives to libllama and the tests run.
 
 use ggmill_arch::{Architecture, TensorSpec};
-use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Model, Shape};
+use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Model, ReadAt, Shape};
 
 /// A value of metadata.
 #[derive(Clone, Copy)]
@@ -393,6 +393,30 @@ impl Case {
 
     pub(crate) fn model(&self) -> Model {
         Model::open(self.bytes()).unwrap()
+    }
+
+    /// A model whose file changes after it was opened.
+    pub(crate) fn changing(&self) -> Model {
+        Model::open(Changing(self.bytes())).unwrap()
+    }
+}
+
+/// A file that changes after it was opened.
+#[derive(Debug)]
+struct Changing(Vec<u8>);
+
+impl ReadAt for Changing {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
+        self.0.read_at(offset, out)
+    }
+
+    fn verify(&self) -> ggmill_core::Result<()> {
+        let cause = std::io::Error::other("the file changed");
+        Err(ggmill_core::Error::caused(ggmill_core::ErrorKind::Io, cause))
     }
 }
 

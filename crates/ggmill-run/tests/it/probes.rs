@@ -105,7 +105,7 @@ fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
         probe(&runner(), &program, None)
     };
     let faults = of_end("logits = v1 * 0.0").unwrap().faults();
-    assert!(faults[0].contains("for 16 tokens all outputs are equal"), "{faults:?}");
+    assert!(faults[0].contains("all outputs are equal for 16 tokens"), "{faults:?}");
     let faults = of_end("logits = v1 * 1000000.0").unwrap().faults();
     assert!(faults[0].contains("root mean square"), "{faults:?}");
     assert_eq!(of_end("logits = v1 / 0.0").unwrap_err().kind(), ErrorKind::NotFinite);
@@ -115,4 +115,13 @@ fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
     assert_eq!(probe(&runner(), &program, None).unwrap_err().kind(), ErrorKind::NotFinite);
     let error = Recorded::read(&model).unwrap_err();
     assert!(error.to_string().contains("tokens"), "{error}");
+}
+
+#[test]
+fn a_file_that_changed_is_not_probed() {
+    let model = CASES[0].changing();
+    let program = Program::of(&model, CASES[0].described()).unwrap();
+    let error = probe(&runner(), &program, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Read);
+    assert!(error.to_string().contains("the file changed"), "{error}");
 }

@@ -55,7 +55,7 @@ fn tokens_and_memory_are_bounded() {
     let runner = Runner::new(Options::default()).unwrap();
     let error = runner.states(&program, &[&[3, 259]]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Tokens);
-    assert_eq!(error.to_string(), "token 259, and the model has 259 tokens");
+    assert_eq!(error.to_string(), "token ID 259, but the model has 259 tokens");
     let small = Runner::new(Options::default().with_memory(1 << 20)).unwrap();
     let error = small.states(&program, &[&TOKENS]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);

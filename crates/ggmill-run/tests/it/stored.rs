@@ -91,13 +91,13 @@ fn a_graph_that_does_not_fit_its_file_is_refused() {
     };
     let (kind, message) = of_steps(&["logits = linear('output', x)"]);
     assert_eq!(kind, ErrorKind::Graph);
-    assert!(message.contains("takes \"x\", which no earlier step gives"), "{message}");
+    assert!(message.contains("uses \"x\", which no earlier step defines"), "{message}");
     let (kind, message) = of_steps(&["x = rows('output_norm', 0)", "logits = linear('output', x)"]);
     assert_eq!(kind, ErrorKind::Graph);
     assert!(message.contains("does not take the tokens"), "{message}");
     let (kind, message) = of_steps(&["x = rows('token_embd', tokens)"]);
     assert_eq!(kind, ErrorKind::Graph);
-    assert!(message.contains("no step gives the output"), "{message}");
+    assert!(message.contains("no step produces the output"), "{message}");
 }
 
 /// The model of these steps over the tensors of a small one.

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::{ErrorKind, GgufCheckpoint, RunOptions, run};
+use ggmill_pipeline::{ErrorKind, GgufCheckpoint, RunOptions, Sensitivity, run};
 use ggmill_quantize::{
     Fit, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss,
-    TensorType, TypePlan, fit, loss, quantize,
+    TensorType, TypePlan, Weighing, fit, loss, quantize, to_measure,
 };
 use ggmill_testdata::real;
 
@@ -199,7 +199,7 @@ fn what_cannot_be_says_what_can() {
     };
     let message = refused(Goal::Size(1000));
     assert!(
-        message.starts_with("1000 bytes are too few: the smallest this model can be is "),
+        message.starts_with("1000 bytes are too few: the smallest possible size of this model is "),
         "{message}"
     );
     let least: u64 = message.split(' ').rev().nth(1).unwrap().parse().unwrap();
@@ -272,7 +272,7 @@ fn a_plan_is_for_its_model() {
         (kind, &*message),
         (
             ErrorKind::Types,
-            r#"tensor "blk.0.attn_qkv.weight": is in the plan, and not in the model"#
+            r#"tensor "blk.0.attn_qkv.weight": is in the plan, but not in the model"#
         )
     );
     let plan = |tensors: &str| {
@@ -281,7 +281,7 @@ fn a_plan_is_for_its_model() {
     let one = plan(r#"{"name":"blk.0.ffn_up.weight","type":"Q4_0"}"#).unwrap();
     assert_eq!(
         refusal(&fixture, &with(&options("COPY"), one.clone())).1,
-        r#"tensor "blk.0.attn_norm.weight": is in the model, and not in the plan"#
+        r#"tensor "blk.0.attn_norm.weight": is in the model, but not in the plan"#
     );
     // Beside a mixture it names what it wants.
     let mut mixed = options("Q8_0");
@@ -296,9 +296,9 @@ fn a_plan_is_for_its_model() {
             "occurs twice in the plan",
         ),
         (r#"{"name":"output_norm.weight","type":"Q9"}"#, "\"Q9\" is not a type"),
-        (r#"{"name":"output_norm.weight"}"#, "has a tensor without a name or a type"),
+        (r#"{"name":"output_norm.weight"}"#, "contains a tensor without a name or a type"),
         ("", "names no tensors"),
-        ("]", "is not JSON"),
+        ("]", "is not valid JSON"),
     ];
     for (tensors, words) in cases {
         let error = plan(tensors).unwrap_err().to_string();
@@ -309,7 +309,7 @@ fn a_plan_is_for_its_model() {
     odd.types = Some(plan(r#"{"name":"blk.0.attn_norm.weight","type":"I32"}"#).unwrap());
     assert_eq!(
         refusal(&fixture, &odd).1,
-        r#"tensor "blk.0.attn_norm.weight": is F32, and cannot become I32"#
+        r#"tensor "blk.0.attn_norm.weight": is F32, and cannot be converted to I32"#
     );
     let llama = Fixture::new("llama");
     odd.types = Some(plan(r#"{"name":"blk.0.adapter.weight","type":"Q4_K"}"#).unwrap());
@@ -317,4 +317,143 @@ fn a_plan_is_for_its_model() {
         refusal(&llama, &odd).1,
         r#"tensor "blk.0.adapter.weight": has row length 80, which is not a multiple of the block size of Q4_K"#
     );
+}
+
+/// Sensitivities decide: a sensitive tensor gets more bits, and the prediction is the sum of what was
+/// measured, in proportion to the errors of the types.
+#[test]
+fn measured_sensitivities_decide() {
+    let fixture = Fixture::new("llama");
+    let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
+    let tensors = to_measure(&checkpoint, &options("COPY")).unwrap();
+    // Norms are not chosen, and everything else is tried with a type of about 4 bits.
+    assert!(tensors.iter().all(|tensor| !tensor.name.ends_with(b"norm.weight")));
+    assert!(tensors.iter().any(|tensor| tensor.ggml_type == GgmlType::Q4_K), "{tensors:?}");
+    let sensitive = |part: &str| {
+        let found = tensors.iter().map(|tensor| {
+            let name = String::from_utf8_lossy(&tensor.name);
+            let divergence = if name.contains(part) { 0.1 } else { 1e-4 };
+            (tensor.name.clone(), Sensitivity::new(tensor.ggml_type, divergence).unwrap())
+        });
+        let mut asked = options("COPY");
+        asked.weighing = Weighing::Measured(found.collect());
+        fitted(&fixture.path(), &asked, Goal::BitsPerWeight(5.0))
+    };
+    let bits = |fit: &Fit, name: &str| {
+        let layout = fit.types.get(name.as_bytes()).unwrap().layout().unwrap();
+        f64::from(layout.bytes) * 8.0 / f64::from(layout.elements)
+    };
+    let (up, down) = ("blk.3.ffn_up.weight", "blk.3.ffn_down.weight");
+    let up_is_sensitive = sensitive("ffn_up");
+    assert!(bits(&up_is_sensitive, up) > bits(&up_is_sensitive, down), "{up_is_sensitive:?}");
+    let down_is_sensitive = sensitive("ffn_down");
+    assert!(bits(&down_is_sensitive, up) < bits(&down_is_sensitive, down), "{down_is_sensitive:?}");
+    assert!(up_is_sensitive.divergence.is_some_and(|predicted| predicted > 0.0));
+    assert_eq!(
+        fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(5.0)).divergence,
+        None
+    );
+
+    // All tensors as the types of the measurement: the divergences as they were measured.
+    let mut same = options("COPY");
+    let types = tensors.iter().map(|tensor| {
+        let name = regex_of(&String::from_utf8_lossy(&tensor.name));
+        format!("{name}={}", tensor.ggml_type).parse::<TensorType>().unwrap()
+    });
+    same.tensor_types = types.collect();
+    let found = tensors.iter().zip(1u32..).map(|(tensor, number)| {
+        let divergence = f64::from(number) * 1e-3;
+        (tensor.name.clone(), Sensitivity::new(tensor.ggml_type, divergence).unwrap())
+    });
+    same.weighing = Weighing::Measured(found.collect());
+    let fit = fitted(&fixture.path(), &same, Goal::BitsPerWeight(12.0));
+    let sum: f64 = (1..=tensors.len()).map(|number| number as f64 * 1e-3).sum();
+    let predicted = fit.divergence.unwrap();
+    assert!((predicted - sum).abs() < sum * 1e-9, "{predicted}, expected {sum}");
+}
+
+/// A pattern for one name.
+fn regex_of(name: &str) -> String {
+    format!("^{}$", name.replace('.', "\\."))
+}
+
+/// A tensor that was not measured may have any effect: it stays as it is.
+#[test]
+fn what_was_not_measured_keeps_its_type() {
+    let fixture = Fixture::new("llama");
+    let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
+    let tensors = to_measure(&checkpoint, &options("COPY")).unwrap();
+    let found = tensors.iter().filter(|tensor| tensor.name != b"blk.3.ffn_up.weight");
+    let found = found
+        .map(|tensor| (tensor.name.clone(), Sensitivity::new(tensor.ggml_type, 0.01).unwrap()));
+    let mut asked = options("COPY");
+    asked.weighing = Weighing::Measured(found.collect());
+    let types = fitted(&fixture.path(), &asked, Goal::BitsPerWeight(6.0)).types;
+    assert_eq!(types.get(b"blk.3.ffn_up.weight"), Some(GgmlType::F16));
+    assert_ne!(types.get(b"blk.2.ffn_up.weight"), Some(GgmlType::F16));
+}
+
+/// A tensor that already has the type of the measurement has no error by it, which says nothing of
+/// how much errors count: it stays as it is.
+#[test]
+fn what_already_has_the_measured_type_keeps_it() {
+    let fixture = Fixture::new("llama");
+    let is_free = |name: &[u8]| String::from_utf8_lossy(name).contains("ffn_up");
+    let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY")).unwrap();
+    let found = tensors.iter().map(|tensor| {
+        let ggml_type = if is_free(&tensor.name) { GgmlType::Q8_0 } else { tensor.ggml_type };
+        (tensor.name.clone(), Sensitivity::new(ggml_type, 0.01).unwrap())
+    });
+    let mut asked = options("COPY");
+    asked.allow_requantize = true;
+    asked.weighing = Weighing::Measured(found.collect());
+
+    let mut target = options("Q4_K_S");
+    target.pure = true;
+    let file = quantized(&fixture.path(), &target).unwrap();
+    let path = fixture.directory.path().join("once.gguf");
+    std::fs::write(&path, &file).unwrap();
+    let once = Gguf::parse(&file).unwrap();
+    let bytes: u64 = once.tensors().iter().map(|tensor| tensor.size().unwrap()).sum();
+    let bits = bytes as f64 * 8.0 / count(&checkpoint_of(&path)) as f64;
+    let types = fitted(&path, &asked, Goal::BitsPerWeight(bits - 0.1)).types;
+    let of_type = once.tensors().iter().filter(|tensor| tensor.ggml_type() == GgmlType::Q4_K);
+    let (free, others): (Vec<_>, Vec<_>) =
+        of_type.map(|tensor| tensor.name().as_bytes().to_vec()).partition(|name| is_free(name));
+    assert!(others.len() > 40, "{others:?}");
+    for name in &others {
+        assert_eq!(types.get(name), Some(GgmlType::Q4_K), "{:?}", String::from_utf8_lossy(name));
+    }
+    assert!(free.iter().any(|name| types.get(name) != Some(GgmlType::Q4_K)), "{types:?}");
+}
+
+fn checkpoint_of(path: &Path) -> GgufCheckpoint {
+    GgufCheckpoint::open(path).unwrap()
+}
+
+/// A divergence of 0 is small and not nothing: a smaller error is better nevertheless.
+#[test]
+fn a_divergence_of_zero_gives_nothing_away() {
+    let fixture = Fixture::new("llama");
+    let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY")).unwrap();
+    let with_zeros = |is_zero: &dyn Fn(&[u8]) -> bool| {
+        let found = tensors.iter().map(|tensor| {
+            let divergence = if is_zero(&tensor.name) { 0.0 } else { 0.01 };
+            (tensor.name.clone(), Sensitivity::new(tensor.ggml_type, divergence).unwrap())
+        });
+        let mut asked = options("COPY");
+        asked.weighing = Weighing::Measured(found.collect());
+        fitted(&fixture.path(), &asked, Goal::BitsPerWeight(7.0))
+    };
+    let one = with_zeros(&|name| name == b"blk.3.ffn_up.weight");
+    let ggml_type = one.types.get(b"blk.3.ffn_up.weight").unwrap();
+    let layout = ggml_type.layout().unwrap();
+    let bits = f64::from(layout.bytes) * 8.0 / f64::from(layout.elements);
+    assert!(bits > 4.0, "{ggml_type}");
+    let (found, least) = (one.divergence.unwrap(), one.least_divergence.unwrap());
+    assert!(found > 0.0 && least <= found, "{found} {least}");
+    // All of them: the room is used.
+    let all = with_zeros(&|_| true);
+    assert!(all.bits_per_weight > 6.5, "{}", all.bits_per_weight);
+    assert!(all.divergence.is_some_and(|found| found < 1e-6), "{all:?}");
 }

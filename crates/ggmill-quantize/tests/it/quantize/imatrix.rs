@@ -85,17 +85,17 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>()
     };
     for (file, words) in [
-        (with(&[i32::MAX]), "2147483647 entries in the 0 bytes that remain"),
+        (with(&[i32::MAX]), "2147483647 entries in the remaining 0 bytes"),
         (with(&[-1, 0, 0, 0, 0]), "-1 entries"),
         (with(&[0]), "has no entries"),
-        (with(&[1, i32::MAX, 0, 0, 0]), "2147483647 bytes of a name in the 12 bytes"),
-        (with(&[1, 0, 1, i32::MAX, 0]), "2147483647 values in the 4 bytes"),
+        (with(&[1, i32::MAX, 0, 0, 0]), "2147483647 bytes of a name in the remaining 12 bytes"),
+        (with(&[1, 0, 1, i32::MAX, 0]), "2147483647 values in the remaining 4 bytes"),
         (with(&[1, 0, 1, 0, 0]), "has no values"),
         (with(&[1, 0, 1, 1, 0x7fc0_0000]), "weight 0 is not finite"),
         (with(&[2, 0, 1, 1, 0, 0, 1, 1, 0]), "entry \"\" is a duplicate"),
         (with(&[vec![70_000], vec![0; 4 * 70_000]].concat()), "70000 entries, the limit is 65536"),
         (b"GGUF".to_vec(), "offset 0x4"),
-        (vec![], "takes 4 bytes, 0 remain"),
+        (vec![], "needs 4 bytes, but 0 remain"),
     ] {
         let error = Imatrix::parse(&file).unwrap_err();
         assert!(
@@ -193,7 +193,7 @@ fn matrices_of_different_models_are_told_apart_by_name() {
     let error = Imatrix::merge(&[parse(llama), parse(falcon)], 0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"entry "blk.0.ffn_down.weight": 512 columns and 256 elsewhere, counted over all matrices"#
+        r#"entry "blk.0.ffn_down.weight": 512 columns, but 256 in a different input, counted over all matrices"#
     );
     // Once for all experts, and once for each, in the order that does not work.
     let old = Imatrix::parse(&mixtral.legacy_imatrix()).unwrap();
@@ -201,7 +201,7 @@ fn matrices_of_different_models_are_told_apart_by_name() {
     let error = Imatrix::merge(&[parse(mixtral), as_one], 0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"entry "blk.0.ffn_down_exps.weight": 8 matrices and 1 elsewhere"#
+        r#"entry "blk.0.ffn_down_exps.weight": 8 matrices, but 1 in a different input"#
     );
 }
 

@@ -2,6 +2,7 @@
 
 mod fit;
 mod imatrix;
+mod imatrix_run;
 mod loss;
 mod mixtures;
 mod remarks;
@@ -115,7 +116,7 @@ fn a_number_that_becomes_infinite_is_refused() {
     assert!(
         kind == ErrorKind::NonFinite
             && message.starts_with(expected)
-            && message.contains(" is in a block with numbers too large for Q4_0; it is "),
+            && message.contains(", in a block with numbers that are too large for Q4_0"),
         "{message}"
     );
 }
@@ -130,13 +131,13 @@ fn a_number_beyond_what_a_type_holds_is_refused() {
         std::fs::write(fixture.path(), &file).unwrap();
         let (kind, message) = refusal(&fixture.path(), &options("NVFP4"));
         let expected = format!(
-            r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for NVFP4; it is {value:e}"#
+            r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is {value:e}, in a block with numbers that are too large for NVFP4"#
         );
         assert_eq!((kind, message), (ErrorKind::NonFinite, expected));
     }
     // Its squares overflow, and the scale that comes of them is zero.
     let (kind, message) = refusal(&fixture.path(), &options("Q3_K"));
-    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for Q"#;
+    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is -1e38, in a block with numbers that are too large for Q"#;
     assert!(kind == ErrorKind::NonFinite && message.starts_with(expected), "{message}");
 }
 
@@ -148,21 +149,21 @@ fn importance_is_asked_for_by_name() {
         (kind, &*message),
         (
             ErrorKind::Importance,
-            r#"tensor "blk.0.attn_k.weight": IQ2_XS needs importance weights, and there are none"#
+            r#"tensor "blk.0.attn_k.weight": IQ2_XS requires importance weights, but there are none"#
         )
     );
 
     let mut some = options("IQ2_XS");
     some.importance =
         Some(fixture.importance(&ImportanceFilter::Exclude(vec!["blk.3.ffn_up".into()])));
-    let expected = r#"tensor "blk.3.ffn_up.weight": IQ2_XS needs importance weights, and the matrix has none for it"#;
+    let expected = r#"tensor "blk.3.ffn_up.weight": IQ2_XS requires importance weights, but the importance matrix has none for this tensor"#;
     assert_eq!(refusal(&fixture.path(), &some).1, expected);
 
     some.dry_run = true;
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let recipe = quantize(&checkpoint, &some).unwrap();
     assert!(
-        recipe.notes()[0].starts_with("a run would be refused: tensor \"blk.3.ffn_up.weight\""),
+        recipe.notes()[0].starts_with("quantization would fail: tensor \"blk.3.ffn_up.weight\""),
         "{:?}",
         recipe.notes()
     );
@@ -181,7 +182,7 @@ fn importance_of_another_model_does_not_fit() {
         .unwrap(),
     );
     let expected = "tensor \"blk.0.ffn_down.weight\": 256 importance weights, expected 512 for \
-                    shape 512 × 8: the importance matrix was made for another model";
+                    shape 512 × 8: the importance matrix belongs to a different model";
     assert_eq!(refusal(&fixture.path(), &options), (ErrorKind::Importance, expected.to_owned()));
 }
 
@@ -196,7 +197,7 @@ fn what_is_quantized_already_is_left_alone_unless_asked() {
         (kind, &*message),
         (
             ErrorKind::Quantized,
-            r#"tensor "output.weight": is Q8_0 already, quantizing it again to Q6_K loses more"#
+            r#"tensor "output.weight": is already Q8_0, and quantizing it again to Q6_K would lose more precision"#
         )
     );
     let mut again = options("Q4_0");

@@ -45,10 +45,10 @@ fn importance_that_is_missing_or_odd_is_named() {
     }));
     let found = notes(&fixture, &options);
     let expected = [
-        r#"quantized without importance weights, because the matrix has none for them: "blk.2.ffn_up.weight", "blk.3.ffn_up.weight""#,
+        r#"quantized without importance weights, because the importance matrix has none for them: "blk.2.ffn_up.weight", "blk.3.ffn_up.weight""#,
         r#"importance weights are all zero, and are used anyway: "blk.4.ffn_up.weight""#,
         r#"importance weights are negative, and are used anyway: "blk.5.ffn_up.weight""#,
-        r#"importance of tensors that the model does not have: "blk.33.ffn_up.weight""#,
+        r#"the importance matrix has entries for tensors that the model does not have: "blk.33.ffn_up.weight""#,
     ];
     for note in expected {
         assert!(found.iter().any(|found| found == note), "{note}: {found:?}");
@@ -68,23 +68,26 @@ fn options_that_meet_nothing_are_told_of() {
     let mut odd = options("Q8_0");
     odd.tensor_types =
         TensorType::parse_list("typo=q6_k FFN_DOWN=q6_k attn_norm=q6_k ffn_down=q6_k").unwrap();
-    said(&llama, &odd, r#"the pattern "typo" of a type is found in no tensor's name"#);
+    said(&llama, &odd, r#"the type pattern "typo" matches no tensor name"#);
     said(
         &llama,
         &odd,
-        r#"the pattern "FFN_DOWN" of a type is found in no tensor's name; upper and lower case differ"#,
+        r#"the type pattern "FFN_DOWN" matches no tensor name; patterns are case-sensitive"#,
     );
     said(
         &llama,
         &odd,
-        r#"the pattern "attn_norm" of a type is found only in names of tensors that are not quantized"#,
+        r#"the type pattern "attn_norm" matches only tensors that are not quantized"#,
     );
-    assert_eq!(notes(&llama, &odd).iter().filter(|note| note.contains("the pattern")).count(), 3);
+    assert_eq!(
+        notes(&llama, &odd).iter().filter(|note| note.contains("the type pattern")).count(),
+        3
+    );
     odd.target = options("F16").target;
     said(
         &llama,
         &odd,
-        "F16 gives every tensor one type or its own, so patterns of types are not used",
+        "F16 gives every tensor the same type or keeps its type, so type patterns have no effect",
     );
 
     let mut types = options("Q8_0");
@@ -104,10 +107,10 @@ fn options_that_meet_nothing_are_told_of() {
     said(&llama, &types, "no tensor is output.weight");
     let mut none = options("Q8_0");
     none.prune_layers = (0..9).collect();
-    said(&llama, &none, "no layer is left");
+    said(&llama, &none, "no layer would remain");
 }
 
-/// One note for all tensors that a run would be refused for, and for every one that it would be.
+/// One note for all tensors that quantization would fail for, and for every one that it would be.
 #[test]
 fn a_dry_run_says_what_a_run_would_be_refused_for() {
     let fixture = Fixture::new("llama");
@@ -116,13 +119,16 @@ fn a_dry_run_says_what_a_run_would_be_refused_for() {
     let [note, ..] = &notes(&fixture, &dry)[..] else { panic!("a note") };
     assert!(
         note.starts_with(
-            r#"a run would be refused: tensors "blk.0.attn_k.weight", "blk.0.attn_output.weight", "#
+            r#"quantization would fail: tensors "blk.0.attn_k.weight", "blk.0.attn_output.weight", "#
         ),
         "{note}"
     );
-    assert!(note.contains(" more: IQ2_XS needs importance weights, and there are none"), "{note}");
+    assert!(
+        note.contains(" more: IQ2_XS requires importance weights, but there are none"),
+        "{note}"
+    );
     assert_eq!(
-        notes(&fixture, &dry).iter().filter(|note| note.contains("IQ2_XS needs")).count(),
+        notes(&fixture, &dry).iter().filter(|note| note.contains("IQ2_XS requires")).count(),
         1
     );
 
@@ -130,10 +136,10 @@ fn a_dry_run_says_what_a_run_would_be_refused_for() {
     let mut embedding = options("Q8_0");
     embedding.token_embedding_type = Some(GgmlType::IQ1_S);
     let expected =
-        r#"tensor "token_embd.weight": IQ1_S needs importance weights, and there are none"#;
+        r#"tensor "token_embd.weight": IQ1_S requires importance weights, but there are none"#;
     assert_eq!(refusal(&fixture.path(), &embedding), (ErrorKind::Importance, expected.to_owned()));
     embedding.dry_run = true;
-    assert_eq!(notes(&fixture, &embedding)[0], format!("a run would be refused: {expected}"));
+    assert_eq!(notes(&fixture, &embedding)[0], format!("quantization would fail: {expected}"));
     // IQ3_XXS is made without.
     embedding.dry_run = false;
     embedding.token_embedding_type = Some(GgmlType::IQ3_XXS);
@@ -144,11 +150,11 @@ fn a_dry_run_says_what_a_run_would_be_refused_for() {
 fn what_is_set_is_what_programs_can_read() {
     let fixture = Fixture::new("llama");
     for (text, words) in [
-        ("split.count=int:3", "says which shard a file is, and is set by what is written"),
-        ("split.no=int:0", "says which shard"),
-        ("a=float:1e300", "the value is not a finite number of 32 bits"),
-        ("a=float:inf", "the value is not a finite number"),
-        ("a=float:nan", "the value is not a finite number"),
+        ("split.count=int:3", "identifies a shard, and is set automatically"),
+        ("split.no=int:0", "identifies a shard"),
+        ("a=float:1e300", "the value is not a finite 32-bit number"),
+        ("a=float:inf", "the value is not a finite 32-bit number"),
+        ("a=float:nan", "the value is not a finite 32-bit number"),
         ("a=float:x", "the value is not a number"),
     ] {
         let error = text.parse::<Override>().unwrap_err().to_string();
@@ -171,7 +177,9 @@ fn what_is_set_is_what_programs_can_read() {
         has_tokens,
         "{found:?}"
     );
-    assert!(found.contains(&r#"key "llama.block_count" was of type u32 and is now a string; programs may refuse that"#.to_owned()), "{found:?}");
+    let changed =
+        "key \"llama.block_count\" was of type u32 and is now a string; programs may reject that";
+    assert!(found.contains(&changed.to_owned()), "{found:?}");
     assert_eq!(
         found.iter().filter(|note| note.starts_with("key ")).count(),
         1 + usize::from(has_tokens),
@@ -200,7 +208,7 @@ fn types_that_are_for_computing_are_no_types_for_files() {
     };
     assert_eq!(
         refusal(&fixture.path(), &plan("blk.0.ffn_down.weight", "Q8_1")).1,
-        r#"tensor "blk.0.ffn_down.weight": is F16, and cannot become Q8_1"#
+        r#"tensor "blk.0.ffn_down.weight": is F16, and cannot be converted to Q8_1"#
     );
     let expected = "quantized according to the plan, although such tensors are usually kept, and \
                     programs may reject them: \"blk.0.attn_norm.weight\"";

@@ -1,0 +1,119 @@
+//! What the quantization of a single tensor does to the output of a model.
+
+use std::sync::Arc;
+
+use ggmill_core::GgmlType;
+
+use super::statistics::Sums;
+use super::{Chunks, Estimate, check, compare};
+use crate::error::{Error, ErrorKind, Result};
+use crate::program::Program;
+use crate::run::Runner;
+
+/// A tensor, and a type to try for it while all others stay what they are.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Trial {
+    /// The name of the tensor.
+    pub tensor: String,
+    /// The type.
+    pub ggml_type: GgmlType,
+    /// How much each column matters when it is quantized: a row for each matrix of the tensor.
+    importance: Option<Arc<Vec<f32>>>,
+}
+
+impl Trial {
+    /// A tensor as this type.
+    pub fn new(tensor: impl Into<String>, ggml_type: GgmlType) -> Self {
+        Self { tensor: tensor.into(), ggml_type, importance: None }
+    }
+
+    /// The same with importance weights for the quantization: a row for each matrix of the tensor.
+    #[must_use]
+    pub fn with_importance(self, importance: Option<Vec<f32>>) -> Self {
+        Self { importance: importance.map(Arc::new), ..self }
+    }
+}
+
+/// The mean KL divergence of the output of a model from itself, for each of some trials: its output
+/// with one tensor as another type, from that with the tensor as it is. `None` for a tensor that
+/// the computation graph does not take, and for a trial with which the output is not finite.
+///
+/// Only the operations from the first that takes the tensor on are computed again. `watch` is
+/// called with the number of trials that are done, of how many; with little memory the text is
+/// divided, and each part of it has all trials. What it returns as an error ends the measurement.
+///
+/// Fails for a type that the rows of its tensor are not whole blocks of, that cannot be written, or
+/// that needs importance weights where there are none, and as [`measure`](super::measure) does.
+pub fn trials<E: From<Error>>(
+    runner: &Runner,
+    program: &Program<'_>,
+    chunks: &Chunks,
+    trials: &[Trial],
+    mut watch: impl FnMut(usize, usize) -> Result<(), E>,
+) -> Result<Vec<Option<Estimate>>, E> {
+    check(program, None)?;
+    let mut variants = Vec::with_capacity(trials.len());
+    let mut numbers = Vec::with_capacity(trials.len());
+    for (number, trial) in trials.iter().enumerate() {
+        let importance = trial.importance.as_ref();
+        if let Some(variant) = program.rounded(&trial.tensor, trial.ggml_type, importance)? {
+            variants.push(variant);
+            numbers.push(number);
+        }
+    }
+    let (length, counted) = (chunks.context() as u64, chunks.counted());
+    let outputs = counted.len() as u64;
+    let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
+    // The model as it is and a variant are held together, with the logits of the first.
+    let needed = |texts: u64| {
+        let states = program.memory_of_states(texts, length, runner.threads());
+        let logits = texts.saturating_mul(outputs).saturating_mul(4 * width as u64);
+        let held = states.saturating_mul(2).saturating_add(logits);
+        held.saturating_add(program.memory_of_output(outputs))
+    };
+    let at_once = runner.texts_within(length, &needed)?;
+    let mut divergences: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); trials.len()];
+    let groups = chunks.texts().chunks(at_once);
+    let all = variants.len() * groups.len();
+    let mut done = 0;
+    for texts in groups {
+        let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        let states = runner.states(program, &tokens)?;
+        let base: Result<Vec<Vec<f32>>> = (0..texts.len())
+            .map(|text| runner.output(program, &states, text, counted.clone()))
+            .collect();
+        let base = base?;
+        drop(states);
+        for (text, base) in texts.iter().zip(&base) {
+            // What is wrong with the model is not a result of any trial.
+            let came = &text[counted.start + 1..=counted.end];
+            runner.install(|| compare(base, Some(base), width, came))?;
+        }
+        runner.states_of_variants(program, &variants, &tokens, |variant, states| {
+            for (number, (text, base)) in texts.iter().zip(&base).enumerate() {
+                let logits = runner.output(&variants[variant], &states, number, counted.clone())?;
+                let came = &text[counted.start + 1..=counted.end];
+                let found = &mut divergences[numbers[variant]];
+                match runner.install(|| compare(&logits, Some(base), width, came)) {
+                    Ok(positions) => {
+                        let more = positions.iter().map(|position| position.divergence);
+                        if let Some(found) = found {
+                            found.extend(more);
+                        }
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotFinite => *found = None,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            done += 1;
+            watch(done, all)
+        })?;
+    }
+    program.model.verify().map_err(Error::from)?;
+    let mean = |divergences: Option<Vec<f64>>| {
+        let found = divergences.filter(|found| !found.is_empty())?;
+        Some(Sums::of(found.into_iter()).mean())
+    };
+    Ok(divergences.into_iter().map(mean).collect())
+}
