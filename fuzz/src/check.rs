@@ -82,7 +82,7 @@ fn told(report: &Report, chosen: u8) {
         .sum();
     let by_rule: u64 = report.counts().iter().map(|(_, count)| count).sum();
     assert_eq!(by_severity, by_rule);
-    let checked = Checked { path: "Tiny-1K-v1.0.gguf", report };
+    let checked = Checked::new("Tiny-1K-v1.0.gguf", report);
     let mut lines = Vec::new();
     match chosen % 4 {
         0 => {

@@ -15,6 +15,7 @@ mod file_name;
 mod graph;
 mod imatrix;
 mod index;
+mod index_tables;
 mod journal;
 mod legacy;
 mod location;
@@ -24,6 +25,7 @@ mod npy;
 mod packed;
 mod parse;
 mod quantize;
+mod request;
 mod restore;
 mod roundtrip;
 mod safetensors;
@@ -48,6 +50,7 @@ pub use file_name::file_name;
 pub use graph::graph;
 pub use imatrix::imatrix;
 pub use index::index;
+pub use index_tables::index_tables;
 pub use journal::journal;
 pub use legacy::legacy;
 pub use location::location;
@@ -56,6 +59,7 @@ pub use model_card::model_card;
 pub use npy::npy;
 pub use parse::parse;
 pub use quantize::quantize;
+pub use request::request;
 pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
@@ -70,7 +74,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 28] = [
+pub const TARGETS: [(&str, Target); 30] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -89,9 +93,11 @@ pub const TARGETS: [(&str, Target); 28] = [
     ("location", location),
     ("manifest", manifest),
     ("index", index),
+    ("index_tables", index_tables),
     ("npy", npy),
     ("safetensors", safetensors),
     ("safetensors_index", safetensors_index),
+    ("request", request),
     ("torch", torch),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),

@@ -84,13 +84,13 @@ impl<W: Write> Store for Lines<W> {
     }
 
     fn keep(&mut self, number: usize) -> Result<(u64, u64)> {
-        let missing = || Error::Previous(format!("file {number} is not in it"));
+        let missing = || Error::Previous(format!("file {number} is not in the index"));
         let block = self.earlier.files.get(number).ok_or_else(missing)?;
         let source = self.earlier.source.as_ref().ok_or_else(missing)?;
         let mut lines = InOrder::new(Arc::clone(source), block.start).take(block.len);
         let copied = io::copy(&mut lines, &mut self.out)?;
         if copied < block.len {
-            return Err(Error::Previous("it changed while it was read".to_owned()));
+            return Err(Error::Previous("the index changed while it was being read".to_owned()));
         }
         Ok((block.tensors, block.entries))
     }
@@ -154,7 +154,7 @@ pub(crate) fn earlier(source: Arc<dyn ReadAt>) -> Result<(Earlier, Previous)> {
         } else {
             let Some(current) = current.as_mut().filter(|current| current.path == found.path)
             else {
-                return Err(refused(&"the line of its file is missing"));
+                return Err(refused(&"the line of the file that it belongs to is missing"));
             };
             let count = match &*found.record {
                 record if record == TENSORS.record => &mut current.block.tensors,

@@ -1,6 +1,7 @@
 //! What an earlier index says of its files.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::candidate::Candidate;
 
@@ -38,8 +39,15 @@ impl Modified {
 pub(crate) struct Previous(HashMap<String, KnownFile>);
 
 impl Previous {
-    pub(crate) fn insert(&mut self, path: String, file: KnownFile) {
-        self.0.entry(path).or_insert(file);
+    /// Makes a file known, unless there is one of its path; whether there was none.
+    pub(crate) fn insert(&mut self, path: String, file: KnownFile) -> bool {
+        match self.0.entry(path) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(new) => {
+                new.insert(file);
+                true
+            }
+        }
     }
 
     /// For each file, the number of its rows in the earlier index, where it is unchanged. Numbers

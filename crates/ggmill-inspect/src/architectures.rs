@@ -152,7 +152,7 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
     let classes: BTreeSet<&String> = list.iter().flat_map(|listed| &listed.classes).collect();
     writeln!(
         out,
-        "\n{}, {with_checkpoints} with checkpoints of {} classes",
+        "\n{}, {with_checkpoints} with {} checkpoint classes",
         match list.len() {
             1 => "1 architecture".to_owned(),
             several => format!("{several} architectures"),

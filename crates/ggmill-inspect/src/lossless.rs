@@ -41,7 +41,7 @@ impl Serialize for LosslessValue<'_> {
                 serialize_array_entries::<S>(&mut object, array, self.1)?;
                 object.end()
             }
-            _ => Err(S::Error::custom("a value of a type this version does not know")),
+            _ => Err(S::Error::custom("a value of a type that this version does not support")),
         }
     }
 }

@@ -85,19 +85,19 @@ impl fmt::Display for Notice<'_> {
             Self::UnknownType { ggml_type, tensors } => {
                 write!(
                     f,
-                    "{} of {ggml_type}, which is not known: the size is not known either",
+                    "{} of unknown type {ggml_type}: the size is unknown",
                     counted(*tensors, "tensor")
                 )
             }
             Self::RetiredType { ggml_type, tensors } => write!(
                 f,
-                "{} of {ggml_type}, a type that current readers refuse",
+                "{} of {ggml_type}, a type that current readers reject",
                 counted(*tensors, "tensor")
             ),
             Self::TrailingBytes { file, bytes } => {
                 write!(
                     f,
-                    "{} ({bytes} bytes) after the last tensor belong to nothing",
+                    "{} ({bytes} bytes) after the last tensor do not belong to any tensor",
                     human::bytes(u128::from(*bytes))
                 )?;
                 file.as_ref()
@@ -106,20 +106,21 @@ impl fmt::Display for Notice<'_> {
             Self::Scattered { name, tensors } => {
                 write!(
                     f,
-                    "{} not begin where the one before ends",
+                    "{} not begin where the preceding one ends",
                     if *tensors == 1 {
                         "1 tensor does".to_owned()
                     } else {
                         format!("{tensors} tensors do")
                     }
                 )?;
-                write!(f, ", {name:?} first: llama.cpp refuses the file")
+                write!(f, ", the first is {name:?}: llama.cpp rejects the file")
             }
             Self::LongName { name, tensors } => {
                 let shown = name.as_bytes().get(..64).map_or(*name, RawStr::new);
                 write!(
                     f,
-                    "{} a name of 64 bytes or more, {shown:?}… first: llama.cpp refuses the file",
+                    "{} a name of 64 bytes or more, the first is {shown:?}…: llama.cpp rejects the \
+                     file",
                     if *tensors == 1 {
                         "1 tensor has".to_owned()
                     } else {
@@ -128,10 +129,11 @@ impl fmt::Display for Notice<'_> {
                 )
             }
             Self::OddAlignment { alignment } => {
-                write!(f, "alignment {alignment} is not a power of two: llama.cpp refuses the file")
+                write!(f, "alignment {alignment} is not a power of two: llama.cpp rejects the file")
             }
             Self::LengthUnknown => f.write_str(
-                "the length of the file is not known: tensor data was not checked for completeness",
+                "the length of the file is unknown, so tensor data was not checked for \
+                 completeness",
             ),
         }
     }

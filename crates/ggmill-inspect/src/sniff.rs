@@ -242,10 +242,10 @@ impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LegacyGgml { magic, version: Some(version) } => {
-                return write!(f, "a {magic} file of version {version}, from before GGUF");
+                return write!(f, "a {magic} file of version {version}, a legacy format");
             }
             Self::LegacyGgml { magic, version: None } => {
-                return write!(f, "a {magic} file, from before GGUF");
+                return write!(f, "a {magic} file, a legacy format");
             }
             Self::LfsPointer { size: Some(size) } => {
                 return write!(
@@ -256,18 +256,18 @@ impl fmt::Display for FileKind {
             }
             Self::Media(kind) => return f.write_str(kind),
             Self::Text(line) => {
-                return write!(f, "a text file that begins {:?}", RawStr::from(line.as_str()));
+                return write!(f, "a text file that begins with {:?}", RawStr::from(line.as_str()));
             }
             _ => {}
         }
         f.write_str(match self {
             Self::Empty => "an empty file",
-            Self::Zeros => "nothing but zeros",
+            Self::Zeros => "a file of zeros",
             Self::Gguf => "a GGUF file",
             Self::Safetensors => "a safetensors file",
             Self::PytorchZip => "a PyTorch checkpoint",
-            Self::PytorchLegacy => "a PyTorch checkpoint in the form from before 1.6",
-            Self::PytorchTar => "a PyTorch checkpoint in the form from before 0.2",
+            Self::PytorchLegacy => "a PyTorch checkpoint in the format used before 1.6",
+            Self::PytorchTar => "a PyTorch checkpoint in the format used before 0.2",
             Self::Pickle => "a Python pickle",
             Self::Numpy => "a NumPy array",
             Self::NumpyZip => "an archive of NumPy arrays",
@@ -293,42 +293,44 @@ impl FileKind {
         Some(match self {
             Self::Gguf => return None,
             Self::Empty | Self::Zeros => {
-                "the download or copy did not happen; fetch the file again".to_owned()
+                "the download or copy failed; download the file again".to_owned()
             }
             Self::LegacyGgml { magic: "GGLA", .. } => {
                 "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned()
             }
-            Self::Safetensors => "`ggmill convert` makes GGUF of the directory with this file and \
-                                  its config.json"
+            Self::Safetensors => "`ggmill convert` converts the directory with this file and its \
+                                  config.json to GGUF"
                 .to_owned(),
             Self::PytorchZip | Self::PytorchLegacy => {
-                "`ggmill convert` makes GGUF of the directory with this file and its config.json, \
-                 and runs nothing that is in it"
+                "`ggmill convert` converts the directory with this file and its config.json to \
+                 GGUF, without executing any code in it"
                     .to_owned()
             }
             Self::PytorchTar | Self::Pickle => {
-                "it must be converted to GGUF; loaded by Python it could run code, so beware of \
-                 strangers' files"
+                "it must be converted to GGUF; loading it in Python can execute code, so do not \
+                 load files from sources that you do not trust"
                     .to_owned()
             }
             Self::LegacyGgml { .. } => {
-                "`ggmill convert` makes GGUF of LLaMA's; look for others as GGUF".to_owned()
+                "`ggmill convert` converts LLaMA files to GGUF; for other models, look for a GGUF \
+                 file"
+                    .to_owned()
             }
             Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => {
-                "find the model as GGUF, or convert its original checkpoint".to_owned()
+                "look for a GGUF file of the model, or convert its original checkpoint".to_owned()
             }
             Self::Imatrix => "`ggmill imatrix show` lists its entries".to_owned(),
             Self::Packed(tool) => format!("unpack it first: {tool}"),
-            Self::Program => "this is not a model; be careful where it came from".to_owned(),
-            Self::Media(_) => "this is not a model; is it the file that was meant?".to_owned(),
-            Self::Html => "the address is that of a page about the file; download the file itself \
+            Self::Program => "this is not a model; do not trust its source".to_owned(),
+            Self::Media(_) => "this is not a model; is it the intended file?".to_owned(),
+            Self::Html => "this is the address of a page about the file; download the file itself \
                            (on Hugging Face: `/resolve/` in place of `/blob/`)"
                 .to_owned(),
-            Self::Jinja => "`ggmill template` renders and examines chat templates; other commands \
-                            take a model"
+            Self::Jinja => "`ggmill template` renders and checks chat templates; other commands \
+                            require a model"
                 .to_owned(),
-            Self::Json | Self::Xml | Self::Text(_) => "perhaps a server's message in place of the \
-                                                       file; look into it, then fetch the file \
+            Self::Json | Self::Xml | Self::Text(_) => "perhaps a message from a server instead of \
+                                                       the file; read it, then download the file \
                                                        again"
                 .to_owned(),
             Self::LfsPointer { .. } => "run `git lfs pull`".to_owned(),
@@ -350,15 +352,18 @@ mod tests {
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
         assert_eq!(shown(pointer, "a"), "a Git LFS pointer, not the file itself (4.07 GiB)");
         assert_eq!(shown(b"", "a"), "an empty file");
-        assert_eq!(shown(&[0; 64], "a"), "nothing but zeros");
+        assert_eq!(shown(&[0; 64], "a"), "a file of zeros");
         assert_eq!(shown(b"\n <HTML>", "a"), "a web page");
         assert_eq!(shown(b"{\"error\":1}", "a"), "a JSON file");
         assert_eq!(shown(b"{%- if tools %}", "a"), "a Jinja template");
         assert_eq!(shown(b"{{ bos_token }}", "a"), "a Jinja template");
         assert_eq!(shown(b"<|im_start|>user", "chat_template.jinja"), "a Jinja template");
-        assert_eq!(shown(b"fmgg\x65\0\0\0", "a"), "a GGMF file of version 101, from before GGUF");
-        assert_eq!(shown(b"lmgg\x65\0\0\0", "a"), "a GGML file, from before GGUF");
-        assert_eq!(shown(b"Entry not found", "a"), "a text file that begins \"Entry not found\"");
+        assert_eq!(shown(b"fmgg\x65\0\0\0", "a"), "a GGMF file of version 101, a legacy format");
+        assert_eq!(shown(b"lmgg\x65\0\0\0", "a"), "a GGML file, a legacy format");
+        assert_eq!(
+            shown(b"Entry not found", "a"),
+            "a text file that begins with \"Entry not found\""
+        );
         assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.onnx"), "an ONNX model");
         assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.gguf"), "unknown");
         assert_eq!(shown(b"abc\x1b", "a"), "unknown");
@@ -369,6 +374,9 @@ mod tests {
 
     #[test]
     fn text_is_escaped_when_shown() {
-        assert_eq!(shown("a\u{202e}b".as_bytes(), "a"), r#"a text file that begins "a\u{202e}b""#);
+        assert_eq!(
+            shown("a\u{202e}b".as_bytes(), "a"),
+            r#"a text file that begins with "a\u{202e}b""#
+        );
     }
 }

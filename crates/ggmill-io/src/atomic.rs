@@ -201,9 +201,9 @@ impl FileSink {
         if self.written > 0 {
             self.sync()?;
         }
-        self.temporary.close(directory_of(&self.target)).map_err(|source| {
-            Error::io(&self.target, "cannot put the unfinished file aside", source)
-        })
+        self.temporary
+            .close(directory_of(&self.target))
+            .map_err(|source| Error::io(&self.target, "cannot close the unfinished file", source))
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -255,7 +255,7 @@ impl Complete for FileSink {
             .persist(&target, directory_of(&target), overwrite == Overwrite::Replace)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
-                _ => Error::io(&target, "cannot put the finished file in its place", source),
+                _ => Error::io(&target, "cannot move the finished file to its destination", source),
             })?;
         Ok(if overwrite == Overwrite::Replace { Replaced::Perhaps } else { Replaced::Nothing })
     }

@@ -298,17 +298,17 @@ impl fmt::Display for EditFault {
                 write!(f, "is a symbolic link to {}, expected the file itself", shown(target))
             }
             Self::Busy => f.write_str("another program is editing it"),
-            Self::Changed => {
-                f.write_str("something changed the file meanwhile, so it was left alone")
-            }
+            Self::Changed => f.write_str(
+                "another program changed the file during the edit, so the file was not edited",
+            ),
             Self::Halfway { source } => write!(
                 f,
-                "the edit was interrupted: {}; its journal is beside the file",
+                "the edit was interrupted: {}; its journal is next to the file",
                 Cause(source)
             ),
             Self::Pending { journal } => write!(
                 f,
-                "an edit of this file was interrupted: its journal {} is beside it",
+                "an edit of this file was interrupted: its journal {} is next to the file",
                 file_name(journal)
             ),
             Self::Damaged { journal } => write!(
@@ -318,7 +318,7 @@ impl fmt::Display for EditFault {
             ),
             Self::NotIts { journal } => write!(
                 f,
-                "the journal {} belongs to another file, or to another state of this one",
+                "the journal {} belongs to a different file, or to a different state of this one",
                 file_name(journal)
             ),
         }
@@ -334,28 +334,31 @@ impl fmt::Display for Error {
         match &self.0.detail {
             Detail::Io { action, source } => write!(f, "{action}: {}", Cause(source)),
             Detail::NotRegular { found } => write!(f, "is {found}, expected a regular file"),
-            Detail::NotPlain { name } => write!(
-                f,
-                "{:?} is not the plain name of a file in this directory",
-                RawStr::from(&**name)
-            ),
-            Detail::Exists => f.write_str("exists already"),
-            Detail::IsInput => f.write_str("is read from, and cannot be the output"),
-            Detail::Changed => f.write_str("something else wrote to the file while it was read"),
+            Detail::NotPlain { name } => {
+                write!(f, "{:?} is not a file name without a path", RawStr::from(&**name))
+            }
+            Detail::Exists => f.write_str("already exists"),
+            Detail::IsInput => f.write_str("is an input, so it cannot be the output"),
+            Detail::Changed => {
+                f.write_str("another program wrote to the file while it was being read")
+            }
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;
                 missing.as_ref().map_or(Ok(()), |missing| missing.fmt(f))
             }
             Detail::Outside { start, end, len } => {
-                write!(f, "offset {start:#x}: bytes up to {end} are needed, the file ends at {len}")
+                write!(
+                    f,
+                    "offset {start:#x}: bytes up to {end} are needed, but the file ends at {len}"
+                )
             }
             Detail::TooLarge { size } => write!(f, "{size} bytes do not fit into memory"),
             Detail::Long { len, limit } => write!(f, "{len} bytes, the limit is {limit}"),
             Detail::NotAShardName { number, count } => {
                 write!(
                     f,
-                    "holds shard {number} of {count}, expected a name of the form {:?} beside the \
-                     other shards",
+                    "contains shard {number} of {count}, expected a name of the form {:?} next to \
+                     the other shards",
                     example(*number, *count)
                 )
             }

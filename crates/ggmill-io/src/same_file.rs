@@ -55,7 +55,7 @@ fn identity(path: &Path) -> Result<Option<Identity>> {
         {
             Ok(None)
         }
-        Err(source) => Err(Error::io(path, "cannot look at", source)),
+        Err(source) => Err(Error::io(path, "cannot read its metadata", source)),
     }
 }
 

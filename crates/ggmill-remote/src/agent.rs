@@ -78,7 +78,7 @@ fn tls(options: &Options) -> Result<TlsConfig> {
         })
         .collect();
     if certificates.is_empty() {
-        let why = "no certificate in PEM among those of the authorities";
+        let why = "the file of certificate authorities contains no PEM certificate";
         return Err(Error::new("certificates", Detail::Insecure(why.into())));
     }
     let roots = RootCerts::Specific(Arc::new(certificates));

@@ -161,7 +161,7 @@ impl Client {
                         Error::new(location, Detail::Protocol { asked: None, came })
                     })?;
                     if url.is_secure() && !next.is_secure() {
-                        let why = format!("the redirect to {next} leaves encryption");
+                        let why = format!("the redirect to {next} is not encrypted");
                         return Err(Error::new(location, Detail::Insecure(why.into())).into());
                     }
                     url = next;
@@ -267,7 +267,7 @@ impl Client {
         match error {
             E::Timeout(_) => {
                 let seconds = self.inner.options.patience.as_secs_f32();
-                passing(format!("{host} did not answer within {seconds} seconds"))
+                passing(format!("{host} did not respond within {seconds} seconds"))
             }
             E::HostNotFound => {
                 let or_proxy = proxy.map(|proxy| format!(", or no proxy {proxy}"));
@@ -284,12 +284,12 @@ impl Client {
                 | io::ErrorKind::TimedOut
                 | io::ErrorKind::Interrupted
                 | io::ErrorKind::WouldBlock => {
-                    passing(format!("{host} closed the connection without an answer"))
+                    passing(format!("{host} closed the connection without a response"))
                 }
                 io::ErrorKind::ConnectionRefused => {
                     let who = proxy.map(|proxy| format!("the proxy {proxy}"));
                     let who = who.as_deref().unwrap_or(host);
-                    unavailable(format!("{who} refuses connections")).into()
+                    unavailable(format!("{who} refused the connection")).into()
                 }
                 io::ErrorKind::InvalidData => insecure(location, host, &io).into(),
                 // The standard library has no kind for it.
@@ -298,11 +298,13 @@ impl Client {
                 }
                 _ => unavailable(format!("{host} cannot be reached: {io}")).into(),
             },
-            E::ConnectProxyFailed(why) => unavailable(format!("the proxy refuses: {why}")).into(),
+            E::ConnectProxyFailed(why) => {
+                unavailable(format!("the proxy refused the connection: {why}")).into()
+            }
             // Its text is the address.
             E::BadUri(_) => unavailable(format!("the URL of {host} is not valid")).into(),
             E::Protocol(_) | E::Http(_) | E::LargeResponseHeader(..) => {
-                let came = format!("{host} answered what is not HTTP: {error}").into();
+                let came = format!("{host} sent an invalid HTTP response: {error}").into();
                 Error::new(location, Detail::Protocol { asked: None, came }).into()
             }
             other => unavailable(format!("{host} cannot be reached: {other}")).into(),
@@ -385,7 +387,7 @@ impl fmt::Debug for Client {
 }
 
 fn insecure(location: &Location, host: &str, why: &dyn fmt::Display) -> Error {
-    let text = format!("the connection to {host} is not safe: {why}");
+    let text = format!("the connection to {host} is not secure: {why}");
     let is_certificate = text.contains("ertificate");
     Error::new(location, Detail::Insecure(text.into()))
         .advise(is_certificate.then_some(Advice::Certificates))
@@ -402,7 +404,7 @@ fn busy(
     let seconds = field(headers, "retry-after").and_then(|text| text.parse::<u64>().ok());
     let what = match status {
         408 => "waited too long for the request",
-        429 => "had too many requests",
+        429 => "received too many requests",
         503 => "is not available",
         _ => "failed",
     };
@@ -410,7 +412,7 @@ fn busy(
         Some(seconds) => format!(" and asks to wait {seconds} seconds"),
         None => String::new(),
     };
-    let last = format!("the answer is {status}: {} {what}{asks}", url.host()).into();
+    let last = format!("the response is {status}: {} {what}{asks}", url.host()).into();
     let wait = seconds.map(Duration::from_secs);
     Fault {
         error: Error::new(location, Detail::Unavailable { attempts: 1, last })

@@ -269,13 +269,13 @@ fn reason(status: u16) -> &'static str {
         403 => "forbidden",
         404 => "not found",
         405 => "method not allowed",
-        407 => "the proxy wants a user name and password",
+        407 => "the proxy requires a user name and password",
         410 => "gone",
-        412 => "the file is no longer the one that was opened",
+        412 => "the file has changed since it was opened",
         416 => "no such range",
         451 => "unavailable for legal reasons",
         500..=599 => "the server failed",
-        300..=399 => "a redirect that leads nowhere",
+        300..=399 => "a redirect without a usable target",
         _ => "unexpected",
     }
 }
@@ -284,41 +284,44 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Detail::Shards { source, more } = &self.0.detail {
             source.fmt(f)?;
-            return f.write_str(if *more { "; the others were not asked for" } else { "" });
+            return f.write_str(if *more { "; the others were not requested" } else { "" });
         }
         write!(f, "{}: ", RawStr::from(&*self.0.name))?;
         match &self.0.detail {
             Detail::Address { expected } => write!(f, "expected {expected}"),
             Detail::Repository => f.write_str("is a repository, expected a file in it"),
             Detail::Status { status, said } => {
-                write!(f, "the answer is {status}, {}", reason(*status))?;
+                write!(f, "the response is {status}, {}", reason(*status))?;
                 said.as_ref().map_or(Ok(()), |said| write!(f, ": {}", RawStr::from(&**said)))
             }
             Detail::Unavailable { attempts: 1, last } => write!(f, "{last}"),
             Detail::Unavailable { attempts, last } => write!(f, "{last}, {attempts} times"),
             Detail::Insecure(why) => write!(f, "{why}"),
             Detail::Protocol { asked: Some(asked), came } => {
-                write!(f, "bytes {} to {} were asked for, {came}", asked.start, asked.end)
+                write!(f, "bytes {} to {} were requested, but {came}", asked.start, asked.end)
             }
             Detail::Protocol { asked: None, came } => write!(f, "{came}"),
             Detail::NoRanges { asked } => write!(
                 f,
-                "bytes {} to {} were asked for, the server sends whole files only",
+                "bytes {} to {} were requested, but the server sends only whole files",
                 asked.start, asked.end
             ),
             Detail::Changed { what, found, expected } => write!(
                 f,
-                "changed while it was read: {what} {}, was {}",
+                "changed while it was being read: {what} {}, was {}",
                 RawStr::from(&**found),
                 RawStr::from(&**expected)
             ),
             Detail::Outside { start, end, len } => {
-                write!(f, "offset {start:#x}: bytes up to {end} are needed, the file ends at {len}")
+                write!(
+                    f,
+                    "offset {start:#x}: bytes up to {end} are needed, but the file ends at {len}"
+                )
             }
             Detail::NotAShardName { number, count } => write!(
                 f,
-                "holds shard {number} of {count}, expected a name of the form \
-                 \"NAME-{number:05}-of-{count:05}.gguf\" beside the other shards"
+                "contains shard {number} of {count}, expected a name of the form \
+                 \"NAME-{number:05}-of-{count:05}.gguf\" next to the other shards"
             ),
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;

@@ -67,6 +67,8 @@ fn go_on(target: &Target, stream: &mut dyn Read, piece: &mut Piece) -> Result<()
         return Ok(());
     }
     let at = piece.start.saturating_add(read as u64);
-    let last = format!("the connection broke off at byte {at}, and the server has no ranges");
+    let last = format!(
+        "the connection was interrupted at byte {at}, and the server does not support ranges"
+    );
     Err(Error::new(target.name(), Detail::Unavailable { attempts: 1, last: last.into() }))
 }

@@ -86,7 +86,8 @@ impl Client {
                 return Err(wrong(location, &what).into());
             }
             if read.is_err() || answer.length.is_some_and(|length| len < length) {
-                let last = format!("the connection broke off {len} bytes into the listing").into();
+                let last =
+                    format!("the connection was interrupted {len} bytes into the listing").into();
                 let error = Error::new(location, Detail::Unavailable { attempts: 1, last });
                 return Err(Fault { error, passes: true, wait: None });
             }
@@ -121,7 +122,10 @@ impl Page {
         });
         match next.filter(|next| next != asked) {
             Some(next) => Ok(Some(next)),
-            None => Err(wrong(location, &format!("goes on at {:?}", redacted(text)))),
+            None => Err(wrong(
+                location,
+                &format!("continues at the unexpected address {:?}", redacted(text)),
+            )),
         }
     }
 }

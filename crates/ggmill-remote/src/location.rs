@@ -235,7 +235,7 @@ fn hub(rest: &str) -> Result<HubPlace, &'static str> {
     if dataset || parts.first() == Some(&"models") {
         parts.remove(0);
     } else if parts.first() == Some(&"spaces") {
-        return Err("hf://models/… or hf://datasets/…: spaces have no model files");
+        return Err("hf://models/… or hf://datasets/…: Hugging Face Spaces have no model files");
     }
     let [owner, name, rest @ ..] = &*parts else { return Err(HUB) };
     let (name, revision) = match name.split_once('@') {
@@ -332,7 +332,7 @@ fn decoded(text: &str) -> Result<String, &'static str> {
     percent_decode_str(text)
         .decode_utf8()
         .map(std::borrow::Cow::into_owned)
-        .map_err(|_| "UTF-8 behind the % signs")
+        .map_err(|_| "valid UTF-8 after decoding % sequences")
 }
 
 #[cfg(test)]

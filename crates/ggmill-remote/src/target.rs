@@ -225,7 +225,7 @@ fn first_answer(
         (416, Some(Ok(ContentRange::Unsatisfied { total: 0 }))) => (0, 0),
         (200, _) => {
             let length = answer.length.ok_or_else(|| {
-                let came = "the answer does not say how long the file is".into();
+                let came = "the response does not specify the length of the file".into();
                 Error::new(&name, Detail::Protocol { asked: None, came })
                     .advise(Some(crate::Advice::Download))
             })?;
@@ -286,7 +286,7 @@ pub(crate) fn fill(body: &mut dyn Read, out: &mut [u8]) -> usize {
 
 fn cut(name: &str, asked: &Range<u64>, read: usize) -> Fault {
     let last = format!(
-        "the connection broke off {read} bytes into bytes {} to {}",
+        "the connection was interrupted {read} bytes into bytes {} to {}",
         asked.start, asked.end
     );
     let detail = Detail::Unavailable { attempts: 1, last: last.into() };
@@ -296,16 +296,16 @@ fn cut(name: &str, asked: &Range<u64>, read: usize) -> Fault {
 /// An answer that HTTP does not allow here.
 fn senseless(name: &str, asked: &Range<u64>, answer: &Answer) -> Error {
     let came = match (answer.status, &answer.range, &answer.encoding) {
-        (_, _, Some(encoding)) => format!("the answer is compressed ({encoding})"),
-        (206, None, _) => "the answer is 206 without Content-Range".to_owned(),
+        (_, _, Some(encoding)) => format!("the response is compressed ({encoding})"),
+        (206, None, _) => "the response is 206 without Content-Range".to_owned(),
         (206 | 416, Some(Err(text)), _) => {
-            format!("the answer is {} with Content-Range {text:?}", answer.status)
+            format!("the response is {} with Content-Range {text:?}", answer.status)
         }
         (206, Some(Ok(ContentRange::Bytes { start, end, total })), _) => match total {
-            Some(_) => format!("the answer has bytes {start} to {end}"),
-            None => "the answer does not say how long the file is".to_owned(),
+            Some(_) => format!("the response contains bytes {start} to {end}"),
+            None => "the response does not specify the length of the file".to_owned(),
         },
-        (status, ..) => format!("the answer is {status}"),
+        (status, ..) => format!("the response is {status}"),
     };
     Error::new(name, Detail::Protocol { asked: Some(asked.clone()), came: came.into() })
 }

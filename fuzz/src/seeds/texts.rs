@@ -159,6 +159,15 @@ pub(super) fn earlier_indexes() -> Vec<(String, Vec<u8>)> {
     .collect()
 }
 
+pub(super) fn requests() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("page", "GET /0123/ HTTP/1.1\r\nHost: localhost:8000\r\nAccept: */*\r\n\r\n"),
+        ("part", "GET /0123/model/a.gguf HTTP/1.1\r\nhost:127.0.0.1\r\nRange: bytes=2-5\r\n\r\n"),
+        ("end", "HEAD /a%20b?c#d HTTP/1.0\r\nRange: bytes=-3\r\n\r\n"),
+        ("twice", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+    ])
+}
+
 pub(super) fn indexes() -> Vec<(String, Vec<u8>)> {
     named(&[
         (

@@ -1,39 +1,43 @@
 //! Reading an earlier index.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::vec;
 
-use bytes::Bytes;
 use ggmill_core::ReadAt;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::DataType;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::reader::{ChunkReader, FileReader as _, Length};
-use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::reader::{ChunkReader as _, FileReader as _, Length as _};
+use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 
-use super::schema::{GROUP_ROWS, schema};
+use super::pages::{Source, failed, pages};
+use super::schema::{GROUP_BYTES, GROUP_ROWS, ROW_BYTES, schema};
+use super::table_file::footer_start;
 use super::{RUN, io_error};
 use crate::error::{Error, Result};
 use crate::previous::{KnownFile, Modified, Previous};
-use crate::rows::FileRows;
-use crate::source::InOrder;
-use crate::table::{Cell, Row, TABLES, Table};
+use crate::table::{Cell, ColumnKind, Row, TABLES, Table};
 
-/// Bytes of the texts in one column of a row group: 4 KiB for each of as many rows as an index has
-/// in a group.
-const MAX_TEXT_BYTES: usize = 4096 * GROUP_ROWS;
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 1024;
-/// Elements of a list, on average over the rows of a group. A tensor has four dimensions.
-const MAX_LIST: usize = 16;
+/// Bytes of the footer of a table, at most.
+const FOOTER_BYTES: u64 = 64 << 20;
 
 /// The three tables of an earlier index, each read from its start to its end.
 pub(crate) struct Earlier {
     tables: [TableRows; 3],
-    /// For each file, the first row of its tensors and entries, and how many there are.
-    files: Vec<[(u64, usize); 2]>,
+    /// For each file that may be taken from here, the rows of its tensors and entries.
+    files: HashMap<usize, [Rows; 2]>,
+}
+
+/// Rows of a table.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    first: u64,
+    count: u64,
 }
 
 /// Opens an earlier index. Fails where a table is not that of an index, or not of the same run.
@@ -48,27 +52,32 @@ pub(crate) fn earlier(sources: [Arc<dyn ReadAt>; 3]) -> Result<(Earlier, Previou
     ];
     let [run, others @ ..] = tables.each_ref().map(|table| &table.run);
     if run.is_none() || others.iter().any(|other| *other != run) {
-        return Err(Error::Previous("the tables are not of the same run".to_owned()));
+        let why = "the tables are not of the same run: the end of one was interrupted, or a table was \
+                   replaced";
+        return Err(Error::Previous(why.to_owned()));
     }
     let mut rows = TableRows::open(of_files, again)?;
-    let (mut known, mut previous) = (Vec::new(), Previous::default());
+    let (mut known, mut previous) = (HashMap::new(), Previous::default());
     let mut starts = [0u64; 2];
-    while let Some((path, row)) = rows.next()? {
+    for number in 0.. {
+        let Some((path, row)) = rows.next()? else { break };
         let count = |cell: Option<&Cell>| match cell {
-            Some(Cell::Integer(count)) => usize::try_from(*count).ok(),
+            Some(Cell::Integer(count)) => u64::try_from(*count).ok(),
             _ => None,
         };
         let counts = [count(row.get(3)), count(row.get(4))];
         let [Some(tensors), Some(entries)] = counts else {
             return Err(rows.wrong(&"a count is negative"));
         };
-        known.push([(starts[0], tensors), (starts[1], entries)]);
-        for (start, count) in starts.iter_mut().zip([tensors, entries]) {
-            *start = start.saturating_add(count as u64);
+        let places = [(starts[0], tensors), (starts[1], entries)];
+        for (start, (_, count)) in starts.iter_mut().zip(places) {
+            *start = start.saturating_add(count);
         }
         if let [Cell::Integer(size), Cell::Integer(modified), Cell::Null, ..] = &*row {
             let (size, modified) = (*size, Modified::Microseconds(*modified));
-            previous.insert(path, KnownFile { size, modified, number: known.len() - 1 });
+            if previous.insert(path, KnownFile { size, modified, number }) {
+                known.insert(number, places.map(|(first, count)| Rows { first, count }));
+            }
         }
     }
     let [_, of_tensors, of_metadata] = &tables;
@@ -82,27 +91,49 @@ pub(crate) fn earlier(sources: [Arc<dyn ReadAt>; 3]) -> Result<(Earlier, Previou
 }
 
 impl Earlier {
-    /// The rows of a file. Numbers ascend.
-    pub(super) fn rows(&mut self, number: usize) -> Result<FileRows> {
+    /// The row of a file, and where those of its tensors and entries are. Numbers ascend.
+    pub(super) fn file(&mut self, number: usize) -> Result<(String, Row, [Rows; 2])> {
         let missing = || Error::Previous(format!("file {number} is not in it"));
-        let [tensors, entries] = *self.files.get(number).ok_or_else(missing)?;
-        let [of_files, of_tensors, of_metadata] = &mut self.tables;
+        let places = *self.files.get(&number).ok_or_else(missing)?;
+        let [of_files, ..] = &mut self.tables;
         of_files.skip_to(number as u64)?;
-        let (path, file) = of_files.next()?.ok_or_else(missing)?;
-        let tensors = of_tensors.of_file(&path, tensors)?;
-        let entries = of_metadata.of_file(&path, entries)?;
-        Ok(FileRows { path, file, tensors, entries })
+        let (path, row) = of_files.next()?.ok_or_else(missing)?;
+        Ok((path, row, places))
+    }
+
+    /// Gives each row of a file in a table to `take`; how many there are.
+    pub(super) fn rows(
+        &mut self,
+        table: usize,
+        Rows { first, count }: Rows,
+        path: &str,
+        mut take: impl FnMut(Row) -> Result<()>,
+    ) -> Result<u64> {
+        let missing = || Error::Previous(format!("table {table} is not in it"));
+        let rows = self.tables.get_mut(table).ok_or_else(missing)?;
+        rows.skip_to(first)?;
+        for _ in 0..count {
+            match rows.next()? {
+                Some((found, row)) if found == path => take(row)?,
+                _ => return Err(rows.wrong(&"the rows of a file are not together")),
+            }
+        }
+        Ok(count)
     }
 }
 
 /// A table that is read from its start to its end, a row group at a time.
 struct TableRows {
     table: &'static Table,
+    source: Arc<dyn ReadAt>,
     reader: SerializedFileReader<Source>,
     run: Option<String>,
     /// The next row group.
     group: usize,
-    /// The cells that are left of the last, by columns.
+    /// The paths that are left of the last. They are many and few differ, so they share the memory
+    /// of the file's.
+    paths: vec::IntoIter<ByteArray>,
+    /// The other cells that are left of it, by columns.
     columns: Vec<vec::IntoIter<Cell>>,
     /// The number of the next row.
     position: u64,
@@ -111,25 +142,17 @@ struct TableRows {
 impl TableRows {
     fn open(table: &'static Table, source: Arc<dyn ReadAt>) -> Result<Self> {
         let wrong = |error: ParquetError| wrong(table, &message(error));
-        let reader = SerializedFileReader::new(Source(source)).map_err(wrong)?;
+        let of_reader = Source(Arc::clone(&source));
+        check_footer(table, &of_reader).map_err(wrong)?;
         let expected = SchemaDescriptor::new(schema(table).map_err(wrong)?);
+        let options = ReadOptionsBuilder::new().with_parquet_schema(Arc::new(expected)).build();
+        let reader = SerializedFileReader::new_with_options(of_reader, options).map_err(wrong)?;
         let metadata = reader.metadata().file_metadata();
-        let shapes = |schema: &SchemaDescriptor| -> Vec<_> {
-            let columns = schema.columns().iter();
-            columns
-                .map(|column| {
-                    let levels = (column.max_def_level(), column.max_rep_level());
-                    (column.path().string(), column.physical_type(), levels)
-                })
-                .collect()
-        };
-        if shapes(metadata.schema_descr()) != shapes(&expected) {
-            return Err(self::wrong(table, &"its columns are others"));
-        }
         let entries = metadata.key_value_metadata();
         let run = entries.and_then(|entries| entries.iter().find(|entry| entry.key == RUN));
         let run = run.and_then(|entry| entry.value.clone());
-        Ok(Self { table, reader, run, group: 0, columns: Vec::new(), position: 0 })
+        let (paths, columns) = (Vec::new().into_iter(), Vec::new());
+        Ok(Self { table, source, reader, run, group: 0, paths, columns, position: 0 })
     }
 
     fn wrong(&self, why: &dyn std::fmt::Display) -> Error {
@@ -143,30 +166,33 @@ impl TableRows {
 
     /// The next row, with the path of its file.
     fn next(&mut self) -> Result<Option<(String, Row)>> {
-        while self.columns.first().is_none_or(|column| column.len() == 0) {
+        let path = loop {
+            if let Some(path) = self.paths.next() {
+                break path;
+            }
             if self.group >= self.reader.num_row_groups() {
                 return Ok(None);
             }
             let (table, group) = (self.table, self.group);
-            self.columns = self.decode(group).map_err(|error| wrong(table, &message(error)))?;
+            (self.paths, self.columns) =
+                self.decode(group).map_err(|error| wrong(table, &message(error)))?;
             self.group += 1;
-        }
-        let mut cells = self.columns.iter_mut().map_while(Iterator::next);
-        let path = cells.next();
-        let row: Row = cells.collect();
+        };
+        let row: Row = self.columns.iter_mut().map_while(Iterator::next).collect();
         self.position = self.position.saturating_add(1);
-        match path {
-            Some(Cell::Text(path)) if row.len() + 1 == self.table.columns.len() => {
-                Ok(Some((path, row)))
+        match str::from_utf8(path.data()) {
+            Ok(path) if row.len() + 1 == self.table.columns.len() => {
+                Ok(Some((path.to_owned(), row)))
             }
-            _ => Err(self.wrong(&"a row lacks cells")),
+            Ok(_) => Err(self.wrong(&"a row lacks cells")),
+            Err(_) => Err(self.wrong(&"a string is not valid UTF-8")),
         }
     }
 
     /// Goes on to the row of this number. Row groups on the way are not decoded.
     fn skip_to(&mut self, row: u64) -> Result<()> {
         while self.position < row {
-            let left = self.columns.first().map_or(0, ExactSizeIterator::len) as u64;
+            let left = self.paths.len() as u64;
             if left == 0 {
                 let groups = self.reader.metadata().row_groups();
                 let rows = groups.get(self.group).map(RowGroupMetaData::num_rows);
@@ -180,43 +206,70 @@ impl TableRows {
                 continue;
             }
             let step = left.min(row - self.position);
-            for column in &mut self.columns {
-                if let Some(last) = usize::try_from(step).ok().and_then(|step| step.checked_sub(1))
-                {
-                    column.nth(last);
-                }
+            if let Some(last) = usize::try_from(step).ok().and_then(|step| step.checked_sub(1)) {
+                self.paths.nth(last);
+                self.columns.iter_mut().for_each(|column| drop(column.nth(last)));
             }
             self.position = self.position.saturating_add(step);
         }
         Ok(())
     }
 
-    /// The rows of a file from this one on.
-    fn of_file(&mut self, path: &str, (start, count): (u64, usize)) -> Result<Vec<Row>> {
-        self.skip_to(start)?;
-        let mut rows = Vec::new();
-        for _ in 0..count {
-            match self.next()? {
-                Some((found, row)) if found == path => rows.push(row),
-                _ => return Err(self.wrong(&"the rows of a file are not together")),
-            }
-        }
-        Ok(rows)
-    }
-
-    /// The cells of a row group, by columns.
-    fn decode(&self, group: usize) -> ParquetResult<Vec<vec::IntoIter<Cell>>> {
+    /// The paths and the other cells of a row group, by columns.
+    fn decode(&self, group: usize) -> ParquetResult<Group> {
         let group = self.reader.get_row_group(group)?;
         let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
         if rows > GROUP_ROWS {
             let why = format!("a row group of {rows} rows, expected at most {GROUP_ROWS}");
             return Err(ParquetError::General(why));
         }
-        (0..self.table.columns.len())
-            .map(|column| Ok(cells(group.get_column_reader(column)?, rows)?.into_iter()))
-            .collect()
+        let reader = |number: usize, elements: usize| {
+            let column = group.metadata().columns().get(number);
+            let column = column.ok_or_else(|| failed("a column is missing"))?;
+            let pages = pages(&self.source, column, rows, rows.saturating_add(elements))?;
+            Ok::<_, ParquetError>(get_column_reader(column.column_descr_ptr(), pages))
+        };
+        let ColumnReader::ByteArrayColumnReader(paths) = reader(0, 0)? else {
+            return Err(failed("a column has a different type"));
+        };
+        let mut room = Room(GROUP_BYTES + ROW_BYTES);
+        let (paths, ..) = values(paths, rows, &mut room)?;
+        paths.iter().try_for_each(|path| room.take(path.data().len(), 1))?;
+        let mut room = Room(GROUP_BYTES + ROW_BYTES);
+        let columns = self.table.columns.iter().enumerate().skip(1);
+        let columns = columns.map(|(number, column)| {
+            let is_list = column.kind == ColumnKind::Integers;
+            let elements = if is_list { room.0 / size_of::<i64>() } else { 0 };
+            Ok(cells(reader(number, elements)?, rows, &mut room)?.into_iter())
+        });
+        Ok((paths.into_iter(), columns.collect::<ParquetResult<_>>()?))
     }
 }
+
+/// Fails where the footer of a table does not begin with its columns, as they are written here. The
+/// format's reader takes memory for as many columns as a footer says, and stops the program over
+/// those that are nested too deep. Columns that come later in the footer are skipped, as the reader
+/// is given ours.
+fn check_footer(table: &'static Table, source: &Source) -> ParquetResult<()> {
+    let end = source.len().checked_sub(8).ok_or_else(|| failed("it is too short"))?;
+    let tail = source.get_bytes(end, 8)?;
+    let Some([a, b, c, d, b'P', b'A', b'R', b'1']) = tail.first_chunk::<8>() else {
+        return Err(failed("its end is not that of a Parquet file"));
+    };
+    let len = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
+    if len > FOOTER_BYTES {
+        return Err(failed("its footer is too long"));
+    }
+    let start = end.checked_sub(len).ok_or_else(|| failed("its footer begins before it"))?;
+    let expected = footer_start(table)?;
+    if len < expected.len() as u64 || source.get_bytes(start, expected.len())? != expected {
+        return Err(failed("its columns are different"));
+    }
+    Ok(())
+}
+
+/// The paths of rows, and their other cells by columns.
+type Group = (vec::IntoIter<ByteArray>, Vec<vec::IntoIter<Cell>>);
 
 fn wrong(table: &Table, why: &dyn std::fmt::Display) -> Error {
     Error::Previous(format!("{}: {why}", table.name))
@@ -226,59 +279,48 @@ fn message(error: ParquetError) -> String {
     io_error(error).map_or_else(|text| text, |error| error.to_string())
 }
 
+/// How much memory the cells of a row group may still take. Rows share a text in the file, and do
+/// not once they are decoded.
+struct Room(usize);
+
+impl Room {
+    /// Takes elements of some bytes each from what is left.
+    fn take(&mut self, count: usize, bytes: usize) -> ParquetResult<()> {
+        let left = count.checked_mul(bytes).and_then(|bytes| self.0.checked_sub(bytes));
+        self.0 = left.ok_or_else(|| failed("a row group takes too much memory"))?;
+        Ok(())
+    }
+}
+
 /// The cells of a column.
-fn cells(reader: ColumnReader, rows: usize) -> ParquetResult<Vec<Cell>> {
-    let wrong = |why: &str| ParquetError::General(why.to_owned());
+fn cells(reader: ColumnReader, rows: usize, room: &mut Room) -> ParquetResult<Vec<Cell>> {
+    room.take(rows, Cell::OWN)?;
     match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => {
-            // Rows may share one text in the file, and do not here.
-            let mut left = MAX_TEXT_BYTES;
-            column(reader, rows, |value| {
-                left = left
-                    .checked_sub(value.data().len())
-                    .ok_or_else(|| wrong("the texts of a row group are too long"))?;
-                let text = String::from_utf8(value.data().to_vec());
-                text.map(Cell::Text).map_err(|_| wrong("a text is not UTF-8"))
-            })
-        }
+        ColumnReader::ByteArrayColumnReader(reader) => column(reader, rows, room, |value, room| {
+            room.take(value.data().len(), 1)?;
+            let text = String::from_utf8(value.data().to_vec());
+            text.map(Cell::Text).map_err(|_| failed("a string is not valid UTF-8"))
+        }),
         ColumnReader::Int64ColumnReader(reader) => {
-            column(reader, rows, |value| Ok(Cell::Integer(value)))
+            column(reader, rows, room, |value, _| Ok(Cell::Integer(value)))
         }
         ColumnReader::DoubleColumnReader(reader) => {
-            column(reader, rows, |value| Ok(Cell::Float(value)))
+            column(reader, rows, room, |value, _| Ok(Cell::Float(value)))
         }
-        _ => Err(wrong("a column of another type")),
+        _ => Err(failed("a column has a different type")),
     }
 }
 
 /// The cells of a column with values of this type; in a list they are its elements.
 fn column<T: DataType>(
-    mut reader: ColumnReaderImpl<T>,
+    reader: ColumnReaderImpl<T>,
     rows: usize,
-    mut cell: impl FnMut(T::T) -> ParquetResult<Cell>,
+    room: &mut Room,
+    mut cell: impl FnMut(T::T, &mut Room) -> ParquetResult<Cell>,
 ) -> ParquetResult<Vec<Cell>> {
-    let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-    let mut read = 0;
-    while read < rows {
-        let (records, _, _) = reader.read_records(
-            (rows - read).min(BATCH_ROWS),
-            Some(&mut defined),
-            Some(&mut repeated),
-            &mut values,
-        )?;
-        if records == 0 {
-            return Err(ParquetError::General("a column ends too early".to_owned()));
-        }
-        read += records;
-        if values.len() > rows.saturating_mul(MAX_LIST) {
-            return Err(ParquetError::General("the lists of a column are too long".to_owned()));
-        }
-    }
+    let (values, defined, repeated) = values(reader, rows, room)?;
     let mut values = values.into_iter();
-    let mut next = || {
-        let value = values.next();
-        cell(value.ok_or_else(|| ParquetError::General("a value is missing".to_owned()))?)
-    };
+    let mut next = || cell(values.next().ok_or_else(|| failed("a value is missing"))?, room);
     if !repeated.is_empty() {
         return lists(&defined, &repeated, next);
     }
@@ -286,6 +328,34 @@ fn column<T: DataType>(
         return (0..rows).map(|_| next()).collect();
     }
     defined.iter().map(|&level| if level > 0 { next() } else { Ok(Cell::Null) }).collect()
+}
+
+/// The values of a column, which cells have one, and where lists begin.
+type Values<T> = (Vec<T>, Vec<i16>, Vec<i16>);
+
+/// Reads a column.
+fn values<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    rows: usize,
+    room: &mut Room,
+) -> ParquetResult<Values<T::T>> {
+    let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+    let mut read = 0;
+    while read < rows {
+        let elements = repeated.len();
+        let (records, _, _) = reader.read_records(
+            (rows - read).min(BATCH_ROWS),
+            Some(&mut defined),
+            Some(&mut repeated),
+            &mut values,
+        )?;
+        if records == 0 {
+            return Err(failed("a column ends too early"));
+        }
+        read += records;
+        room.take(repeated.len() - elements, size_of::<i64>())?;
+    }
+    Ok((values, defined, repeated))
 }
 
 /// Elements put together into lists.
@@ -307,38 +377,4 @@ fn lists(
         }
     }
     Ok(cells)
-}
-
-/// A source of bytes by position, as the format's reader wants it.
-struct Source(Arc<dyn ReadAt>);
-
-impl Length for Source {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-}
-
-impl ChunkReader for Source {
-    type T = InOrder;
-
-    fn get_read(&self, start: u64) -> ParquetResult<InOrder> {
-        Ok(InOrder::new(Arc::clone(&self.0), start))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let end = start.checked_add(length as u64);
-        if end.is_none_or(|end| end > self.0.len()) {
-            return Err(ParquetError::EOF(format!(
-                "bytes {start} to {start} + {length} of a file of {} bytes",
-                self.0.len()
-            )));
-        }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|error| ParquetError::External(error.into()))?;
-        bytes.resize(length, 0);
-        self.0
-            .read_at(start, &mut bytes)
-            .map_err(|error| ParquetError::General(error.to_string()))?;
-        Ok(bytes.into())
-    }
 }

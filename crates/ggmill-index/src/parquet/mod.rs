@@ -1,7 +1,9 @@
 //! Tables as Parquet files.
 
 mod earlier;
+mod pages;
 mod schema;
+mod table_file;
 mod write;
 
 pub(crate) use earlier::earlier;
@@ -19,6 +21,8 @@ fn io_error(error: ParquetError) -> Result<std::io::Error, String> {
             Ok(error) => Ok(*error),
             Err(cause) => Err(cause.to_string()),
         },
+        // Its text is ours, or says enough; the others name what kind they are.
+        ParquetError::General(text) => Err(text),
         error => Err(error.to_string()),
     }
 }

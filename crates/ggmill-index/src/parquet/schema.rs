@@ -10,6 +10,11 @@ use crate::table::{Column, ColumnKind, Table};
 
 /// Rows of a row group, at most.
 pub(super) const GROUP_ROWS: usize = 1 << 17;
+/// Bytes of the cells of a row group in memory, and of the path of each row: one that has as many
+/// is ended.
+pub(super) const GROUP_BYTES: usize = 32 << 20;
+/// Bytes of the cells and the path of one row, at most: that with which a row group is ended.
+pub(super) const ROW_BYTES: usize = 16 << 20;
 
 /// The schema of a table's file.
 pub(super) fn schema(table: &Table) -> Result<TypePtr> {

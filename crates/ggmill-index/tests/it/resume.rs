@@ -1,10 +1,17 @@
-//! An index that is updated is the one that would be made anew.
+//! An index that is updated is the same as one that is rebuilt from scratch.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
 use ggmill_core::Model;
 use ggmill_index::{Candidate, Error, IndexOptions, Tables, index};
+use parquet::basic::{Compression, Encoding, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::file::reader::FileReader as _;
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
 
 use crate::support::{File, file, ndjson, ndjson_rows, parquet, source};
 use crate::tables::{all_files, generated};
@@ -89,7 +96,7 @@ fn what_is_not_an_index_is_refused() {
     }
     assert_eq!(
         refused("{\"record\":\"tensor\",\"path\":\"x\"}\n"),
-        "line 1: the line of its file is missing"
+        "line 1: the line of the file that it belongs to is missing"
     );
     let long = format!("{}\n", " ".repeat(5 << 20));
     assert!(refused(&long).contains("longer than"));
@@ -105,16 +112,198 @@ fn damaged_tables_are_refused() {
     };
     let [files_table, tensors, metadata] = tables.clone();
     let swapped = [files_table.clone(), metadata.clone(), tensors.clone()];
-    assert_eq!(refused(&swapped), "tensors: its columns are others");
+    assert_eq!(refused(&swapped), "tensors: its columns are different");
     let other = parquet(&generated(19), None, 1).unwrap().0;
     let mixed = [files_table.clone(), other[1].clone(), metadata.clone()];
-    assert_eq!(refused(&mixed), "the tables are not of the same run");
+    assert!(refused(&mixed).starts_with("the tables are not of the same run: "));
     for (table, name) in ["files", "tensors", "metadata"].iter().enumerate() {
         let mut cut = tables.clone();
         for len in [0, 1, 11, cut[table].len() / 2, cut[table].len() - 1] {
             cut[table].truncate(len.min(cut[table].len()));
             assert!(refused(&cut).starts_with(name));
             cut[table].clone_from(&tables[table]);
+        }
+    }
+}
+
+/// Where the footer of a table begins.
+fn footer(table: &[u8]) -> usize {
+    let end = table.len() - 8;
+    end - u32::from_le_bytes(*table[end..].first_chunk().unwrap()) as usize
+}
+
+/// Why tables are refused.
+fn refused(tables: &[Vec<u8>; 3]) -> String {
+    match parquet(&[], Some(tables), 1) {
+        Err(Error::Previous(why)) => why,
+        other => panic!("{:?}", other.map(|made| made.1)),
+    }
+}
+
+/// The format's reader takes as much memory as a footer says that there are columns.
+#[test]
+fn a_footer_with_other_columns_is_refused() {
+    let (tables, ..) = parquet(&generated(3), None, 1).unwrap();
+    for (number, name) in ["files", "tensors", "metadata"].iter().enumerate() {
+        let footer = footer(&tables[number]);
+        // The version, and the list of columns with how many they are.
+        assert_eq!(tables[number][footer..][..3], [0x15_u8, 0x02, 0x19]);
+        for (place, flip) in [(3, 0x10), (4, 1), (4, 0x80), (9, 1)] {
+            let mut changed = tables.clone();
+            changed[number][footer + place] ^= flip;
+            assert_eq!(refused(&changed), format!("{name}: its columns are different"));
+        }
+        let mut long = tables.clone();
+        let end = long[number].len() - 8;
+        long[number][end..end + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(refused(&long), format!("{name}: its footer is too long"));
+    }
+}
+
+/// The format's reader stops the program over some pages that ggmill does not write, and takes any
+/// amount of memory over others.
+#[test]
+fn pages_that_are_not_written_here_are_refused() {
+    let plain = with_a_text(8, 1, 3, |properties| properties);
+    parquet(&[], Some(&plain), 1).expect("what is not compressed is read");
+    let version = WriterVersion::PARQUET_2_0;
+    let mut second = with_a_text(8, 1, 3, |properties| properties.set_writer_version(version));
+    assert_eq!(refused(&second), "files: its columns are different");
+    let place = footer(&second[0]) + 1;
+    assert_eq!(second[0][place], 0x04);
+    second[0][place] = 0x02;
+    assert_eq!(refused(&second), "files: a page is not one that ggmill writes");
+    let delta = with_a_text(8, 1, 3, |properties| {
+        let path = ColumnPath::from("path");
+        properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BYTE_ARRAY)
+    });
+    assert_eq!(refused(&delta), "files: a page has an encoding that ggmill does not write");
+}
+
+/// The format's reader stops the program over a column that begins before the file.
+#[test]
+fn a_column_before_the_file_is_refused() {
+    let files = generated(3);
+    let (mut tables, ..) = parquet(&files, None, 1).unwrap();
+    // The place of the first dictionary, 4, as a field of the footer: made to be -4.
+    let (table, footer) = (&tables[0], footer(&tables[0]));
+    let place =
+        table[footer..].windows(2).position(|field| field == [0x26, 0x08]).unwrap() + footer;
+    tables[0][place + 1] = 0x07;
+    match parquet(&files, Some(&tables), 1) {
+        Err(Error::Previous(why)) => {
+            assert_eq!(why, "files: a column begins or ends before the file");
+        }
+        other => panic!("{:?}", other.map(|made| made.1)),
+    }
+}
+
+/// Tables get their names one after another. If that is interrupted, each is of one run or of
+/// another.
+#[test]
+fn tables_of_different_runs_are_refused_whatever_differs() {
+    let before = generated(6);
+    let mut changes = vec![before[..5].to_vec(), before.clone(), before.clone()];
+    // Another time of modification, and another value of the same length.
+    changes[1][3].0.modified = Some(7);
+    let bytes = &mut changes[2][2].1;
+    let key = b"general.architecture";
+    let place = bytes.windows(key.len()).position(|window| window == key).unwrap();
+    bytes[place + key.len() + 12] ^= 1;
+    let old = parquet(&before, None, 1).unwrap().0;
+    for after in changes {
+        let new = parquet(&after, None, 1).unwrap().0;
+        for of_new in [[false, false, true], [false, true, true], [true, false, false]] {
+            let tables = [0, 1, 2]
+                .map(|table| if of_new[table] { new[table].clone() } else { old[table].clone() });
+            let error = parquet(&after, Some(&tables), 1).unwrap_err();
+            assert!(matches!(&error, Error::Previous(why) if why.contains("same run")), "{error}");
+        }
+    }
+}
+
+/// The earlier index of files without tensors and metadata, whose cells in the last columns of the
+/// table of files are this text: it is in the file once for each column.
+fn with_a_shared_text(rows: usize, columns: usize, text_len: usize) -> [Vec<u8>; 3] {
+    let compressed =
+        |properties: WriterPropertiesBuilder| properties.set_compression(Compression::SNAPPY);
+    with_a_text(rows, columns, text_len, compressed)
+}
+
+/// The same, written in another way.
+fn with_a_text(
+    rows: usize,
+    columns: usize,
+    text_len: usize,
+    written: impl FnOnce(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
+) -> [Vec<u8>; 3] {
+    let [empty, tensors, metadata] = parquet(&[], None, 1).unwrap().0;
+    let reader = SerializedFileReader::new(bytes::Bytes::from(empty)).unwrap();
+    let empty = reader.metadata().file_metadata();
+    let schema = empty.schema_descr();
+    let texts = schema.columns().iter().enumerate().filter(|(_, column)| {
+        column.physical_type() == Physical::BYTE_ARRAY && column.max_def_level() > 0
+    });
+    let texts: Vec<usize> = texts.map(|(number, _)| number).rev().take(columns).collect();
+    assert_eq!(texts.len(), columns);
+    let properties =
+        WriterProperties::builder().set_key_value_metadata(empty.key_value_metadata().cloned());
+    let properties = written(properties).build();
+    let mut table = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut table, schema.root_schema_ptr(), properties.into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let text = ByteArray::from("x".repeat(text_len).into_bytes());
+    let mut number = 0;
+    while let Some(mut column) = group.next_column().unwrap() {
+        let is_optional = schema.column(number).max_def_level() > 0;
+        let level = vec![i16::from(texts.contains(&number)); rows];
+        let levels = is_optional.then_some(&*level);
+        let written = match schema.column(number).physical_type() {
+            Physical::BYTE_ARRAY if texts.contains(&number) => {
+                column.typed::<ByteArrayType>().write_batch(&vec![text.clone(); rows], levels, None)
+            }
+            Physical::BYTE_ARRAY if !is_optional => column.typed::<ByteArrayType>().write_batch(
+                &vec![ByteArray::from("a.gguf"); rows],
+                None,
+                None,
+            ),
+            Physical::INT64 if !is_optional => {
+                column.typed::<Int64Type>().write_batch(&vec![0; rows], None, None)
+            }
+            Physical::BYTE_ARRAY => column.typed::<ByteArrayType>().write_batch(&[], levels, None),
+            Physical::INT64 => column.typed::<Int64Type>().write_batch(&[], levels, None),
+            Physical::DOUBLE => column.typed::<DoubleType>().write_batch(&[], levels, None),
+            other => panic!("{other}"),
+        };
+        written.unwrap();
+        column.close().unwrap();
+        number += 1;
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    [table, tensors, metadata]
+}
+
+/// The memory of a row group is bounded over all of its columns, whatever they take in the file.
+#[test]
+fn tables_that_are_small_in_the_file_only_are_refused() {
+    const MIB: usize = 1 << 20;
+    let outcome = |rows: usize, columns: usize, text_len: usize| {
+        let tables = with_a_shared_text(rows, columns, text_len);
+        assert!(tables[0].len() < MIB, "{} bytes", tables[0].len());
+        parquet(&[], Some(&tables), 1).map(|_| ())
+    };
+    outcome(1024, 1, 30 << 10).expect("30 MiB are as much as an index has in a row group");
+    outcome(512, 3, 20 << 10).expect("as are three columns of 10 MiB");
+    for (rows, columns, text_len) in [(1024, 1, 64 << 10), (1024, 3, 20 << 10), (100_000, 1, 512)] {
+        match outcome(rows, columns, text_len) {
+            Err(Error::Previous(why)) => {
+                assert_eq!(why, "files: a row group takes too much memory");
+            }
+            other => panic!("{rows} rows, {columns} columns: {other:?}"),
         }
     }
 }

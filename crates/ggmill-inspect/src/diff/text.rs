@@ -31,7 +31,11 @@ pub fn write(
     writeln!(out, "{title}{a}{title:#} {faint}→{faint:#} {title}{b}{title:#}")?;
     let forms = forms(diff.forms());
     if !forms.is_empty() {
-        writeln!(out, "  {faint}{}: no difference of the models{faint:#}", forms.join(", "))?;
+        writeln!(
+            out,
+            "  {faint}{}: not a difference between the models{faint:#}",
+            forms.join(", ")
+        )?;
     }
     if diff.metadata().is_some() {
         page.metadata(out)?;
@@ -57,7 +61,7 @@ fn forms([a, b]: &[Form; 2]) -> Vec<String> {
         ("version", a.version.to_string(), b.version.to_string()),
         ("byte order", a.endian.to_string(), b.endian.to_string()),
         ("alignment", a.alignment.to_string(), b.alignment.to_string()),
-        ("laid out as", shards(a), shards(b)),
+        ("stored as", shards(a), shards(b)),
     ]
     .into_iter()
     .filter(|(_, a, b)| a != b)
@@ -108,7 +112,7 @@ impl Page<'_> {
         match what {
             Some(name) => writeln!(
                 out,
-                "  {type_name}~{type_name:#} {faint}in another order, from{faint:#} {name} \
+                "  {type_name}~{type_name:#} {faint}in a different order, from{faint:#} {name} \
                  {faint}on{faint:#}"
             ),
             None => Ok(()),
@@ -333,5 +337,5 @@ pub fn conclusion(diff: &Diff<'_>) -> String {
     let keys = diff.metadata().map(|_| counted(diff.same_keys() as u64, "key"));
     let tensors = diff.tensors().map(|tensors| counted(tensors.len() as u64, "tensor"));
     let all: Vec<String> = keys.into_iter().chain(tensors).collect();
-    format!("the same: {}", shown_beginning(RawStr::from(all.join(" and ").as_str()), 80).0)
+    format!("no differences: {}", shown_beginning(RawStr::from(all.join(" and ").as_str()), 80).0)
 }

@@ -126,7 +126,7 @@ fn architectures_listed(catalogue: &Catalogue) -> String {
         .map(|(name, _)| (name.to_owned(), String::new()));
     [
         section("Architectures", described),
-        section("Architectures of which the names of tensors are known", named),
+        section("Architectures whose tensor names are known", named),
     ]
     .join("\n")
 }

@@ -46,8 +46,8 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>What {} \
-         lost</title>\n<style>{STYLE}</style>",
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Quantization errors of \
+         {}</title>\n<style>{STYLE}</style>",
         Escaped(name)
     )?;
     let (weights, size) = (report.weights(), report.size());
@@ -74,8 +74,8 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     table(out, report, &colour)?;
     writeln!(
         out,
-        "<p>Errors are roots of noise to signal{}.</p>\n</html>",
-        if report.is_weighted() { ", weighted by importance where there is some" } else { "" }
+        "<p>Errors are the square roots of noise-to-signal ratios{}.</p>\n</html>",
+        if report.is_weighted() { ", weighted by importance where available" } else { "" }
     )
 }
 
@@ -145,7 +145,7 @@ fn errors(
     let (least, most) = lossy()
         .fold((f64::INFINITY, 0.0f64), |(least, most), error| (least.min(error), most.max(error)));
     if most <= 0.0 {
-        return writeln!(out, "<p>Nothing was lost.</p>");
+        return writeln!(out, "<p>There are no errors.</p>");
     }
     let (floor, ceiling) =
         (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
@@ -216,7 +216,7 @@ fn table(
     write!(out, "<th class=\"more\">was<th>is<th class=\"more\">bits<th class=\"more\">RMSE")?;
     writeln!(
         out,
-        "{}<th>error<th>of all loss<th></tr></thead>\n<tbody>",
+        "{}<th>error<th>share of loss<th></tr></thead>\n<tbody>",
         if weighted { "<th class=\"more\">weighted RMSE" } else { "" }
     )?;
     let largest = report.largest_error();

@@ -56,11 +56,11 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     writeln!(out, "\n{title}{}{title:#}", human_summary(report))?;
     writeln!(
         out,
-        "{faint}{} of {} weights, {}; errors are roots of noise to signal{}{faint:#}",
+        "{faint}{} of {} weights, {}; errors are square roots of noise-to-signal ratios{}{faint:#}",
         counted(count, "tensor"),
         human::count(weights.into()),
         human::bytes(size.into()),
-        if report.is_weighted() { ", weighted by importance where there is some" } else { "" }
+        if report.is_weighted() { ", weighted by importance where available" } else { "" }
     )
 }
 

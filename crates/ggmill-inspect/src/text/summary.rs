@@ -67,7 +67,7 @@ impl Page<'_> {
         let mut pieces =
             vec![format!("GGUF v{}", index.version()), format!("{}-endian", index.endian())];
         if index.has_swapped_magic() {
-            pieces.push("magic swapped".to_owned());
+            pieces.push("magic byte-swapped".to_owned());
         }
         pieces.push(format!("alignment {}", index.alignment()));
         let entries = self.model.metadata().len() as u64;
@@ -192,7 +192,7 @@ pub(crate) fn rows(
             "context",
             summary.context_length.map(|length| counted(length, "token")).into_iter().collect(),
         ),
-        ("blocks", blocks(summary)),
+        ("layers", blocks(summary)),
         ("vocabulary", vocabulary(summary)),
         ("chat template", chat_template(summary)),
         ("license", summary.license.map(short).into_iter().collect()),

@@ -28,8 +28,8 @@ fn each_oddity_has_its_line() {
     let expected = [
         r#"key "a" occurs 2 times; the first entry is used"#,
         r#"tensor "t" occurs 2 times"#,
-        "1 tensor of Q4_0_4_4, a type that current readers refuse",
-        "100 B (100 bytes) after the last tensor belong to nothing, in a.gguf",
+        "1 tensor of Q4_0_4_4, a type that current readers reject",
+        "100 B (100 bytes) after the last tensor do not belong to any tensor, in a.gguf",
     ];
     assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
 }
@@ -45,9 +45,10 @@ fn what_llama_cpp_refuses_is_told() {
         .pad(24);
     file.raw(&[0; 96]);
     let expected = [
-        r#"3 tensors do not begin where the one before ends, "b" first: llama.cpp refuses the file"#.to_owned(),
-        format!("1 tensor has a name of 64 bytes or more, {:?}… first: llama.cpp refuses the file", "n".repeat(64)),
-        "alignment 24 is not a power of two: llama.cpp refuses the file".to_owned(),
+        r#"3 tensors do not begin where the preceding one ends, the first is "b": llama.cpp rejects the file"#.to_owned(),
+        format!("1 tensor has a name of 64 bytes or more, the first is {:?}…: llama.cpp rejects \
+                 the file", "n".repeat(64)),
+        "alignment 24 is not a power of two: llama.cpp rejects the file".to_owned(),
     ];
     assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
 }
@@ -58,6 +59,6 @@ fn an_unknown_length_is_told() {
     decoder.feed(small_model().bytes()).unwrap();
     assert_eq!(
         told(&decoder.finish().unwrap()),
-        ["the length of the file is not known: tensor data was not checked for completeness"]
+        ["the length of the file is unknown, so tensor data was not checked for completeness"]
     );
 }

@@ -167,9 +167,10 @@ impl Medium for Disk {
                 File::open(&self.journal)?.take(MAX_JOURNAL).read_to_end(&mut bytes)?;
                 Ok(Some(bytes))
             }
-            Ok(_) => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file has its name"))
-            }
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is no regular file with its name",
+            )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -227,7 +227,8 @@ fn most_shards_missing() {
 fn a_shard_twice() {
     let directory = set();
     fs::copy(path(&directory, 0), path(&directory, 1)).unwrap();
-    let expected = "split.no 0, expected 1 for shard 2 of 3; this is shard 1 under another name";
+    let expected =
+        "split.no 0, expected 1 for shard 2 of 3; this is shard 1 under a different name";
     assert_eq!(fault(&directory, 0, 1), expected);
     assert_eq!(fault(&directory, 1, 1), expected);
 }
@@ -249,12 +250,12 @@ fn foreign_shards() {
     let mut longer = metadata(1);
     longer.set("split.count", 4u16);
     let directory = set_with(1, longer, TENSORS[1]);
-    assert_eq!(fault(&directory, 0, 1), "split.count 4, expected 3 as the name says");
-    assert_eq!(fault(&directory, 1, 1), "split.count 4, expected 3 as the name says");
+    assert_eq!(fault(&directory, 0, 1), "split.count 4, expected 3 as in the name");
+    assert_eq!(fault(&directory, 1, 1), "split.count 4, expected 3 as in the name");
 
     let directory = set_with(2, MetadataBuf::new(), TENSORS[2]);
-    assert_eq!(fault(&directory, 0, 2), "named shard 3 of 3, and has no key \"split.count\"");
-    assert_eq!(fault(&directory, 2, 2), "named shard 3 of 3, and has no key \"split.count\"");
+    assert_eq!(fault(&directory, 0, 2), "named shard 3 of 3, but has no key \"split.count\"");
+    assert_eq!(fault(&directory, 2, 2), "named shard 3 of 3, but has no key \"split.count\"");
 }
 
 #[test]
@@ -278,7 +279,7 @@ fn a_shard_of_another_byte_order() {
         .plan()
         .unwrap();
     fs::write(path(&directory, 1), plan.header()).unwrap();
-    assert_eq!(fault(&directory, 0, 1), "big-endian, and tiny-00001-of-00003.gguf is not");
+    assert_eq!(fault(&directory, 0, 1), "is big-endian, but tiny-00001-of-00003.gguf is not");
 }
 
 #[test]
@@ -292,7 +293,10 @@ fn a_tensor_in_two_shards() {
 #[test]
 fn a_wrong_number_of_tensors() {
     let directory = set_with(1, metadata(1), &["blk.1", "blk.2"]);
-    assert_eq!(fault(&directory, 0, 0), "split.tensors.count 4, the shards have 5 together");
+    assert_eq!(
+        fault(&directory, 0, 0),
+        "split.tensors.count 4, but the shards have 5 tensors in total"
+    );
 }
 
 /// A lone shard under another name cannot lead to the others; the error says what it is.
@@ -303,7 +307,7 @@ fn a_renamed_shard() {
     fs::rename(path(&directory, 1), &renamed).unwrap();
     let error = open(&renamed).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Shards, &*renamed));
-    let expected = r#": holds shard 2 of 3, expected a name of the form "NAME-00002-of-00003.gguf" beside the other shards"#;
+    let expected = r#": contains shard 2 of 3, expected a name of the form "NAME-00002-of-00003.gguf" next to the other shards"#;
     assert!(error.to_string().ends_with(expected), "{error}");
     // One file by itself can still be looked at.
     assert_eq!(ggmill_io::open_alone(&renamed).unwrap().tensors().len(), 1);
@@ -373,7 +377,7 @@ fn a_set_given_file_by_file() {
         (&[&moved[0], &moved[2]][..], "middle: shard 1 of 3 not given"),
         (&[&moved[1]], "first: shards 2, 3 of 3 not given"),
         (&[&moved[0], &moved[1], &moved[2], &moved[0]], "last: is shard 3, and so is "),
-        (&[&moved[1], &plain], "plain.gguf: is not a shard: it has no key \"split.count\""),
+        (&[&moved[1], &plain], "plain.gguf: is not a shard: the key \"split.count\" is missing"),
         (&[&moved[1], &of_five, &moved[0]], "of-five.gguf: split.count 5, expected 3 as in first"),
         (&[], ""),
     ] {

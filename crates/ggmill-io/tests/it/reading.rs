@@ -222,7 +222,7 @@ fn a_file_shortened_while_open() {
     let error = opened.read_tensor(&b).unwrap_err();
     assert_eq!(error.kind(), Kind::Truncated);
     let expected = format!(
-        "offset {:#x}: bytes up to {} are needed, the file ends at {}",
+        "offset {:#x}: bytes up to {} are needed, but the file ends at {}",
         b.offset(),
         b.offset() + 32,
         b.offset() + 3

@@ -94,7 +94,7 @@ fn ranges_of_another_file() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: offset 0x2dc6bf: bytes up to 3000001 are needed, the file ends at 3000000",
+            "{}: offset 0x2dc6bf: bytes up to 3000001 are needed, but the file ends at 3000000",
             source.display()
         )
     );
@@ -223,7 +223,7 @@ fn a_source_put_aside_is_another_file_later() {
         let error = file.read_at(3, &mut piece).unwrap_err();
         assert_eq!(error.to_string(), file.verify().unwrap_err().to_string());
         assert!(
-            error.to_string().contains("something else wrote to the file while it was read"),
+            error.to_string().contains("another program wrote to the file while it was being read"),
             "{error}"
         );
     }
@@ -327,7 +327,7 @@ fn an_existing_file_is_refused_early_and_late() {
     let early = FileSink::create(&path, Overwrite::Refuse).unwrap_err();
     for error in [early, late] {
         assert_eq!((error.kind(), error.path()), (ErrorKind::Exists, &*path));
-        assert_eq!(error.to_string(), format!("{}: exists already", path.display()));
+        assert_eq!(error.to_string(), format!("{}: already exists", path.display()));
     }
     assert_eq!(fs::read(&path).unwrap(), b"old");
     start(&path, Overwrite::Replace, b"new").commit().unwrap();

@@ -189,7 +189,7 @@ fn a_proxy_that_speaks_socks_is_asked() {
         for place in ["http://127.0.0.1/m.gguf", "https://127.0.0.1/m.gguf"] {
             let error = client.open(&location(place)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
-            let text = format!("the proxy {address} refuses connections");
+            let text = format!("the proxy {address} refused the connection");
             assert!(error.to_string().ends_with(&text), "{scheme}: {error}");
         }
     }

@@ -41,13 +41,13 @@ fn is_later(request: &Request) -> bool {
 #[test]
 fn refusals_are_told_at_once() {
     for (status, kind, text) in [
-        (400, ErrorKind::Protocol, "the answer is 400, bad request"),
-        (401, ErrorKind::Denied, "the answer is 401, not authorized"),
-        (403, ErrorKind::Denied, "the answer is 403, forbidden"),
-        (404, ErrorKind::NotFound, "the answer is 404, not found"),
-        (410, ErrorKind::NotFound, "the answer is 410, gone"),
-        (418, ErrorKind::Protocol, "the answer is 418, unexpected"),
-        (501, ErrorKind::Protocol, "the answer is 501, the server failed"),
+        (400, ErrorKind::Protocol, "the response is 400, bad request"),
+        (401, ErrorKind::Denied, "the response is 401, not authorized"),
+        (403, ErrorKind::Denied, "the response is 403, forbidden"),
+        (404, ErrorKind::NotFound, "the response is 404, not found"),
+        (410, ErrorKind::NotFound, "the response is 410, gone"),
+        (418, ErrorKind::Protocol, "the response is 418, unexpected"),
+        (501, ErrorKind::Protocol, "the response is 501, the server failed"),
     ] {
         let server = server(move |_, _| Some(Reply::status(status)));
         let error = refused(&server);
@@ -84,7 +84,7 @@ fn a_server_says_how_long_to_wait() {
     assert_eq!(error.advice(), Some(&Advice::Later { seconds: 3600 }));
     assert_eq!(late.requests().len(), 1);
     assert!(
-        error.to_string().contains("had too many requests and asks to wait 3600 seconds"),
+        error.to_string().contains("received too many requests and asks to wait 3600 seconds"),
         "{error}"
     );
 }
@@ -108,12 +108,12 @@ fn a_connection_that_always_breaks_off_is_given_up() {
     let server = server(|request, right| is_later(request).then(|| right.clone().cut_after(10)));
     let error = refused(&server);
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("broke off 10 bytes into bytes"), "{error}");
+    assert!(error.to_string().contains("was interrupted 10 bytes into bytes"), "{error}");
     assert_eq!(server.requests().len(), 4);
     let first = Server::start(|_| Reply::none());
     let error = refused(&first);
     assert!(
-        error.to_string().contains("closed the connection without an answer, 3 times"),
+        error.to_string().contains("closed the connection without a response, 3 times"),
         "{error}"
     );
     assert_eq!(first.requests().len(), 3);
@@ -147,7 +147,7 @@ fn a_file_that_changes_is_an_error() {
     let error = refused(&tag);
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Changed, Some(&Advice::Again)));
     assert!(
-        error.to_string().contains("changed while it was read: entity tag \"another\", was "),
+        error.to_string().contains("changed while it was being read: entity tag \"another\", was "),
         "{error}"
     );
 
@@ -233,25 +233,25 @@ fn answers_that_make_no_sense_are_refused() {
         ),
         (
             |_, right| right.clone().with("content-range", "bytes 5-9/100"),
-            "the answer has bytes 5 to 10",
+            "the response contains bytes 5 to 10",
         ),
         (
             |_, right| right.clone().with("content-range", "bytes 0-9/*"),
-            "does not say how long the file is",
+            "does not specify the length of the file",
         ),
         (
             |_, right| right.clone().with("content-encoding", "gzip"),
-            "the answer is compressed (gzip)",
+            "the response is compressed (gzip)",
         ),
-        (|_, _| Reply::status(416), "the answer is 416"),
-        (|_, _| Reply::status(304), "the answer is 304"),
+        (|_, _| Reply::status(416), "the response is 416"),
+        (|_, _| Reply::status(304), "the response is 304"),
     ];
     for (wrong, text) in wrongs {
         let server = server(move |request, right| Some(wrong(request, right)));
         let error = refused(&server);
         assert_eq!(error.kind(), ErrorKind::Protocol);
         assert!(
-            error.to_string().contains("bytes 0 to 524288 were asked for")
+            error.to_string().contains("bytes 0 to 524288 were requested")
                 && error.to_string().contains(text),
             "{error}"
         );
@@ -299,7 +299,10 @@ fn a_file_without_a_length_is_refused() {
             .with_body("5\r\nGGUF\x03\r\n0\r\n\r\n")
     });
     let error = refused(&server);
-    assert!(error.to_string().ends_with("the answer does not say how long the file is"), "{error}");
+    assert!(
+        error.to_string().ends_with("the response does not specify the length of the file"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn a_slow_server_is_waited_for_as_long_as_was_said() {
     let began = Instant::now();
     let error = impatient.open(&at(&slow)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("did not answer within 0.1 seconds, 3 times"), "{error}");
+    assert!(error.to_string().contains("did not respond within 0.1 seconds, 3 times"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(3));
 }
 
@@ -323,7 +326,7 @@ fn nobody_there_is_told_at_once() {
     let began = Instant::now();
     let error = client().open(&location(&format!("http://{address}/m.gguf"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().ends_with(&format!("{address} refuses connections")), "{error}");
+    assert!(error.to_string().ends_with(&format!("{address} refused the connection")), "{error}");
     let error = client().open(&location("http://host.invalid/m.gguf")).unwrap_err();
     assert_eq!(error.advice(), Some(&Advice::Host), "{error}");
     assert!(began.elapsed() < Duration::from_secs(4));

@@ -128,7 +128,7 @@ fn any_file_is_read_by_position() {
     let error = file.read(8, &mut out).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Truncated));
     assert!(
-        error.to_string().ends_with("bytes up to 12 are needed, the file ends at 10"),
+        error.to_string().ends_with("bytes up to 12 are needed, but the file ends at 10"),
         "{error}"
     );
     assert_eq!(server.requests().len(), 1);

@@ -149,7 +149,8 @@ fn a_list_is_whole_or_an_error() {
     ] {
         let error = client(&two_pages(link), None).list(&location("hf://a/b")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Protocol);
-        let text = format!("the listing of the repository goes on at {shown:?}");
+        let text =
+            format!("the listing of the repository continues at the unexpected address {shown:?}");
         assert!(error.to_string().ends_with(&text), "{error}");
     }
     // Every page leads to another.
@@ -176,7 +177,7 @@ fn a_page_that_breaks_off_is_asked_for_again() {
         let never = Server::start(move |_| Reply::status(200).with_body(page).cut_after(cut));
         let error = client(&never, None).list(&location("hf://a/b")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
-        let text = format!("the connection broke off {cut} bytes into the listing, 3 times");
+        let text = format!("the connection was interrupted {cut} bytes into the listing, 3 times");
         assert!(error.to_string().ends_with(&text), "{error}");
     }
 }

@@ -96,7 +96,7 @@ fn refusals_are_explained() {
         assert!(
             error
                 .to_string()
-                .ends_with("s3://bucket/m.gguf: the answer is 403, forbidden: AccessDenied: No."),
+                .ends_with("s3://bucket/m.gguf: the response is 403, forbidden: AccessDenied: No."),
             "{error}"
         );
     }

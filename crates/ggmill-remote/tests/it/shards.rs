@@ -66,7 +66,7 @@ fn a_shard_is_opened_alone_and_one_under_another_name_is_refused() {
     assert_eq!(client().open_alone(&named).unwrap().tensors().len(), 2);
     let error = client().open(&location(&server.url("/other.gguf"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards);
-    assert!(error.to_string().contains("holds shard 2 of 4"), "{error}");
+    assert!(error.to_string().contains("contains shard 2 of 4"), "{error}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn few_of_the_shards_that_a_name_promises_are_asked_for_where_they_are_missing()
     assert_eq!(error.kind(), ErrorKind::Shards);
     let text = error.to_string();
     assert!(text.contains("m-00002-of-65535.gguf: missing: shards 2, 3, "), "{text}");
-    assert!(text.ends_with("of 65535; the others were not asked for"), "{text}");
+    assert!(text.ends_with("of 65535; the others were not requested"), "{text}");
     // Two for the header of the first, 16 that are missing, and those that were on their way.
     assert!((18..=26).contains(&server.requests().len()), "{}", server.requests().len());
 }
