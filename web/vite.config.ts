@@ -5,4 +5,12 @@ export default defineConfig({
   base: "./",
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   worker: { format: "es" },
+  plugins: [
+    {
+      // While developing, the page asks Vite whether something changed.
+      name: "requests-to-vite",
+      apply: "serve",
+      transformIndexHtml: (html) => html.replace("worker-src 'self'", "worker-src 'self'; connect-src 'self'"),
+    },
+  ],
 });

@@ -143,7 +143,7 @@ export class HttpSource {
   async #whole(response, offset, length) {
     if (offset !== 0 || response.body === null) {
       await response.body?.cancel();
-      throw this.#fail("unsupported", "the server sends whole files only, and no ranges of them");
+      throw this.#fail("unsupported", "the server sends only whole files, not ranges");
     }
     const total = response.headers.get("content-length");
     if (total !== null && response.headers.get("content-encoding") === null) this.size = Number(total);
@@ -154,7 +154,7 @@ export class HttpSource {
   async #fromStream(offset, length) {
     const stream = this.#stream;
     if (offset !== stream.position || stream.reader === undefined) {
-      throw this.#fail("unsupported", "the server sends whole files only, and no ranges of them");
+      throw this.#fail("unsupported", "the server sends only whole files, not ranges");
     }
     const pieces = [];
     let missing = length;

@@ -124,7 +124,7 @@ export class Tensor {
   /** Reads the stored data, or a range of its bytes. */
   async bytes(range = {}) {
     if (this.size === undefined) {
-      throw new GgmillError("unsupported", `tensor ${this.name}: type ${this.type} is not known`, {
+      throw new GgmillError("unsupported", `tensor ${this.name}: type ${this.type} is unknown`, {
         tensor: this.name,
       });
     }
@@ -284,7 +284,7 @@ export class Model {
   block(tensor) {
     const block = this.#types.get(tensor.typeId);
     if (block !== undefined && block.elements > 0) return block;
-    throw new GgmillError("unsupported", `tensor ${tensor.name}: type ${tensor.type} is not known`, {
+    throw new GgmillError("unsupported", `tensor ${tensor.name}: type ${tensor.type} is unknown`, {
       tensor: tensor.name,
     });
   }

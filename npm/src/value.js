@@ -225,7 +225,7 @@ export function fitted(value, type, subType, key) {
   if (range === undefined) return typeof value === "number" ? value : refuse("a number");
   const isWhole = typeof value === "bigint" || Number.isSafeInteger(value);
   if (!isWhole || value < range[0] || value > range[1]) {
-    return refuse(`a whole number from ${range[0]} to ${range[1]}`);
+    return refuse(`an integer from ${range[0]} to ${range[1]}`);
   }
   return typeof range[0] === "bigint" ? BigInt(value) : Number(value);
 }

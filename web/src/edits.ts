@@ -157,10 +157,10 @@ function scalar(text: string, type: ValueType): string | number | bigint | boole
     if (word === "" || (Number.isNaN(number) && word !== "NaN")) throw new Error(`${JSON.stringify(word)}: expected a number`);
     return number;
   }
-  if (!/^[+-]?\d+$/.test(word)) throw new Error(`${JSON.stringify(word)}: expected a whole number`);
+  if (!/^[+-]?\d+$/.test(word)) throw new Error(`${JSON.stringify(word)}: expected an integer`);
   const number = BigInt(word);
   const [bits, isSigned] = [BigInt(type.slice(1)), type.startsWith("i")];
   const [least, most] = isSigned ? [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n] : [0n, (1n << bits) - 1n];
-  if (number < least || number > most) throw new Error(`${word}: expected a whole number from ${least} to ${most}`);
+  if (number < least || number > most) throw new Error(`${word}: expected an integer from ${least} to ${most}`);
   return bits === 64n ? number : Number(number);
 }

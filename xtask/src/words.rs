@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::process::{Done, root};
 use crate::sources::sources;
-use list::{Avoided, EXCEPTIONS, WORDS};
+use list::{Avoided, EXCEPTIONS, MESSAGES, WORDS};
 
 /// Packages whose text users do not see.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
@@ -24,11 +24,19 @@ pub(crate) fn findings() -> Done<Vec<String>> {
         }
         for path in sources(&package.join("src"))? {
             let source = read(&path)?;
-            collect(&place(&path), text::of_rust(&source), &mut findings);
+            collect(&place(&path), text::of_rust(&source), WORDS, &mut findings);
+            collect(&place(&path), text::of_messages(&source), MESSAGES, &mut findings);
         }
         let readme = package.join("README.md");
         if readme.is_file() {
-            collect(&place(&readme), text::of_markdown(&read(&readme)?), &mut findings);
+            collect(&place(&readme), text::of_markdown(&read(&readme)?), WORDS, &mut findings);
+        }
+    }
+    for directory in ["architectures", "parts", "projectors"] {
+        for path in entries(&crates.join("ggmill-arch/data").join(directory))? {
+            let reasons = text::of_description(&read(&path)?);
+            collect(&place(&path), reasons.clone(), WORDS, &mut findings);
+            collect(&place(&path), reasons, MESSAGES, &mut findings);
         }
     }
     let mut pages = Vec::new();
@@ -36,16 +44,21 @@ pub(crate) fn findings() -> Done<Vec<String>> {
         markdown(&directory, directory != root(), &mut pages)?;
     }
     for path in pages {
-        collect(&place(&path), text::of_markdown(&read(&path)?), &mut findings);
+        collect(&place(&path), text::of_markdown(&read(&path)?), WORDS, &mut findings);
     }
     findings.sort();
     Ok(findings)
 }
 
-fn collect(place: &str, texts: Vec<(usize, String)>, findings: &mut Vec<String>) {
+fn collect(
+    place: &str,
+    texts: Vec<(usize, String)>,
+    words: &[Avoided],
+    findings: &mut Vec<String>,
+) {
     for (line, text) in texts {
         let text = text::normalized(&text);
-        for avoided in WORDS.iter().filter(|avoided| is_used(avoided, &text)) {
+        for avoided in words.iter().filter(|avoided| is_used(avoided, &text)) {
             let is_excepted = EXCEPTIONS
                 .iter()
                 .any(|exception| exception.file == place && exception.words == avoided.words);
@@ -111,7 +124,7 @@ fn markdown(directory: &Path, deep: bool, found: &mut Vec<PathBuf>) -> Done {
 
 #[cfg(test)]
 mod tests {
-    use super::{WORDS, findings, is_used, place, root, text};
+    use super::{MESSAGES, WORDS, findings, is_used, place, root, text};
 
     #[test]
     fn texts_use_the_terms_of_the_field() {
@@ -121,11 +134,12 @@ mod tests {
 
     #[test]
     fn every_avoided_word_has_one_replacement_and_can_be_found() {
-        let mut words: Vec<_> = WORDS.iter().map(|avoided| avoided.words).collect();
+        let all = || WORDS.iter().chain(MESSAGES);
+        let mut words: Vec<_> = all().map(|avoided| avoided.words).collect();
         words.sort_unstable();
         words.dedup();
-        assert_eq!(words.len(), WORDS.len(), "a duplicate");
-        for avoided in WORDS {
+        assert_eq!(words.len(), all().count(), "a duplicate");
+        for avoided in all() {
             assert_eq!(text::normalized(avoided.words), avoided.words);
             assert!(is_used(avoided, &format!("x {} y", avoided.words)), "{}", avoided.words);
             assert!(!is_used(avoided, avoided.instead), "{}", avoided.words);
@@ -152,6 +166,9 @@ mod tests {
         let texts = text::of_rust(source);
         let texts: Vec<_> = texts.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(texts, [(5, "three four"), (7, "five \"six\""), (1, "One two."), (8, "")]);
+        assert_eq!(text::of_messages(source).len(), 2);
+        let description = "[x]\n  because = \"no\"\nother = \"because = x\"\n";
+        assert_eq!(text::of_description(description), [(2, "\"no\"".to_owned())]);
         assert_eq!(place(&root().join("docs/x.md")), "docs/x.md");
     }
 }

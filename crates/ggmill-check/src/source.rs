@@ -192,7 +192,9 @@ impl Rule {
                  reported only in the `spec` profile."
             ),
             Authority::Practice => match by_loader {
-                Some(by_loader) => format!("Contrary to recommended practice; {by_loader}."),
+                Some(by_loader) => {
+                    format!("{}; not forbidden by the specification.", capitalized(by_loader))
+                }
                 None => {
                     "Contrary to recommended practice; not forbidden by the specification or by \
                          llama.cpp."

@@ -2,7 +2,8 @@
 
 /// A size such as `4.2G`: of 1000, or of 1024 with an `i`.
 pub(crate) fn byte_size(text: &str) -> Result<u64, String> {
-    let expected = || "expected a number and K, M, G or T, such as 4.2G or 4.2GiB".to_owned();
+    let expected =
+        || "expected a number followed by K, M, G or T, such as 4.2G or 4.2GiB".to_owned();
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(at).ok_or_else(expected)?;
     let number: f64 = number.parse().map_err(|_| expected())?;

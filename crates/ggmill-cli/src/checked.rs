@@ -36,14 +36,14 @@ impl Checked {
             reports.iter().zip(outputs).filter(|(report, _)| report.has_errors())
         {
             let path = shown(output).to_string();
-            text.file(&mut out, &render::Checked { path: &path, report })?;
+            text.file(&mut out, &render::Checked::new(&path, report))?;
         }
         out.flush()?;
         let of = outputs.first().map(|output| shown(output).to_string()).unwrap_or_default();
         let errors: u64 = reports.iter().map(|report| report.count(Severity::Error)).sum();
         let errors = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
-        Err(Failure::new(format_args!("{of}: {errors} in the model, so it is not written"))
-            .with_hint(Some("--no-check writes it anyway".to_owned())))
+        Err(Failure::new(format_args!("{of}: not written, because the model has {errors}"))
+            .with_hint(Some("--no-check writes the file anyway".to_owned())))
     }
 
     /// Says what was found that did not keep the model from being written.

@@ -16,10 +16,10 @@ pub(crate) fn hint_for_content(
             ErrorKind::Truncated
                 if error.needed_length().is_some_and(|length| length < 1 << 50) =>
             {
-                Some("fetch the rest of the file, or all of it again".to_owned())
+                Some("download the rest of the file, or the whole file again".to_owned())
             }
             ErrorKind::Truncated => {
-                Some("the file is damaged or cut short; fetch all of it again".to_owned())
+                Some("the file is damaged or truncated; download it again".to_owned())
             }
             ErrorKind::Version => {
                 Some("the file is damaged, or newer than this program".to_owned())

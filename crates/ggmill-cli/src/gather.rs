@@ -33,7 +33,7 @@ pub(crate) fn gather_files(
         let (before, mut unreadable) = (files.len(), Vec::new());
         walk(path, wanted, &mut files, &mut unreadable);
         if files.len() == before && unreadable.is_empty() {
-            failures.push(Failure::new(format_args!("{}: no {what} there", shown(path))));
+            failures.push(Failure::new(format_args!("{}: no {what} found", shown(path))));
         }
         let failed = unreadable.into_iter();
         failures.extend(

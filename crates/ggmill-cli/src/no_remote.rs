@@ -34,8 +34,7 @@ pub(crate) fn siblings(_: &Path) -> Option<Vec<PathBuf>> {
 fn refused<T>(path: &Path) -> Option<Result<T, Failure>> {
     shown(path).map(|address| {
         let message = format_args!("{address}: this program was built without `remote`");
-        Err(Failure::new(message)
-            .with_hint(Some("download the file, and name the copy".to_owned())))
+        Err(Failure::new(message).with_hint(Some("download the file, and use the copy".to_owned())))
     })
 }
 

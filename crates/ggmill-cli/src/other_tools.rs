@@ -9,30 +9,34 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     (
         "convert",
         "--disable-mistral-community-chat-template",
-        "the chat template is the one in the checkpoint, and none is added; leave it out",
+        "the chat template is the one in the checkpoint, and none is added; omit this option",
     ),
-    ("convert", "--dspark", "drafts inside checkpoints of DeepSeek V4 are not converted"),
+    ("convert", "--dspark", "the DSpark draft model in a DeepSeek V4 checkpoint is not converted"),
     ("convert", "--fp8-as-q8", "packed weights are decoded, and --type Q8_0 quantizes all of them"),
-    ("convert", "--fuse-gate-up-exps", "tensors stay as the checkpoint has them; leave it out"),
-    ("convert", "--fuse-qkv", "tensors stay as the checkpoint has them; leave it out"),
-    ("convert", "--mistral-format", "the files of the checkpoint say so; leave it out"),
+    ("convert", "--fuse-gate-up-exps", "tensors are stored as in the checkpoint; omit this option"),
+    ("convert", "--fuse-qkv", "tensors are stored as in the checkpoint; omit this option"),
+    (
+        "convert",
+        "--mistral-format",
+        "the format is detected from the files of the checkpoint; omit this option",
+    ),
     ("convert", "--model-name", "--name sets the name of the model"),
     (
         "convert",
         "--mtp",
-        "multi-token prediction blocks are written to the file of the model, and not to one of their \
-         own; leave it out",
+        "multi-token prediction layers are written to the file of the model, not to a separate \
+         file; omit this option",
     ),
-    ("convert", "--no-lazy", "tensors are never all in memory; leave it out"),
+    ("convert", "--no-lazy", "the tensors are never all in memory at once; omit this option"),
     (
         "convert",
         "--no-mtp",
-        "multi-token prediction blocks are always written; programs skip them unless asked",
+        "multi-token prediction layers are always written; programs skip them by default",
     ),
     (
         "convert",
         "--no-nextn",
-        "multi-token prediction blocks are always written; programs skip them unless asked",
+        "multi-token prediction layers are always written; programs skip them by default",
     ),
     ("convert", "--no-tensor-first-split", "`ggmill split` divides a file that way"),
     ("convert", "--print-supported-models", "`ggmill architectures` lists the supported models"),
@@ -40,9 +44,10 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     (
         "convert",
         "--sentence-transformers-dense-modules",
-        "the dense modules of sentence-transformers are converted for LFM2 alone, always",
+        "the dense modules of sentence-transformers are always converted for LFM2, and for no \
+         other architecture",
     ),
-    ("convert", "--use-temp-file", "tensors are never all in memory; leave it out"),
+    ("convert", "--use-temp-file", "the tensors are never all in memory at once; omit this option"),
     ("convert", "--verbose", "--dry-run prints every tensor"),
     ("dump", "--json-array", "--full prints arrays in full"),
     ("dump", "--no-tensors", "--metadata shows the metadata only"),
@@ -50,8 +55,12 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("imatrix", "--show-statistics", "`ggmill imatrix show FILE` shows the weights of each tensor"),
     ("inspect", "--json-array", "--full prints arrays in full"),
     ("inspect", "--no-tensors", "--metadata shows the metadata only"),
-    ("tokenize", "--log-disable", "messages go to standard error, and -q drops them; leave it out"),
-    ("tokenize", "--no-escape", "escapes are replaced only with --escape; leave it out"),
+    (
+        "tokenize",
+        "--log-disable",
+        "messages go to standard error, and -q suppresses them; omit this option",
+    ),
+    ("tokenize", "--no-escape", "escapes are replaced only with --escape; omit this option"),
     ("tokenize", "--show-count", "--count prints the number of tokens"),
     ("tokenize", "--stdin", "- in place of TEXT reads standard input"),
 ];

@@ -32,6 +32,14 @@ impl Failure {
         Self::Refused { message: message.to_string(), hint: None }
     }
 
+    /// The fault, its place and its reason.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Refused { message, .. } => message,
+            Self::Closed => "standard output was closed",
+        }
+    }
+
     /// Adds what to do about it.
     pub(crate) fn with_hint(self, more: Option<String>) -> Self {
         match self {

@@ -75,7 +75,7 @@ pub(crate) fn not_started(error: &ggmill_io::Error) -> Failure {
     let hint = match error.kind() {
         ggmill_io::ErrorKind::Exists => Some("--force replaces it".to_owned()),
         ggmill_io::ErrorKind::Io if !error.path().exists() => {
-            Some(format!("`mkdir -p {}` makes the directory", shown(error.path())))
+            Some(format!("`mkdir -p {}` creates the directory", shown(error.path())))
         }
         _ => None,
     };
@@ -105,7 +105,7 @@ fn refuse_stream(output: &Path) -> Result<(), Failure> {
     if output.as_os_str() != "-" {
         return Ok(());
     }
-    let hint = Some("./- is a file of this name".to_owned());
+    let hint = Some("use ./- for a file with this name".to_owned());
     Err(Failure::new("-: a model is written to a file, not to standard output").with_hint(hint))
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn refuse_interrupted(inputs: &[impl AsRef<Path>]) -> Result<(), Fail
         if ggmill_io::pending_journal(input).is_some() {
             let hint = Some("`ggmill edit --recover FILE` finishes or undoes it".to_owned());
             return Err(Failure::new(format_args!(
-                "{}: an edit of it was interrupted",
+                "{}: an edit of this file was interrupted",
                 shown(input)
             ))
             .with_hint(hint));

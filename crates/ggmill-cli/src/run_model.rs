@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{Model, RawStr, keys};
-use ggmill_run::{ErrorKind, GraphSource, Program};
+use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::arch_file::catalogue;
+use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
@@ -27,14 +28,32 @@ impl Failure {
             Self::Closed => Self::Closed,
         }
     }
+
+    /// Adds what else can be done about it.
+    fn with_another_hint(self, more: String) -> Self {
+        match self {
+            Self::Refused { message, hint } => {
+                let hint = match hint {
+                    Some(hint) => format!("{hint}; {more}"),
+                    None => more,
+                };
+                Self::Refused { message, hint: Some(hint) }
+            }
+            Self::Closed => Self::Closed,
+        }
+    }
 }
 
 pub(crate) fn failed(path: &Path, error: &ggmill_run::Error) -> Failure {
-    Failure::new(error).with_hint(hint(error.kind())).within(path)
+    refused(error).within(path)
+}
+
+fn refused(error: &ggmill_run::Error) -> Failure {
+    Failure::new(error).with_hint(hint(error.kind()))
 }
 
 /// What to do about an error.
-pub(crate) fn hint(kind: ErrorKind) -> Option<String> {
+fn hint(kind: ErrorKind) -> Option<String> {
     let text = match kind {
         ErrorKind::TooShort => "--ctx N takes smaller chunks",
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
@@ -45,9 +64,24 @@ pub(crate) fn hint(kind: ErrorKind) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Which computation graph a model is run by.
+/// Why work on chunks of a text ended early.
+pub(crate) struct Stopped(pub(crate) Failure);
+
+impl From<ggmill_run::Error> for Stopped {
+    fn from(error: ggmill_run::Error) -> Self {
+        Self(refused(&error))
+    }
+}
+
+/// How a model is run: with what, and by which computation graph.
 #[derive(Debug, clap::Args)]
-pub(crate) struct GraphArgs {
+pub(crate) struct RunArgs {
+    /// Number of threads [default: one per core]
+    #[arg(long, short = 't', value_name = "N")]
+    threads: Option<usize>,
+    /// Memory for intermediate results; it limits how many chunks are computed at once
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
+    memory: u64,
     /// A file or directory with descriptions of architectures
     #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
@@ -63,7 +97,13 @@ enum Source {
     File,
 }
 
-impl GraphArgs {
+impl RunArgs {
+    /// What runs models.
+    pub(crate) fn runner(&self) -> Result<Runner, Stopped> {
+        let options = Options::default().with_threads(self.threads).with_memory(self.memory);
+        Ok(Runner::new(options)?)
+    }
+
     /// The descriptions there are.
     pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
         catalogue(&self.arch_file)
@@ -145,11 +185,12 @@ fn without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
 }
 
 /// The tokens of a text, or those that a file lists, and the token that each chunk of the text begins
-/// with, where there is one.
+/// with, where there is one. `option` is the one that takes a list of tokens.
 pub(crate) fn tokens(
     model: &Path,
     text: Option<&Path>,
     tokens: Option<&Path>,
+    option: &str,
     console: Console,
 ) -> Result<(Vec<u32>, Option<u32>), Failure> {
     if let Some(path) = tokens {
@@ -164,7 +205,7 @@ pub(crate) fn tokens(
     }
     let path = text.unwrap_or(Path::new("-"));
     let tokenizer = open_tokenizer(model, None, console).map_err(|failure| {
-        failure.with_hint(Some("--tokens IDS.json takes the IDs of tokens instead".to_owned()))
+        failure.with_another_hint(format!("{option} IDS.json takes the IDs of tokens instead"))
     })?;
     let text = read_text(path, MAX_TEXT)?;
     let mut tokens = Vec::new();

@@ -97,7 +97,7 @@ impl MakingShards<'_> {
             console.note("nothing was written");
         } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
             console.note(format_args!(
-                "{} and others of its set still lie beside these shards",
+                "{} and other shards of an earlier set are still in the same directory",
                 shown(&stale)
             ));
         }

@@ -151,7 +151,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
     match error.kind() {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
-            Some("a file that is not a regular file can be read as standard input: -".to_owned())
+            Some("this is not a regular file; pass it as standard input, with - as FILE".to_owned())
         }
         ggmill_io::ErrorKind::Shards => Some("--alone inspects one file by itself".to_owned()),
         ggmill_io::ErrorKind::Format(_) => hint_for_content(
@@ -178,7 +178,7 @@ fn hint_for_directory(directory: &Path) -> Option<String> {
     const SHOWN: usize = 4;
     if directory.join("config.json").is_file() {
         return Some(
-            "this is a checkpoint's directory; `ggmill convert` makes a GGUF file of it".to_owned(),
+            "this is a checkpoint directory; `ggmill convert` converts it to GGUF".to_owned(),
         );
     }
     let files =
@@ -193,5 +193,5 @@ fn hint_for_directory(directory: &Path) -> Option<String> {
         .map(|name| RawStr::new(name.as_encoded_bytes()).to_string())
         .collect();
     let more = if names.len() > SHOWN { ", …" } else { "" };
-    (!shown.is_empty()).then(|| format!("GGUF files in it: {}{more}", shown.join(", ")))
+    (!shown.is_empty()).then(|| format!("GGUF files in this directory: {}{more}", shown.join(", ")))
 }

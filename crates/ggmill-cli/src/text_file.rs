@@ -15,7 +15,7 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
     let bytes = read_bytes(path, limit)?;
     let mut text = String::from_utf8(bytes).map_err(|error| {
         Failure::new(format_args!(
-            "{}: not UTF-8 from byte {}",
+            "{}: not valid UTF-8 from byte {}",
             shown(path),
             error.utf8_error().valid_up_to()
         ))

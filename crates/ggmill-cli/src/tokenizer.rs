@@ -24,9 +24,11 @@ pub(crate) fn open_tokenizer(
     let options = pre.map_or_else(LoadOptions::new, |name| LoadOptions::new().pre(name));
     Tokenizer::with_options(&model.metadata(), &options).map_err(|error| {
         let hint = match error.kind() {
-            ErrorKind::Missing => Some("the file has no vocabulary, or not all of it".to_owned()),
+            ErrorKind::Missing => {
+                Some("the file has no vocabulary, or an incomplete one".to_owned())
+            }
             ErrorKind::UnknownPreTokenizer => {
-                Some("--pre NAME tokenizes with the rules of another name".to_owned())
+                Some("--pre NAME tokenizes with a different pre-tokenizer".to_owned())
             }
             _ => None,
         };
@@ -43,7 +45,7 @@ fn of_files(
 ) -> Result<Tokenizer, Failure> {
     let (metadata, remarks) = convert_tokenizer(files, pre).map_err(|error| {
         let hint = (error.kind() == ggmill_pipeline::ErrorKind::PreTokenizer)
-            .then(|| "--pre NAME tokenizes with the rules of a name".to_owned());
+            .then(|| "--pre NAME selects the pre-tokenizer".to_owned());
         failed(path, &error).with_hint(hint)
     })?;
     for remark in remarks {

@@ -51,8 +51,8 @@ impl<'a> Blocks<'a> {
         let found = tensor.ggml_type();
         let is_same = |&position: &usize| self.weights.ggml_type(position) == Some(found);
         if !positions.iter().all(is_same) {
-            let message = "the architecture calculates with its weights, which the checkpoint has \
-                           in blocks: convert the checkpoint they were made from";
+            let message = "the conversion must compute with its weights, which are quantized in \
+                           the checkpoint: convert the original checkpoint";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let is_stack = assigned.source.is_some_and(|source| {
@@ -114,8 +114,8 @@ fn joined(factors: &[&Vec<f32>], is_stack: bool) -> Result<Option<Vec<f32>>> {
     }
     let first = factors.first().copied().cloned().unwrap_or_default();
     if factors.iter().any(|factors| **factors != first) {
-        let message = "it is made of several tensors with different factors, which blocks of NVFP4 \
-                       cannot have";
+        let message = "it is made from several tensors with different scales, which NVFP4 blocks \
+                       cannot represent";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let is_one = first.len() <= 1 && (f64::from(sum(&first)) - 1.0).abs() < 1e-6;

@@ -68,7 +68,7 @@ impl ConvertOptions {
 /// # let bf16 = AutoType::new(ggmill_core::FileType::BF16, Some("BF16".to_owned()));
 /// # let f32 = AutoType::new(ggmill_core::FileType::F16, Some("F32".to_owned()));
 /// // AutoType::of(&checkpoint)
-/// assert_eq!(bf16.to_string(), "BF16, as the weights of the checkpoint");
+/// assert_eq!(bf16.to_string(), "BF16, like the weights of the checkpoint");
 /// assert_eq!(f32.to_string(), "F16, because the weights of the checkpoint are F32");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl fmt::Display for AutoType {
         let Self { file_type, weights } = self;
         match weights {
             Some(weights) if *weights == file_type.to_string() => {
-                write!(f, "{file_type}, as the weights of the checkpoint")
+                write!(f, "{file_type}, like the weights of the checkpoint")
             }
             Some(weights) => {
                 write!(f, "{file_type}, because the weights of the checkpoint are {weights}")
@@ -161,7 +161,7 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<Recipe> {
     if architecture.is_projector() && !has_projector(checkpoint, architecture) {
-        let message = "none of its tensors is of a tower for images or sound";
+        let message = "none of its tensors belongs to an image or audio tower";
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
     let quantization = Quantization::of(checkpoint)?;
@@ -232,7 +232,8 @@ fn write_vocabulary(
     let is_written = vocabulary::is_written(checkpoint.side_files(), spec);
     if is_written && !options.no_vocab {
         if draft.is_some() && spec.is_none() {
-            let message = "the draft has the vocabulary of its target model, which was not given";
+            let message = "the draft model uses the vocabulary of its target model, which was not \
+                           given";
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
         let pre = options.pre.as_deref();
@@ -275,10 +276,10 @@ fn tensors(
     if let Some(&unknown) = unknown.first() {
         let blocks = resolved
             .parameter("block_count")
-            .map(|count| format!(" with {count} blocks"))
+            .map(|count| format!(" with {count} layers"))
             .unwrap_or_default();
         let message = format!(
-            "the description of {}{blocks} has no tensor that comes from this name",
+            "the description of {}{blocks} has no tensor that is made from this one",
             architecture.name()
         );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
@@ -328,7 +329,8 @@ fn refuse_renamed_twice(names: &[String]) -> Result<()> {
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => {
-            let message = "two tensors of the checkpoint have this name to the architecture";
+            let message = "two tensors of the checkpoint have this name after renaming by the \
+                           description";
             Err(Error::new(ErrorKind::Checkpoint, message).tensor(pair[0]))
         }
         None => Ok(()),
@@ -361,7 +363,9 @@ fn tensor(
     let expression = match (&spec.origin, assigned.source) {
         (Origin::Computed(elements), _) => Expression::floats(spec.shape, elements.to_vec())?,
         (_, Some(source)) => operated(spec, source, &assigned.positions, weights)?,
-        (_, None) => return Err(Error::new(ErrorKind::Checkpoint, "has no source")),
+        (_, None) => {
+            return Err(Error::new(ErrorKind::Checkpoint, "has no source in the checkpoint"));
+        }
     };
     // Blocks that were packed already stay what they are.
     if expression.ggml_type().is_quantized() {
@@ -411,7 +415,7 @@ fn operated(
         source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if shape != spec.shape {
         let message = format!(
-            "{:?} gives shape {shape}, the configuration asks for {}",
+            "{:?} results in shape {shape}, but the configuration requires {}",
             source.names[0], spec.shape
         );
         return Err(Error::new(ErrorKind::Checkpoint, message));

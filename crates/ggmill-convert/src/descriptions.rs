@@ -56,7 +56,7 @@ fn text(file: &RandomAccess) -> Result<String> {
     let bytes = file.read_whole(Architecture::MAX_LEN as u64)?;
     let mut text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        let message = format!("not UTF-8 from byte {valid}");
+        let message = format!("not valid UTF-8 from byte {valid}");
         Error::new(ErrorKind::Architecture, message).file(file.path())
     })?;
     if text.starts_with('\u{feff}') {

@@ -131,6 +131,6 @@ pub(crate) fn require_zeros(weights: &Weights<'_>, number: usize) -> Result<()> 
     if is_zero {
         return Ok(());
     }
-    let message = "expected zeros alone: the architecture has no such tensor";
+    let message = "expected only zeros, as the architecture has no such tensor";
     Err(Error::new(ErrorKind::Unsupported, message).tensor(weights.name(number).as_bytes()))
 }

@@ -86,7 +86,7 @@ fn converted(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
         return Err(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "is a {} file of {}; of legacy files only LLaMA's are converted",
+                "is a {} file of {}; only legacy files of LLaMA can be converted",
                 legacy.container(),
                 legacy.family()
             ),
@@ -106,7 +106,8 @@ fn converted(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
         .filter(|embedding| embedding.shape.dimensions() != [columns, rows])
     {
         let message = format!(
-            "shape {}, and the file says {columns} × {rows}: one of several parts of a model?",
+            "shape {}, but the header of the file specifies {columns} × {rows}: is it one of \
+             several parts of a model?",
             embedding.shape
         );
         return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&embedding.name));
@@ -136,7 +137,7 @@ fn refuse_missing_blocks(tensors: &[RecipeTensor], expected: u32) -> Result<()> 
     }
     Err(Error::new(
         ErrorKind::Checkpoint,
-        format!("n_layer is {expected}, and there are tensors of {found} blocks"),
+        format!("n_layer is {expected}, but there are tensors of {found} layers"),
     ))
 }
 
@@ -162,7 +163,7 @@ fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Re
             std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
         if let Some(expected) = expected.filter(|expected| expected.shape != *tensor.shape()) {
             let message = format!(
-                "shape {}, and a model with these hyperparameters has {}",
+                "shape {}, expected {} for a model with these hyperparameters",
                 tensor.shape(),
                 expected.shape
             );
@@ -203,9 +204,9 @@ fn block_notes(legacy: &Legacy) -> Vec<String> {
         };
         seen.push(tensor.ggml_type);
         let loss = if note.contains("f32") {
-            "; scales become F16, each off by up to one part in 2048"
+            "; scales are converted to F16, each with an error of up to one part in 2048"
         } else {
-            "; nothing is lost"
+            "; the conversion is lossless"
         };
         notes.push(format!("{} of {} had {note}{loss}", tensor.ggml_type, legacy.container()));
     }
@@ -225,7 +226,7 @@ fn metadata(
     let type_name =
         FILE_TYPES.iter().find(|(number, _)| *number == file_type).map(|(_, name)| *name);
     let type_name = type_name.ok_or_else(|| {
-        Error::new(ErrorKind::Checkpoint, format!("ftype is {file_type}, which is none"))
+        Error::new(ErrorKind::Checkpoint, format!("ftype is {file_type}, which is not a file type"))
     })?;
     let (magic, version) = (legacy.container().magic(), legacy.container().version());
     let mut metadata = MetadataBuf::new();
@@ -249,8 +250,8 @@ fn metadata(
             metadata.set("llama.feed_forward_length", u32::try_from(length).unwrap_or(u32::MAX));
         }
         None => notes.push(
-            "there are no layers, so nothing says how long the feed-forward rows are: a \
-             vocabulary alone"
+            "there are no layers, so the feed-forward length is unknown: the file contains only a \
+             vocabulary"
                 .to_owned(),
         ),
     }

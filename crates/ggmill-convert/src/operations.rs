@@ -45,7 +45,10 @@ fn all<T>(
 
 pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
     let wrong_count = || {
-        Error::new(ErrorKind::Misuse, format!("{} of {} tensors", operation.name(), tensors.len()))
+        Error::new(
+            ErrorKind::Misuse,
+            format!("{} cannot be applied to {} tensors", operation.name(), tensors.len()),
+        )
     };
     let first = tensors
         .first()
@@ -96,7 +99,7 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
         Operation::AddPlaces { limit } => Expression::decode(AddPlaces::new(*limit), tensors),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
-            format!("the operation {} is not carried out", operation.name()),
+            format!("the operation {} is not supported", operation.name()),
         )),
     }
 }

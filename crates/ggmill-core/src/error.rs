@@ -283,17 +283,18 @@ impl fmt::Display for Detail {
             }
             Self::Version { found } => write!(f, "version {found}, expected 1, 2 or 3"),
             Self::Ends { what, needs, remain } => {
-                write!(f, "{what} needs {needs} bytes, {remain} remain in the file")
+                write!(f, "{what} needs {needs} bytes, but {remain} remain in the file")
             }
             Self::Count { what, count, least, remain } => {
                 write!(
                     f,
-                    "{count} {what} need at least {least} bytes each, {remain} remain in the file"
+                    "{count} {what} need at least {least} bytes each, but {remain} remain in the \
+                     file"
                 )
             }
             Self::Limit { what, found, limit } => write!(f, "{what} {found}, the limit is {limit}"),
             Self::Memory { bytes } => {
-                write!(f, "memory is short of the {bytes} bytes that the header takes here")
+                write!(f, "not enough memory for the {bytes} bytes that the header needs")
             }
             Self::UnknownValueType { found } => write!(f, "value type {found}, expected 0 to 12"),
             Self::Alignment { found } => {
@@ -301,7 +302,7 @@ impl fmt::Display for Detail {
             }
             Self::AlignmentType { found } => write!(f, "alignment has type {found}, expected u32"),
             Self::AlignmentsDiffer { first, second } => {
-                write!(f, "alignment {second}, after another entry with this key said {first}")
+                write!(f, "alignment {second}, but an earlier entry with this key has {first}")
             }
             Self::Elements => write!(f, "the number of elements exceeds 64 bits"),
             Self::Bytes { ggml_type } => {
@@ -310,16 +311,16 @@ impl fmt::Display for Detail {
             Self::RowNotBlocks { row, ggml_type, block } => {
                 write!(
                     f,
-                    "rows of {row} elements, expected a multiple of {block}, the block of \
+                    "rows of {row} elements, expected a multiple of {block}, the block size of \
                      {ggml_type}"
                 )
             }
             Self::OffsetOverflow { offset } => write!(
                 f,
-                "data from offset {offset} end beyond 64 bits, counted from the start of the file"
+                "data from offset {offset} ends beyond 64 bits, counted from the start of the file"
             ),
             Self::DataOutside { start, end, file } => {
-                write!(f, "data from {start} to {end}, the file ends at {file}")
+                write!(f, "data from {start} to {end}, but the file ends at {file}")
             }
             Self::Overlap { start, other, other_end } => {
                 write!(
@@ -329,28 +330,31 @@ impl fmt::Display for Detail {
                 )
             }
             Self::UnknownTensorType { found } => {
-                write!(f, "{found} is not known, its data cannot be read")
+                write!(f, "{found} is unknown, so its data cannot be read")
             }
             Self::WrongType { found, expected } => write!(f, "is {found}, expected {expected}"),
             Self::DoesNotFit { expected } => write!(f, "the value does not fit {expected}"),
             Self::NotUtf8 { valid_up_to } => {
-                write!(f, "not UTF-8 from byte {valid_up_to} of the string")
+                write!(f, "not valid UTF-8 from byte {valid_up_to} of the string")
             }
             Self::KeyMissing => write!(f, "no such key"),
             Self::TensorMissing => write!(f, "no such tensor"),
-            Self::Changed => write!(
-                f,
-                "the bytes are not those that were opened: something changed the file meanwhile"
-            ),
+            Self::Changed => write!(f, "the file has changed since it was opened"),
             Self::NotLoaded { start, end, loaded } => {
-                write!(f, "data from {start} to {end}, {loaded} bytes of the file are in memory")
+                write!(
+                    f,
+                    "data from {start} to {end} is needed, but {loaded} bytes of the file are in \
+                     memory"
+                )
             }
-            Self::Row { row, rows } => write!(f, "row {row}, the tensor has {rows}"),
+            Self::Row { row, rows } => {
+                write!(f, "row {row} was requested, but the tensor has {rows} rows")
+            }
             Self::Place { end, size } => {
-                write!(f, "bytes up to {end} of the data, which have {size}")
+                write!(f, "bytes up to {end} were requested, but the data has {size} bytes")
             }
             Self::NoPart { part, parts } => {
-                write!(f, "file {part} counted from 0, the model has {parts}")
+                write!(f, "file {part} was requested, counted from 0, but the model has {parts}")
             }
             Self::ByteOrder { ggml_type } => {
                 write!(f, "the byte order within blocks of {ggml_type} is not known")
@@ -364,7 +368,7 @@ impl fmt::Display for Detail {
             Self::Caused(cause) => cause.fmt(f),
             Self::Other(text) => f.write_str(text),
             Self::Written { expected, found } => {
-                write!(f, "{found} bytes of data, the plan has {expected}")
+                write!(f, "{found} bytes of data, but the plan has {expected}")
             }
         }
     }

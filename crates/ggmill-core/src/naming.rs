@@ -24,14 +24,14 @@ impl fmt::Display for NamingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoBaseName => f.write_str(
-                "neither general.basename, general.name nor general.architecture is there",
+                "general.basename, general.name and general.architecture are all missing",
             ),
             Self::NoSizeLabel => {
                 f.write_str("general.size_label is missing, and there are no tensors to count")
             }
             Self::Unconventional(name) => write!(
                 f,
-                "the metadata make {:?}, which does not follow the convention",
+                "the metadata results in {:?}, which does not follow the convention",
                 RawStr::from(name.as_str())
             ),
         }

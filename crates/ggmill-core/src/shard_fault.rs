@@ -56,7 +56,7 @@ impl fmt::Display for ShardFault {
                 write_numbers(f, numbers, *count)?;
                 f.write_str(" not given")
             }
-            Self::NoShard => f.write_str("is not a shard: it has no key \"split.count\""),
+            Self::NoShard => f.write_str("is not a shard: the key \"split.count\" is missing"),
             Self::OtherCount { found, expected, other } => {
                 write!(f, "split.count {found}, expected {expected} as in {}", short(other))
             }
@@ -65,10 +65,10 @@ impl fmt::Display for ShardFault {
             }
             Self::Beyond { number, count } => write!(f, "is shard {number} of {count}"),
             Self::NoKeys { number, count } => {
-                write!(f, "named shard {number} of {count}, and has no key \"split.count\"")
+                write!(f, "named shard {number} of {count}, but has no key \"split.count\"")
             }
             Self::Count { found, named } => {
-                write!(f, "split.count {found}, expected {named} as the name says")
+                write!(f, "split.count {found}, expected {named} as in the name")
             }
             Self::Number { found, named, count } => {
                 write!(
@@ -77,7 +77,7 @@ impl fmt::Display for ShardFault {
                     named.saturating_sub(1)
                 )?;
                 match found.checked_add(1).filter(|number| number <= &u64::from(*count)) {
-                    Some(number) => write!(f, "; this is shard {number} under another name"),
+                    Some(number) => write!(f, "; this is shard {number} under a different name"),
                     None => Ok(()),
                 }
             }
@@ -91,13 +91,16 @@ impl fmt::Display for ShardFault {
                 )
             }
             Self::Endian { found, other } => {
-                write!(f, "{found}-endian, and {} is not", short(other))
+                write!(f, "is {found}-endian, but {} is not", short(other))
             }
             Self::DuplicateTensor { name, other } => {
                 write!(f, "tensor {:?} is also in {}", RawStr::new(name), short(other))
             }
             Self::Tensors { found, expected } => {
-                write!(f, "split.tensors.count {expected}, the shards have {found} together")
+                write!(
+                    f,
+                    "split.tensors.count {expected}, but the shards have {found} tensors in total"
+                )
             }
         }
     }

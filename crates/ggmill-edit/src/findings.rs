@@ -57,7 +57,7 @@ impl EditFindings {
             more => format!("; and {more} more"),
         };
         let named = named.collect::<Vec<_>>().join("; ");
-        (!named.is_empty()).then(|| format!("the edit would lead to errors: {named}{more}"))
+        (!named.is_empty()).then(|| format!("the edit would cause errors: {named}{more}"))
     }
 }
 

@@ -78,7 +78,7 @@ impl<'a> Graft<'a> {
             {
                 if old.shape() != new.shape() {
                     let note = format!(
-                        "tensor {:?} had shape {}, and has {} now",
+                        "tensor {:?} had shape {}, and now has shape {}",
                         RawStr::new(&name),
                         old.shape(),
                         new.shape()

@@ -34,12 +34,12 @@ pub fn extract_metadata(
     let mut text = "{".to_owned();
     for (key, value) in metadata.iter().filter(|(key, _)| has_key(*key) && !is_of_the_file(*key)) {
         let refused = |why: &str| Error::new(ErrorKind::Unsupported, why).key(key.as_bytes());
-        let name = key.to_str().map_err(|_| refused("is not UTF-8, as JSON would have it"))?;
+        let name = key.to_str().map_err(|_| refused("is not valid UTF-8, which JSON requires"))?;
         if !names.insert(key.as_bytes()) {
             return Err(refused("occurs twice, which JSON cannot express"));
         }
         let key_type = type_of(&value, DEEPEST).ok_or_else(|| {
-            refused("is made of arrays of different types, for which there is no JSON")
+            refused("consists of arrays of different types, which JSON cannot express")
         })?;
         let value = json(&value).map_err(refused)?;
         text.push_str(if names.len() > 1 { ",\n" } else { "\n" });
@@ -89,11 +89,12 @@ fn json(value: &Value<'_>) -> Result<Json, &'static str> {
     let number = |number: f64| {
         Number::from_f64(number)
             .map(Json::Number)
-            .ok_or("has a number that is not finite, for which there is no JSON")
+            .ok_or("contains a number that is not finite, which JSON cannot express")
     };
     Ok(match *value {
         Value::Str(text) => Json::from(
-            text.to_str().map_err(|_| "has text that is not UTF-8, as JSON would have it")?,
+            text.to_str()
+                .map_err(|_| "contains a string that is not valid UTF-8, which JSON requires")?,
         ),
         Value::Bool(value) => Json::from(value),
         Value::F32(value) => number(f64::from(value))?,

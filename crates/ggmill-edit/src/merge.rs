@@ -60,7 +60,7 @@ fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
         .map(|more| format!(" and {more} more"))
         .unwrap_or_default();
     (!lost.is_empty()).then(|| {
-        format!("keys that the first shard does not have were left out: {}{more}", names.join(", "))
+        format!("keys that the first shard does not have were omitted: {}{more}", names.join(", "))
     })
 }
 
@@ -70,24 +70,24 @@ fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
 /// For plans that change no numbers; a program that deletes the sources asks this first.
 pub fn verify(written: &GgufCheckpoint, plan: &Plan, checkpoint: &dyn Checkpoint) -> Result<()> {
     let differs = |message: &str| {
-        Error::new(ErrorKind::Io, format!("what was written is not what was read: {message}"))
+        Error::new(ErrorKind::Io, format!("the written file differs from its sources: {message}"))
     };
     let [file] = written.model().parts() else { return Err(differs("several files")) };
     let header = plan.layout().header();
     if file.file_len() != Some(plan.layout().total_len()) {
-        return Err(differs("another length"));
+        return Err(differs("a different length"));
     }
     let mut start = 0;
     for expected in header.chunks(PIECE) {
         let mut found = vec![0; expected.len()];
         file.read_at(start, &mut found)?;
         if found != expected {
-            return Err(differs("another header"));
+            return Err(differs("a different header"));
         }
         start += expected.len() as u64;
     }
     if written.tensors() != checkpoint.tensors() {
-        return Err(differs("other tensors"));
+        return Err(differs("different tensors"));
     }
     let (mut ours, mut theirs) = (vec![0; PIECE], vec![0; PIECE]);
     for (number, tensor) in written.tensors().iter().enumerate() {
@@ -97,7 +97,7 @@ pub fn verify(written: &GgufCheckpoint, plan: &Plan, checkpoint: &dyn Checkpoint
             written.read(number, start, &mut ours[..len])?;
             checkpoint.read(number, start, &mut theirs[..len])?;
             if ours[..len] != theirs[..len] {
-                return Err(differs("other bytes").tensor(&tensor.name));
+                return Err(differs("different tensor data").tensor(&tensor.name));
             }
         }
     }

@@ -197,7 +197,8 @@ impl Parts {
     /// Holds a file against the pieces, byte for byte. Fails when it is not what they are.
     pub fn verify(&self, written: &RandomAccess) -> Result<()> {
         let differs = || {
-            Error::new(ErrorKind::Io, "what was written is not what was read").file(written.path())
+            Error::new(ErrorKind::Io, "the written file differs from its sources")
+                .file(written.path())
         };
         if written.len() != self.total_len() {
             return Err(differs());
@@ -287,13 +288,13 @@ fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
     }
     named.sort_by_key(|(name, _)| name.number());
     let Some((first, _)) = named.first().cloned() else {
-        return Err(Error::new(ErrorKind::Misuse, "no parts"));
+        return Err(Error::new(ErrorKind::Misuse, "there are no parts"));
     };
     for (number, (name, path)) in (0u32..).zip(&named) {
         if name.prefix != first.prefix || name.count() != first.count() {
             return Err(Error::new(
                 ErrorKind::Checkpoint,
-                format!("is not a part of what {:?} is part of", RawStr::from(&*first.prefix)),
+                format!("does not belong to the same file as {:?}", RawStr::from(&*first.prefix)),
             )
             .file(path));
         }

@@ -47,14 +47,14 @@ impl RepackOptions {
             Some(other) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("version {other} is not written, expected 2 or 3"),
+                    format!("version {other} cannot be written, expected 2 or 3"),
                 ));
             }
         };
         if recipe.form.version_2 && recipe.form.endian == Endian::Big {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "version 2 has no big-endian files, expected version 3",
+                "version 2 does not support big-endian files, expected version 3",
             ));
         }
         Ok(())

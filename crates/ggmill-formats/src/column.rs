@@ -79,7 +79,7 @@ impl<'a> Column<'a> {
             .get(number)
             .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
         if let Some(stored_type) = tensor.stored_type {
-            let message = format!("elements of type {stored_type} are not converted");
+            let message = format!("elements of type {stored_type} are not supported");
             return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
         }
         let bytes_for =
@@ -88,7 +88,7 @@ impl<'a> Column<'a> {
         let unsized_ = || {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("the size of {} is not known", tensor.ggml_type),
+                format!("the size of {} is unknown", tensor.ggml_type),
             )
             .tensor(&tensor.name)
         };

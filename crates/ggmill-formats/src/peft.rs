@@ -48,7 +48,7 @@ impl PeftAdapter {
         let directory = Directory::open(path)?;
         let Unambiguous(config) = read_json(&directory.file(CONFIG)?, MAX_CONFIG)?;
         let Some(file) = WEIGHTS.into_iter().find(|name| directory.has(name)) else {
-            let message = format!("has no {}", WEIGHTS.join(" and no "));
+            let message = format!("contains neither {}", WEIGHTS.join(" nor "));
             return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
         };
         let weights = Part::open(directory.file(file)?)?;
@@ -91,11 +91,11 @@ impl PeftAdapter {
             (None, Some(named)) if Path::new(named).is_dir() => Path::new(named),
             (None, Some(named)) => {
                 return missing(format!(
-                    "the base of the adapter is {:?}, which is not a directory here",
+                    "the base of the adapter is {:?}, which is not a local directory",
                     RawStr::from(named)
                 ));
             }
-            (None, None) => return missing("the adapter does not name its base".to_owned()),
+            (None, None) => return missing("the adapter does not specify its base".to_owned()),
         };
         if path.is_file() {
             let message = "is a file, expected a directory";

@@ -126,7 +126,7 @@ impl<'a> Pair<'a> {
         if first.shape != second.shape {
             return Err(Error::new(
                 ErrorKind::Misuse,
-                format!("{} is not a shape to compare with {}", second.shape, first.shape),
+                format!("shape {} cannot be compared with shape {}", second.shape, first.shape),
             )
             .tensor(&first.name));
         }

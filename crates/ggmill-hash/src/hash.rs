@@ -119,7 +119,7 @@ pub(crate) fn sizes(checkpoint: &dyn Checkpoint) -> Result<Vec<u64>> {
         size.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("the size of {} of {} is not known", tensor.shape, tensor.ggml_type),
+                format!("the size of {} of {} is unknown", tensor.shape, tensor.ggml_type),
             )
             .tensor(&tensor.name)
         })

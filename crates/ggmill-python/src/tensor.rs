@@ -146,7 +146,9 @@ impl Tensor {
         let (shape, row_size) = (tensor.shape(), row_size(tensor.ggml_type(), tensor.shape())?);
         if start > stop || stop > shape.rows() {
             let rows = shape.rows();
-            return Err(Failure::misuse(format!("rows {start} to {stop}, the tensor has {rows}")));
+            return Err(Failure::misuse(format!(
+                "rows {start} to {stop} were requested, but the tensor has {rows}"
+            )));
         }
         self.last_byte(&tensor, if start < stop { stop * row_size } else { 0 })?;
         let (row_len, rows) = (to_usize(shape.row_len())?, to_usize(stop - start)?);
@@ -203,5 +205,5 @@ fn row_size(ggml_type: GgmlType, shape: &Shape) -> Result<u64> {
     ggml_type
         .layout()
         .and_then(|layout| layout.bytes_for(shape.row_len()))
-        .ok_or_else(|| Failure::new("unsupported", format!("{ggml_type} has no known size")))
+        .ok_or_else(|| Failure::new("unsupported", format!("the size of {ggml_type} is unknown")))
 }

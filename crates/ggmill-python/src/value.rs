@@ -48,7 +48,7 @@ pub(crate) fn object<'py>(
             }
             list.into_any()
         }
-        _ => return Err(Failure::new("unsupported", "a value of a type that is not known")),
+        _ => return Err(Failure::new("unsupported", "a value of unknown type")),
     })
 }
 
@@ -155,7 +155,7 @@ fn encode(types: &[u32], value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<
             }
         }
         other => {
-            let message = format!("{other} is not a type of metadata values");
+            let message = format!("{other} is not a metadata value type");
             return Err(Failure::new("unsupported", message));
         }
     }

@@ -109,7 +109,7 @@ def test_arguments_that_cannot_be_meant() -> None:
         (lambda: quantize(np.float32(1), "Q4_K"), "0 dimensions"),
         (lambda: quantize(np.array(["a"]), "Q8_0"), "expected real numbers"),
         (lambda: quantize(ones * np.inf, "Q4_K"), "expected a finite value"),
-        (lambda: quantize(ones, "IQ2_XXS"), "needs importance weights"),
+        (lambda: quantize(ones, "IQ2_XXS"), "requires importance weights"),
         (lambda: quantize(ones, "Q4_K", imatrix=np.ones(255)), "imatrix of shape"),
         (lambda: quantize(ones, "Q4_K", imatrix=np.ones((3, 256))), "imatrix of shape"),
         (lambda: dequantize(np.zeros(143, np.uint8), "Q4_K"), "expected a multiple of 144"),

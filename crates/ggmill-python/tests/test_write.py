@@ -182,7 +182,7 @@ def test_values_that_no_file_can_have(tmp_path: Path) -> None:
         ({"a": 1}, "."),
         (ggmill.Typed(-1, "u8"), "is not a u8"),
         (ggmill.Typed("a", "f32"), "is not a f32"),
-        (ggmill.Typed(1, "u128"), "is not a type of metadata values"),
+        (ggmill.Typed(1, "u128"), "is not a metadata value type"),
     ):
         if isinstance(value, dict):
             continue

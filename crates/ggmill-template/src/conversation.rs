@@ -278,7 +278,7 @@ impl Reader<'_> {
         if depth > MAX_DEPTH {
             return Err(Error::new(
                 ErrorKind::Conversation,
-                format!("values are nested more than {MAX_DEPTH} deep"),
+                format!("values are nested more than {MAX_DEPTH} levels deep"),
             ));
         }
         Ok(match json {

@@ -96,7 +96,7 @@ impl fmt::Display for Error {
         match self.kind {
             ErrorKind::Syntax => write!(f, "the template does not parse: {}", self.message),
             ErrorKind::Refused => {
-                write!(f, "the template refuses the conversation: {}", self.message)
+                write!(f, "the template rejects the conversation: {}", self.message)
             }
             _ => f.write_str(&self.message),
         }

@@ -190,7 +190,7 @@ impl Examination<'_> {
             }
         }
         if dated {
-            let message = "the text contains the date, so that it differs from day to day";
+            let message = "the text contains the date, so it differs from day to day";
             self.add(Aspect::Date, "question", message);
         }
     }
@@ -251,8 +251,8 @@ impl Examination<'_> {
             let rest = prompted.trim_end().as_bytes().get(same..).unwrap_or_default();
             let rest = String::from_utf8_lossy(rest).to_ascii_lowercase();
             if !rest.is_empty() && !rest.contains("think") {
-                let message = "the text is the same with add_generation_prompt, and the model's \
-                               turn does not continue it";
+                let message = "the text is the same with and without add_generation_prompt, and \
+                               the model's turn does not continue it";
                 self.add(Aspect::Prompt, "question", message);
             }
             return;
@@ -263,7 +263,8 @@ impl Examination<'_> {
         let expected = turn.strip_prefix(plain).unwrap_or_default();
         if !expected.starts_with(header.trim_end()) {
             let message = format!(
-                "add_generation_prompt begins \"{header}\", and a turn of the model \"{}\"",
+                "with add_generation_prompt the turn of the model begins with \"{header}\", but in \
+                 the conversation with \"{}\"",
                 expected.chars().take(40).collect::<String>()
             );
             self.add(Aspect::Prompt, "question and answer", message);
@@ -298,8 +299,9 @@ impl Examination<'_> {
                 rendered += 1;
             }
         }
-        let message =
-            format!("the text is the same with enable_thinking in {rendered} conversations");
+        let message = format!(
+            "the text is the same with enable_thinking true and false in {rendered} conversations"
+        );
         self.add(Aspect::Thinking, "thinking on", message);
     }
 
@@ -365,8 +367,8 @@ impl Examination<'_> {
         let Ok(tokens) = rendered.encode(tokenizer) else { return };
         let first = tokens.ids().next();
         if vocabulary.flags().add_bos && first.is_some() && first == vocabulary.special_ids().bos {
-            let message = "the template begins with the begin token, and \
-                           tokenizer.ggml.add_bos_token adds one too";
+            let message = "the text begins with the BOS token, and tokenizer.ggml.add_bos_token \
+                           adds another one";
             self.add(Aspect::DoubleBegin, "question and answer", message);
         }
         let Some(answer) = rendered.text().rfind(ANSWER) else { return };
@@ -379,7 +381,7 @@ impl Examination<'_> {
             let after = rendered.text().get(answer + ANSWER.len()..).unwrap_or_default();
             let what = if after.is_empty() { "nothing".into() } else { format!("\"{after}\"") };
             let message =
-                format!("what follows the answer is {what}, and no token that ends a generation");
+                format!("the answer is followed by {what}, not by an end-of-generation token");
             self.add(Aspect::NoEnd, "question and answer", message);
         }
     }
@@ -399,7 +401,9 @@ impl Examination<'_> {
         if !both.starts_with(&alone) {
             let end: String = prompt.chars().rev().take(12).collect();
             let end: String = end.chars().rev().collect();
-            let message = format!("the answer joins the last token of the prompt, \"{end}\"");
+            let message = format!(
+                "the beginning of the answer is merged into the last token of the prompt, \"{end}\""
+            );
             self.add(Aspect::Seam, "question", message);
         }
     }

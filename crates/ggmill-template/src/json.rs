@@ -37,9 +37,9 @@ impl Json {
     /// # Ok::<(), ggmill_template::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str::<Read>(text)
-            .map(|read| read.0)
-            .map_err(|error| Error::new(ErrorKind::Conversation, format!("not JSON: {error}")))
+        serde_json::from_str::<Read>(text).map(|read| read.0).map_err(|error| {
+            Error::new(ErrorKind::Conversation, format!("not valid JSON: {error}"))
+        })
     }
 
     /// The value of a name; none where this is something else.

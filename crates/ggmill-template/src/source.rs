@@ -40,7 +40,7 @@ pub(crate) fn prepare(text: &str) -> Result<String> {
         Cow::Borrowed(text)
     };
     if text.contains(GENERATION) {
-        return Err(Error::unsupported("a name that no template has"));
+        return Err(Error::unsupported("a reserved name"));
     }
     let mut edits = Vec::new();
     let (mut tokens, mut branches, mut signs) = (0, 0, 0);

@@ -28,9 +28,8 @@ pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     let files: Vec<Checked<'_>> = reports
         .iter()
         .enumerate()
-        .map(|(number, report)| Checked {
-            path: names.get(number).copied().unwrap_or_default(),
-            report,
+        .map(|(number, report)| {
+            Checked::new(names.get(number).copied().unwrap_or_default(), report)
         })
         .collect();
     Ok(render::json(&files).to_string().into_bytes().into())

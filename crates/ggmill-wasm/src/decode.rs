@@ -10,9 +10,10 @@ use crate::record::Record;
 pub(crate) fn decode(argument: u64, input: &[u8]) -> Result<Record, Failure> {
     let ggml_type = GgmlType(u32::try_from(argument & u64::from(u32::MAX)).unwrap_or(u32::MAX));
     let failed = |error: &dyn std::fmt::Display| Failure::new("unsupported", error);
-    let layout = ggml_type.layout().ok_or_else(|| failed(&"the type has no known blocks"))?;
+    let layout =
+        ggml_type.layout().ok_or_else(|| failed(&"the block layout of the type is unknown"))?;
     let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
-    let short = || Failure::new("limit", "memory is short of the values");
+    let short = || Failure::new("limit", "not enough memory for the values");
     let len = (input.len() / bytes).checked_mul(elements).ok_or_else(short)?;
     let mut values: Vec<f32> = Vec::new();
     values.try_reserve_exact(len).map_err(|_| short())?;

@@ -16,7 +16,9 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
     if let Some(why) = header.obstacle(&metadata)? {
         return Err(Failure::new(
             "unsupported",
-            format_args!("{why}, which needs a new file with every tensor in another place"),
+            format_args!(
+                "{why}, which requires a new file with every tensor at a different offset"
+            ),
         ));
     }
     let bytes = if in_place {
@@ -27,7 +29,7 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
             return Err(Failure::new(
                 "unsupported",
                 format_args!(
-                    "the edited header has {len} bytes, which do not fit the {room} of the file"
+                    "the edited header has {len} bytes, but the file has space for {room}"
                 ),
             ));
         };
@@ -38,7 +40,10 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
     let rest = part.file_len().map(|len| len.saturating_sub(header.replaced_len()));
     let new_len = rest.map_or(u64::MAX, |rest| rest.saturating_add(bytes.len() as u64));
     if !header.leads_to_the_tensors(&bytes, new_len)? {
-        return Err(Failure::new("malformed", "the edited header does not lead to the tensors"));
+        return Err(Failure::new(
+            "malformed",
+            "the edited header does not lead to the same tensors",
+        ));
     }
     let mut record = Record::default();
     record.u64(header.replaced_len());
@@ -47,7 +52,7 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
 }
 
 fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
-    let broken = || Failure::misuse("the edits break off");
+    let broken = || Failure::misuse("the edits are truncated");
     let missing = |key: &[u8]| {
         let key = ggmill::RawStr::new(key);
         Failure::new("missing", format_args!("key {key:?}: no such key"))
@@ -65,7 +70,7 @@ fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
         let (from, to) = fields.text().zip(fields.text()).ok_or_else(broken)?;
         if metadata.get(to).is_some() {
             let key = ggmill::RawStr::new(to);
-            return Err(Failure::new("misuse", format_args!("key {key:?} is there already")));
+            return Err(Failure::new("misuse", format_args!("key {key:?} already exists")));
         }
         if !metadata.rename(from, to) {
             return Err(missing(from));

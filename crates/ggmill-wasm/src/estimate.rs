@@ -32,7 +32,7 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
         let found = found.ok_or_else(|| {
             Failure::new(
                 "unsupported",
-                "what the model keeps between tokens is not known, so that nothing can be fitted",
+                "the sizes of the model's caches are unknown, so nothing can be fitted",
             )
         })?;
         (found.options, found.estimate)
@@ -75,14 +75,14 @@ impl Wanted<'_> {
 
     fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
         self.given(name)
-            .map(|value| whole(value).ok_or_else(|| wrong(name, "a whole number from 0")))
+            .map(|value| whole(value).ok_or_else(|| wrong(name, "an integer of at least 0")))
             .transpose()
     }
 
     fn numbers(&self, name: &str) -> Result<Vec<u64>, Failure> {
         let list = |value: &Value| value.as_array()?.iter().map(whole).collect::<Option<Vec<_>>>();
         self.given(name).map_or(Ok(Vec::new()), |value| {
-            list(value).ok_or_else(|| wrong(name, "a list of whole numbers from 0"))
+            list(value).ok_or_else(|| wrong(name, "a list of integers of at least 0"))
         })
     }
 

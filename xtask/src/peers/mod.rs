@@ -103,13 +103,9 @@ pub(crate) enum Peers {
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and
     /// memory
     Quantize(quantize::Args),
-    /// Compare types chosen for a size with the mixtures of that size, by what each loses
-    Fit {
-        /// A GGUF file of 16 or 32 bits, or the directory of a checkpoint [default: the bundled one]
-        model: Option<PathBuf>,
-        /// An importance matrix for it
-        imatrix: Option<PathBuf>,
-    },
+    /// Compare types chosen for a size, by error and by measured sensitivity, with plain types of that
+    /// size: the KL divergence on text that was held out
+    Fit(quantize::FitArgs),
     /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
     Imatrix,
     /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
@@ -169,7 +165,7 @@ impl Peers {
             Self::Vectors => vectors(),
             Self::Older(args) => older::execute(args),
             Self::Quantize(args) => quantize::execute(args),
-            Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
+            Self::Fit(args) => quantize::fit(args),
             Self::Imatrix => quantize::imatrix(),
             Self::Estimate(args) => estimate::execute(args),
             Self::Index(args) => index::execute(args),

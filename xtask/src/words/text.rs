@@ -3,10 +3,24 @@
 /// The string literals and the documentation of a source, with the line each begins at. Comments
 /// that are not documentation, and unit tests, are passed over.
 pub(super) fn of_rust(source: &str) -> Vec<(usize, String)> {
-    let source = source.find("#[cfg(test)]\nmod ").map_or(source, |end| &source[..end]);
-    let mut texts = literals(source);
-    texts.extend(documentation(source));
+    let mut texts = of_messages(source);
+    texts.extend(documentation(without_tests(source)));
     texts
+}
+
+/// The string literals of a source, with the line each begins at, without those of unit tests.
+pub(super) fn of_messages(source: &str) -> Vec<(usize, String)> {
+    literals(without_tests(source))
+}
+
+fn without_tests(source: &str) -> &str {
+    source.find("#[cfg(test)]\nmod ").map_or(source, |end| &source[..end])
+}
+
+/// The reasons in an architecture description, which are messages.
+pub(super) fn of_description(source: &str) -> Vec<(usize, String)> {
+    let reason = |line: &str| Some(line.trim().strip_prefix("because = ")?.to_owned());
+    (1..).zip(source.lines()).filter_map(|(number, line)| Some((number, reason(line)?))).collect()
 }
 
 /// The paragraphs of a page, without blocks of code that are not text.

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use ggmill_core::RawStr;
 
-use super::Checked;
+use super::{Checked, Run};
 use crate::Severity;
 
-/// Writes a line for each finding.
+/// Writes a line for each finding, and for each fault of a run.
 pub fn github(out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
     for diagnostic in checked.report.diagnostics() {
         let level = match diagnostic.severity {
@@ -17,15 +17,24 @@ pub fn github(out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
         };
         let title = format!("{}: {}", diagnostic.rule.code, diagnostic.rule.summary);
         let message = format!("{}: {}", diagnostic.subject, diagnostic.message);
-        writeln!(
-            out,
-            "::{level} file={},title={}::{}",
-            property(checked.path),
-            property(&title),
-            data(&message)
-        )?;
+        annotation(out, level, checked.path, &title, &message)?;
+    }
+    for fault in checked.run.iter().flat_map(|run| &run.faults) {
+        let title = format!("{}: {}", Run::CODE, Run::SUMMARY);
+        annotation(out, "error", checked.path, &title, fault)?;
     }
     Ok(())
+}
+
+fn annotation(
+    out: &mut dyn Write,
+    level: &str,
+    path: &str,
+    title: &str,
+    message: &str,
+) -> io::Result<()> {
+    let (path, title, message) = (property(path), property(title), data(message));
+    writeln!(out, "::{level} file={path},title={title}::{message}")
 }
 
 /// Text as the runner decodes it. A character that could affect a terminal, which the runner has no

@@ -25,14 +25,18 @@ fn file(checked: &Checked<'_>) -> Value {
             (*count > told).then(|| json!({ "code": rule.code, "count": count - told }))
         })
         .collect();
-    json!({
+    let mut file = json!({
         "path": checked.path,
         "errors": report.count(Severity::Error),
         "warnings": report.count(Severity::Warning),
         "notes": report.count(Severity::Note),
         "findings": report.diagnostics().iter().map(finding).collect::<Vec<_>>(),
         "untold": untold,
-    })
+    });
+    if let Some(run) = checked.run {
+        file["run"] = run.document.clone();
+    }
+    file
 }
 
 fn finding(diagnostic: &Diagnostic) -> Value {

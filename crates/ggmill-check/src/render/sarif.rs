@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Checked, unquoted};
-use crate::{Diagnostic, OwnedSubject, rules};
+use super::{Checked, Run, unquoted};
+use crate::{Diagnostic, OwnedSubject, Severity, rules};
 
 /// The report on some files as a SARIF log of one run.
 pub fn sarif(files: &[Checked<'_>]) -> Value {
@@ -11,7 +11,7 @@ pub fn sarif(files: &[Checked<'_>]) -> Value {
         files.iter().flat_map(|file| file.report.counts()).map(|(rule, _)| rule.code).collect();
     used.sort_unstable();
     used.dedup();
-    let described: Vec<Value> = rules()
+    let mut described: Vec<Value> = rules()
         .filter(|rule| used.binary_search(&rule.code).is_ok())
         .map(|rule| {
             json!({
@@ -24,12 +24,24 @@ pub fn sarif(files: &[Checked<'_>]) -> Value {
             })
         })
         .collect();
-    let results: Vec<Value> = files
+    let mut results: Vec<Value> = files
         .iter()
         .flat_map(|file| {
             file.report.diagnostics().iter().map(|diagnostic| result(file.path, diagnostic))
         })
         .collect();
+    let ran = files.iter().filter_map(|file| Some((file.path, file.run?)));
+    let faults: Vec<Value> = ran
+        .flat_map(|(path, run)| run.faults.iter().map(move |fault| fault_of_run(path, fault)))
+        .collect();
+    if !faults.is_empty() {
+        described.push(json!({
+            "id": Run::CODE,
+            "shortDescription": { "text": Run::SUMMARY },
+            "defaultConfiguration": { "level": Severity::Error },
+        }));
+        results.extend(faults);
+    }
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -54,6 +66,15 @@ fn result(path: &str, diagnostic: &Diagnostic) -> Value {
         "level": diagnostic.severity,
         "message": { "text": format!("{}: {}", diagnostic.subject, diagnostic.message) },
         "locations": [location],
+    })
+}
+
+fn fault_of_run(path: &str, fault: &str) -> Value {
+    json!({
+        "ruleId": Run::CODE,
+        "level": Severity::Error,
+        "message": { "text": fault },
+        "locations": [{ "physicalLocation": { "artifactLocation": { "uri": uri(path) } } }],
     })
 }
 

@@ -158,11 +158,11 @@ impl Text {
         let bad = reports.iter().filter(|report| report.has_errors()).count();
         let all = counted((reports.len() + unreadable) as u64, "file");
         let unread =
-            if unreadable > 0 { format!(", {unreadable} not readable") } else { String::new() };
+            if unreadable > 0 { format!(", {unreadable} unreadable") } else { String::new() };
         writeln!(
             out,
             "{title}{all}{title:#}: {bad} with errors, {clean} without findings{unread}; `ggmill \
-             explain CODE` tells more"
+             explain CODE` explains a rule"
         )
     }
 }

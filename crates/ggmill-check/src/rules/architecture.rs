@@ -41,7 +41,7 @@ rules! { Architecture;
         fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
     }
     REQUIRED_AND_RARE = "GG1519" Error Letter {
-        summary: "Missing hyperparameter that few files have",
+        summary: "Missing required hyperparameter that is rare in practice",
         clause: "Reported when an architecture key is missing that the specification requires, but that hardly any file has. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
         why: "A program that implements the specification strictly rejects the model; no such program is known.",
         remedy: "Set the key from the model's config.json.",
@@ -94,7 +94,8 @@ rules! { Architecture;
         summary: "RoPE scaling uses a deprecated key",
         clause: "Reported when the file has the key `rope.scale_linear`, which the newer keys `rope.scaling.*` replace. The specification says: \"It is recommended that models use the newer keys if possible\".",
         why: "Newer programs may not read the old key.",
-        remedy: "Set rope.scaling.type to linear and rope.scaling.factor to the value.",
+        remedy: "Set rope.scaling.type to linear and rope.scaling.factor to the value of \
+                 rope.scale_linear, and remove the old key.",
         fixed: "llama.rope.scaling.type = \"linear\", llama.rope.scaling.factor = 2.0",
     }
     NO_TENSORS = "GG1510" Note Practice {
@@ -154,9 +155,12 @@ rules! { Architecture;
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     GRAPH = "GG1528" Warning Practice {
-        summary: "Computation graph that does not fit the file",
-        clause: "Reported when the computation graph in the metadata (`ggmill.graph`) cannot be read, does not fit the tensors, takes more than a graph in a file may take, or is another one than that of the description of the architecture.",
-        why: "A program that runs the model by its graph refuses it, or computes something else than one that knows the architecture.",
+        summary: "Computation graph does not match the file",
+        clause: "Reported when the computation graph in the metadata (`ggmill.graph`) cannot be \
+                 read, does not match the tensors, exceeds the limits of a graph in a file, or \
+                 differs from the graph of the architecture's description.",
+        why: "A program that runs the model by its graph rejects it, or computes something \
+              different from a program that knows the architecture.",
         remedy: "Write the graph again with `ggmill edit --add-graph`, or remove it with `ggmill edit --unset 'ggmill.graph*'`.",
         fixed: "ggmill.graph = [\"v0 = rows('token_embd', tokens)\", …]",
     }
@@ -481,7 +485,7 @@ fn blocks(
     let Some(&last) = numbers.last() else { return true };
     if last >= count {
         out.add(&BLOCKS, Place::value(&entry), || {
-            format!("block_count is {count}, but there are tensors of block {last}")
+            format!("block_count is {count}, but there are tensors of layer {last}")
         });
         return false;
     }
@@ -495,7 +499,7 @@ fn blocks(
     if let Some(gap) = gap {
         out.add(&BLOCKS, Place::value(&entry), || {
             format!(
-                "block_count is {count}, but the file has no tensors for block {gap} (blk.{gap}.*)"
+                "block_count is {count}, but the file has no tensors for layer {gap} (blk.{gap}.*)"
             )
         });
     }
@@ -510,7 +514,7 @@ fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     ) {
         if !["none", "linear", "yarn", "longrope"].contains(&method) {
             out.add(&ROPE_TYPE, Place::value(&entry), || {
-                format!("method {}", shown(RawStr::from(method)))
+                format!("unknown method {}", shown(RawStr::from(method)))
             });
         } else if matches!(method, "linear" | "yarn") && !model.has("rope.scaling.factor") {
             out.add(&ROPE_FACTOR, Place::missing(&model.key("rope.scaling.factor")), || {

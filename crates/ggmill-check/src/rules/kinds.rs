@@ -129,7 +129,7 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
             .any(|end| name.ends_with(end))
         {
             out.add(&ADAPTER_TENSOR, Place::info(&tensor).in_shard(shard), || {
-                "the name ends neither in .lora_a nor in .lora_b nor in _norm.weight".into()
+                "the name does not end in .lora_a, .lora_b or _norm.weight".into()
             });
         }
         let Some(stem) = name.strip_suffix(b".lora_a") else { continue };

@@ -16,7 +16,7 @@ rules! { Metadata;
         fixed: "general.architecture = \"llama\"",
     }
     RELIED_TYPE = "GG1102" Error Both {
-        summary: "Wrong type for a standard key",
+        summary: "Wrong type for a specified key that llama.cpp reads",
         clause: "Reported when a standard key that llama.cpp reads has a different type from the one in the specification. The specification lists each standard key with its type; llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
         why: "llama.cpp rejects the model; other readers reject it too, or use a default.",
         remedy: "Set the key again with its expected type.",
@@ -24,8 +24,8 @@ rules! { Metadata;
         automatic: "changes the type of an integer where the value fits the expected type",
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
-        summary: "Wrong type for a key that llama.cpp does not read",
-        clause: "Reported when a standard key that llama.cpp does not read when it loads a model has a different type from the one in the specification. These are descriptive keys such as `general.author`, and `general.quantization_version`.",
+        summary: "Wrong type for a specified key that llama.cpp does not read",
+        clause: "Reported when a key does not have the type given in the specification, and llama.cpp does not read that key while loading a model. Examples are descriptive keys such as `general.author`, and `tokenizer.huggingface.json`.",
         why: "Programs that expect the standard type, such as model hubs, may ignore the key or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.author = \"Someone\" (string)",
@@ -103,8 +103,8 @@ rules! { Metadata;
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
     LOADER_TYPE = "GG1114" Error Reference {
-        summary: "Wrong type for a key that llama.cpp reads",
-        clause: "Reported when a key that llama.cpp reads and the specification does not list has a different type from the one llama.cpp expects: \"key %s has wrong type %s but expected type %s\".",
+        summary: "Wrong type for a key that only llama.cpp defines",
+        clause: "Reported when a key that llama.cpp reads, but the specification does not list, has a type that llama.cpp does not expect. Loading the model then fails with \"key %s has wrong type %s but expected type %s\".",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set the key again with its expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",

@@ -83,7 +83,7 @@ pub fn name_fault(name: &str) -> Option<&'static str> {
         (false, false) => "there is neither a size such as 7B nor a version such as v1.0",
         (true, false) => "there is no version such as v1.0 after the size",
         (false, true) => "there is no size such as 7B before the version",
-        (true, true) => "its parts do not match the convention, or are in another order",
+        (true, true) => "its parts do not match the convention, or are in a different order",
     })
 }
 
@@ -100,7 +100,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         && FileType(number).without_guess() != encoding
     {
         out.add(&ENCODING, Place::value(&entry), || {
-            format!("the file name has {encoding}, general.file_type is {}", FileType(number))
+            format!("the file name has {encoding}, but general.file_type is {}", FileType(number))
         });
     }
     if input.is_whole() {
@@ -128,7 +128,7 @@ fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
         {
             out.add(rule, Place::value(&entry), || {
                 format!(
-                    "the file name has {}, {key} is {}",
+                    "the file name has {}, but {key} is {}",
                     shown(RawStr::from(part)),
                     shown(RawStr::from(text))
                 )

@@ -58,11 +58,11 @@ rules! { Provenance;
         remedy: "Set general.size_label to the number of parameters, such as 7B or 8x7B.",
         fixed: "general.size_label = \"0.6K\"",
     }
-    JUNK_NAME = "GG2008" Note Practice {
-        summary: "Name is a path or a checksum",
-        clause: "Reported when the value of `general.name` is a path or a checksum. According to the specification, general.name \"should be a human-readable name that can be used to identify the model\".",
-        why: "Converters use the directory name if no name is given, which can reveal where the file was created.",
-        remedy: "Set general.name to the name of the model.",
+    JUNK_NAME = "GG2008" Note Specification {
+        summary: "Name is a path, a hash or a generic directory name",
+        clause: "Reported when `general.name` is a path, a hash or a generic directory name such as `model`, `tmp` or `snapshots`. According to the specification, it \"should be a human-readable name that can be used to identify the model\".",
+        why: "Such a value does not identify the model. Converters use the directory name if no name is given; a path can also reveal where the file was created.",
+        remedy: "Set `general.name` to the name of the model.",
         fixed: "general.name = \"Tiny\"",
     }
     RECOMMENDED = "GG2009" Note Letter {

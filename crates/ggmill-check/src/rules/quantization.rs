@@ -49,7 +49,9 @@ rules! { Quantization;
     }
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
-        clause: "Reported when an NVFP4 tensor `X.weight` has no tensor `X.scale`, the scale of the whole tensor. llama.cpp's converter writes it for checkpoints that have one.",
+        clause: "Reported when the file has an NVFP4 tensor `X.weight`, but no tensor `X.scale`, \
+                 the scale of the whole tensor. llama.cpp's converter writes it for checkpoints \
+                 that have one.",
         why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
         remedy: "Convert the model again if its checkpoint contains `X.weight_scale_2` or `X.weight_global_scale`; otherwise no change is needed.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",
@@ -82,7 +84,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                     let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2u32);
                     (
                         format!(
-                            "{quantized} of {} tensors are quantized, but the key is missing",
+                            "the key is missing; quantized tensors: {quantized} of {}",
                             input.model_tensors().count()
                         ),
                         Some(fix),
@@ -92,7 +94,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         }
         (Some(entry), Some(version)) if version != 2 => {
             out.add(&VERSION, Place::value(&entry), || {
-                format!("version {version}, the current version is 2")
+                format!("version {version}, but the current version is 2")
             });
         }
         _ => {}

@@ -18,7 +18,8 @@ rules! { Segmentation;
     IDLE_MERGE = "GG2302" Note Practice {
         summary: "Merges that are never applied",
         clause: "Reported when no text produces the result of a merge, by this merge or by another: merges of lower rank are applied first and prevent it, or no merge produces its halves.",
-        why: "The result of the merge never occurs, or the merges belong to another vocabulary or are in a different order.",
+        why: "The result of the merge never occurs, or the merges belong to a different vocabulary \
+              or are in a different order.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
     }

@@ -52,9 +52,12 @@ rules! { Shards;
     }
     SET = "GG1907" Error Both {
         summary: "Incomplete set of shards",
-        clause: "Reported when a shard of the set is missing, or belongs to another model. According to the specification, shards are numbered from 00001 to their total; llama.cpp opens the other shards in the directory of the first.",
+        clause: "Reported when a shard of the set is missing, or belongs to a different model. \
+                 According to the specification, shards are numbered from 00001 to their total; \
+                 llama.cpp opens the other shards in the directory of the first.",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Download the missing files into the directory of the first shard, or replace those that belong to another model.",
+        remedy: "Download the missing files into the directory of the first shard, or replace \
+                 those that belong to a different model.",
         fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf",
     }
 }
@@ -104,7 +107,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if split.number >= split.count {
         return out.add(&NUMBER, place, || {
             format!(
-                "split.no is {}, split.count is {}; shards are numbered from 0",
+                "split.no is {}, but split.count is {}; shards are numbered from 0",
                 split.number, split.count
             )
         });
@@ -115,7 +118,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let (number, count) = (split.number + 1, split.count);
         out.add(&NAME, place, || {
             format!(
-                "the keys say shard {number} of {count}, the file name says {} of {}",
+                "the keys specify shard {number} of {count}, but the file name specifies {} of {}",
                 name.number(),
                 name.count()
             )

@@ -11,7 +11,7 @@ rules! { Structure;
         summary: "Not a GGUF file",
         clause: "Reported when a file does not begin with the magic and a known version number. The specification says of the magic: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\". Versions 1, 2 and 3 exist.",
         why: "No GGUF reader opens the file. Often it is a web page or a Git LFS pointer that was saved instead of the model.",
-        remedy: "Download the model itself. If it is a model in another format, convert it.",
+        remedy: "Download the model itself. If it is a model in a different format, convert it.",
         fixed: "the file begins with the bytes 47 47 55 46 (GGUF)",
     }
     HEADER_CUT = "GG1002" Error Both {
@@ -97,7 +97,9 @@ rules! { Structure;
     }
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",
-        clause: "Reported when the gap between two tensors is larger than the alignment requires and contains nonzero bytes. The specification describes only padding between tensors, and llama.cpp rejects any gap.",
+        clause: "Reported when the gap between two tensors is larger than the alignment requires \
+                 and contains nonzero bytes. The specification describes only padding between \
+                 tensors, and llama.cpp rejects any other gap.",
         why: "The bytes may be hidden data, or the shape or type of the preceding tensor may be wrong.",
         remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "only zero padding between the two tensors",
@@ -130,7 +132,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         1 => out.add_fixable(&VERSION_1, Place::at(4), || {
             ("version 1, expected 3".into(), rewrite(input))
         }),
-        2 => out.add(&VERSION_2, Place::at(4), || "version 2, the current version is 3".into()),
+        2 => out.add(&VERSION_2, Place::at(4), || "version 2, but the current version is 3".into()),
         _ => {}
     }
     if index.endian() == Endian::Big {

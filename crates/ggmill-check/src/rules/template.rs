@@ -87,11 +87,11 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     let Ok(text) = text.to_str() else { return };
     if text.trim().is_empty() {
         return out.add(&EMPTY, Place::value(entry), || {
-            format!("{} bytes, only white space", text.len())
+            format!("{} bytes, which are all white space", text.len())
         });
     }
     if let Some(c) = text.chars().find(|&c| is_hidden(c)) {
-        out.add(&HIDDEN, Place::value(entry), || format!("has {}", c.escape_unicode()));
+        out.add(&HIDDEN, Place::value(entry), || format!("contains {}", c.escape_unicode()));
     }
     if let Err(error) = Template::parse(text) {
         if error.kind() == ErrorKind::Limit {
@@ -105,13 +105,13 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
                 format!("accesses {}", shown(RawStr::from(&*name)))
             }),
             Access::OtherTemplate(tag) => {
-                out.add(&OTHER, Place::value(entry), || format!("has the tag {tag}"));
+                out.add(&OTHER, Place::value(entry), || format!("contains the tag {tag}"));
             }
             Access::Computed => out.add(&COMPUTED, Place::value(entry), || {
                 "the name of an attribute is computed at run time".into()
             }),
             Access::Excessive(what) => {
-                out.add(&ENDLESS, Place::value(entry), || format!("has {what}"));
+                out.add(&ENDLESS, Place::value(entry), || format!("contains {what}"));
             }
             _ => {}
         }

@@ -27,7 +27,7 @@ rules! { Tensors;
         clause: "Reported when the row length of a tensor is not a multiple of the block size of its type. llama.cpp rejects such a tensor; the specification does not define partial blocks.",
         why: "The size of the tensor data is undefined, so llama.cpp and most other readers reject the file.",
         remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row length.",
-        fixed: "tensor \"x.weight\": Q8_0, row length 64",
+        fixed: "tensor \"x.weight\": F16, row length 33",
     }
     BAD_PLACE = "GG1304" Error Both {
         summary: "Tensor data overlaps or ends beyond 2^64",
@@ -61,7 +61,7 @@ rules! { Tensors;
         summary: "Unknown tensor type",
         clause: "Reported when the type number of a tensor is unknown. The specification lists the tensor types in `ggml_type`; llama.cpp rejects files with any other type number.",
         why: "Neither the size nor the content of the tensor data can be determined. Some forks of llama.cpp define type numbers of their own.",
-        remedy: "Use the fork that created the file, or quantize the model to a published type.",
+        remedy: "Use the fork that created the file, or quantize the model to a type that llama.cpp supports.",
         fixed: "tensor \"x.weight\": F32",
     }
     RETIRED_TYPE = "GG1309" Error Both {
@@ -81,7 +81,7 @@ rules! { Tensors;
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "Reported when the offset of a tensor is not the sum of the padded sizes of the preceding tensors, in the order of the tensor infos. llama.cpp requires this; the specification requires only that offsets are multiples of the alignment.",
+        clause: "Reported when the offset of a tensor differs from the sum of the padded sizes of all tensors that are listed before it in the header. llama.cpp requires this; the specification requires only that offsets are multiples of the alignment.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the tensor data in the order of the tensor infos, without gaps.",
         fixed: "tensor \"a.b\": offset 0",
@@ -97,7 +97,8 @@ rules! { Tensors;
     NO_ELEMENTS = "GG1313" Note Practice {
         summary: "Tensor has no elements",
         clause: "Reported when a tensor has a dimension of size 0, which llama.cpp accepts.",
-        why: "The tensor holds no data, so it cannot be used in a computation. A part of the model may be missing.",
+        why: "The tensor contains no data, so it cannot be used in a computation. A part of the \
+              model may be missing.",
         remedy: "Remove the tensor, or convert the model again if the tensor should have data.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
@@ -122,7 +123,7 @@ fn name(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let name = tensor.name();
     match name.len() {
         64 => out.add(&NAME_64, Place::info(tensor), || {
-            "the name is 64 bytes long, llama.cpp allows 63".into()
+            "the name is 64 bytes long, llama.cpp allows at most 63".into()
         }),
         65.. => out.add(&NAME_TOO_LONG, Place::info(tensor), || {
             format!("the name is {} bytes long", name.len())

@@ -332,7 +332,7 @@ fn embedding(input: &Input<'_>, entry: &Entry<'_>, count: u64, out: &mut Finding
         let rows = tensor.shape().rows();
         if rows != count {
             out.add(&VOCABULARY_SIZE, Place::value(entry), || {
-                format!("{count} tokens, token_embd.weight has {rows} rows")
+                format!("{count} tokens, but token_embd.weight has {rows} rows")
             });
         }
     }

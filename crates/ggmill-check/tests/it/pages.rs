@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use ggmill_check::render::{Checked, Text, github, json, sarif};
+use ggmill_check::render::{Checked, Run, Text, github, json, sarif};
 use ggmill_check::{Authority, Profile, rule_page, rules, rules_index};
 
 use crate::support::{Model, report};
@@ -29,7 +29,7 @@ fn printed_findings() -> String {
         });
         let report = reports.iter().find(|report| !report.is_clean()).unwrap();
         let mut printed = Vec::new();
-        Text::new(false, None).file(&mut printed, &Checked { path: name, report }).unwrap();
+        Text::new(false, None).file(&mut printed, &Checked::new(name, report)).unwrap();
         let printed = String::from_utf8(printed).unwrap();
         let heading = format!("  {} {} · {}", report.severity(rule), rule.summary, rule.code);
         assert!(printed.contains(&heading), "{printed}");
@@ -109,11 +109,38 @@ fn the_pages_of_the_rules_are_up_to_date() {
     );
 }
 
+/// A run whose outputs are not plausible.
+fn run() -> Run {
+    let faults = vec!["for 3 tokens all outputs are equal".to_owned()];
+    Run { document: serde_json::json!({ "tokens": 16, "faults": faults }), faults }
+}
+
+#[test]
+fn the_faults_of_a_run_are_reported_beside_the_findings() {
+    let found = report(&Model::llama().bytes());
+    let run = run();
+    let checked = Checked::new("a.gguf", &found).with_run(Some(&run));
+    assert_eq!(json(&[checked])["files"][0]["run"], run.document);
+    let without = json(&[Checked::new("a.gguf", &found)]);
+    assert!(without["files"][0].get("run").is_none());
+    let mut lines = Vec::new();
+    github(&mut lines, &checked).unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    let expected = "::error file=a.gguf,title=run%3A running the model gives no plausible \
+                    outputs::for 3 tokens all outputs are equal";
+    assert_eq!(lines.lines().last(), Some(expected));
+    let log = sarif(&[checked]);
+    let result = log["runs"][0]["results"].as_array().unwrap().last().unwrap();
+    assert_eq!((&result["ruleId"], &result["level"]), (&"run".into(), &"error".into()));
+    assert_eq!(result["message"]["text"], "for 3 tokens all outputs are equal");
+}
+
 #[test]
 fn sarif_has_what_its_schema_requires() {
     let found =
         report(&Model::llama().unset("general.architecture").push("general.name", "x").bytes());
-    let log = sarif(&[Checked { path: "a directory/Tiny-1K-v1.0.gguf", report: &found }]);
+    let log =
+        sarif(&[Checked::new("a directory/Tiny-1K-v1.0.gguf", &found).with_run(Some(&run()))]);
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "ggmill");
@@ -147,14 +174,17 @@ fn sarif_is_valid_by_its_schema() {
     let text = std::fs::read_to_string(path).unwrap().replace("{2}]?$", r"{2}\\]?$");
     let schema = serde_json::from_str(&text).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
+    let run = run();
     let reports: Vec<_> = rules()
         .map(|rule| {
             let (name, bytes) = crate::examples::example(rule.code).unwrap();
             (name, crate::support::report_named(name, &bytes, &ggmill_check::Options::default()))
         })
         .collect();
-    let files: Vec<_> =
-        reports.iter().map(|(name, report)| Checked { path: name, report }).collect();
+    let files: Vec<_> = reports
+        .iter()
+        .map(|(name, report)| Checked::new(name, report).with_run(Some(&run)))
+        .collect();
     let errors: Vec<_> =
         validator.iter_errors(&sarif(&files)).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
@@ -165,7 +195,7 @@ fn json_counts_what_it_does_not_tell() {
     let options = ggmill_check::Options::default().with_findings_per_rule(1);
     let bytes = Model::llama().push("X", "1").push("Y", "2").bytes();
     let found = crate::support::report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
-    let file = &json(&[Checked { path: "Tiny-1K-v1.0.gguf", report: &found }])["files"][0];
+    let file = &json(&[Checked::new("Tiny-1K-v1.0.gguf", &found)])["files"][0];
     assert_eq!(
         (file["findings"].as_array().unwrap().len(), &file["untold"][0]["count"]),
         (1, &1.into())
@@ -175,7 +205,7 @@ fn json_counts_what_it_does_not_tell() {
 #[test]
 fn hostile_text_stays_in_its_line() {
     let found = report(&Model::llama().set("x.\n::error::\u{1b}[2J", "1").bytes());
-    let checked = Checked { path: "model\n.gguf", report: &found };
+    let checked = Checked::new("model\n.gguf", &found);
     let mut out = Vec::new();
     Text::new(false, Some(60)).file(&mut out, &checked).unwrap();
     github(&mut out, &checked).unwrap();

@@ -147,7 +147,7 @@ fn at_most_sixteen_templates_are_rendered() {
     let (dropping, limited) = with(20);
     assert_eq!((dropping, limited.len()), (15, 1));
     assert_eq!(limited[0].subject.to_string(), "key \"tokenizer.chat_template.t15\"");
-    assert!(limited[0].message.contains("16 templates are"), "{}", limited[0].message);
+    assert!(limited[0].message.contains("the limit is 16 templates"), "{}", limited[0].message);
 }
 
 #[test]

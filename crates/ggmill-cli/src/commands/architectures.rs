@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let near = ggmill_check::near(filter, names.cloned());
         let hint = (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")));
         return Err(Failure::new(format_args!(
-            "no architecture and no class has {:?} in its name",
+            "no architecture or class has {:?} in its name",
             RawStr::from(filter)
         ))
         .with_hint(hint));

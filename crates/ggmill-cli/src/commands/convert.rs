@@ -205,20 +205,20 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         Some(FileKind::LegacyGgml { .. }) => convert_legacy::run(args.of_legacy()?, console),
         Some(FileKind::Gguf) if args.back.is_given() => convert_back::run(back(args)?, console),
         _ if args.back.is_given() => Err(Failure::new(format_args!(
-            "{}: not a GGUF file, and --to converts GGUF files",
+            "{}: not a GGUF file; --to converts only GGUF files",
             shown(&args.src)
         ))),
         Some(FileKind::Gguf) => {
-            let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes \
-                        the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its \
-                        form";
-            Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
+            let hint = "--to safetensors converts it to a checkpoint; `ggmill quantize` changes \
+                        the types of its tensors, `ggmill edit` its metadata, and `ggmill repack` \
+                        its alignment, byte order or format version";
+            Err(Failure::new(format_args!("{}: is already a GGUF file", shown(&args.src)))
                 .with_hint(Some(hint.to_owned())))
         }
         _ if PeftAdapter::is_at(&args.src) => convert_lora::run(args.of_adapter()?, console),
         _ if args.base.is_some() => {
-            let why =
-                "is not an adapter (it has no adapter_config.json), and --base is for adapters";
+            let why = "is not an adapter (it has no adapter_config.json); --base applies only to \
+                       adapters";
             Err(Failure::new(format_args!("{}: {why}", shown(&args.src))))
         }
         _ => convert_checkpoint(args, console),
@@ -253,9 +253,9 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
     };
     if target.is_none() && args.types.is_given() {
         return Err(Failure::new(format_args!(
-            "options for quantization were given, and {float_type} is not quantized by them"
+            "options for quantization were given, but they have no effect on {float_type}"
         ))
-        .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
+        .with_hint(Some("they apply to mixtures, such as --type Q4_K_M".to_owned())));
     }
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
     let prefix = if args.mmproj { "mmproj-" } else { "" };
@@ -299,10 +299,11 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
     let refused_here = |error: ggmill_pipeline::Error| {
         let hint = match error.kind() {
             ErrorKind::PreTokenizer => Some(
-                "--pre NAME writes a name without a check; --no-vocab converts the weights alone"
+                "--pre NAME sets the pre-tokenizer name without checking it; --no-vocab converts \
+                 only the weights"
                     .to_owned(),
             ),
-            ErrorKind::Vocabulary => Some("--no-vocab converts the weights alone".to_owned())
+            ErrorKind::Vocabulary => Some("--no-vocab converts only the weights".to_owned())
                 .filter(|_| !options.vocab_only),
             _ => None,
         };
@@ -334,10 +335,10 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
         args.types.apply(&mut options, &names, console)?;
         if let Some(goal) = goal {
             let shrink = || smaller(&recipe.source_tensors(), &options);
-            let types = choose(goal, shrink, console, |run, progress| {
+            let fit = choose(goal, shrink, console, |run, progress| {
                 fit_recipe(&recipe, &checkpoint, &options, cut.as_ref(), goal, run, progress)
             })?;
-            options.types = Some(types);
+            options.types = Some(fit.types);
         }
         if args.dry_run {
             // What only a run is refused for, importance that is missing, ends a dry run too.
@@ -364,13 +365,13 @@ fn tell_of_missing(recipe: &Recipe, src: &Path, is_named: bool, no_vocab: bool, 
         recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")));
     if without_vocabulary && !no_vocab {
         console.warn(
-            "the checkpoint has no tokenizer files, so the model cannot be run on text; add them \
+            "the checkpoint has no tokenizer files, so the model cannot process text; add them \
              (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",
         );
     }
     if let Some(name) = convert_source::name_in_cache(src).filter(|_| !is_named) {
         console.note(format_args!(
-            "the directory is that of {name:?} in a cache; --name gives the model this name"
+            "the directory is the cached copy of {name:?}; --name sets this as the model's name"
         ));
     }
 }
@@ -396,7 +397,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         ConversionType::Plain(FileType::F16) => Some(GgmlType::F16),
         ConversionType::Plain(FileType::BF16) => Some(GgmlType::BF16),
         _ => {
-            let message = "tensors of a checkpoint are F32, F16 or BF16, or auto";
+            let message = "expected F32, F16, BF16 or auto for the tensors of a checkpoint";
             return Err(Failure::new(format_args!("{message}")));
         }
     };
@@ -411,13 +412,13 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),
         (args.target_bpw.is_some(), "--target-bpw"),
-        (args.types.is_given(), "an option for quantization"),
+        (args.types.is_given(), "options for quantization"),
         (args.force, "--force"),
         (args.no_check, "--no-check"),
     ] {
         if is_given {
             return Err(Failure::new(format_args!(
-                "{option} has no meaning with --to safetensors"
+                "{option}: not supported with --to safetensors"
             )));
         }
     }
@@ -457,7 +458,7 @@ impl Args {
         ];
         match of_checkpoints.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
-                Err(Failure::new(format_args!("{option}: not for files from before GGUF")))
+                Err(Failure::new(format_args!("{option}: not supported for legacy files")))
             }
             None => Ok(()),
         }
@@ -487,7 +488,7 @@ impl Args {
             ConversionType::Plain(file_type) => Some(file_type),
             ConversionType::Quantized(target) => {
                 return Err(Failure::new(format_args!(
-                    "{}: an adapter is F32, F16, BF16 or Q8_0",
+                    "{}: an adapter can be F32, F16, BF16 or Q8_0",
                     target.name()
                 )));
             }
@@ -508,7 +509,7 @@ impl Args {
             ("options for quantization", self.types.is_given()),
         ];
         if let Some((option, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
-            return Err(Failure::new(format_args!("{option}: not for adapters")));
+            return Err(Failure::new(format_args!("{option}: not supported for adapters")));
         }
         Ok(convert_lora::Request {
             src: self.src,

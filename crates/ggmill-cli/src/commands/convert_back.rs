@@ -72,7 +72,8 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     }
     .map_err(|error| {
         let hint = (error.kind() == ggmill_io::ErrorKind::Exists).then(|| {
-            "an existing directory is not replaced: remove it, or name another with -o".to_owned()
+            "an existing directory is not replaced: remove it, or choose a different one with -o"
+                .to_owned()
         });
         Failure::new(error).with_hint(hint)
     })?;
@@ -84,8 +85,8 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     };
     let restored = restored.map_err(|error| {
         let is_vocabulary = matches!(error.kind(), ErrorKind::Vocabulary | ErrorKind::PreTokenizer);
-        let hint = (is_vocabulary && !vocab_only)
-            .then(|| "--no-vocab leaves the tokenizer out".to_owned());
+        let hint =
+            (is_vocabulary && !vocab_only).then(|| "--no-vocab omits the tokenizer".to_owned());
         about(&src, &error).with_hint(hint)
     })?;
     let limit = limit.unwrap_or(ShardLimit::Bytes(RestoredCheckpoint::SHARD_BYTES));
@@ -116,7 +117,7 @@ pub(crate) fn architecture<'c>(
     restorable(checkpoint).map_err(|error| {
         let has_vocabulary = checkpoint.metadata().get(keys::TOKENIZER_MODEL).is_some();
         let hint = (checkpoint.tensors().is_empty() && has_vocabulary)
-            .then(|| "--vocab-only writes the files of its tokenizer".to_owned());
+            .then(|| "--vocab-only writes only the files of its tokenizer".to_owned());
         about(src, &error).with_hint(hint)
     })?;
     let name = checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).map_err(Failure::new)?;
@@ -169,9 +170,13 @@ fn list(
     }
     let class = RawStr::from(&*restored.class);
     if restored.class.is_empty() {
-        writeln!(out, "{}: a tokenizer; nothing was written", shown(output))?;
+        writeln!(out, "{}: would contain only a tokenizer; nothing was written", shown(output))?;
     } else {
-        writeln!(out, "{}: a checkpoint of class {class}; nothing was written", shown(output))?;
+        writeln!(
+            out,
+            "{}: would be a checkpoint of class {class}; nothing was written",
+            shown(output)
+        )?;
     }
     Ok(out.flush()?)
 }

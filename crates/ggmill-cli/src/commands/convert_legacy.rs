@@ -45,12 +45,12 @@ pub(super) struct Request {
 pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
     if args.has_type {
         let hint = Some(
-            "without --type its tensors keep their types; `ggmill quantize` changes them \
+            "without --type, the tensors keep their types; `ggmill quantize` can change them \
              afterwards"
                 .to_owned(),
         );
         return Err(Failure::new(format_args!(
-            "{}: a legacy file is not converted to another type",
+            "{}: a legacy file cannot be converted to a different type",
             shown(&args.src)
         ))
         .with_hint(hint));

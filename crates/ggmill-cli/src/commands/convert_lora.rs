@@ -83,5 +83,5 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
 }
 
 /// What to do about a base that cannot be used.
-const HINT: &str = "--base names the base model: its directory, of which config.json is enough, or \
-                    a GGUF file of it";
+const HINT: &str = "--base names the base model: its GGUF file, or its directory, in which \
+                    config.json is sufficient";

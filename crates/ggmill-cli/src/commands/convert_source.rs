@@ -17,8 +17,8 @@ use crate::remote;
 use crate::source::what_it_is;
 
 /// What `ggmill convert` takes.
-const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or PyTorch \
-                     file with config.json beside it, or a legacy file of LLaMA";
+const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or \
+                        PyTorch file with config.json next to it, or a legacy LLaMA file";
 
 /// Refuses a path that does not exist before anything is said of what it is not.
 pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
@@ -78,8 +78,8 @@ fn without_config(src: &Path) -> Option<String> {
     let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
     (!directory.join("config.json").exists()).then(|| {
         format!(
-            "weights alone do not say what model they are: put the config.json of the checkpoint, \
-             and its tokenizer files, into {}",
+            "the weights do not identify the model: put the config.json of the checkpoint, and its \
+             tokenizer files, into {}",
             shown(directory)
         )
     })
@@ -97,7 +97,8 @@ fn is_own_json(found: &FileKind, path: &Path) -> bool {
 /// What a file is, and what to do about it.
 fn advice(found: &FileKind, path: &Path) -> String {
     if is_own_json(found, path) {
-        return "this is a JSON file; give the directory it lies in, or the file with the weights"
+        return "this is a JSON file; give the directory that contains it, or the file with the \
+                weights"
             .to_owned();
     }
     let advice = found.hint().map(|advice| format!("; {advice}")).unwrap_or_default();
@@ -133,16 +134,17 @@ pub(super) fn unknown_class(
         .flatten();
     let hint = if let Some(start) = &start {
         let Some(console) = console else {
-            let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
+            let hint = "`ggmill convert SRC > mine.toml` writes a first draft of a description";
             return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
         };
         let mut out = console.text();
         out.write_all(start.text.as_bytes())?;
         out.flush()?;
         format!(
-            "standard output has a description to begin with, that of {}, whose tensors have the \
-             most similar names: save it (`ggmill convert SRC > mine.toml`), complete it as \
-             docs/formats/architecture.md says, and use it with --arch-file mine.toml",
+            "standard output contains a first draft of a description, based on that of {}, whose \
+             tensors have the most similar names: save it (`ggmill convert SRC > mine.toml`), \
+             complete it as docs/formats/architecture.md describes, and pass it with --arch-file \
+             mine.toml",
             start.nearest
         )
     } else {
@@ -162,15 +164,15 @@ pub(super) fn target(
             CheckpointDirectory::open_described(target).map(Some).map_err(Failure::new)
         }
         Some(_) => Err(Failure::new(format_args!(
-            "{}: is not a draft model, and --target is for draft models",
+            "{}: is not a draft model; --target applies only to draft models",
             shown(source)
         ))),
         None if architecture.needs_target() => Err(Failure::new(format_args!(
-            "{}: is a draft for speculative decoding, and has the vocabulary of the model that it \
-             drafts for",
+            "{}: is a draft model for speculative decoding, and uses the vocabulary of its target \
+             model",
             shown(source)
         ))
-        .with_hint(Some("--target DIR is the directory of that model".to_owned()))),
+        .with_hint(Some("--target DIR names the directory of the target model".to_owned()))),
         None => Ok(None),
     }
 }

@@ -22,7 +22,7 @@ Examples:
   ggmill detokenize model.gguf --jsonl < ids.jsonl > texts.jsonl
 
 Text is written byte for byte, as soon as each character is complete; on a terminal, control \
-characters are escaped. Control tokens are left out unless --special is given. In JSON, text that \
+characters are escaped. Control tokens are omitted unless --special is given. In JSON, text that \
 is not valid UTF-8 is {\"bytes_hex\": \"…\"}.")]
 pub(crate) struct Args {
     /// The model (a file, or any shard of a split model), or the file or directory of a tokenizer
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Show control and unknown tokens as their text
     #[arg(long)]
     special: bool,
-    /// Leave out the BOS token at the beginning and the EOS token at the end
+    /// Omit the BOS token at the beginning and the EOS token at the end
     #[arg(long)]
     remove_special: bool,
 }
@@ -149,7 +149,7 @@ impl Numbers {
         }
         digits.parse().map(Some).map_err(|_| {
             let found = RawStr::from(&*digits);
-            Failure::new(format_args!("{found:?} is not a token ID, expected a whole number"))
+            Failure::new(format_args!("{found:?} is not a token ID, expected an integer"))
         })
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     a: PathBuf,
     /// The second model, or any of its shards
     b: PathBuf,
-    /// Compare the metadata only: reads no tensor data
+    /// Compare only the metadata, without reading tensor data
     #[arg(long)]
     metadata: bool,
     /// Compare only metadata with matching keys (repeatable)
@@ -45,10 +45,10 @@ pub(crate) struct Args {
     /// Compare only the tensors, or only those with matching names (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
     tensors: Option<Vec<Glob>>,
-    /// Report numeric differences between tensors, quantized ones too
+    /// Report numeric differences between tensors, including quantized ones
     #[arg(long)]
     data: bool,
-    /// Show long strings and arrays in full, and unchanged tensors too
+    /// Show long strings and arrays in full, and also unchanged tensors
     #[arg(long)]
     full: bool,
     /// Write JSON

@@ -168,8 +168,7 @@ impl Files {
             .map_err(|error| self.failure(&error))?
             .ok_or_else(|| {
                 Failure::new(format_args!(
-                    "{}: what the model keeps between tokens is not known, so that nothing can be \
-                     fitted",
+                    "{}: the sizes of the model's caches are unknown, so --fit cannot be used",
                     shown(&self.model.path)
                 ))
             })

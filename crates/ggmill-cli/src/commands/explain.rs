@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     let page = match args.topic.as_deref().map(str::trim) {
         None => format!(
-            "# What `ggmill explain` knows\n\n{}{}",
+            "# Topics of `ggmill explain`\n\n{}{}",
             ggmill_check::topics(),
             explain::topics(&catalogue)
         ),
@@ -73,7 +73,7 @@ fn graph(topic: &str, catalogue: &Catalogue) -> Result<String, Failure> {
         let near = near(topic, with.iter().map(|name| (*name).to_owned()));
         let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
         Failure::new(format_args!("the description of {topic} has no computation graph"))
-            .with_hint(Some(format!("others have one: {near}")))
+            .with_hint(Some(format!("architectures that have one: {near}")))
     })?;
     Ok(format!("# {}, operation set {OPERATION_SET}\n{text}", architecture.title()))
 }
@@ -83,7 +83,7 @@ fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {
     let hint = if near.is_empty() {
         "`ggmill explain` lists all topics".to_owned()
     } else {
-        format!("perhaps {}", near.join(" or "))
+        format!("did you mean {}?", near.join(" or "))
     };
     Failure::new(format_args!("unknown topic {:?}", RawStr::from(topic))).with_hint(Some(hint))
 }

@@ -83,10 +83,10 @@ impl Args {
             _ => None,
         };
         let unknown = || {
-            let hint = "--format says it, or an ending: .gguf, .safetensors, .npy, .json, or / \
-                        for a directory";
+            let hint = "use --format, or a name that ends in .gguf, .safetensors, .npy or .json, \
+                        or in / for a directory";
             Failure::new(format_args!(
-                "{}: its name does not say what is to be written",
+                "{}: the output format cannot be determined from the name",
                 shown(&self.output)
             ))
             .with_hint(Some(hint.to_owned()))
@@ -152,8 +152,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let numbers = args.numbers(checkpoint.tensors())?;
     fits_any("key", &args.keys, || checkpoint.metadata().iter().map(|entry| entry.key()))?;
     if matches!(format, Format::Npy | Format::Safetensors) && numbers.is_empty() {
-        return Err(Failure::new("no tensors to take").with_hint(
-            (!args.keys.is_empty()).then(|| "metadata go into .gguf or .json".to_owned()),
+        return Err(Failure::new("no tensors to extract").with_hint(
+            (!args.keys.is_empty())
+                .then(|| "metadata can be extracted only to .gguf or .json".to_owned()),
         ));
     }
     let taking = Taking { args, checkpoint: &checkpoint, inputs: &inputs, console };
@@ -175,9 +176,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Format::Npy if args.is_directory() => taking.directory(&numbers)?,
         Format::Npy => {
             let [one] = *numbers else {
-                let hint = Some("a directory, with / at its end, gets a file for each".to_owned());
+                let hint = Some(
+                    "with a / at its end, OUT is a directory with a file for each tensor"
+                        .to_owned(),
+                );
                 return Err(Failure::new(format_args!(
-                    "{} tensors, and a .npy file has one array",
+                    "{} tensors, but a .npy file contains only one array",
                     numbers.len()
                 ))
                 .with_hint(hint));
@@ -213,14 +217,14 @@ impl Taking<'_> {
     fn json(self) -> Result<Status, Failure> {
         let Self { args, checkpoint, console, .. } = self;
         if !args.tensors.is_empty() {
-            return Err(Failure::new("JSON holds metadata, no tensors").with_hint(Some(
-                "--key GLOB takes keys; `ggmill inspect --json` lists tensors".to_owned(),
-            )));
+            return Err(Failure::new("a JSON file contains metadata, not tensors").with_hint(
+                Some("--key GLOB selects keys; `ggmill inspect --json` lists tensors".to_owned()),
+            ));
         }
         let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(Failure::new)?;
         let text = extract_metadata(&metadata, |key| args.has_key(key)).map_err(|error| {
             Failure::new(error).with_hint(Some(
-                "--key leaves out others; `ggmill inspect --json --full` shows everything"
+                "--key selects entries; `ggmill inspect --json --full` shows all of them"
                     .to_owned(),
             ))
         })?;

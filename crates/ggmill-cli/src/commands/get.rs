@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let bytes = raw_value(&value).map_err(|error| {
         let hint = match error {
             RawValueError::Nested | RawValueError::LineBreak { .. } => {
-                Some("--json writes it as JSON".to_owned())
+                Some("--json prints the value as JSON".to_owned())
             }
             _ => None,
         };
@@ -95,8 +95,8 @@ fn value<'a>(model: &'a Model, args: &Args) -> Result<Value<'a>, Failure> {
     let absent = || {
         let hint = if args.key.contains(['*', '?']) {
             Some(
-                "one value is printed; `ggmill extract FILE --key GLOB -o -` writes all that match \
-                 as JSON"
+                "only one value is printed; `ggmill extract FILE --key GLOB -o -` prints all \
+                 matching entries as JSON"
                     .to_owned(),
             )
         } else {

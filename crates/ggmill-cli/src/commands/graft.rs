@@ -174,8 +174,8 @@ impl Donor {
         };
         let hint = found.filter(is_other).map(|found| {
             format!(
-                "this is {found}; a donor is .gguf, .safetensors, .npy or .json, as its ending \
-                 says"
+                "this is {found}; the name of a donor must end in .gguf, .safetensors, .npy or \
+                 .json"
             )
         });
         donor.map_err(|failure| failure.with_hint(hint))
@@ -265,12 +265,12 @@ fn take<'a>(
                 tensors.tensors().iter().filter(|tensor| is_taken(tensor.name())).collect();
             if let (Some(name), [_, _, ..]) = (&named.target, &*wanted) {
                 return Err(Failure::new(format_args!(
-                    "{}: has {} tensors, and one is to be {:?}",
+                    "{}: has {} tensors, but only one can be named {:?}",
                     shown(&named.path),
                     wanted.len(),
                     RawStr::new(name)
                 ))
-                .with_hint(Some("--take picks one of them".to_owned())));
+                .with_hint(Some("--take selects one of them".to_owned())));
             }
             let is_replaced = |tensor: &&SourceTensor| {
                 graft.tensor(named.target.as_ref().unwrap_or(&tensor.name)).is_some()
@@ -323,7 +323,7 @@ fn nothing_replaced(named: &Named, wanted: &[&SourceTensor], graft: &Graft<'_>) 
             let name = named.target.as_ref().unwrap_or(&one.name);
             format!("the model has no tensor {:?}", RawStr::new(name))
         }
-        several => format!("the model has none of its {} tensors", several.len()),
+        several => format!("the model has none of the {} tensors of this donor", several.len()),
     };
     Failure::new(format_args!("{path}: {what}, so nothing would be replaced")).with_hint(Some(hint))
 }

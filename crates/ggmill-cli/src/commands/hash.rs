@@ -180,14 +180,15 @@ fn read_claims<'a>(path: &'a Path, args: &Args) -> Result<(&'a Path, Claimed), F
     }
     let sums = FileSums::parse(&text);
     if sums.is_empty() {
-        let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, \
-                    with a tensor after a colon; or a line of sha256sum, about a whole file";
-        return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path)))
+        let hint = "expected lines with a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a \
+                    file, for a tensor followed by a colon and its name; or the output of \
+                    sha256sum";
+        return Err(Failure::new(format_args!("{}: contains no line with a hash", shown(path)))
             .with_hint(Some(hint.to_owned())));
     }
     if let Some(other) = args.kinds().iter().find(|kind| **kind != HashKind::Sha256) {
         return Err(Failure::new(format_args!(
-            "{}: has SHA-256 of whole files, and {other} was asked for",
+            "{}: contains SHA-256 hashes of whole files, but {other} was requested",
             shown(path)
         )));
     }

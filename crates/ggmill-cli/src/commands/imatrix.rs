@@ -129,8 +129,8 @@ fn run_merge(
     if merged.chunk_count() == 0 && matrices.iter().any(|matrix| matrix.chunk_count() > 0) {
         let tokens = merged.chunk_size();
         console.note(format_args!(
-            "no tensor was counted for a whole chunk of {tokens} tokens, so there are 0 chunks, \
-             whatever was said before; --chunk-size changes it"
+            "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
+             chunks, although an input has more; --chunk-size changes the size of a chunk"
         ));
     }
     wrote(console, output, &merged, form);

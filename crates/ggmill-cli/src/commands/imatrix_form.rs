@@ -27,17 +27,17 @@ pub(crate) fn warn_of_losses(console: Console, imatrix: &Imatrix, form: ImatrixF
     let is_legacy = form == ImatrixForm::Legacy;
     for (name, _) in imatrix.entries().filter(|(_, entry)| is_legacy && !entry.is_used()) {
         console.warn(format_args!(
-            "entry {name:?} was never measured, and the legacy form has no place for it"
+            "entry {name:?} was never measured, and the legacy format cannot represent it"
         ));
     }
     if is_legacy && imatrix.datasets().len() > 1 {
-        console.warn("the legacy form has room for the name of one text, the last");
+        console.warn("the legacy format stores the name of only one dataset, the last");
     }
 }
 
 /// Says what was written.
 pub(crate) fn wrote(console: Console, output: &Path, imatrix: &Imatrix, form: ImatrixForm) {
-    let named = if form == ImatrixForm::Legacy { "the legacy form" } else { "GGUF" };
+    let named = if form == ImatrixForm::Legacy { "the legacy format" } else { "GGUF" };
     console.note(format_args!(
         "wrote {}: {named}, {} entries, {} chunks",
         shown(output),

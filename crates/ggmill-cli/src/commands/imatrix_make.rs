@@ -1,20 +1,17 @@
 //! `ggmill imatrix make`: the importance matrix of a model, measured over a text.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 
-use ggmill_core::RawStr;
-use ggmill_quantize::{Imatrix, ImatrixForm};
-use ggmill_run::{Activations, Chunks, Options, Runner, activations};
+use ggmill_quantize::{Imatrix, ImatrixRun, ResumeError};
+use ggmill_run::{Activations, Chunks, activations};
 
 use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
-use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_interrupted, write_file};
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{GraphArgs, failed, hint, tokens};
+use crate::run_model::{RunArgs, Stopped, tokens};
 use crate::source::open_whole;
 
 #[derive(Debug, clap::Args)]
@@ -71,30 +68,23 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long, conflicts_with = "resume")]
     force: bool,
-    /// Number of threads [default: one per core]
-    #[arg(long, short = 't', value_name = "N")]
-    threads: Option<usize>,
-    /// Memory for intermediate results; it limits how many chunks are computed at once
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
-    memory: u64,
     #[command(flatten)]
-    graph: GraphArgs,
+    run: RunArgs,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = args.graph.catalogue()?;
+    let catalogue = args.run.catalogue()?;
     let model = open_whole(&args.file)?;
-    let program = args.graph.program(&args.file, &model, &catalogue, console)?;
+    let program = args.run.program(&args.file, &model, &catalogue, console)?;
     let mut inputs: Vec<PathBuf> =
         ggmill_io::files(&model).map(|file| file.path().to_owned()).collect();
     refuse_interrupted(&inputs)?;
     inputs.extend(args.text.iter().chain(&args.tokens).filter(|path| path.is_file()).cloned());
-    let earlier = earlier(args)?;
-    Output::new(&args.output, &inputs, args.force || earlier.is_some(), false)?;
-    let (tokens, bos) = tokens(&args.file, args.text.as_deref(), args.tokens.as_deref(), console)?;
-    let chunks = Chunks::of(&tokens, args.ctx, bos)
-        .map_err(|error| Failure::new(&error).with_hint(hint(error.kind())))?;
-    let done = earlier.as_ref().map_or(0, |earlier| earlier.chunk_count() as usize);
+    let mut run = imatrix_run(args)?;
+    Output::new(&args.output, &inputs, args.force || run.earlier().is_some(), false)?;
+    let (text, listed) = (args.text.as_deref(), args.tokens.as_deref());
+    let (tokens, bos) = tokens(&args.file, text, listed, "--tokens", console)?;
+    let chunks = Chunks::of(&tokens, args.ctx, bos).map_err(|error| Stopped::from(error).0)?;
     let wanted = chunks.part(args.from_chunk, args.chunks);
     if wanted.is_empty() {
         let (first, found) = (args.from_chunk, chunks.texts().len());
@@ -103,41 +93,41 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             args.ctx
         )));
     }
+    let form = form_for(&args.output, args.output_format);
+    let done = run.done();
     let left = wanted.get(done..).unwrap_or_default();
-    let saved = Saved {
-        args,
-        inputs: &inputs,
-        form: form_for(&args.output, args.output_format),
-        done,
-        earlier: earlier.as_ref(),
-        begun: Cell::new(false),
-    };
-    if let Some(earlier) = earlier.as_ref().filter(|_| left.is_empty()) {
+    if let Some(earlier) = run.earlier().filter(|_| left.is_empty()) {
         console.note(format_args!(
             "{} has all {} chunks already",
             shown(&args.output),
             wanted.len()
         ));
-        wrote(console, &args.output, earlier, saved.form);
+        wrote(console, &args.output, earlier, form);
         return Ok(Status::Fine);
     }
-    let options = Options::default().with_threads(args.threads).with_memory(args.memory);
-    let runner = Runner::new(options).map_err(|error| failed(&args.file, &error))?;
+    let within = |Stopped(failure): Stopped| failure.within(&args.file);
+    let runner = args.run.runner().map_err(within)?;
     let mut bar = Bar::of_pieces(console, "chunks");
-    let mut last = 0;
     bar.update(done as u64, wanted.len() as u64, "chunks");
+    // What is replaced is what was there at the start, or an earlier state of this run.
+    let mut replaces = args.force || run.earlier().is_some();
+    let mut save = |run: &ImatrixRun, sums: &Activations, chunks: usize| {
+        let imatrix = run.imatrix(sums_of(sums), chunks).map_err(Failure::new)?;
+        let bytes = imatrix.to_bytes(form).map_err(Failure::new)?;
+        write_file(&args.output, &inputs, replaces, &bytes)?;
+        replaces = true;
+        Ok::<_, Failure>(imatrix)
+    };
     let sums = activations(&runner, &program, left, args.process_output, |sums, now| {
         bar.update((done + now) as u64, wanted.len() as u64, "chunks");
-        if now - last >= args.save_every.max(1) && now < left.len() {
-            saved.save(sums, now)?;
-            last = now;
+        if now < left.len() && run.is_due(now) {
+            save(&run, sums, now).map_err(Stopped)?;
         }
         Ok::<_, Stopped>(())
     });
     drop(bar);
-    let sums = sums.map_err(|Stopped(failure)| failure.within(&args.file))?;
-    model.verify().map_err(Failure::new)?;
-    let imatrix = saved.save(&sums, left.len()).map_err(|Stopped(failure)| failure)?;
+    let sums = sums.map_err(within)?;
+    let imatrix = save(&run, &sums, left.len())?;
     let partly = sums.tensors().filter(|tensor| tensor.unused() > 0).count();
     if partly > 0 {
         console.warn(format_args!(
@@ -145,108 +135,41 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
              may reach them"
         ));
     }
-    warn_of_losses(console, &imatrix, saved.form);
-    wrote(console, &args.output, &imatrix, saved.form);
+    warn_of_losses(console, &imatrix, form);
+    wrote(console, &args.output, &imatrix, form);
     Ok(Status::Fine)
 }
 
-/// Why a measurement ended early.
-struct Stopped(Failure);
-
-impl From<ggmill_run::Error> for Stopped {
-    fn from(error: ggmill_run::Error) -> Self {
-        Self(Failure::new(&error).with_hint(hint(error.kind())))
-    }
-}
-
-/// What an interrupted run has left, where it is to be continued.
-fn earlier(args: &Args) -> Result<Option<Imatrix>, Failure> {
+/// The run, which continues what an interrupted one has left where it is to.
+fn imatrix_run(args: &Args) -> Result<ImatrixRun, Failure> {
+    let text = args.text.as_ref().or(args.tokens.as_ref());
+    let run = ImatrixRun::new(args.ctx)
+        .with_dataset(text.map(|path| path.to_string_lossy().into_owned()))
+        .with_output(args.process_output)
+        .with_save_every(args.save_every);
     if !args.resume || !args.output.exists() {
-        return Ok(None);
+        return Ok(run);
     }
     let earlier = Imatrix::open(&args.output).map_err(Failure::new)?;
-    let size = earlier.chunk_size() as usize;
-    if size != 0 && size != args.ctx {
-        return Err(Failure::new(format_args!(
-            "{}: chunks of {size} tokens, expected {}",
-            shown(&args.output),
-            args.ctx
-        ))
-        .with_hint(Some(format!("--ctx {size} continues it"))));
-    }
-    if earlier.chunk_count() == 0 {
-        return Err(Failure::new(format_args!(
-            "{}: does not say how many chunks it has, so it cannot be continued",
-            shown(&args.output)
-        )));
-    }
-    let name = text_name(args);
-    let is_other = |found: &RawStr<'_>| name.as_ref().is_none_or(|name| *found != name.as_str());
-    if let Some(found) = earlier.datasets().find(is_other) {
-        return Err(Failure::new(format_args!(
-            "{}: measured on {found}, expected {}",
-            shown(&args.output),
-            name.as_deref().unwrap_or("no other text"),
-        ))
-        .with_hint(Some("-o another file, and join both with `ggmill imatrix merge`".to_owned())));
-    }
-    if earlier.get(b"output.weight").is_some() != args.process_output {
-        let (with, remedy) =
-            if args.process_output { ("without", "leave out") } else { ("with", "add") };
-        return Err(Failure::new(format_args!(
-            "{}: measured {with} --process-output",
-            shown(&args.output)
-        ))
-        .with_hint(Some(format!("{remedy} --process-output to continue it"))));
-    }
-    Ok(Some(earlier))
-}
-
-/// Where sums are written, and what is there already.
-struct Saved<'a> {
-    args: &'a Args,
-    inputs: &'a [PathBuf],
-    form: ImatrixForm,
-    done: usize,
-    earlier: Option<&'a Imatrix>,
-    /// Whether this run has written the output.
-    begun: Cell<bool>,
-}
-
-/// The name of the text, or of the tokens.
-fn text_name(args: &Args) -> Option<String> {
-    let text = args.text.as_ref().or(args.tokens.as_ref());
-    text.map(|path| path.to_string_lossy().into_owned())
-}
-
-impl Saved<'_> {
-    /// Writes the sums of so many chunks beside those that were there.
-    fn save(&self, sums: &Activations, chunks: usize) -> Result<Imatrix, Stopped> {
-        let args = self.args;
-        let count = |chunks: usize| u32::try_from(chunks).unwrap_or(u32::MAX);
-        #[expect(clippy::cast_possible_truncation, reason = "the file has single precision")]
-        let tensors = sums.tensors().map(|tensor| {
-            let sums = tensor.sums.iter().map(|&sum| sum as f32).collect();
-            let counts =
-                tensor.counts.iter().map(|&count| i64::try_from(count).unwrap_or(i64::MAX));
-            (tensor.name.as_str(), sums, counts.collect())
-        });
-        let name = text_name(args).filter(|_| self.earlier.is_none());
-        let made = || {
-            let part =
-                Imatrix::from_sums(tensors, name.as_deref(), (count(chunks), count(args.ctx)))?;
-            let whole = match self.earlier {
-                None => part,
-                Some(earlier) => Imatrix::merge(&[earlier.clone(), part], count(args.ctx))?
-                    .with_chunk_count(count(self.done + chunks)),
-            };
-            whole.to_bytes(self.form).map(|bytes| (whole, bytes))
+    run.resume(earlier).map_err(|error| {
+        let hint = match &error {
+            ResumeError::ChunkSize { found, .. } => Some(format!("--ctx {found} continues it")),
+            ResumeError::Dataset { .. } => {
+                Some("-o another file, and join both with `ggmill imatrix merge`".to_owned())
+            }
+            ResumeError::Output { is_measured: true } => {
+                Some("add --process-output to continue it".to_owned())
+            }
+            ResumeError::Output { is_measured: false } => {
+                Some("leave out --process-output to continue it".to_owned())
+            }
+            _ => None,
         };
-        let (whole, bytes) = made().map_err(|error| Stopped(Failure::new(error)))?;
-        // What is replaced is what was there at the start, or an earlier state of this run.
-        let replaces = args.force || self.earlier.is_some() || self.begun.get();
-        write_file(&args.output, self.inputs, replaces, &bytes).map_err(Stopped)?;
-        self.begun.set(true);
-        Ok(whole)
-    }
+        Failure::new(error).with_hint(hint).within(&args.output)
+    })
+}
+
+/// What was summed of each tensor.
+fn sums_of(sums: &Activations) -> impl Iterator<Item = (&str, &[f64], &[u64])> {
+    sums.tensors().map(|tensor| (tensor.name.as_str(), &*tensor.sums, &*tensor.counts))
 }

@@ -38,10 +38,10 @@ Examples:
   ggmill index hf://OWNER/NAME models/ -o models.ndjson
 
 models.parquet has a row for each file, models.tensors.parquet for each tensor, and \
-models.metadata.parquet for each metadata entry. NDJSON has all of them in one file, and the field \
-`record` tells them apart. Only headers are read. A file that cannot be read is a row with its \
-error. If the command is interrupted, the index has the files that were read; --resume reads the \
-others.")]
+models.metadata.parquet for each metadata entry. NDJSON has all of them in one file, \
+distinguished by the field `record`. Only headers are read. A file that cannot be read has a row \
+with the error. If the command is interrupted, the index contains the files that were read; \
+--resume reads the others.")]
 pub(crate) struct Args {
     /// Files, directories, URLs, and repositories of the Hugging Face Hub; of directories and
     /// repositories, the .gguf files
@@ -166,8 +166,8 @@ fn begin<const N: usize>(
         && there.contains(&true)
         && let Some((missing, _)) = outputs.iter().zip(there).find(|(_, there)| !there)
     {
-        let message = format!("{}: missing, so that the index cannot be updated", shown(missing));
-        return Err(Failure::new(message).with_hint(Some("--force writes a new one".to_owned())));
+        let message = format!("{}: missing, so the index cannot be updated", shown(missing));
+        return Err(Failure::new(message).with_hint(Some("--force writes a new index".to_owned())));
     }
     let inputs: Vec<PathBuf> =
         inputs.iter().filter(|input| !remote::is_remote(input)).cloned().collect();
@@ -254,7 +254,7 @@ fn failure(error: Error) -> Failure {
     match error {
         Error::Write(error) if error.raw_os_error().is_some() => error.into(),
         Error::Previous(_) => {
-            Failure::new(error).with_hint(Some("--force writes a new one".to_owned()))
+            Failure::new(error).with_hint(Some("--force writes a new index".to_owned()))
         }
         error => Failure::new(error),
     }
@@ -273,7 +273,7 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
     ));
     if outcome.broken > 0 {
         console.warn(format_args!(
-            "{} could not be read in full; the column `error` says why",
+            "{} could not be read in full; the column `error` shows the reason",
             count(outcome.broken, "file"),
         ));
     }

@@ -32,7 +32,7 @@ pub(super) fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
             None => named(path, &mut files, &mut unreadable)?,
         }
         if files.len() + unreadable.len() == before {
-            return Err(Failure::new(format_args!("{}: no .gguf files there", shown(path))));
+            return Err(Failure::new(format_args!("{}: no .gguf files found", shown(path))));
         }
     }
     let unreadable = unreadable.into_iter().map(|(path, error): (PathBuf, std::io::Error)| Input {

@@ -38,11 +38,12 @@ Examples:
   ggmill lora merge model-Q4_K_M.gguf a.gguf=0.7 b.gguf -o merged.gguf
 
 A weight W becomes W + SCALE * alpha / rank * B * A, summed over the adapters in F32 and encoded \
-once, in the type of W. Tensors that no adapter changes are copied byte for byte. `ggmill convert \
-ADAPTER_DIR --base BASE_DIR` makes adapter.gguf from a PEFT adapter.")]
+once, in the type of W. Tensors that no adapter changes are copied byte for byte. `ggmill \
+convert ADAPTER_DIR --base BASE_DIR` creates adapter.gguf from a PEFT adapter.")]
     Merge(Merge),
     /// Convert a PEFT adapter to a GGUF adapter: the same as `ggmill convert ADAPTER_DIR`
-    #[command(after_help = "Example:
+    #[command(after_help = "\
+Example:
   ggmill lora convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf")]
     Convert(Convert),
 }
@@ -152,7 +153,7 @@ fn factor(scale: &str, adapter: &Path) -> Result<f32, Failure> {
     let number = scale.parse::<f32>().ok().filter(|scale| scale.is_finite());
     number.ok_or_else(|| {
         let scale = RawStr::from(scale);
-        Failure::new(format_args!("{}: the factor {scale:?}, expected a number", shown(adapter)))
+        Failure::new(format_args!("{}: scale {scale:?}, expected a number", shown(adapter)))
     })
 }
 
@@ -238,7 +239,7 @@ fn open_adapter(path: &Path) -> Result<GgufCheckpoint, Failure> {
         if !(is_weights() && PeftAdapter::is_at(directory)) {
             return failure;
         }
-        let message = format!("{}: is a PEFT adapter, expected one in GGUF", shown(path));
+        let message = format!("{}: is a PEFT adapter, expected a GGUF adapter", shown(path));
         let directory = shown(directory);
         Failure::new(message)
             .with_hint(Some(format!("`ggmill convert {directory} --base BASE_DIR` converts it")))

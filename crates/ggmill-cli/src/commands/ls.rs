@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let Listing { models, parameters } = remote::list(&args.location).unwrap_or_else(|| {
-        let hint = Some("a file or a set is shown by `ggmill inspect`".to_owned());
+        let hint = Some("`ggmill inspect` shows a file or a shard set".to_owned());
         let message = format!("{}: expected hf://OWNER/NAME", shown(&args.location));
         Err(Failure::new(message).with_hint(hint))
     })?;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     out.flush()?;
     if models.is_empty() {
-        console.warn(format_args!("{}: no GGUF files there", shown(&args.location)));
+        console.warn(format_args!("{}: no GGUF files found", shown(&args.location)));
         return Ok(Status::Findings);
     }
     Ok(Status::Fine)

@@ -34,8 +34,9 @@ pub(crate) fn run(
                 .filter(|known| !known.is_hide_set())
                 .map(clap::Command::get_name)
                 .collect();
-            Failure::new(format_args!("{} has no command {name:?}", command.get_name()))
-                .with_hint((!known.is_empty()).then(|| format!("it has {}", known.join(", "))))
+            Failure::new(format_args!("{} has no command {name:?}", command.get_name())).with_hint(
+                (!known.is_empty()).then(|| format!("its commands are {}", known.join(", "))),
+            )
         })?;
     }
     let mut out = console.bytes();

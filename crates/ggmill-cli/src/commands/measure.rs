@@ -7,15 +7,14 @@ use ggmill_core::Sink as _;
 use ggmill_formats::npy_header;
 use ggmill_io::FileSink;
 use ggmill_run::json::document;
-use ggmill_run::{Chunks, Distribution, Estimate, Measurement, Options, Program, Runner};
+use ggmill_run::{Chunks, Distribution, Estimate, Measurement, Program};
 
-use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_interrupted};
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{GraphArgs, failed, hint, tokens};
+use crate::run_model::{RunArgs, Stopped, tokens};
 use crate::source::open_whole;
 
 /// Measure the perplexity of a model on a text, and its KL divergence from another model
@@ -58,33 +57,26 @@ pub(crate) struct Args {
     /// Replace OUT.npy if it exists
     #[arg(long, requires = "logits")]
     force: bool,
-    /// Number of threads [default: one per core]
-    #[arg(long, short = 't', value_name = "N")]
-    threads: Option<usize>,
-    /// Memory for intermediate results; it limits how many chunks are computed at once
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]
-    memory: u64,
     #[command(flatten)]
-    graph: GraphArgs,
+    run: RunArgs,
     /// Write JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = args.graph.catalogue()?;
+    let catalogue = args.run.catalogue()?;
     let model = open_whole(&args.file)?;
     let base = args.against.as_deref().map(|path| open_whole(path).map(|model| (path, model)));
     let base = base.transpose()?;
     let base_program = match &base {
-        Some((path, model)) => Some(args.graph.program(path, model, &catalogue, console)?),
+        Some((path, model)) => Some(args.run.program(path, model, &catalogue, console)?),
         None => None,
     };
-    let program = args.graph.program(&args.file, &model, &catalogue, console)?;
+    let program = args.run.program(&args.file, &model, &catalogue, console)?;
     let chunks = chunks(args, console)?;
-    let failed = |error: ggmill_run::Error| failed(&args.file, &error);
-    let options = Options::default().with_threads(args.threads).with_memory(args.memory);
-    let runner = Runner::new(options).map_err(failed)?;
+    let within = |Stopped(failure): Stopped| failure.within(&args.file);
+    let runner = args.run.runner().map_err(within)?;
     let mut inputs = Vec::new();
     for model in [Some(&model), base.as_ref().map(|(_, model)| model)].into_iter().flatten() {
         inputs.extend(ggmill_io::files(model).map(|file| file.path().to_owned()));
@@ -113,7 +105,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         },
     );
     drop(bar);
-    let measured = measured.map_err(|Stopped(failure)| failure.within(&args.file))?;
+    let measured = measured.map_err(within)?;
     if let Some(sink) = sink {
         sink.commit().map_err(Failure::new)?;
     }
@@ -132,22 +124,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// Why a measurement ended early.
-struct Stopped(Failure);
-
-impl From<ggmill_run::Error> for Stopped {
-    fn from(error: ggmill_run::Error) -> Self {
-        Self(Failure::new(&error).with_hint(hint(error.kind())))
-    }
-}
-
 /// The tokens in chunks.
 fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
-    let (tokens, bos) = tokens(&args.file, args.text.as_deref(), args.tokens.as_deref(), console)?;
+    let (text, listed) = (args.text.as_deref(), args.tokens.as_deref());
+    let (tokens, bos) = tokens(&args.file, text, listed, "--tokens", console)?;
     let most = args.chunks.map_or(tokens.len(), |chunks| chunks.max(2).saturating_mul(args.ctx));
     let tokens = tokens.get(..most.min(tokens.len())).unwrap_or_default();
-    Chunks::of(tokens, args.ctx, bos)
-        .map_err(|error| Failure::new(&error).with_hint(hint(error.kind())))
+    Chunks::of(tokens, args.ctx, bos).map_err(|error| Stopped::from(error).0)
 }
 
 /// The file of logits, with its header.

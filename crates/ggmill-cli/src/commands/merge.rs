@@ -32,8 +32,8 @@ Examples:
   ggmill merge model-*-of-00009.gguf -o model.gguf --delete-shards
   ggmill merge model.gguf.part1of3 -o model.gguf
 
-One shard is enough: the others are found by its name. Files split at byte boundaries (.part1of3, \
-.split-a, -split-a) are concatenated."
+One shard is enough: the others are found from its name. Files split at byte boundaries \
+(.part1of3, .split-a, -split-a) are concatenated."
 )]
 pub(crate) struct Args {
     /// One shard or all shards in any order, followed by the output file unless -o is given
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if let Some(remote) = shards.iter().find(|shard| remote::is_remote(shard))
         && args.delete_shards
     {
-        let message = format!("{}: is not on this machine, and is not deleted", shown(remote));
+        let message = format!("{}: is not on this machine, so it cannot be deleted", shown(remote));
         return Err(Failure::new(message));
     }
     let checkpoint = GgufCheckpoint::new(opened(shards)?).map_err(Failure::new)?;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 /// The model that shards are: one of them stands for all.
 fn opened(shards: &[PathBuf]) -> Result<Model, Failure> {
     let together = |is_of_set: bool| {
-        is_of_set.then(|| "given one shard, the others are found by its name".to_owned())
+        is_of_set.then(|| "pass only one shard: the others are found from its name".to_owned())
     };
     let is_remote = shards.iter().any(|shard| remote::is_remote(shard));
     match shards {
@@ -149,7 +149,7 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// A hint for when the output was mistaken for a shard, or a shard for the output.
-const NAME_IT: &str = "-o OUT says which file is to be written";
+const NAME_IT: &str = "-o OUT specifies the file to write";
 
 /// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves
 /// no room for doubt: a shard is never the output.
@@ -157,15 +157,21 @@ fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
     let (shards, output) = match (&args.output, args.paths.split_last()) {
         (Some(output), _) => (&*args.paths, &**output),
         (None, Some((output, shards))) if !shards.is_empty() => (shards, &**output),
-        _ => return Err(Failure::new("no file to write").with_hint(Some(NAME_IT.to_owned()))),
+        _ => {
+            return Err(
+                Failure::new("no output file was given").with_hint(Some(NAME_IT.to_owned()))
+            );
+        }
     };
     if ggmill_io::shard_name(output).is_some() || Parts::is_name_of_one(output) {
-        let message = format!("{}: has the name of a shard, and would be written", shown(output));
+        let message =
+            format!("{}: has the name of a shard, but would be the output", shown(output));
         return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
     }
     // A shard under another name.
     if args.output.is_none() && ggmill_io::open_alone(output).is_ok_and(|file| is_part(&file)) {
-        let message = format!("{}: is a shard, and would be written", shown(output));
+        let message =
+            format!("{}: is a shard, but would be overwritten by the output", shown(output));
         return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
     }
     Ok((shards, output))
@@ -188,8 +194,8 @@ fn join_parts(
     refuse_inputs(path, &inputs)?;
     if args.delete_shards && parts.surplus() > 0 {
         let message = format!(
-            "the parts have {} bytes more than the model they are of: one of them is too long, \
-             and none is deleted",
+            "the parts have {} bytes more than the model they belong to: one of them is too long, \
+             so none is deleted",
             parts.surplus()
         );
         return Err(Failure::new(message)
@@ -252,13 +258,13 @@ fn delete(paths: &[PathBuf], console: Console) -> Result<(), Failure> {
             let message =
                 format!("{}: cannot delete: {}", shown(path), RawStr::from(&*error.to_string()));
             Failure::new(message).with_hint(Some(format!(
-                "the file was written; {left} of {} shards are left",
+                "the file was written; {left} of {} shards remain",
                 paths.len()
             )))
         })?;
     }
     console.note(format_args!(
-        "deleted {} shards after comparing them with what was written",
+        "deleted {} shards after comparing them with the written file",
         paths.len()
     ));
     Ok(())

@@ -193,7 +193,7 @@ fn built(path: &Path) -> Result<String, Failure> {
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
     if let Some(path) = paths.iter().find(|path| remote::is_remote(path)) {
         return Err(Failure::new(format_args!(
-            "{}: is not on this machine, and is not renamed from here",
+            "{}: is not on this machine, so it cannot be renamed",
             shown(path)
         )));
     }
@@ -206,7 +206,7 @@ fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, 
             }
             if let Some((other, _)) = planned.iter().find(|(_, known)| *known == target) {
                 return Err(Failure::new(format_args!(
-                    "{} and {} would both be {}",
+                    "{} and {} would both be renamed to {}",
                     shown(other),
                     shown(&path),
                     shown(&target)
@@ -214,7 +214,7 @@ fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, 
             }
             if target.symlink_metadata().is_ok() {
                 return Err(Failure::new(format_args!(
-                    "{} would be {}, which is there already",
+                    "{} would be renamed to {}, which already exists",
                     shown(&path),
                     shown(&target)
                 )));
@@ -239,7 +239,7 @@ fn new_names(files: Files) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
     // A shard that is missing would keep its old name, wherever it is.
     if ggmill_io::shard_name(first).is_some_and(|name| name.count() > 1) {
         ggmill_io::open(first).map_err(|error| {
-            let hint = "all shards of a set are renamed together, so all have to be there";
+            let hint = "all shards of a set are renamed together, so all of them must exist";
             Failure::new(&error).with_hint(Some(hint.to_owned()))
         })?;
     }

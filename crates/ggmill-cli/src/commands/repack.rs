@@ -101,7 +101,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .map_err(Failure::new)?;
     warn_of_alignment(&plan, console);
     if checkpoint.model().parts().len() > 1 {
-        console.note(format_args!("{} shards become one file", checkpoint.model().parts().len()));
+        console.note(format_args!(
+            "{} shards are written as one file",
+            checkpoint.model().parts().len()
+        ));
     }
     Making { output, inputs: &inputs, json: args.json }.run(&plan, &checkpoint, console)
 }
@@ -111,7 +114,7 @@ pub(crate) fn warn_of_alignment(plan: &Plan, console: Console) {
     let alignment = plan.layout().alignment();
     if !alignment.is_power_of_two() {
         console.warn(format_args!(
-            "alignment {alignment} is not a power of two; llama.cpp refuses such files"
+            "alignment {alignment} is not a power of two; llama.cpp rejects such files"
         ));
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn print(
     let vocabulary = tokenizer.vocabulary();
     if vocabulary.kind() == Kind::None {
         console.warn(format_args!(
-            "{}: tokenizer.ggml.model says that there is no tokenizer: the tokens have no texts",
+            "{}: according to tokenizer.ggml.model there is no tokenizer, so the tokens have no \
+             text",
             shown(file)
         ));
         return Ok(Status::Findings);

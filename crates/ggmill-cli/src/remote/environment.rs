@@ -83,7 +83,7 @@ fn printed_credentials(command: &str) -> Result<S3Credentials, Failure> {
         return Err(failed(&output.status));
     }
     S3Credentials::from_process(&output.stdout)
-        .ok_or_else(|| failed(&"printed no credentials of version 1"))
+        .ok_or_else(|| failed(&"printed no version 1 credentials"))
 }
 
 /// A variable that is set to something.

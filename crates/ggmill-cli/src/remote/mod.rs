@@ -241,34 +241,40 @@ fn failure(error: &Error) -> Failure {
 
 fn advice(advice: &Advice) -> Option<String> {
     Some(match advice {
-        Advice::HubToken => "the repository is private or gated, or does not exist; the variable \
-                             HF_TOKEN gives an access token (https://huggingface.co/settings/tokens)"
+        Advice::HubToken => "the repository is private or gated, or does not exist; set HF_TOKEN \
+                             to an access token (https://huggingface.co/settings/tokens)"
             .to_owned(),
-        Advice::OtherHubToken => "the access token was refused: it has expired, or may not read \
-                                  this repository; HF_TOKEN gives another"
-            .to_owned(),
+        Advice::OtherHubToken => {
+            "the access token was rejected: it has expired, or does not grant access to this \
+             repository; set HF_TOKEN to a different one"
+                .to_owned()
+        }
         Advice::Gated { page } => {
-            format!("the repository is gated: its conditions are accepted on {page}")
+            format!("the repository is gated: accept its conditions on {page}")
         }
-        Advice::FileInRepository => {
-            "`ggmill ls hf://OWNER/NAME` lists its files".to_owned()
+        Advice::FileInRepository => "`ggmill ls hf://OWNER/NAME` lists its files".to_owned(),
+        Advice::S3Credentials => {
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile of the AWS CLI \
+             (AWS_PROFILE), provide credentials"
+                .to_owned()
         }
-        Advice::S3Credentials => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile of the \
-                                  AWS CLI (AWS_PROFILE), say who asks"
-            .to_owned(),
-        Advice::OtherS3Credentials => "the credentials were refused: they are wrong or have \
-                                       expired, or may not read this object"
+        Advice::OtherS3Credentials => "the credentials were rejected: they are wrong or have \
+                                       expired, or do not grant access to this object"
             .to_owned(),
         Advice::S3Region { region } => {
             format!("the bucket is in the region {region}: set AWS_REGION to it")
         }
-        Advice::Download => "download the file, and name the copy".to_owned(),
-        Advice::Later { seconds } => format!("ask again in {seconds} seconds"),
-        Advice::Host => "is the name right? Behind a proxy, HTTPS_PROXY names that".to_owned(),
-        Advice::Certificates => "SSL_CERT_FILE names a file with the certificates of other \
+        Advice::Download => "download the file, and use the copy".to_owned(),
+        Advice::Later { seconds } => format!("try again in {seconds} seconds"),
+        Advice::Host => "check the host name; behind a proxy, set HTTPS_PROXY to the address of \
+                         the proxy"
+            .to_owned(),
+        Advice::Certificates => "set SSL_CERT_FILE to a file with the certificates of additional \
                                  authorities, such as that of a proxy"
             .to_owned(),
-        Advice::Again => "the file was replaced meanwhile; run the command again".to_owned(),
+        Advice::Again => {
+            "the file was replaced while it was being read; run the command again".to_owned()
+        }
         _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! HTTP/1.1 as far as a server of files on this computer needs it: one request for each connection,
 //! GET or HEAD, without a body. What a client can take of this process is limited before anything
 //! that it says is known to be permitted: the length of the head, the time, and the connections.
+//! What a head says is read by `ggmill-text`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ggmill_io::RandomAccess;
+use ggmill_text::http::{Refusal, Request};
 
 /// The longest head of a request, in bytes, with the empty line that ends it.
 const HEAD: usize = 16 << 10;
@@ -52,18 +54,6 @@ impl Limits {
 pub(super) trait Site: Send + Sync + 'static {
     /// The answer to a request, whatever its method.
     fn answer(&self, request: &Request) -> Answer<'_>;
-}
-
-/// The head of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) method: String,
-    /// The path, with what follows `?`.
-    pub(super) target: String,
-    /// The field `Host`.
-    pub(super) host: Option<String>,
-    /// The field `Range`.
-    pub(super) range: Option<String>,
 }
 
 /// An answer to a request.
@@ -189,7 +179,8 @@ fn connection<S: Site>(stream: &TcpStream, service: &Service<S>) -> io::Result<(
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(service.limits.write))?;
     let end = Instant::now() + service.limits.head;
-    match read_head(stream, end)?.and_then(|head| parse(&head)) {
+    let refused = |refusal: Refusal| Answer::refusal(refusal.status(), refusal);
+    match read_head(stream, end)?.and_then(|head| Request::parse(&head).map_err(refused)) {
         Ok(request) => {
             let answer = service.site.answer(&request);
             write(stream, &answer, request.method != "HEAD")?;
@@ -260,46 +251,6 @@ fn drop_rest(mut stream: &TcpStream) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Reads a head, or says what is wrong with it.
-fn parse(head: &[u8]) -> Result<Request, Answer<'static>> {
-    let malformed = |what: &str| Answer::refusal(400, format_args!("malformed request: {what}"));
-    // Only fields that are not used here may have other bytes.
-    let head = String::from_utf8_lossy(head);
-    let mut lines = head.strip_suffix("\r\n\r\n").unwrap_or(&head).split("\r\n");
-    let first: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-    let [method, target, version] = first[..] else {
-        return Err(malformed("expected a method, a path and a version"));
-    };
-    if method.is_empty() || target.is_empty() {
-        return Err(malformed("expected a method, a path and a version"));
-    }
-    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
-        return Err(Answer::refusal(505, "expected HTTP/1.0 or HTTP/1.1"));
-    }
-    let (mut host, mut range) = (None, None);
-    for line in lines {
-        let Some((name, value)) = line.split_once(':') else {
-            return Err(malformed("a field without a colon"));
-        };
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(malformed("the name of a field"));
-        }
-        let value = value.trim_matches([' ', '\t']);
-        if value.contains(['\r', '\n', '\0']) {
-            return Err(malformed("a control character in a field"));
-        }
-        let field = match name {
-            name if name.eq_ignore_ascii_case("Host") => &mut host,
-            name if name.eq_ignore_ascii_case("Range") => &mut range,
-            _ => continue,
-        };
-        if field.replace(value.to_owned()).is_some() {
-            return Err(malformed("a field that may be there once"));
-        }
-    }
-    Ok(Request { method: method.to_owned(), target: target.to_owned(), host, range })
 }
 
 /// Writes an answer, with its body if that is wanted.
@@ -397,38 +348,5 @@ mod tests {
         let (address, server) = start();
         assert_eq!(ask(address, "GET /panic HTTP/1.1\r\n\r\n"), "");
         assert_eq!(server.join().unwrap().to_string(), "a thread of the server panicked");
-    }
-
-    #[test]
-    fn heads() {
-        let request = |host: Option<&str>, range: Option<&str>| Request {
-            method: "GET".to_owned(),
-            target: "/a?b".to_owned(),
-            host: host.map(str::to_owned),
-            range: range.map(str::to_owned),
-        };
-        for (head, expected) in [
-            ("GET /a?b HTTP/1.1\r\n\r\n", Ok(request(None, None))),
-            (
-                "GET /a?b HTTP/1.0\r\nhOST:  h \r\nRange:x\r\n\r\n",
-                Ok(request(Some("h"), Some("x"))),
-            ),
-            ("GET /a?b HTTP/1.1\r\nHost:\r\nCookie: a: b\r\n\r\n", Ok(request(Some(""), None))),
-            ("GET /a?b HTTP/2\r\n\r\n", Err(505)),
-            ("GET /a?b\r\n\r\n", Err(400)),
-            ("GET  /a?b HTTP/1.1\r\n\r\n", Err(400)),
-            ("GET /a b HTTP/1.1\r\n\r\n", Err(400)),
-            ("\r\nGET /a?b HTTP/1.1\r\n\r\n", Err(400)),
-            ("GET /a?b HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", Err(400)),
-            ("GET /a?b HTTP/1.1\r\nHost\r\n\r\n", Err(400)),
-            ("GET /a?b HTTP/1.1\r\nHost : a\r\n\r\n", Err(400)),
-            ("GET /a?b HTTP/1.1\r\nHost: a\r\n b: c\r\n\r\n", Err(400)),
-            ("GET /a?b HTTP/1.1\r\nHost: a\nRange: b\r\n\r\n", Err(400)),
-            ("\r\n\r\n", Err(400)),
-            ("", Err(400)),
-        ] {
-            let found = parse(head.as_bytes()).map_err(|refusal| refusal.status);
-            assert_eq!(found, expected, "{head:?}");
-        }
     }
 }

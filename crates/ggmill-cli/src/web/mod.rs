@@ -2,7 +2,6 @@
 
 mod http;
 mod page;
-mod range;
 mod server;
 
 pub(crate) use page::Page;

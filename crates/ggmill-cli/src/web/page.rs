@@ -11,6 +11,9 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Directories within directories.
 const DEEPEST: usize = 4;
 
+/// The media type of scripts.
+pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 /// The files that were named when the command was built.
 static BUILT_IN: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
@@ -76,7 +79,7 @@ impl Page {
 fn media_type(path: &str) -> &'static str {
     match path.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "html" => "text/html; charset=utf-8",
-        "js" => "text/javascript; charset=utf-8",
+        "js" => SCRIPT,
         "css" => "text/css; charset=utf-8",
         "wasm" => "application/wasm",
         "svg" => "image/svg+xml",

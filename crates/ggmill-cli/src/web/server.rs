@@ -10,22 +10,25 @@ use std::time::UNIX_EPOCH;
 use std::{fmt, io};
 
 use ggmill_io::RandomAccess;
+use ggmill_text::http::{Asked, Request, asked};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::http::{self, Answer, Body, Limits, Request};
-use super::page::Page;
-use super::range::{Asked, asked};
+use super::http::{self, Answer, Body, Limits};
+use super::page::{Page, SCRIPT};
 
 /// Where the files of the model are, in the page's directory.
 const FILES: &str = "model/";
 /// What stays as it is in an address.
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-/// The policy of the page, for its worker too, which has no other.
-const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
-                      img-src 'self'; worker-src 'self'; connect-src 'self' https: \
-                      http://localhost:* http://127.0.0.1:*; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
+/// The policy of the page, and of every other file that is not a script. The page sends no requests
+/// and compiles nothing: its worker does.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// The policy of scripts, which is that of a worker whose script they are; a page has its own. It
+/// asks for the file at the address that is opened, which may redirect to another host.
+const WORKER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src \
+                             'self' https: http://localhost:* http://127.0.0.1:*";
 
 /// A server that listens, and answers when it [runs](Self::run).
 #[derive(Debug)]
@@ -80,8 +83,9 @@ impl Server {
 impl http::Site for Site {
     fn answer(&self, request: &Request) -> Answer<'_> {
         let mut answer = self.found(request);
+        let is_script = answer.fields.contains(&("Content-Type", Cow::Borrowed(SCRIPT)));
         let policies = [
-            ("Content-Security-Policy", POLICY),
+            ("Content-Security-Policy", if is_script { WORKER_POLICY } else { POLICY }),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),

@@ -82,7 +82,7 @@ fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
     assert!(found.stdout.starts_with("tiny.gguf · "), "{}", found.stdout);
     let errors: Vec<_> = found.stderr.lines().filter(|line| line.starts_with("error:")).collect();
     let expected = [
-        "error: page.gguf: not readable as GGUF: offset 0x0: begins with \"<!DO\", expected \
+        "error: page.gguf: cannot be read as GGUF: offset 0x0: begins with \"<!DO\", expected \
          \"GGUF\"",
         "error: absent.gguf: cannot open: no such file",
     ];
@@ -173,7 +173,7 @@ fn standard_input_is_checked_like_a_file() {
     );
     assert_eq!(run(b"PK\x03\x04", &[]).0, 2);
     let (code, _, error) = run(&whole, &["--data"]);
-    assert!(code == 2 && error.contains("--data takes files"), "{error}");
+    assert!(code == 2 && error.contains("--data requires files"), "{error}");
 }
 
 #[test]
@@ -446,7 +446,7 @@ fn a_file_that_cannot_be_opened_is_counted() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     let found = ggmill(directory.path(), &["check", "tiny.gguf", "absent.gguf"]);
     assert!(
-        found.stdout.contains("2 files: ") && found.stdout.contains(", 1 not readable"),
+        found.stdout.contains("2 files: ") && found.stdout.contains(", 1 unreadable"),
         "{}",
         found.stdout
     );

@@ -66,7 +66,7 @@ fn an_existing_file_is_kept_unless_forced() {
     let refused = convert(&directory, &["-o", "out.gguf", "--type", "f32"]);
     assert_eq!(
         (refused.code, refused.stderr.as_str()),
-        (2, "error: out.gguf: exists already\nhint: --force replaces it\n")
+        (2, "error: out.gguf: already exists\nhint: --force replaces it\n")
     );
     let dry = convert(&directory, &["-o", "out.gguf", "--type", "f32", "--dry-run"]);
     assert_eq!((dry.code, &*dry.stdout, dry.stderr), (2, "", refused.stderr));
@@ -85,7 +85,7 @@ fn what_fails_leaves_nothing_behind() {
         (&["q8_0"], "this is a type, expected the file to write; --type q8_0 sets the type"),
         (
             &["--type", "q4_k_m", "--tensor-type", "atn_v=q6_k"],
-            "the pattern is found in no tensor's name\nhint: did you mean --tensor-type \
+            "the pattern matches no tensor name\nhint: did you mean --tensor-type \
              attn_v=Q6_K?\n",
         ),
         (&["--type", "copy"], "expected a type such as Q4_K_M, or auto"),
@@ -102,7 +102,7 @@ fn what_fails_leaves_nothing_behind() {
     }
     let nothing = ggmill(directory.path(), &["convert", ".", "--type", "f32"]);
     assert_eq!(nothing.code, 2);
-    assert!(nothing.stderr.contains("has no model.safetensors"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("contains neither model.safetensors"), "{}", nothing.stderr);
 }
 
 /// The words that `inspect` has for them.
@@ -120,7 +120,7 @@ fn what_is_no_checkpoint_is_named() {
     )
     .unwrap();
     for (source, hint) in [
-        ("model.gguf", "--to safetensors turns it back into a checkpoint; `ggmill quantize` "),
+        ("model.gguf", "--to safetensors converts it to a checkpoint; `ggmill quantize` "),
         ("page.safetensors", "this is a web page; "),
         ("pointers", "this is a Git LFS pointer, not the file itself (1000 B); run `git lfs pull`"),
     ] {
@@ -156,7 +156,7 @@ fn pytorch_files_are_read_and_never_run() {
     assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
     let expected = "error: model/pytorch_model.bin: offset 0x";
     assert!(refused.stderr.starts_with(expected), "{}", refused.stderr);
-    let asked = "the pickle asks for torch.nn.modules.linear.Linear, expected only";
+    let asked = "the pickle uses torch.nn.modules.linear.Linear, expected only";
     assert!(refused.stderr.contains(asked), "{}", refused.stderr);
     assert_eq!(directory.files(), ["a", "b", "model"]);
 }
@@ -256,7 +256,7 @@ fn no_input_is_written_over() {
             &["convert", "model", "--type", "f16", "-o", output, "--force"],
         );
         assert_eq!(code, 2, "{output}");
-        assert!(stderr.contains("is read from, and cannot be the output"), "{stderr}");
+        assert!(stderr.contains("is an input, so it cannot be the output"), "{stderr}");
     }
     for name in ["config.json", "model.safetensors"] {
         assert!(

@@ -88,10 +88,10 @@ fn refusals_leave_nothing_behind() {
             &["a.gguf", "--to", "safetensors", "--class", "GPT2LMHeadModel"][..],
             "is not for checkpoints of class",
         ),
-        (&["a.gguf", "--to", "safetensors", "--type", "q8_0"], "are F32, F16 or BF16"),
+        (&["a.gguf", "--to", "safetensors", "--type", "q8_0"], "expected F32, F16, BF16 or auto"),
         (&["a.gguf", "--to", "safetensors", "-o", "no/such"], "cannot write into this directory"),
-        (&["a.gguf", "--to", "safetensors", "--json"], "--json has no meaning"),
-        (&["a.gguf"], "is a GGUF file already"),
+        (&["a.gguf", "--to", "safetensors", "--json"], "--json: not supported"),
+        (&["a.gguf"], "is already a GGUF file"),
         (&[source.to_str().unwrap(), "--to", "safetensors"], "not a GGUF file"),
     ] {
         let refused = convert(&directory, arguments);

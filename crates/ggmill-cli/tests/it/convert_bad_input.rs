@@ -133,7 +133,7 @@ fn a_missing_shard_is_named() {
                 let present = if missing == "00001" { 2 } else { 1 };
                 let number = missing.trim_start_matches('0');
                 let expected = format!(
-                    "error: model: shard {number} of 2 is missing: found 1 of them, such as \
+                    "error: model: shard {number} of 2 is missing: found 1 of 2, for example \
                      \"model-0000{present}-of-00002.safetensors\"\n"
                 );
                 assert_eq!(stderr, expected);
@@ -148,8 +148,8 @@ fn a_tensor_of_another_shape_is_named_with_its_file() {
     check(
         |copied| copied.entry(UP, |entry| entry["shape"] = json!([64, 172])),
         "error: model/model.safetensors: tensor \"blk.0.ffn_up.weight\": \
-         \"model.layers.0.mlp.up_proj.weight\" gives shape 172 × 64, the configuration asks for \
-         64 × 172\n",
+         \"model.layers.0.mlp.up_proj.weight\" results in shape 172 × 64, but the configuration \
+         requires 64 × 172\n",
     );
     check(
         |copied| copied.entry(UP, |entry| entry["shape"] = json!([170, 64])),
@@ -167,7 +167,7 @@ fn a_tensor_of_another_shape_is_named_with_its_file() {
     check(
         |copied| copied.json("config.json", |config| config["num_hidden_layers"] = json!(6)),
         "error: architecture \"llama\", tensor \"blk.5.attn_norm.weight\": not in the checkpoint, \
-         looked for \"model.layers.5.input_layernorm.weight\"",
+         expected \"model.layers.5.input_layernorm.weight\"",
     );
 }
 
@@ -175,7 +175,7 @@ fn a_tensor_of_another_shape_is_named_with_its_file() {
 fn a_type_that_is_not_known_is_named_with_its_tensor() {
     check(
         |copied| copied.entry(UP, |entry| entry["dtype"] = json!("X9")),
-        "error: model/model.safetensors: the header is not one of safetensors: tensor \
+        "error: model/model.safetensors: the header is not a valid safetensors header: tensor \
          \"model.layers.0.mlp.up_proj.weight\": unknown variant `X9`, expected one of ",
     );
     // Of four bits: half as many bytes.
@@ -201,7 +201,8 @@ fn a_duplicate_key_is_refused_in_every_file() {
     };
     check(
         |copied| copied.text("config.json", |text| twice(text, "\"hidden_size\": 65")),
-        "error: model/config.json: is not as expected: key \"hidden_size\" has two values at line ",
+        "error: model/config.json: has unexpected content: key \"hidden_size\" has two values at \
+         line ",
     );
     check(
         |copied| {
@@ -210,7 +211,7 @@ fn a_duplicate_key_is_refused_in_every_file() {
             copied.write_header(&twice(Value::from(header).to_string(), &entry), &data);
         },
         "error: tensor \"model.layers.0.mlp.up_proj.weight\": is a duplicate: the header of \
-         model/model.safetensors has two entries of this name\n",
+         model/model.safetensors has two entries with this name\n",
     );
     check(
         |copied| {
@@ -223,7 +224,7 @@ fn a_duplicate_key_is_refused_in_every_file() {
                 )
             });
         },
-        "error: model/model.safetensors.index.json: is not as expected: key \
+        "error: model/model.safetensors.index.json: has unexpected content: key \
          \"model.layers.0.mlp.up_proj.weight\" has two values at line ",
     );
     check(
@@ -231,7 +232,7 @@ fn a_duplicate_key_is_refused_in_every_file() {
             let text = "{\"bos_token\": \"<s>\", \"bos_token\": \"</s>\"}";
             fs::write(copied.path("tokenizer_config.json"), text).unwrap();
         },
-        "error: tokenizer_config.json: is not as expected: key \"bos_token\" has two values at \
+        "error: tokenizer_config.json: has unexpected content: key \"bos_token\" has two values at \
          line 1",
     );
 }
@@ -244,7 +245,9 @@ fn nested_json_is_refused() {
     {
         check(
             |copied| fs::write(copied.path(name), "{\"a\":".repeat(100_000)).unwrap(),
-            &format!("error: {expected}: is not JSON: recursion limit exceeded at line 1 column "),
+            &format!(
+                "error: {expected}: is not valid JSON: recursion limit exceeded at line 1 column "
+            ),
         );
     }
 }
@@ -255,7 +258,8 @@ fn a_vocabulary_that_disagrees_with_the_embedding_is_refused() {
     check(
         |copied| copied.json("config.json", |config| config["vocab_size"] = json!(500)),
         "error: model/model.safetensors: tensor \"token_embd.weight\": \
-         \"model.embed_tokens.weight\" gives shape 64 × 512, the configuration asks for 64 × 500\n",
+         \"model.embed_tokens.weight\" results in shape 64 × 512, but the configuration requires \
+         64 × 500\n",
     );
     // A byte-level vocabulary of 300 tokens beside 512 rows, and one token beyond them.
     let tokenizer = |last: u32| {
@@ -272,7 +276,7 @@ fn a_vocabulary_that_disagrees_with_the_embedding_is_refused() {
     fs::write(copied.path("tokenizer.json"), tokenizer(512)).unwrap();
     let stderr = copied.refused(&["--pre", "gpt-2"]);
     assert!(stderr.contains("512"), "{stderr}");
-    assert!(stderr.contains("--no-vocab converts the weights alone"), "{stderr}");
+    assert!(stderr.contains("--no-vocab converts only the weights"), "{stderr}");
     fs::write(copied.path("tokenizer.json"), tokenizer(511)).unwrap();
     let args = ["convert", "model", "-o", "out.gguf", "--pre", "gpt-2", "--no-check"];
     let made = ggmill(copied.directory.path(), &args);

@@ -98,7 +98,8 @@ fn a_model_with_an_error_is_not_written() {
         );
         assert!(
             done.stderr.ends_with(
-                "1 error in the model, so it is not written\nhint: --no-check writes it anyway\n"
+                "not written, because the model has 1 error\nhint: --no-check writes the file \
+                 anyway\n"
             ),
             "{}",
             done.stderr
@@ -189,8 +190,10 @@ fn an_unknown_class_gets_a_description_to_begin_with() {
     assert_eq!(refused.code, 2);
     assert!(
         refused.stderr.contains("no description is for checkpoints of class \"LlanaForCausalLM\"")
-            && refused.stderr.contains("the nearest are LlamaForCausalLM, ")
-            && refused.stderr.contains("\nhint: standard output has a description to begin with"),
+            && refused.stderr.contains("the names most similar are LlamaForCausalLM, ")
+            && refused
+                .stderr
+                .contains("\nhint: standard output contains a first draft of a description"),
         "{}",
         refused.stderr
     );

@@ -24,7 +24,7 @@ fn deep_and_large_json_is_refused_by_its_file() {
                 copied.shards(true);
                 fs::write(copied.path(name), &deep).unwrap();
             },
-            &format!("error: {shown}: is not JSON: "),
+            &format!("error: {shown}: is not valid JSON: "),
         );
         // A file of zeros that takes no space.
         let size = large + 1;
@@ -43,7 +43,7 @@ fn deep_and_large_json_is_refused_by_its_file() {
         fs::write(copied.path("tokenizer.json"), tokenizer.to_string()).unwrap();
         fs::write(copied.path(name), &deep).unwrap();
         let stderr = copied.refused(&["--pre", "gpt-2"]);
-        let expected = format!("error: {name}: is not JSON: ");
+        let expected = format!("error: {name}: is not valid JSON: ");
         assert!(stderr.starts_with(&expected), "{stderr}");
     }
     // What is said beside the model is left out, and the model is converted.
@@ -51,7 +51,8 @@ fn deep_and_large_json_is_refused_by_its_file() {
     fs::write(copied.path("generation_config.json"), &deep).unwrap();
     let made = ggmill(copied.directory.path(), &["convert", "model", "-o", "out.gguf"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
-    let expected = "note: generation_config.json: is not JSON: recursion limit exceeded at line 1";
+    let expected =
+        "note: generation_config.json: is not valid JSON: recursion limit exceeded at line 1";
     assert!(made.stderr.contains(expected), "{}", made.stderr);
 }
 
@@ -61,7 +62,7 @@ fn a_header_that_asks_for_more_than_there_is_is_refused() {
     for length in [u64::MAX, i64::MAX.unsigned_abs(), 100_000_001] {
         check(
             |copied| fs::write(copied.path("model.safetensors"), length.to_le_bytes()).unwrap(),
-            &format!("{weights}the header says it has {length} bytes, 0 remain in the file\n"),
+            &format!("{weights}the header should have {length} bytes, but 0 remain in the file\n"),
         );
     }
     // It is there, and is more than any real one.
@@ -76,7 +77,7 @@ fn a_header_that_asks_for_more_than_there_is_is_refused() {
     );
     check(
         |copied| copied.write_header(&"{\"a\":".repeat(100_000), &[]),
-        &format!("{weights}the header is not one of safetensors: "),
+        &format!("{weights}the header is not a valid safetensors header: "),
     );
     // Extents whose product is beyond 64 bits, and places that are not in the file.
     let huge = 1u64 << 62;
@@ -132,7 +133,7 @@ fn a_hostile_pickle_is_refused_by_its_file() {
     let stderr = with_pickle(&changed);
     let expected = "error: model/pytorch_model.bin: ";
     assert!(stderr.starts_with(expected), "{stderr}");
-    assert!(stderr.contains("os.system") && stderr.contains("nothing was run"), "{stderr}");
+    assert!(stderr.contains("os.system") && stderr.contains("nothing was executed"), "{stderr}");
     for end in [plain.len() / 2, plain.len() - 1] {
         let stderr = with_pickle(&plain[..end]);
         assert!(stderr.starts_with(expected), "{stderr}");
@@ -144,8 +145,8 @@ fn a_hostile_pickle_is_refused_by_its_file() {
 fn what_a_tokenizer_lacks_is_named() {
     let vocab = json!({ "a": 0, "b": 1 });
     for (model, expected) in [
-        (json!({ "vocab": vocab }), "the model has no type, and without merges it is not BPE, wi"),
-        (json!({ "type": "BPE", "vocab": vocab }), "the model is BPE and has no merges\n"),
+        (json!({ "vocab": vocab }), "the model has no type: without merges it is not BPE, wi"),
+        (json!({ "type": "BPE", "vocab": vocab }), "the model is BPE, but has no merges\n"),
         (
             json!({ "type": null, "vocab": vocab, "merges": [] }),
             "the type of the model is null, expected BPE, WordPiece, WordLevel or Unigram\n",
@@ -226,7 +227,7 @@ fn what_a_link_does_not_lead_to_is_named() {
 fn factors_that_do_not_fit_are_named() {
     let target = "base_model.model.model.layers.0.self_attn.q_proj";
     for (factors, words) in [
-        (json!({ "A": [2, 64] }), "the adapter has no factor B to it"),
+        (json!({ "A": [2, 64] }), "the adapter has no factor B for it"),
         (json!({ "A": [2, 64], "B": [64, 3] }), "3"),
         (json!({ "A": [64], "B": [64, 2] }), "lora_A"),
         (json!({ "A": [2, 64], "B": [65, 2] }), "65"),

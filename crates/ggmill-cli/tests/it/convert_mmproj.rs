@@ -77,8 +77,8 @@ fn a_checkpoint_without_towers_is_refused() {
     let model = real("tinystories260K").display().to_string();
     let refused = ggmill(directory.path(), &["convert", &model, "--mmproj"]);
     assert_eq!(refused.code, 2);
-    let message = "error: the checkpoint has no tower for images or sound: \"LlamaForCausalLM\" \
-                   is a class of language models, and config.json describes nothing else\n";
+    let message = "error: the checkpoint has no image or audio tower: \"LlamaForCausalLM\" is a \
+                   class of language models, and config.json describes no tower\n";
     assert_eq!(refused.stderr, message);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -33,11 +33,11 @@ fn a_file_that_is_not_a_model_is_named_with_what_is_expected() {
         .with("model.bin", [7; 5000])
         .with("empty.safetensors", "");
     let taken = "is not a checkpoint, expected a directory with config.json and weights, a \
-                 .safetensors or PyTorch file with config.json beside it, or a legacy file of LLaMA";
+                 .safetensors or PyTorch file with config.json next to it, or a legacy LLaMA file";
     for (file, hint) in [
-        ("notes.txt", "this is a text file that begins \"Dear diary, today"),
-        ("config.json", "this is a JSON file; give the directory it lies in"),
-        ("empty.safetensors", "this is an empty file; the download or copy did not happen"),
+        ("notes.txt", "this is a text file that begins with \"Dear diary, today"),
+        ("config.json", "this is a JSON file; give the directory that contains it"),
+        ("empty.safetensors", "this is an empty file; the download or copy failed"),
     ] {
         let stderr = refused(&directory, &["convert", file]);
         let expected = format!("error: {file}: {taken}\nhint: {hint}");
@@ -45,7 +45,7 @@ fn a_file_that_is_not_a_model_is_named_with_what_is_expected() {
     }
     let stderr = refused(&directory, &["convert", "model.bin"]);
     let hint = "hint: expected a directory with config.json and weights, a .safetensors or PyTorch \
-                file with config.json beside it, or a legacy file of LLaMA\n";
+                file with config.json next to it, or a legacy LLaMA file\n";
     assert!(stderr.starts_with("error: ./model.bin: ") && stderr.ends_with(hint), "{stderr}");
 }
 
@@ -66,7 +66,7 @@ fn the_type_that_was_chosen_is_said_with_the_reason() {
     let half = ["convert", "a.gguf", "--to", "safetensors", "-o", "half", "--type", "bf16"];
     assert_eq!(ggmill(directory.path(), &half).code, 0);
     let made = ggmill(directory.path(), &["convert", "half", "--dry-run"]);
-    let note = "note: type BF16, as the weights of the checkpoint\n";
+    let note = "note: type BF16, like the weights of the checkpoint\n";
     assert!(made.code == 0 && made.stderr.contains(note), "{}", made.stderr);
 }
 
@@ -81,7 +81,7 @@ fn an_output_that_is_a_directory_gets_the_file_in_it() {
         assert_eq!(made.code, 0, "{}", made.stderr);
         assert!(directory.path().join(place).is_file(), "{output}: {:?}", directory.files());
         let stderr = refused(&directory, &["convert", &source, output]);
-        assert!(stderr.contains("exists already\nhint: --force"), "{stderr}");
+        assert!(stderr.contains("already exists\nhint: --force"), "{stderr}");
     }
     write_adapter(&directory.path().join("style"), &json!({ "lora_alpha": 8 }));
     let made = ggmill(directory.path(), &["convert", "style", "models/", "--base", &*source]);
@@ -133,11 +133,11 @@ fn only_models_become_checkpoints_again() {
         .with("vocabulary.gguf", vocabulary.into_bytes());
     for (file, expected) in [
         ("adapter.gguf", "adapter.gguf: is an adapter, expected a model"),
-        ("mmproj.gguf", "mmproj.gguf: is a file of towers for images or sound, expected a model"),
+        ("mmproj.gguf", "mmproj.gguf: is a projector (mmproj file), expected a model"),
         (
             "vocabulary.gguf",
-            "vocabulary.gguf: has no tensors, only metadata\nhint: --vocab-only writes the files of \
-             its tokenizer",
+            "vocabulary.gguf: has no tensors, only metadata\nhint: --vocab-only writes only the \
+             files of its tokenizer",
         ),
     ] {
         for more in [&[][..], &["--dry-run"]] {
@@ -175,8 +175,8 @@ fn an_adapter_to_be_merged_is_converted_first() {
         let stderr =
             refused(&directory, &["lora", "merge", "base.gguf", adapter, "-o", "merged.gguf"]);
         let expected = format!(
-            "error: {name}: is a PEFT adapter, expected one in GGUF\nhint: `ggmill convert style \
-             --base BASE_DIR` converts it\n"
+            "error: {name}: is a PEFT adapter, expected a GGUF adapter\nhint: `ggmill convert \
+             style --base BASE_DIR` converts it\n"
         );
         assert_eq!(stderr, expected);
     }
@@ -190,7 +190,7 @@ fn the_tokenizer_of_llama2c_is_not_written_over() {
     for output in ["tokenizer.bin", "./tokenizer.bin"] {
         let args = ["convert", "model.bin", "-o", output, "--force"];
         let stderr = refused(&directory, &args);
-        assert!(stderr.contains("is read from, and cannot be the output"), "{stderr}");
+        assert!(stderr.contains("is an input, so it cannot be the output"), "{stderr}");
     }
     assert_eq!(fs::read(directory.path().join("tokenizer.bin")).unwrap(), b"precious");
 }
@@ -204,8 +204,8 @@ fn weights_without_a_configuration_say_what_is_missing() {
     assert_eq!(found.code, 2);
     assert!(
         found.stderr.contains(
-            "hint: weights alone do not say what model they are: put the config.json of the \
-             checkpoint, and its tokenizer files, into ."
+            "hint: the weights do not identify the model: put the config.json of the checkpoint, \
+             and its tokenizer files, into ."
         ),
         "{}",
         found.stderr
@@ -226,7 +226,7 @@ fn names_and_vocabularies_that_are_missing_are_told() {
         outcome(run.arg("convert").arg(&snapshot).args(["-o", "x-{ftype}.gguf"]).args(more))
     };
     let warning = "warning: the checkpoint has no tokenizer files";
-    let note = "note: the directory is that of \"tinyllamas\" in a cache; --name";
+    let note = "note: the directory is the cached copy of \"tinyllamas\"; --name";
     let found = convert(&[]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains(warning) && found.stderr.contains(note), "{}", found.stderr);

@@ -102,12 +102,12 @@ fn forms_of_one_model() {
     for other in [set.as_str(), "big.gguf"] {
         let found = ggmill(directory.path(), &["diff", "model.gguf", other]);
         assert_eq!(found.code, 0, "{}", found.stdout);
-        assert!(found.stdout.contains("no difference of the models"), "{}", found.stdout);
+        assert!(found.stdout.contains("not a difference between the models"), "{}", found.stdout);
     }
     assert_eq!(ggmill(directory.path(), &["diff", "model.gguf", "a-00001-of-00002.gguf"]).code, 1);
 }
 
-/// The space that an edit reserves is no difference of the models.
+/// The space that an edit reserves is not a difference between the models.
 #[test]
 fn reserved_space_is_not_compared() {
     let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());

@@ -168,24 +168,24 @@ fn what_is_refused_changes_nothing() {
         .with("page.gguf", "<!DOCTYPE html>");
     let before = names(&directory);
     for (args, words) in [
-        (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "the set would no longer open"),
+        (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "which could no longer be opened"),
         (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
         (&["tiny.gguf", "--set", "x"], "--set x: expected key=value"),
         (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is not a type, expected one such as u32"),
         (&["tiny.gguf", "--set", "x=@missing.txt"], "missing.txt: cannot open: no such file"),
-        (&["tiny.gguf", "--set", "x=@latin.txt"], "latin.txt: not UTF-8 from byte 3"),
+        (&["tiny.gguf", "--set", "x=@latin.txt"], "latin.txt: not valid UTF-8 from byte 3"),
         (&["tiny.gguf", "--set-from", "broken.json"], "broken.json: "),
-        (&["tiny.gguf", "--set-from", "date.toml"], "date.toml: has a date or a time"),
+        (&["tiny.gguf", "--set-from", "date.toml"], "date.toml: contains a date or a time"),
         (&["tiny.gguf", "--unset", "nope"], "error: no key matches \"nope\""),
         (&["tiny.gguf", "--rename", "x"], "--rename x: expected OLD=NEW"),
         (&["tiny.gguf", "--special-token", "bos=<s>"], "the file has no vocabulary"),
         (
             &["tiny.gguf", "--set", "x=1", "-o", "tiny.gguf"],
-            "tiny.gguf: is read from, and cannot be the output\nhint: without -o",
+            "tiny.gguf: is an input, so it cannot be the output\nhint: without -o",
         ),
         (
             &["tiny.gguf", "--set", "x=1", "-o", "other.gguf"],
-            "other.gguf: exists already\nhint: --force",
+            "other.gguf: already exists\nhint: --force",
         ),
         (&["tiny.gguf", "--set", "x=1", "--force"], "--output"),
         (&["page.gguf", "--set", "x=1"], "page.gguf: "),
@@ -196,7 +196,7 @@ fn what_is_refused_changes_nothing() {
             "is shard 2 of 2, expected the first\nhint: a-00001-of-00002.gguf has the model's \
              metadata",
         ),
-        (&["a-00001-of-00002.gguf", "--set", "split.count=3"], "the set would no longer open"),
+        (&["a-00001-of-00002.gguf", "--set", "split.count=3"], "which could no longer be opened"),
     ] {
         let found = edit(&directory, args);
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
@@ -207,11 +207,7 @@ fn what_is_refused_changes_nothing() {
     let first = edit(&directory, &["a-00001-of-00002.gguf", "--set", "general.name=Set"]);
     assert_eq!(
         (first.code, first.stderr.as_str()),
-        (
-            0,
-            "note: this is the first of 2 shards, and the one that readers take the metadata \
-             from\n"
-        )
+        (0, "note: this is the first of 2 shards, from which readers take the metadata\n")
     );
     assert_eq!(
         ggmill(directory.path(), &["inspect", "a-00002-of-00002.gguf", "--key", "general.name"])
@@ -232,7 +228,7 @@ fn read_only_files_and_links_are_left_alone() {
     assert_eq!(link.code, 2);
     assert!(
         link.stderr.starts_with("error: link.gguf: is a symbolic link to ")
-            && link.stderr.contains("hint: edit that file"),
+            && link.stderr.contains("hint: edit the file that the link points to"),
         "{}",
         link.stderr
     );
@@ -280,7 +276,7 @@ fn an_interrupted_edit_is_told_and_finished() {
     );
     let dry = edit(&directory, &["tiny.gguf", "--set", "x=1", "--dry-run"]);
     assert!(
-        dry.code == 2 && dry.stderr.contains("an edit of it was interrupted"),
+        dry.code == 2 && dry.stderr.contains("an edit of this file was interrupted"),
         "{}",
         dry.stderr
     );
@@ -309,9 +305,10 @@ fn an_interrupted_edit_is_told_and_finished() {
 
     // One that is not this file's, and one that is damaged, are left for somebody to look at.
     let content = bytes(&directory, "tiny.gguf");
-    for (bytes, words) in
-        [(journal_of(&old, &new), "belongs to another file"), (b"GGMILLJ1".to_vec(), "is damaged")]
-    {
+    for (bytes, words) in [
+        (journal_of(&old, &new), "belongs to a different file"),
+        (b"GGMILLJ1".to_vec(), "is damaged"),
+    ] {
         fs::write(&journal, &bytes).unwrap();
         let found = edit(&directory, &["tiny.gguf", "--recover"]);
         assert!(
@@ -339,7 +336,7 @@ fn an_interrupted_edit_is_told_and_finished() {
         assert!(found.code == 2 && found.stderr.contains("--recover"), "{}", found.stderr);
         let found = edit(&directory, &["tiny.gguf", "--recover"]);
         assert!(
-            found.code == 2 && found.stderr.contains("belongs to another file"),
+            found.code == 2 && found.stderr.contains("belongs to a different file"),
             "{}",
             found.stderr
         );

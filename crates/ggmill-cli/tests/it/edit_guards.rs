@@ -79,7 +79,7 @@ fn an_edit_that_leads_to_an_error_is_refused_unless_forced() {
         (&["--unset", "llama.block_count"], "key \"llama.block_count\": "),
     ] {
         let found = edit(&directory, &[&["llama.gguf"], args].concat());
-        let start = "error: llama.gguf: the edit would lead to errors: ";
+        let start = "error: llama.gguf: the edit would cause errors: ";
         assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
         assert!(
             found.stderr.starts_with(start)
@@ -188,7 +188,11 @@ fn a_misspelled_key_is_refused_unless_forced() {
     let hint = "no key matches \"context_length\"\nhint: did you mean \"*.context_length\"?\n";
     assert!(found.code == 2 && found.stderr.contains(hint), "{}", found.stderr);
     let found = edit(&directory, &["tiny.gguf", "--unset", "general.name", "--force"]);
-    assert!(found.code == 2 && found.stderr.contains("--force is for"), "{}", found.stderr);
+    assert!(
+        found.code == 2 && found.stderr.contains("--force applies only to"),
+        "{}",
+        found.stderr
+    );
 }
 
 #[test]
@@ -323,7 +327,7 @@ fn several_files() {
     for more in [&[][..], &["--dry-run"]] {
         let args = ["a.gguf", "b.gguf", "--set", "general.author=C"];
         let found = edit(&directory, &[&args, more].concat());
-        let expected = "error: 2 files were given, and none was edited\nhint: -o b.gguf writes an \
+        let expected = "error: 2 files were given; no file was edited\nhint: -o b.gguf writes an \
                         edited copy of a.gguf; --in-place edits each of them\n";
         assert_eq!((found.code, &*found.stderr), (2, expected));
     }
@@ -331,5 +335,5 @@ fn several_files() {
         assert_eq!(text(&directory, name, "general.author"), "B", "{name}");
     }
     let found = edit(&directory, &["a.gguf", "b.gguf", "--set", "x.y=1", "-o", "c.gguf"]);
-    assert!(found.code == 2 && found.stderr.contains("of one file"), "{}", found.stderr);
+    assert!(found.code == 2 && found.stderr.contains("of only one file"), "{}", found.stderr);
 }

@@ -68,8 +68,14 @@ fn values_by_name_by_element_and_from_standard_input() {
         assert_eq!(get(&directory, key), expected, "{args:?}");
     }
     for (args, words) in [
-        (&["--set", "x.a=@-", "--set-from", "-"][..], "standard input is read once"),
-        (&["--set", "tokenizer.ggml.scores[4]=1"], "has no element 4, the array has 4"),
+        (
+            &["--set", "x.a=@-", "--set-from", "-"][..],
+            "standard input can be used for only one value",
+        ),
+        (
+            &["--set", "tokenizer.ggml.scores[4]=1"],
+            "has no element 4: the array has 4, counted from 0",
+        ),
         (&["--set", "tokenizer.ggml.scores[x]=1"], "expected key[index]=value"),
         (&["--set", "tokenizer.ggml.scores[1]:u32=1"], "expected key[index]=value, without a type"),
         (&["--set", "tokenizer.ggml.scores[1]=x"], "is not a number, expected f32"),

@@ -183,8 +183,8 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["model.gguf", "--override-tensor", "(=CPU"], "--override-tensor");
     refused(&["model.gguf", "--override-tensor", "a=disk"], "expected CPU");
     refused(&["model.gguf", "--lora", "text.gguf"], "text.gguf");
-    refused(&["model.gguf", "--fit", "much"], "expected a number and K, M, G or T");
-    refused(&["strange.gguf", "--fit", "1G"], "nothing can be fitted");
+    refused(&["model.gguf", "--fit", "much"], "expected a number followed by K, M, G or T");
+    refused(&["strange.gguf", "--fit", "1G"], "so --fit cannot be used");
 }
 
 /// Of a file that ends within its header nothing is known for sure; without its data all is.

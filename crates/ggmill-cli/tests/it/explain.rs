@@ -44,9 +44,9 @@ fn what_is_unknown_is_refused_with_what_is_near() {
     let directory = Directory::new();
     let found = ggmill(directory.path(), &["explain", "general.licence"]);
     assert_eq!((found.code, found.stdout.as_str()), (2, ""));
-    assert!(found.stderr.contains("hint: perhaps general.license"), "{}", found.stderr);
+    assert!(found.stderr.contains("hint: did you mean general.license or "), "{}", found.stderr);
     let found = ggmill(directory.path(), &["explain", "q4km"]);
-    assert!(found.stderr.contains("hint: perhaps Q4_K_M"), "{}", found.stderr);
+    assert!(found.stderr.contains("hint: did you mean Q4_K_M?"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["explain", "\u{1b}[2J"]);
     assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
     let all = ggmill(directory.path(), &["explain"]);

@@ -103,16 +103,16 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     let found = quantize(&directory, &["llama.gguf", "x.gguf", "--target-size", "10K"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(
-        found
-            .stderr
-            .starts_with("error: 10000 bytes are too few: the smallest this model can be is "),
+        found.stderr.starts_with(
+            "error: 10000 bytes are too few: the smallest possible size of this model is "
+        ),
         "{}",
         found.stderr
     );
     assert!(
-        found
-            .stderr
-            .ends_with("hint: with importance weights (--imatrix FILE) there are smaller types\n"),
+        found.stderr.ends_with(
+            "hint: with an importance matrix (--imatrix FILE), smaller types can be used\n"
+        ),
         "{}",
         found.stderr
     );
@@ -122,8 +122,8 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     assert!(
         found.code == 2
             && found.stderr.ends_with(
-                "hint: --allow-requantize requantizes tensors that are quantized already, which loses \
-                 quality\n"
+                "hint: --allow-requantize requantizes tensors that are already quantized, which \
+                 loses quality\n"
             )
     );
     // A plan that is whole leaves nothing to other options.
@@ -142,7 +142,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     );
     assert!(
         told.stderr.starts_with(
-            "note: a plan names the type of every tensor, so other options for types are without \
+            "note: a plan specifies the type of every tensor, so other options for types have no \
              effect\n"
         ),
         "{}",
@@ -187,7 +187,8 @@ fn what_is_lost_is_written_down() {
     );
     assert!(
         shown.stdout.contains(
-            "errors are roots of noise to signal, weighted by importance where there is some"
+            "errors are square roots of noise-to-signal ratios, weighted by importance where \
+             available"
         ),
         "{}",
         shown.stdout
@@ -255,12 +256,12 @@ fn what_is_lost_is_written_down() {
     refused(
         &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "lost.json"],
-        "lost.json: exists already\nhint: --force replaces it",
+        "lost.json: already exists\nhint: --force replaces it",
     );
     refused(
         &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "llama.gguf", "--force"],
-        "llama.gguf: is read from",
+        "llama.gguf: is an input, so it cannot be the output",
     );
     refused(
         &directory,
@@ -280,7 +281,7 @@ fn what_is_lost_is_written_down() {
     refused(
         &directory,
         &["llama.gguf", "new.gguf", "IQ1_S", "--report", "new.html"],
-        "IQ1_S needs importance weights",
+        "IQ1_S requires importance weights",
     );
 }
 
@@ -434,13 +435,13 @@ fn a_plan_keeps_names_that_are_no_text() {
     refused(
         &directory,
         &["odd.gguf", "y.gguf", "--plan", "half.json"],
-        "half.json: has a tensor without a name or a type",
+        "half.json: contains a tensor without a name or a type",
     );
     fs::write(directory.path().join("other.json"), dry.stdout.replace("ff002e", "ff012e")).unwrap();
     refused(
         &directory,
         &["odd.gguf", "y.gguf", "--plan", "other.json"],
-        "is in the plan, and not in the model",
+        "is in the plan, but not in the model",
     );
 }
 
@@ -500,13 +501,13 @@ fn roles_come_from_a_description() {
     refused(
         &directory,
         &other,
-        "the model is of architecture \"mine\", and --arch-file describes \"other\"",
+        "the architecture of the model is \"mine\", but --arch-file describes \"other\"",
     );
     refused(&directory, &["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "rules"], "rules: ");
     refused(
         &directory,
         &["mine.gguf", "mine.toml", "Q4_K_M", "--arch-file", "mine.toml", "--force"],
-        "mine.toml: is read from, and cannot be the output",
+        "mine.toml: is an input, so it cannot be the output",
     );
 }
 
@@ -522,16 +523,19 @@ fn goals_and_plans_that_cannot_be() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["llama.gguf", "x.gguf", "--target-bpw", "1"],
-            "1 bits per weight are too few: the smallest this model can be is ",
+            "1 bits per weight are too few: the smallest possible size of this model is ",
         ),
         (
             &["llama.gguf", "x.gguf", "--target-bpw", "nan"],
             "NaN bits per weight, expected more than 0",
         ),
-        (&["llama.gguf", "x.gguf", "--target-size", "much"], "expected a number and K, M, G or T"),
+        (
+            &["llama.gguf", "x.gguf", "--target-size", "much"],
+            "expected a number followed by K, M, G or T",
+        ),
         (
             &["llama.gguf", "x.gguf", "Q4_K_M", "--target-size", "1G"],
-            "a type and a size were given, expected one of them",
+            "both a type and a target size were given, expected one of them",
         ),
         (
             &["llama.gguf", "x.gguf", "--target-size", "1G", "--target-bpw", "4"],
@@ -539,9 +543,9 @@ fn goals_and_plans_that_cannot_be() {
         ),
         (
             &["llama.gguf", "x.gguf", "--plan", "odd.json"],
-            "tensor \"nobody\": is in the plan, and not in the model",
+            "tensor \"nobody\": is in the plan, but not in the model",
         ),
-        (&["llama.gguf", "x.gguf", "--plan", "roles"], "roles: is not JSON"),
+        (&["llama.gguf", "x.gguf", "--plan", "roles"], "roles: is not valid JSON"),
         (&["llama.gguf", "odd.json", "--plan", "odd.json", "--force"], "error: "),
         (
             &["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"],
@@ -577,7 +581,8 @@ fn broken_input_leaves_no_output() {
     refused(
         &directory,
         &["once.gguf", "x.gguf", "Q2_K"],
-        "is Q4_K already, quantizing it again to Q2_K loses more\nhint: --allow-requantize",
+        "is already Q4_K, and quantizing it again to Q2_K would lose more precision\nhint: \
+         --allow-requantize",
     );
     refused(
         &directory,
@@ -596,8 +601,8 @@ fn broken_input_leaves_no_output() {
     refused(
         &directory,
         &exclude,
-        "tensor \"blk.3.ffn_up.weight\": IQ2_XS needs importance weights, and the matrix has none \
-         for it",
+        "tensor \"blk.3.ffn_up.weight\": IQ2_XS requires importance weights, but the importance \
+         matrix has none for this tensor",
     );
     let mut matrix = fs::read(directory.path().join("imatrix")).unwrap();
     let sums = ggmill_core::Gguf::parse(&matrix[..]).unwrap();

@@ -135,14 +135,14 @@ fn what_makes_no_sense_is_refused() {
         .with("text.npy", "no array")
         .with("bad.json", "[1]");
     for (args, words) in [
-        (&["model.gguf", "-o", "out"][..], "its name does not say what is to be written"),
-        (&["model.gguf", "-o", "out.npy"], "a .npy file has one array"),
+        (&["model.gguf", "-o", "out"][..], "the output format cannot be determined from the name"),
+        (&["model.gguf", "-o", "out.npy"], "a .npy file contains only one array"),
         (&["model.gguf", "nothing*", "-o", "out.gguf"], "no tensor matches \"nothing*\""),
         (&["model.gguf", "--key", "nothing", "-o", "out.json"], "no key matches \"nothing\""),
-        (&["model.gguf", "--key", "general.*", "-o", "out.npy"], "no tensors to take"),
-        (&["model.gguf", "*", "-o", "out.json"], "JSON holds metadata, no tensors"),
-        (&["model.gguf", "-o", "model.gguf", "--force"], "is read from, and cannot be the output"),
-        (&["model.gguf", "-o", "text.npy", "--format", "safetensors"], "exists already"),
+        (&["model.gguf", "--key", "general.*", "-o", "out.npy"], "no tensors to extract"),
+        (&["model.gguf", "*", "-o", "out.json"], "a JSON file contains metadata, not tensors"),
+        (&["model.gguf", "-o", "model.gguf", "--force"], "is an input, so it cannot be the output"),
+        (&["model.gguf", "-o", "text.npy", "--format", "safetensors"], "already exists"),
         (
             &["model.gguf", "--format", "npy", "-o", "no/such/directory/"],
             "no/such: cannot write into this directory: no such file\nhint: `mkdir -p no/such`",
@@ -153,7 +153,7 @@ fn what_makes_no_sense_is_refused() {
     for (args, words) in [
         (
             &["model.gguf", "--from", "text.npy", "-o", "out.gguf"][..],
-            "text.npy: is not a file of NumPy",
+            "text.npy: is not a NumPy file",
         ),
         (&["model.gguf", "--from", "bad.json", "-o", "out.gguf"], "bad.json: expected a table"),
         (&["model.gguf", "--from", "absent.gguf", "-o", "out.gguf"], "absent.gguf: cannot open"),
@@ -168,7 +168,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             &["model.gguf", "--from", "model.gguf", "--force", "-o", "./model.gguf"],
-            "is read from, and cannot be the output",
+            "is an input, so it cannot be the output",
         ),
         (
             &["model.gguf", "--rename", "*=x*", "--align", "9", "-o", "out.gguf"],
@@ -245,13 +245,13 @@ fn donors_under_other_names() {
     for (donor, words) in [
         (
             "d.gguf",
-            "hint: this is a safetensors file; a donor is .gguf, .safetensors, .npy or .json, as \
-             its ending says",
+            "hint: this is a safetensors file; the name of a donor must end in .gguf, \
+             .safetensors, .npy or .json",
         ),
-        ("e.npy", "hint: this is a GGUF file; a donor is"),
-        ("f.safetensors", "hint: this is a GGUF file; a donor is"),
-        ("g.json", "hint: this is a safetensors file; a donor is"),
-        ("page.gguf", "hint: this is a web page; a donor is"),
+        ("e.npy", "hint: this is a GGUF file; the name of a donor"),
+        ("f.safetensors", "hint: this is a GGUF file; the name of a donor"),
+        ("g.json", "hint: this is a safetensors file; the name of a donor"),
+        ("page.gguf", "hint: this is a web page; the name of a donor"),
     ] {
         refused(&directory, &["graft", "model.gguf", "--from", donor, "-o", "out.gguf"], words);
     }
@@ -265,7 +265,7 @@ fn donors_under_other_names() {
         refused(
             &directory,
             command,
-            "hint: this is a safetensors file; `ggmill convert` makes GGUF of the directory",
+            "hint: this is a safetensors file; `ggmill convert` converts the directory",
         );
     }
 }
@@ -280,7 +280,7 @@ fn no_half_directory() {
     let taken = directory.path().join("all");
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join(format!("{third}.npy")), "mine").unwrap();
-    refused(&directory, &["extract", "model.gguf", "-o", "all/"], "exists already");
+    refused(&directory, &["extract", "model.gguf", "-o", "all/"], "already exists");
     assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
     assert_eq!(fs::read(taken.join(format!("{third}.npy"))).unwrap(), b"mine");
 }
@@ -357,7 +357,7 @@ fn a_donor_that_replaces_nothing_is_refused() {
     );
     // Of several tensors none is the one that was named.
     let several = ["graft", "model.gguf", "--from", "x=model.gguf", "-o", "out2.gguf"];
-    refused(&directory, &several, "hint: --take picks one of them");
+    refused(&directory, &several, "hint: --take selects one of them");
     // A file with such a name is that file.
     fs::rename(directory.path().join("embedding.npy"), directory.path().join("a=b.npy")).unwrap();
     refused(

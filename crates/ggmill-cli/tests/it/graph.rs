@@ -78,6 +78,26 @@ fn a_model_is_run_by_check() {
     let directory = directory();
     let found = fine(run(&directory, &["check", "plain.gguf", "--run"]));
     assert!(found.stdout.contains("tokens run, outputs from"), "{}", found.stdout);
+    // In the other formats.
+    let json = |args: &[&str], code: i32| {
+        let found = run(&directory, &[&["check", "--format", "json"], args].concat());
+        assert_eq!(found.code, code, "{}", found.stderr);
+        serde_json::from_str::<serde_json::Value>(&found.stdout).unwrap()["files"][0].clone()
+    };
+    let ran = &json(&["plain.gguf", "--run"], 0)["run"];
+    assert_eq!(ran["tokens"], 16);
+    assert!(ran["outputs"]["min"].as_f64().unwrap() < ran["outputs"]["max"].as_f64().unwrap());
+    assert!(ran["outputs"]["root_mean_square"].as_f64().unwrap() > 0.0);
+    let nothing = (&ran["recorded"], &ran["faults"], &ran["error"]);
+    assert_eq!(nothing, (&().into(), &serde_json::json!([]), &().into()));
+    assert!(json(&["plain.gguf"], 0).get("run").is_none());
+    let ran = &json(&["plain.gguf", "--run=ids.json"], 2)["run"];
+    assert!(ran["error"].as_str().unwrap().contains("ids.json"), "{ran}");
+    assert_eq!((&ran["tokens"], &ran["outputs"]), (&().into(), &().into()));
+    let found = run(&directory, &["check", "--format", "github", "plain.gguf", "--run=ids.json"]);
+    assert!(found.stdout.contains("::error file=plain.gguf,title=run%3A "), "{}", found.stdout);
+    let found = run(&directory, &["check", "--format", "sarif", "plain.gguf", "--run=ids.json"]);
+    assert!(found.stdout.contains("\"ruleId\": \"run\""), "{}", found.stdout);
     // Logits of another program, and what are none.
     let found = run(&directory, &["check", "plain.gguf", "--run=ids.json"]);
     assert_eq!(found.code, 2);
@@ -100,7 +120,7 @@ fn a_graph_that_is_not_that_of_the_model_is_reported() {
         checked.stdout
     };
     let told = set(r#"["logits = linear('output', x)"]"#);
-    assert!(told.contains("which no earlier step gives"), "{told}");
+    assert!(told.contains("which no earlier step defines"), "{told}");
     let told = set(
         r#"["x = rows('token_embd', tokens)", "y = rms_norm(x, 'output_norm', 1e-5)", "logits = linear('token_embd', y)"]"#,
     );

@@ -280,8 +280,11 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
     assert_eq!((renamed.code, &*renamed.stdout, &*renamed.stderr), (0, success, note));
     assert_eq!(check_one("other.gguf").code, 1);
     for (args, words) in [
-        (&["tiny.gguf", "-c", "MD5SUMS"][..], "or a line of sha256sum, about a whole file"),
-        (&["tiny.gguf", "-c", "SHA256SUMS", "--xxh64"], "has SHA-256 of whole files, and xxh64"),
+        (&["tiny.gguf", "-c", "MD5SUMS"][..], "or the output of sha256sum"),
+        (
+            &["tiny.gguf", "-c", "SHA256SUMS", "--xxh64"],
+            "contains SHA-256 hashes of whole files, but xxh64",
+        ),
     ] {
         let found = check(args);
         assert!(found.code == 2 && found.stderr.contains(words), "{}", found.stderr);

@@ -62,7 +62,7 @@ fn directories_become_rows_and_broken_files_rows_with_their_error() {
     assert_eq!(
         found.stderr,
         "note: 5 files (0 unchanged), 6 tensors, 16 metadata entries\nwarning: 2 files could not \
-         be read in full; the column `error` says why\n"
+         be read in full; the column `error` shows the reason\n"
     );
     let quiet = ggmill(directory.path(), &["index", "a", "-o", "-", "--quiet"]);
     assert_eq!((quiet.code, &*quiet.stderr), (0, ""));
@@ -83,7 +83,7 @@ fn parquet_is_three_files_and_resuming_changes_only_what_changed() {
     let refused = run(&["m.parquet"]);
     assert_eq!(
         (refused.code, &*refused.stderr),
-        (2, "error: m.parquet: exists already\nhint: --resume updates it, --force replaces it\n")
+        (2, "error: m.parquet: already exists\nhint: --resume updates it, --force replaces it\n")
     );
     let resumed = run(&["m.parquet", "--resume"]);
     assert!(resumed.stderr.starts_with("note: 4 files (2 unchanged)"), "{}", resumed.stderr);
@@ -109,10 +109,27 @@ fn parquet_is_three_files_and_resuming_changes_only_what_changed() {
         (refused.code, &*refused.stderr),
         (
             2,
-            "error: m.tensors.parquet: missing, so that the index cannot be updated\nhint: --force \
-             writes a new one\n"
+            "error: m.tensors.parquet: missing, so the index cannot be updated\nhint: --force \
+             writes a new index\n"
         )
     );
+    // A machine that stopped before the last of three names leaves the old table of files.
+    succeeded(&run(&["m.parquet", "--force"]));
+    let new = all();
+    assert!(new[0] != first[0]);
+    fs::write(directory.path().join(names[0]), &first[0]).unwrap();
+    let refused = run(&["m.parquet", "--resume"]);
+    assert_eq!(
+        (refused.code, &*refused.stderr),
+        (
+            2,
+            "error: not an index that can be updated: the tables are not of the same run: the end of \
+             one was interrupted, or a table was replaced\nhint: --force writes a new index\n"
+        )
+    );
+    assert!(all() == [first[0].clone(), new[1].clone(), new[2].clone()], "nothing is changed");
+    succeeded(&run(&["m.parquet", "--force"]));
+    assert!(all() == new);
 }
 
 #[test]
@@ -161,7 +178,7 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
         (&["b/c", "-o", "m.ndjson", "-t", "0"], "expected a number from 1 to 512"),
         (&["a", "-o", "-", "--resume"], "standard output cannot be updated"),
         (&["-", "-o", "m.ndjson"], "standard input cannot be indexed"),
-        (&["a", "-o", "other.ndjson"], "exists already"),
+        (&["a", "-o", "other.ndjson"], "already exists"),
         (&["a", "-o", "other.ndjson", "--resume"], "not an index that can be updated: line 1"),
         (&["other.ndjson", "-o", "other.ndjson", "--force"], "other.ndjson"),
     ] {
@@ -171,7 +188,7 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
     }
     fs::create_dir(directory.path().join("empty")).unwrap();
     let found = ggmill(directory.path(), &["index", "a", "empty", "-o", "m.ndjson"]);
-    assert!(found.code == 2 && found.stderr.contains("empty: no .gguf files there"));
+    assert!(found.code == 2 && found.stderr.contains("empty: no .gguf files found"));
     fs::remove_dir(directory.path().join("empty")).unwrap();
     assert_eq!(directory.files(), before);
     assert_eq!(read(&directory, "other.ndjson"), "notes\n");

@@ -272,7 +272,7 @@ fn standard_input() {
         (found.code, found.stderr.as_str()),
         (
             0,
-            "warning: the length of the file is not known: tensor data was not checked \
+            "warning: the length of the file is unknown, so tensor data was not checked \
              for completeness\n"
         )
     );

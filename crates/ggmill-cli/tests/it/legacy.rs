@@ -72,8 +72,8 @@ fn what_is_no_llama_is_refused() {
         .with("rwkv.bin", b"fmgg\x64\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
     let before = fs::read_dir(directory.path()).unwrap().count();
     for (args, words) in [
-        (&["old.bin", "--type", "f16"][..], "is not converted to another type"),
-        (&["old.bin", "-o", "old.bin", "--force"], "is read from, and cannot be the output"),
+        (&["old.bin", "--type", "f16"][..], "cannot be converted to a different type"),
+        (&["old.bin", "-o", "old.bin", "--force"], "is an input, so it cannot be the output"),
         (&["cut.bin"], "bytes are needed,"),
         (
             &["odd.bin"],
@@ -82,8 +82,8 @@ fn what_is_no_llama_is_refused() {
         (&["early.bin"], "is a GGML file of a model other than LLaMA or Whisper"),
         (
             &["rwkv.bin"],
-            "error: rwkv.bin: is a GGMF version 100 file of RWKV; of legacy files only LLaMA's are \
-             converted",
+            "error: rwkv.bin: is a GGMF version 100 file of RWKV; only legacy files of LLaMA can \
+             be converted",
         ),
     ] {
         let found = ggmill(directory.path(), &[&["convert"], args].concat());

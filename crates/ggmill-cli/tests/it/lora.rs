@@ -142,7 +142,10 @@ fn an_adapter_is_converted_shown_and_merged() {
     for (args, words) in [
         (&["base.gguf", "-o", "x.gguf"][..], "<ADAPTER[=SCALE]>..."),
         (&["-m", "base.gguf", "-o", "x.gguf"], "expected an adapter"),
-        (&["-m", "base.gguf", "--lora-scaled", "same.gguf", "y", "-o", "x.gguf"], "factor \"y\""),
+        (
+            &["-m", "base.gguf", "--lora-scaled", "same.gguf", "y", "-o", "x.gguf"],
+            "scale \"y\", expected a number",
+        ),
     ] {
         let found = ggmill(directory.path(), &[&["lora", "merge"], args].concat());
         assert_eq!(found.code, 2, "{args:?}");
@@ -181,9 +184,12 @@ fn refusals_leave_nothing_behind() {
     let cases: [(&[&str], &str); 8] = [
         (
             &["convert", "style", "--type", "Q4_K_M", "-o", "x.gguf"],
-            "Q4_K_M: an adapter is F32, F16, BF16 or Q8_0",
+            "Q4_K_M: an adapter can be F32, F16, BF16 or Q8_0",
         ),
-        (&["convert", "style", "--vocab-only", "-o", "x.gguf"], "--vocab-only: not for adapters"),
+        (
+            &["convert", "style", "--vocab-only", "-o", "x.gguf"],
+            "--vocab-only: not supported for adapters",
+        ),
         (
             &["convert", "style", "--base", "empty", "-o", "x.gguf"],
             "empty: offset 0x0: magic needs",
@@ -193,11 +199,11 @@ fn refusals_leave_nothing_behind() {
         (&["convert", "style"], "--force replaces it"),
         (
             &["lora", "merge", "style-F32.gguf", "style-F32.gguf", "-o", "x.gguf"],
-            "does not have: blk.1.attn_q.weight",
+            "does not have (1 of 1): blk.1.attn_q.weight",
         ),
         (
             &["lora", "merge", "style-F32.gguf", "style-F32.gguf=much", "-o", "x.gguf"],
-            "the factor \"much\", expected a number",
+            "scale \"much\", expected a number",
         ),
     ];
     for (args, expected) in cases {
@@ -211,14 +217,17 @@ fn refusals_leave_nothing_behind() {
     let lora = json!({ "peft_type": "LORA", "lora_alpha": 8 });
     let directory = with_adapter(&lora);
     let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
-    assert!(code == 2 && stderr.contains("does not name its base"), "{stderr}");
-    assert!(stderr.contains("hint: --base names the base model: its directory"), "{stderr}");
+    assert!(code == 2 && stderr.contains("does not specify its base"), "{stderr}");
+    assert!(
+        stderr.contains("hint: --base names the base model: its GGUF file, or its directory"),
+        "{stderr}"
+    );
     let elsewhere =
         json!({ "lora_alpha": 8, "base_model_name_or_path": "meta-llama/Llama-3.2-1B" });
     let directory = with_adapter(&elsewhere);
     let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
     assert!(
-        code == 2 && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is not a directory"),
+        code == 2 && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is not a local directory"),
         "{stderr}"
     );
 }

@@ -49,6 +49,7 @@ mod quantize;
 #[cfg(feature = "remote")]
 mod remote;
 mod reshape;
+mod sensitivity;
 mod support;
 mod template;
 mod tokenize;

@@ -88,7 +88,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     assert!(error.contains("expected a JSON array of token IDs"), "{error}");
     std::fs::write(directory.path().join("wrong.json"), format!("{:?}", vec![5000; 64])).unwrap();
     let error = refused(&["base.gguf", "--tokens", "wrong.json", "-c", "32"]);
-    assert!(error.contains("token 5000, and the model has 512 tokens"), "{error}");
+    assert!(error.contains("token ID 5000, but the model has 512 tokens"), "{error}");
     let error = refused(&["base.gguf", "--text", "story.txt", "-c", "32", "--memory", "1MiB"]);
     assert!(error.contains("--memory SIZE"), "{error}");
     let logits = ["base.gguf", "--text", "short.txt", "--logits", "out.npy"];

@@ -183,7 +183,7 @@ fn files_are_renamed_all_or_none() {
     assert_eq!(names(), ["A-2.0K-v1.0.gguf", "B-2.0K-v1.0.gguf", "c.gguf", "page.gguf"]);
     // A name that is taken stays whose it is.
     let taken = ggmill(directory.path(), &["name", "rename", "c.gguf"]);
-    assert!(taken.code == 2 && taken.stderr.contains("there already"), "{}", taken.stderr);
+    assert!(taken.code == 2 && taken.stderr.contains("already exists"), "{}", taken.stderr);
     let again = ggmill(directory.path(), &["name", "rename", "A-2.0K-v1.0.gguf"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, ""));
 }
@@ -238,7 +238,7 @@ fn a_set_is_renamed_whole_or_not_at_all() {
     let directory = set().with(&new[2], "another file");
     let before = directory.files();
     let refused = rename(&directory, &[old[0]]);
-    assert!(refused.code == 2 && refused.stderr.contains("there already"), "{}", refused.stderr);
+    assert!(refused.code == 2 && refused.stderr.contains("already exists"), "{}", refused.stderr);
     assert_eq!(directory.files(), before);
 
     // One shard is missing.

@@ -60,7 +60,7 @@ fn no_input_is_written_over_by_whatever_path() {
         for output in &outputs {
             let found = ggmill(directory.path(), &[args, &[output]].concat());
             assert_eq!(found.code, 2, "{args:?} {output}: {}", found.stderr);
-            let said = found.stderr.contains("is read from, and cannot be the output")
+            let said = found.stderr.contains("is an input, so it cannot be the output")
                 || found.stderr.contains("has the name of a shard");
             assert!(said, "{args:?} {output}: {}", found.stderr);
             assert!(content(&directory) == before, "{args:?} {output}");

@@ -115,7 +115,7 @@ fn options_of_other_tools_are_advised() {
         (&["tokenize", "-m", "x.gguf", "--stdin", "--ids"][..], "- in place of TEXT reads"),
         (&["tokenize", "x.gguf", "a", "--show-count"], "--count prints"),
         (&["convert", "x", "--bigendian"], "`ggmill repack FILE -o OUT --endian big`"),
-        (&["convert", "x", "--use-temp-file"], "leave it out"),
+        (&["convert", "x", "--use-temp-file"], "omit this option"),
         (&["convert", "x", "--mtp"], "written to the file of the model"),
         (&["convert", "x", "--no-nextn"], "always written"),
         (&["convert", "x", "--dspark"], "DeepSeek V4"),

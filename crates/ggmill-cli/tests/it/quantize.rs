@@ -91,8 +91,8 @@ fn a_dry_run_says_what_a_run_would_write() {
         ggmill(directory.path(), &["quantize", "llama.gguf", "IQ3_XXS", "--dry-run", "--json"]);
     // It says what it can, and ends as the run would.
     assert_eq!((dry.code, directory.files().len()), (2, 3), "{}", dry.stderr);
-    assert!(dry.stderr.contains("a run would be refused"), "{}", dry.stderr);
-    assert!(dry.stderr.contains("--imatrix FILE takes the importance matrix"), "{}", dry.stderr);
+    assert!(dry.stderr.contains("quantization would fail"), "{}", dry.stderr);
+    assert!(dry.stderr.contains("--imatrix FILE gives the importance matrix"), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     let with = ggmill(
         directory.path(),
@@ -133,7 +133,7 @@ fn several_types_are_compared_in_one_dry_run() {
     assert!(lines[1].starts_with("Q4_K_M ") && lines[1].contains("Q4_K "), "{}", found.stdout);
     assert!(lines[2].starts_with("Q6_K "), "{}", found.stdout);
     assert!(
-        lines[3].starts_with("IQ2_XS ") && lines[4].contains("needs importance weights"),
+        lines[3].starts_with("IQ2_XS ") && lines[4].contains("requires importance weights"),
         "{}",
         found.stdout
     );
@@ -167,7 +167,11 @@ fn a_wrong_imatrix_is_called_one() {
     for imatrix in ["names", "shapes"] {
         let args = ["quantize", "llama.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--imatrix"];
         let found = ggmill(directory.path(), &[&args[..], &[imatrix]].concat());
-        assert!(found.stderr.contains("made for another model"), "{imatrix}: {}", found.stderr);
+        assert!(
+            found.stderr.contains("belongs to a different model"),
+            "{imatrix}: {}",
+            found.stderr
+        );
     }
 }
 
@@ -205,23 +209,23 @@ fn what_is_refused_leaves_nothing_behind() {
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,a"],
-            "expected numbers of layers, such as 3,4,10",
+            "expected layer numbers, such as 3,4,10",
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "split.count=int:3"],
-            "says which shard a file is",
+            "identifies a shard",
         ),
         (
             &["llama.gguf", "new.gguf", "IQ1_S"],
-            "IQ1_S needs importance weights, and there are none\nhint: --imatrix FILE",
+            "IQ1_S requires importance weights, but there are none\nhint: --imatrix FILE",
         ),
         (
             &["llama.gguf", "out.gguf", "Q8_0"],
-            "out.gguf: exists already\nhint: --force replaces it",
+            "out.gguf: already exists\nhint: --force replaces it",
         ),
         (
             &["llama.gguf", "llama.gguf", "Q8_0", "--force"],
-            "llama.gguf: is read from, and cannot be the output",
+            "llama.gguf: is an input, so it cannot be the output",
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn=q9"],
@@ -231,7 +235,7 @@ fn what_is_refused_leaves_nothing_behind() {
             &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type-file", "rules"],
             "rules: line 2: \"ffn=q9\": \"q9\" is not a tensor type for weights, expected one of F32",
         ),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is not one"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is invalid"),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"],
             "the value is not an integer",
@@ -242,7 +246,7 @@ fn what_is_refused_leaves_nothing_behind() {
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,99"],
-            "there is no layer 99 to leave out, the model has 0 to 8",
+            "there is no layer 99 to remove: the model has layers 0 to 8",
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"],
@@ -250,7 +254,7 @@ fn what_is_refused_leaves_nothing_behind() {
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"],
-            "expected a number and K, M, G or T",
+            "expected a number followed by K, M, G or T",
         ),
         (&["missing.gguf", "new.gguf", "Q8_0"], "missing.gguf: "),
         (
@@ -271,13 +275,13 @@ fn what_is_refused_leaves_nothing_behind() {
         ),
         (
             &["huge.gguf", "new.gguf", "NVFP4"],
-            "\"blk.1.ssm_in.weight\": row 2, column 1 is in a block with numbers too large for \
-             NVFP4; it is 1e38",
+            "\"blk.1.ssm_in.weight\": row 2, column 1 is 1e38, in a block with numbers that are \
+             too large for NVFP4",
         ),
         (
             &["denormal.gguf", "new.gguf", "Q8_0", "--tensor-type", "ssm_in=mxfp4"],
-            "\"blk.1.ssm_in.weight\": row 1, column 0 is in a block with numbers too small for \
-             MXFP4; it is -1e-40",
+            "\"blk.1.ssm_in.weight\": row 1, column 0 is -1e-40, in a block with numbers that are \
+             too small for MXFP4",
         ),
     ];
     for (args, words) in cases {
@@ -315,13 +319,13 @@ fn shards_stay_shards_where_that_is_asked() {
 
     let again = ggmill(directory.path(), &args);
     assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("out-00001-of-00004.gguf: exists already"), "{}", again.stderr);
+    assert!(again.stderr.contains("out-00001-of-00004.gguf: already exists"), "{}", again.stderr);
     let onto = ggmill(
         directory.path(),
         &["quantize", "in-00003-of-00004.gguf", "in", "Q4_K_M", "--keep-split", "--force"],
     );
     assert!(
-        onto.code == 2 && onto.stderr.contains("is read from, and cannot be the output"),
+        onto.code == 2 && onto.stderr.contains("is an input, so it cannot be the output"),
         "{}",
         onto.stderr
     );
@@ -337,12 +341,13 @@ fn shards_stay_shards_where_that_is_asked() {
     );
     assert!(
         fewer.stderr.contains(
-            "note: cut-00001-of-00004.gguf and others of its set still lie beside these shards\n"
+            "note: cut-00001-of-00004.gguf and other shards of an earlier set are still in the \
+             same directory\n"
         ),
         "{}",
         fewer.stderr
     );
-    assert!(!cut.stderr.contains("still lie"), "{}", cut.stderr);
+    assert!(!cut.stderr.contains("are still in the same directory"), "{}", cut.stderr);
     let merged = ggmill(directory.path(), &["merge", "cut-00001-of-00004.gguf", "merged.gguf"]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
     assert_eq!(
@@ -363,21 +368,20 @@ fn what_meets_nothing_is_told_of() {
     };
     said(
         &["Q8_0", "--role-file", "roles"],
-        "note: roles: the pattern \"zzz\" is found in no tensor's name; upper and lower case \
-         differ\n",
+        "note: roles: the pattern \"zzz\" matches no tensor name; patterns are case-sensitive\n",
     );
     said(&["Q8_0", "--role-file", "roles"], "the pattern");
-    said(&["Q8_0", "--tensor-type-file", "empty"], "note: empty: has no PATTERN=TYPE\n");
+    said(&["Q8_0", "--tensor-type-file", "empty"], "note: empty: contains no PATTERN=TYPE\n");
     said(
         &["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz", "--include-weights", "ffn"],
         "note: imatrix: no entry has \"zzz\" in its name\n",
     );
     said(
         &["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz"],
-        "no entry is left to be used, so there is no importance\n",
+        "no entry remains, so the importance matrix has no effect\n",
     );
     said(&["Q8_0", "--prune-layers", " 1, 2"], "row length is not a multiple of the block size");
-    said(&["Q8_0", "--split-max-size", "1K"], "alone has");
+    said(&["Q8_0", "--split-max-size", "1K"], "by itself has");
     // What was asked for of single tensors has a line of its own.
     said(
         &["Q8_0", "--tensor-type", "ffn_down=q6_k"],
@@ -386,20 +390,20 @@ fn what_meets_nothing_is_told_of() {
     );
     for (pattern, hint) in [
         ("atn_q", "did you mean --tensor-type attn_q=Q6_K?"),
-        ("^zzz$", "a pattern is a regular expression; upper and lower case differ"),
+        ("^zzz$", "a pattern is a case-sensitive regular expression"),
     ] {
         let rule = format!("{pattern}=q6_k");
         let args = ["quantize", "llama.gguf", "new.gguf", "Q8_0", "--tensor-type", &rule];
         let found = ggmill(directory.path(), &args);
         let expected = format!(
-            "error: --tensor-type {pattern}=Q6_K: the pattern is found in no tensor's name\nhint: \
+            "error: --tensor-type {pattern}=Q6_K: the pattern matches no tensor name\nhint: \
              {hint}\n"
         );
         assert_eq!((found.code, &*found.stderr), (2, &*expected));
         assert!(!directory.path().join("new.gguf").exists());
     }
     let dry = ggmill(directory.path(), &["quantize", "llama.gguf", "--dry-run", "IQ2_XS"]);
-    assert_eq!((dry.code, dry.stderr.matches("a run would be refused").count()), (2, 1));
+    assert_eq!((dry.code, dry.stderr.matches("quantization would fail").count()), (2, 1));
 }
 
 #[test]
@@ -427,9 +431,9 @@ fn importance_matrices_are_merged_and_converted() {
     let converted = ggmill(directory.path(), &["imatrix", "convert", "both.gguf", "both.dat"]);
     assert_eq!(converted.code, 0, "{}", converted.stderr);
     assert!(
-        converted
-            .stderr
-            .starts_with("warning: the legacy form has room for the name of one text, the last\n"),
+        converted.stderr.starts_with(
+            "warning: the legacy format stores the name of only one dataset, the last\n"
+        ),
         "{}",
         converted.stderr
     );
@@ -442,7 +446,8 @@ fn importance_matrices_are_merged_and_converted() {
     let few = ggmill(directory.path(), &["imatrix", "convert", "imatrix", "few.bin"]);
     assert!(
         few.stderr.starts_with(
-            "note: no tensor was counted for a whole chunk of 512 tokens, so there are 0 chunks"
+            "note: no tensor was measured over a whole chunk of 512 tokens, so the output has 0 \
+             chunks"
         ),
         "{}",
         few.stderr
@@ -471,15 +476,15 @@ fn importance_matrices_are_merged_and_converted() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["merge", "imatrix", "other", "-o", "new"],
-            "entry \"blk.0.ffn_down.weight\": 512 columns and 256 elsewhere",
+            "entry \"blk.0.ffn_down.weight\": 512 columns, but 256 in a different input",
         ),
         (
             &["merge", "imatrix", "-o", "both.gguf"],
-            "both.gguf: exists already\nhint: --force replaces it",
+            "both.gguf: already exists\nhint: --force replaces it",
         ),
         (
             &["merge", "imatrix", "-o", "imatrix", "--force"],
-            "imatrix: is read from, and cannot be the output",
+            "imatrix: is an input, so it cannot be the output",
         ),
         (
             &["merge", "imatrix", "llama.gguf", "-o", "new"],

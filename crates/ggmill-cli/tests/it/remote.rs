@@ -270,7 +270,7 @@ fn a_file_of_a_checkpoint_that_is_not_there_is_named() {
     let said = run("hf://a/b");
     assert!(said.contains("hf://a/b/config.json: cannot open: no such file"), "{said}");
     let said = run("hf://e/f");
-    assert!(said.contains("hf://e/f: the answer is 404"), "{said}");
+    assert!(said.contains("hf://e/f: the response is 404"), "{said}");
     let said = run(&format!("{endpoint}/model.safetensors"));
     assert!(said.contains("expected hf://OWNER/NAME"), "{said}");
     assert!(!directory.path().join("out.gguf").exists());
@@ -303,7 +303,11 @@ fn remote_shards_are_merged_as_they_come() {
     let words = ["merge", &urls[0], "-o", "other.gguf", "--delete-shards"];
     let made = remote(&directory, &[], &words);
     assert_eq!(made.code, 2);
-    assert!(made.stderr.contains("is not on this machine, and is not deleted"), "{}", made.stderr);
+    assert!(
+        made.stderr.contains("is not on this machine, so it cannot be deleted"),
+        "{}",
+        made.stderr
+    );
 }
 
 #[test]
@@ -358,8 +362,8 @@ fn what_is_not_a_model_is_told() {
             &["begins with \"vers\"", "hint: this is a Git LFS pointer, not the file"],
         ),
         ("empty.gguf", &["this is an empty file"]),
-        ("cut.gguf", &["perhaps an incomplete upload", "hint: fetch the rest"]),
-        ("none.gguf", &["none.gguf: the answer is 404, not found"]),
+        ("cut.gguf", &["perhaps an incomplete upload", "hint: download the rest"]),
+        ("none.gguf", &["none.gguf: the response is 404, not found"]),
     ] {
         let url = server.url(&format!("/{name}"));
         let made = remote(&directory, &[], &["inspect", &url]);
@@ -412,12 +416,20 @@ fn the_hub_and_its_token_come_from_the_environment() {
     };
     let made = run(&[]);
     assert_eq!(made.code, 2);
-    assert!(made.stderr.contains("hf://a/b/m.gguf: the answer is 401, not authorized\nhint: the repository is private or gated, or does not exist; the variable HF_TOKEN gives an access token"), "{}", made.stderr);
+    assert!(
+        made.stderr.contains(
+            "hf://a/b/m.gguf: the response is 401, not authorized\nhint: the \
+                                  repository is private or gated, or does not exist; set HF_TOKEN \
+                                  to an access token"
+        ),
+        "{}",
+        made.stderr
+    );
     assert_eq!(run(&[("HF_TOKEN", "hf_variable")]).stdout, "Tiny");
     let path = directory.path().join("token");
     assert_eq!(run(&[("HF_TOKEN_PATH", path.to_str().unwrap())]).stdout, "Tiny");
     let made = run(&[("HF_TOKEN", "hf_old")]);
-    assert!(made.stderr.contains("hint: the access token was refused"), "{}", made.stderr);
+    assert!(made.stderr.contains("hint: the access token was rejected"), "{}", made.stderr);
     assert!(!made.stderr.contains("hf_old"));
 }
 
@@ -621,8 +633,13 @@ fn a_set_of_many_shards_that_are_not_there_costs_few_requests() {
     let server = server(vec![("m-00001-of-65535.gguf", first)]);
     let url = server.url("/m-00001-of-65535.gguf");
     let made = remote(&directory, &[], &["check", &url, "--no-cache"]);
-    assert!(made.stderr.contains("/m-00017-of-65535.gguf: the answer is 404"), "{}", made.stderr);
-    assert!(made.stderr.contains("/m-00018-of-65535.gguf: not asked for"), "{}", made.stderr);
+    assert!(made.stderr.contains("/m-00017-of-65535.gguf: the response is 404"), "{}", made.stderr);
+    assert!(
+        made.stderr
+            .contains("/m-00018-of-65535.gguf: this shard and later ones were not requested"),
+        "{}",
+        made.stderr
+    );
     assert!(!made.stderr.contains("m-00019-of"), "{}", made.stderr);
     assert!(server.requests().len() < 64, "{}", server.requests().len());
 }

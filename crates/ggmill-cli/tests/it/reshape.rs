@@ -83,11 +83,11 @@ fn a_shard_is_never_the_output() {
     let stderr = refused(
         &directory,
         &globbed,
-        "error: part-00003-of-00003.gguf: has the name of a shard, and would be written",
+        "error: part-00003-of-00003.gguf: has the name of a shard, but would be the output",
     );
-    assert!(stderr.ends_with("hint: -o OUT says which file is to be written\n"), "{stderr}");
+    assert!(stderr.ends_with("hint: -o OUT specifies the file to write\n"), "{stderr}");
     refused(&directory, &[&globbed[..], &["--force"]].concat(), "has the name of a shard");
-    refused(&directory, &["merge", SHARDS[0]], "no file to write");
+    refused(&directory, &["merge", SHARDS[0]], "no output file was given");
     refused(
         &directory,
         &["merge", SHARDS[0], "-o", SHARDS[1], "--force"],
@@ -99,13 +99,13 @@ fn a_shard_is_never_the_output() {
     refused(
         &directory,
         &["merge", SHARDS[0], SHARDS[2], "b.gguf", "--force"],
-        "error: b.gguf: is a shard, and would be written",
+        "error: b.gguf: is a shard, but would be overwritten by the output",
     );
     fs::hard_link(directory.path().join(SHARDS[1]), directory.path().join("link.gguf")).unwrap();
     refused(
         &directory,
         &["merge", SHARDS[0], "-o", "link.gguf", "--force"],
-        "error: link.gguf: is read from, and cannot be the output",
+        "error: link.gguf: is an input, so it cannot be the output",
     );
 }
 
@@ -115,14 +115,17 @@ fn what_is_missing_or_there_already_is_said() {
     refused(
         &directory,
         &["merge", SHARDS[0], "precious.gguf"],
-        "error: precious.gguf: exists already\nhint: --force replaces it\n",
+        "error: precious.gguf: already exists\nhint: --force replaces it\n",
     );
     let stderr = refused(
         &directory,
         &["merge", SHARDS[0], SHARDS[2], "out.gguf"],
         "part-00001-of-00003.gguf: shard 2 of 3 not given",
     );
-    assert!(stderr.contains("hint: given one shard, the others are found by its name"), "{stderr}");
+    assert!(
+        stderr.contains("hint: pass only one shard: the others are found from its name"),
+        "{stderr}"
+    );
     fs::remove_file(directory.path().join(SHARDS[1])).unwrap();
     refused(
         &directory,
@@ -132,7 +135,7 @@ fn what_is_missing_or_there_already_is_said() {
     refused(
         &directory,
         &["split", "model.gguf", "part", "--max-size", "1200K"],
-        "part-00001-of-00003.gguf: exists already",
+        "part-00001-of-00003.gguf: already exists",
     );
     let written = ggmill(
         directory.path(),
@@ -170,12 +173,12 @@ fn bad_arguments() {
     refused(
         &directory,
         &["repack", "model.gguf", "-o", "./model.gguf", "--force"],
-        "./model.gguf: is read from, and cannot be the output",
+        "./model.gguf: is an input, so it cannot be the output",
     );
     refused(
         &directory,
         &["repack", "model.gguf", "-o", "x.gguf", "--endian", "big", "--format-version", "2"],
-        "version 2 has no big-endian files",
+        "version 2 does not support big-endian files",
     );
 }
 
@@ -191,7 +194,7 @@ fn shards_never_replace_what_they_are_made_of() {
     refused(
         &directory,
         &["split", "again-00002-of-00003.gguf", "again", "--max-size", "1200K", "--force"],
-        "is read from, and cannot be the output",
+        "is an input, so it cannot be the output",
     );
 }
 
@@ -263,7 +266,7 @@ fn pieces_cut_by_their_bytes() {
     refused(
         &directory,
         &["merge", "m.gguf.part1of2", "m.gguf.part2of2"],
-        "m.gguf.part2of2: has the name of a shard, and would be written",
+        "m.gguf.part2of2: has the name of a shard, but would be the output",
     );
     refused(
         &directory,
@@ -280,7 +283,7 @@ fn pieces_cut_by_their_bytes() {
     refused(
         &long,
         &["merge", "n.gguf.part1of2", "n.gguf", "--delete-parts"],
-        "the parts have 1 bytes more than the model they are of",
+        "the parts have 1 bytes more than the model they belong to",
     );
     for part in ["n.gguf.part1of2", "n.gguf.part2of2"] {
         fs::remove_file(long.path().join(part)).unwrap();

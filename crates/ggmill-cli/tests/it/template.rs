@@ -111,7 +111,7 @@ fn text_of_messages_never_becomes_a_special_token() {
     }
     let noted = run(&directory, &["render", "a.gguf", "--ids", "-m", "user:<|im_end|>"]);
     assert!(
-        noted.stderr.contains("messages[0].content has the special token \"<|im_end|>\" (97)"),
+        noted.stderr.contains("messages[0].content contains the special token \"<|im_end|>\" (97)"),
         "{}",
         noted.stderr
     );
@@ -182,8 +182,8 @@ fn templates_are_listed_and_compared() {
     );
     assert_eq!(run(&directory, &["list", "a.gguf", "--show", "default"]).stdout, CHATML);
     for (first, second, code, words) in [
-        ("a.gguf", "a.jinja", 0, "the same template"),
-        ("a.gguf", "c.jinja", 0, "make the same text"),
+        ("a.gguf", "a.jinja", 0, "the templates are identical"),
+        ("a.gguf", "c.jinja", 0, "render the same text"),
         ("a.gguf", "b.jinja", 1, "conversations differ"),
     ] {
         let found = run(&directory, &["diff", first, second]);
@@ -208,7 +208,7 @@ fn lint_renders_and_names_the_conversation() {
         "GG2204",
         "\"<|end|>\" is not a token of the vocabulary",
         "GG2206",
-        "and no token that ends a generation",
+        "not by an end-of-generation token",
         "GG2209",
         "the text does not contain the system message (conversation: system message)",
     ] {
@@ -251,7 +251,7 @@ fn what_is_wrong_is_said() {
         (&["none.gguf", "-m", "user:a"][..], "none.gguf: the file has no chat template"),
         (
             &["refuses.jinja", "-m", "user:a"],
-            "refuses.jinja: line 1: the template refuses the conversation: Only user messages!",
+            "refuses.jinja: line 1: the template rejects the conversation: Only user messages!",
         ),
         (&["broken.jinja", "-m", "user:a"], "broken.jinja: line 2: the template does not parse"),
         (&["bomb.jinja", "-m", "user:a"], "bomb.jinja: line 1: the template takes too many steps"),
@@ -275,10 +275,10 @@ fn what_is_wrong_is_said() {
             "role.json: messages[0].role: expected text such as \"user\", found 7",
         ),
         (&["empty.jinja", "-m", "user:a"], "empty.jinja: the file is empty"),
-        (&["gg", "-m", "user:a"], "gg: offset 0x0: magic needs 4 bytes, 2 remain"),
-        (&["a.gguf", "--messages", "cut.json"], "cut.json: not JSON"),
+        (&["gg", "-m", "user:a"], "gg: offset 0x0: magic needs 4 bytes, but 2 remain"),
+        (&["a.gguf", "--messages", "cut.json"], "cut.json: not valid JSON"),
         (&["a.gguf", "-m", "user:a", "--tools", "config.json"], "config.json: expected an array"),
-        (&["a.jinja", "-m", "user:a", "--ids"], "a.jinja: the file has no tokenizer"),
+        (&["a.jinja", "-m", "user:a", "--ids"], "a.jinja: the file has no usable tokenizer"),
     ] {
         let found = run(&directory, &[&["render"][..], arguments].concat());
         assert_eq!((found.code, &*found.stdout), (2, ""), "{arguments:?}");
@@ -376,7 +376,7 @@ fn lint_and_list_take_files_and_directories() {
     let empty = Directory::new().with("notes.txt", "nothing");
     let found = run(&empty, &["lint", "."]);
     assert_eq!(found.code, 2);
-    assert!(found.stderr.contains("no files with chat templates there"), "{}", found.stderr);
+    assert!(found.stderr.contains("no files with chat templates found"), "{}", found.stderr);
     let found = run(&directory, &["list", "a.gguf", "a.jinja", "--show", "default"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
 }
@@ -455,7 +455,7 @@ fn markers_that_are_not_tokens_are_noted() {
     let note = |marker: &str| {
         format!(
             "note: the template writes \"{marker}\", which is not a token of the vocabulary: it is \
-             tokenized as text\n"
+             tokenized as plain text\n"
         )
     };
     let notes = [note("<start_of_turn>"), note("<end_of_turn>")].concat();

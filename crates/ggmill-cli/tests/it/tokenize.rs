@@ -101,7 +101,7 @@ fn lines_go_through_pipes() {
     for (command, input, words) in [
         ("tokenize", "\"a\"\nab\n", "line 2: expected a JSON string"),
         ("detokenize", "[1]\n[\"a\"]\n", "line 2: expected a JSON array of token IDs"),
-        ("detokenize", "[7]\n", "line 1: token 7: there are 7 tokens"),
+        ("detokenize", "[7]\n", "line 1: token 7, but there are 7 tokens"),
     ] {
         let found = with_input(directory.path(), &[command, "a.gguf", "--jsonl"], input);
         assert_eq!(found.code, 2);
@@ -124,7 +124,7 @@ fn tokens_become_text_again() {
     let piped = with_input(directory.path(), &["detokenize", "a.gguf"], "3 6 4");
     assert_eq!((piped.code, &*piped.stdout), (0, "ab 11"), "{}", piped.stderr);
     for (ids, words) in
-        [("x", "\"x\" is not a token ID"), ("99", "token 99: there are 7 tokens"), ("-1", "-1")]
+        [("x", "\"x\" is not a token ID"), ("99", "token 99, but there are 7 tokens"), ("-1", "-1")]
     {
         let found = run(&["--", ids]);
         assert_eq!(found.code, 2, "{ids}");
@@ -224,17 +224,17 @@ fn vocabularies_are_compared() {
         |text: &str| ggmill(directory.path(), &["tokenize", "a.gguf", text, "--compare", "b.gguf"]);
     let found = run("ab 1a");
     assert_eq!(found.code, 0, "{}{}", found.stdout, found.stderr);
-    assert!(found.stdout.contains("the same tokens"), "{}", found.stdout);
+    assert!(found.stdout.contains("the tokens are identical"), "{}", found.stdout);
     let found = run("ab 11a");
     assert_eq!(found.code, 1, "{}", found.stderr);
     for words in [
         "4 tokens  a.gguf",
         "5 tokens  b.gguf",
-        "1 part of the text cut differently",
+        "1 part of the text tokenized differently",
         "bytes 3..5: \"11\"",
         "a.gguf: \"11\" (4)",
         "b.gguf: \"1\" (2) \"1\" (2)",
-        "because the pre-tokenizers cut this part into different words: gpt-2 and qwen2",
+        "because the pre-tokenizers split this part into different words: gpt-2 and qwen2",
     ] {
         assert!(found.stdout.contains(words), "{words}: {}", found.stdout);
     }
@@ -278,7 +278,7 @@ fn other_files_of_tokenizers_are_read_with_what_belongs_to_them() {
         let found = run(&["tokenize", file, "abb", "--pre", "gpt-2", "--ids"]);
         assert_eq!((found.code, &*found.stdout), (0, "[2, 1]\n"), "{}", found.stderr);
         // What was assumed is told.
-        let note = format!("note: {file}: no file names the class of the tokenizer");
+        let note = format!("note: {file}: no file specifies the class of the tokenizer");
         assert!(found.stderr.contains(&note), "{}", found.stderr);
     }
     let found = run(&["tokenize", "tiktoken.model", "abb", "--pre", "gpt-2", "--ids"]);
@@ -338,7 +338,7 @@ fn the_pre_tokenizer_is_found_by_a_reference() {
         assert!(found.stderr.contains(words), "{words}: {}", found.stderr);
     }
     // Of the names that fit, that of the reference.
-    assert!(found.stderr.contains("pre=qwen2 repairs it"), "{}", found.stderr);
+    assert!(found.stderr.contains("pre=qwen2` sets it"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab", "--pre", "auto"]);
     assert_eq!(found.code, 2, "{}", found.stdout);
     // A vocabulary with other tokens is not made equal by another name.

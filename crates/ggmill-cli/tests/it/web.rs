@@ -112,9 +112,24 @@ fn the_page_and_the_model_are_served() {
     assert_eq!(server.fragment, "open=model/a%2520model%2520%25231%2525.gguf");
     let (status, head, body) = server.get("", "");
     assert_eq!((status, &*body), (200, &b"<!doctype html>"[..]));
-    assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    let policy = |head: &str| {
+        let mut lines =
+            head.lines().filter_map(|line| line.strip_prefix("content-security-policy: "));
+        let policy = lines.next().unwrap().to_owned();
+        assert!(
+            policy.starts_with("default-src 'none'; ") && !policy.contains("inline"),
+            "{policy}"
+        );
+        assert!(lines.next().is_none());
+        policy
+    };
+    // The page sends no requests: its worker does, whose policy comes with its script.
+    let of_page = policy(&head);
+    assert!(!of_page.contains("connect-src") && !of_page.contains("eval"), "{of_page}");
     let (status, head, _) = server.get("assets/a.js", "");
     assert!(status == 200 && head.contains("content-type: text/javascript"), "{head}");
+    let of_worker = policy(&head);
+    assert!(of_worker.contains("connect-src 'self' https: ") && !of_worker.contains("style"));
     let model = "model/a%20model%20%231%25.gguf";
     let (status, head, body) = server.get(model, "Range: bytes=2-4\r\n");
     assert_eq!((status, &*body), (206, &b"234"[..]));

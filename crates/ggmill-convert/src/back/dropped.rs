@@ -40,8 +40,13 @@ pub(super) fn refuse_loss(
         let found = value.reshape(*made.shape()).map_err(fault)?;
         if !is_same(checkpoint, &found, &made).map_err(fault)? {
             let message = format!(
-                "the checkpoint would not give its elements again: {} has other ones in the file",
-                if is_again { "what other tensors have too" } else { "padding or a repetition" }
+                "converting the checkpoint again would not reproduce its elements: {} has \
+                 different elements in the file",
+                if is_again {
+                    "a part that is shared with other tensors"
+                } else {
+                    "padding or a repetition"
+                }
             );
             return Err(fault(Error::new(ErrorKind::Unsupported, message)));
         }

@@ -62,7 +62,10 @@ fn multiplied(blocks: &Expression, factor: &Expression) -> Result<Expression> {
     let count = factor.shape().elements();
     let matrices = dimensions.get(2).copied().unwrap_or(1);
     if count != matrices && count != 1 {
-        let message = format!("has {matrices} matrices, and its factors are {count}");
+        let message = format!(
+            "has {matrices} matrices, but its scale tensor has {count} elements, expected 1 or \
+             {matrices}"
+        );
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
     let mut shape = vec![1; dimensions.len()];

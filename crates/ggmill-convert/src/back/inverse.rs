@@ -45,7 +45,7 @@ fn undone(source: &Source, value: &Expression) -> Result<Vec<Piece>> {
         }
         Joined::Stack(value) => unstack(&value, source.parts.len())?,
         Joined::Value(_) => {
-            return Err(Error::new(ErrorKind::Misuse, "several parts that are not joined"));
+            return Err(Error::new(ErrorKind::Misuse, "several parts are not joined"));
         }
     };
     let mut pieces = Vec::new();
@@ -70,7 +70,7 @@ fn undo_until_join(
 ) -> Result<Joined> {
     let [first, rest @ ..] = operations else { return Ok(Joined::Value(value.clone())) };
     if !first.joins() {
-        return Err(refused(first, "several tensors go in"));
+        return Err(refused(first, "its inputs are several tensors"));
     }
     let inputs: Option<Vec<Shape>> = inputs.iter().copied().collect();
     let shapes = between(inputs.and_then(|inputs| first.shape(&inputs).ok()), rest);
@@ -84,7 +84,7 @@ fn undo_until_join(
             Ok(Joined::Concat(dimension.unwrap_or(slowest), value))
         }
         Operation::Stack => Ok(Joined::Stack(value)),
-        other => Err(refused(other, "what went in cannot be told apart")),
+        other => Err(refused(other, "its inputs cannot be distinguished")),
     }
 }
 
@@ -119,7 +119,7 @@ fn undo_all(
     value: &Expression,
     file: Shape,
 ) -> Result<Vec<Piece>> {
-    let whole = |value: Expression| Piece {
+    let whole = |value: Expression, shape: Option<Shape>| Piece {
         prefix: Vec::new(),
         cut: None,
         value,
@@ -137,22 +137,18 @@ fn undo_all(
                     (names == 1).then_some(extent)
                 });
                 let len = len.ok_or_else(|| {
-                    refused(&operations[0], "the description does not say how long each part is")
+                    refused(
+                        &operations[0],
+                        "the description does not specify the length of each part",
+                    )
                 })?;
                 split(&value, dimension, &vec![len; names])?
             }
             Joined::Value(value) => vec![value],
         };
-        return values.into_iter().map(|value| fitted(value, shape).map(whole)).collect();
+        return values.into_iter().map(|value| Ok(whole(fitted(value, shape)?, shape))).collect();
     }
     let shape = shape.or_else(|| guessed(operations, file));
-    let whole = |value: Expression| Piece {
-        prefix: Vec::new(),
-        cut: None,
-        value,
-        shape,
-        rest: Rest::Needed,
-    };
     // The shapes between the steps, as far as the description says them.
     let shapes = between(shape, operations);
     let mut value = value.clone();
@@ -165,7 +161,7 @@ fn undo_all(
         }
         value = undo_one(operation, &value, shapes[place])?;
     }
-    Ok(vec![whole(fitted(value, shape)?)])
+    Ok(vec![whole(fitted(value, shape)?, shape)])
 }
 
 /// How long each part is along a dimension: one at most may be left open.
@@ -173,7 +169,7 @@ fn lens(source: &Source, dimension: usize, value: &Expression) -> Result<Vec<u64
     let rank = value.shape().dimensions().len();
     let open = || {
         let concat = Operation::Concat { dimension: Some(dimension) };
-        refused(&concat, "the description does not say how long each part is")
+        refused(&concat, "the description does not specify the length of each part")
     };
     let total = value.shape().dimensions().get(dimension).copied().ok_or_else(open)?;
     let known: Vec<Option<u64>> = source
@@ -239,7 +235,7 @@ fn unstack(value: &Expression, count: usize) -> Result<Vec<Expression>> {
         return Ok(vec![value.clone()]);
     }
     let Some((_, one)) = stacked else {
-        return Err(refused(&Operation::Stack, "the file has another number of tensors"));
+        return Err(refused(&Operation::Stack, "the file has a different number of tensors"));
     };
     let shape = Shape::new(one).map_err(shape_error)?;
     let slowest = one.len();
@@ -387,7 +383,7 @@ mod tests {
             let source = source(names, &[operation]);
             let made = apply(&source, vec![tensor(&[4, 6], 1); names]).unwrap();
             let error = undo(&source, &made).unwrap_err().to_string();
-            assert!(error.contains(&format!("the step {name} has no way back")), "{error}");
+            assert!(error.contains(&format!("the step {name} cannot be reversed")), "{error}");
         }
     }
 }

@@ -107,8 +107,9 @@ pub fn restore_checkpoint(
 ) -> Result<RestoredCheckpoint> {
     restorable(checkpoint)?;
     if architecture.needs_target() {
-        let message = "is a draft for speculative decoding: its checkpoint is converted with the \
-                       configuration and the tokenizer of its target model, and the file has neither";
+        let message = "is a draft model for speculative decoding: its checkpoint needs the \
+                       configuration and the tokenizer of its target model, and the file contains \
+                       neither";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let metadata = checkpoint.metadata();
@@ -154,12 +155,13 @@ pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
     let of_architecture = text(keys::GENERAL_ARCHITECTURE);
     let of_architecture = of_architecture.as_deref().and_then(kind_of_architecture);
     let refused = |what: &str| {
-        let message = format!("is {what}, expected a model: its tensors alone make no checkpoint");
+        let message =
+            format!("is {what}, expected a model: its tensors are not sufficient for a checkpoint");
         Err(Error::new(ErrorKind::Unsupported, message))
     };
     match kind.as_deref().or(of_architecture) {
         Some("adapter") => refused("an adapter"),
-        Some("mmproj") => refused("a file of towers for images or sound"),
+        Some("mmproj") => refused("a projector (mmproj file)"),
         Some("imatrix") => refused("an importance matrix"),
         Some("controlvector") => refused("a control vector"),
         _ if checkpoint.tensors().is_empty() => {
@@ -215,7 +217,7 @@ fn no_class(architecture: &Architecture, class: Option<&str>) -> Error {
             format!("the description of {name} is for finished files, not for checkpoints")
         }
         Some(class) => format!(
-            "the description of {name} is not for checkpoints of class {}, only of {}",
+            "the description of {name} is not for checkpoints of class {}, but only of {}",
             RawStr::from(class),
             known.join(", ")
         ),
@@ -402,7 +404,7 @@ fn finished(
     let mut notes = Vec::new();
     if !differing.is_empty() {
         notes.push(format!(
-            "config.json does not give what the file has in {}",
+            "converting config.json again would not reproduce the values of {}",
             differing
                 .iter()
                 .map(|key| RawStr::from(&**key).to_string())

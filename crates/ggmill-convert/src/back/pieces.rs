@@ -41,11 +41,12 @@ pub(super) struct Cut {
 /// it comes from.
 pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
     let [first, rest @ ..] = &*pieces else {
-        return Err(Error::new(ErrorKind::Misuse, "a tensor without pieces"));
+        return Err(Error::new(ErrorKind::Misuse, "a tensor has no pieces"));
     };
     let Some(cut) = first.cut else {
         if rest.iter().any(|piece| piece.cut.is_some()) {
-            let message = "several tensors of the file are made of it, one of them of all of it";
+            let message = "several tensors of the file are made from it, and one of them from all \
+                           of it";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         // Each of the tensors says everything; whether they say the same is looked at later.
@@ -63,7 +64,7 @@ pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
         other.prefix == prefix && other.cut.is_some_and(|other| other.dimension == cut.dimension)
     };
     if !rest.iter().all(is_like) {
-        return Err(refused(&step, "the tensors of the file are cut in different ways"));
+        return Err(refused(&step, "the tensors of the file are sliced in different ways"));
     }
     pieces.retain(|piece| piece.cut.is_some_and(|cut| cut.count > 0));
     pieces.sort_by_key(|piece| piece.cut.map_or(0, |cut| cut.start));
@@ -74,18 +75,18 @@ pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
     let mut pieces = pieces.as_slice();
     while let [piece, ..] = pieces {
         let Some(cut) = piece.cut.filter(|cut| cut.start == end) else {
-            return Err(refused(&step, "the file does not have the rest"));
+            return Err(refused(&step, "the file does not contain the remaining elements"));
         };
         // As many as the step is long, side by side, are one run.
         let count = usize::try_from(cut.step).unwrap_or(usize::MAX);
         let (these, others) = pieces
             .split_at_checked(count)
-            .ok_or_else(|| refused(&step, "the file does not have what is between"))?;
+            .ok_or_else(|| refused(&step, "the file does not contain the elements in between"))?;
         let mut values = Vec::new();
         for (place, other) in (0u64..).zip(these) {
             let expected = Cut { start: cut.start.saturating_add(place), ..cut };
             if other.cut != Some(expected) {
-                return Err(refused(&step, "the file does not have what is between"));
+                return Err(refused(&step, "the file does not contain the elements in between"));
             }
             values.push(other.value.clone());
         }
@@ -107,7 +108,7 @@ pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
         let total = expected.dimensions().get(cut.dimension).copied();
         let after = total.and_then(|total| total.checked_sub(end)).map(i64::try_from);
         let (Ok(before), Some(Ok(after))) = (i64::try_from(before), after) else {
-            return Err(refused(&step, "more is cut out than the tensor has"));
+            return Err(refused(&step, "the slices exceed the tensor"));
         };
         value = value.resize(cut.dimension, before, after)?;
     }
@@ -119,7 +120,7 @@ pub(super) fn whole(mut pieces: Vec<Piece>) -> Result<Expression> {
         value = value.repeat(cut.dimension, times.unwrap_or(1))?;
     }
     if expected.is_some_and(|expected| expected != *value.shape()) {
-        return Err(refused(&step, "the file does not have the rest"));
+        return Err(refused(&step, "the file does not contain the remaining elements"));
     }
     for (place, operation) in prefix.iter().enumerate().rev() {
         value = undo_one(operation, &value, shapes[place])?;
@@ -133,7 +134,7 @@ fn interleaved(dimension: usize, values: Vec<Expression>) -> Result<Expression> 
         return values
             .into_iter()
             .next()
-            .ok_or_else(|| Error::new(ErrorKind::Misuse, "nothing to join"));
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "there is nothing to join"));
     };
     let mut dimensions = first.shape().dimensions().to_vec();
     let mut raised = dimensions.clone();

@@ -5,7 +5,7 @@ use ggmill_core::Shape;
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
 
 pub(super) fn refused(operation: &Operation, why: &str) -> Error {
-    let message = format!("the step {} has no way back: {why}", operation.name());
+    let message = format!("the step {} cannot be reversed: {why}", operation.name());
     Error::new(ErrorKind::Unsupported, message)
 }
 
@@ -28,7 +28,9 @@ pub(super) fn undo_one(
             };
             let pairs = heads.checked_mul(2).filter(|pairs| *pairs > 0 && rows % pairs == 0);
             let Some(pairs) = pairs else {
-                return refused("the rows do not split into heads of an even number of rows");
+                return refused(
+                    "the rows cannot be divided into heads with an even number of rows each",
+                );
             };
             let run: u64 = faster.iter().product();
             let halves = Shape::new(&[run, 2, rows / pairs, *heads]).map_err(shape_error)?;
@@ -39,7 +41,7 @@ pub(super) fn undo_one(
             for (to, &from) in order.iter().enumerate() {
                 match back.get_mut(from) {
                     Some(place) => *place = to,
-                    None => return refused("a dimension that there is not"),
+                    None => return refused("a dimension does not exist"),
                 }
             }
             value.axes(&back)
@@ -47,17 +49,17 @@ pub(super) fn undo_one(
         Operation::Transpose => value.transpose(),
         Operation::Reshape(_) => match shape {
             Some(shape) => value.reshape(shape),
-            None => refused("the description does not say the shape in the checkpoint"),
+            None => refused("the description does not specify the shape in the checkpoint"),
         },
         Operation::Resize { dimension, before, after } if *before >= 0 && *after >= 0 => {
             value.resize(*dimension, before.saturating_neg(), after.saturating_neg())
         }
-        Operation::Resize { .. } => refused("it cuts off what the file does not have"),
+        Operation::Resize { .. } => refused("it removes elements that the file does not contain"),
         Operation::Repeat { dimension, times } => {
             let extent = value.shape().dimensions().get(*dimension).copied().unwrap_or(0);
             match extent.checked_div(*times) {
                 Some(count) => value.slice(*dimension, 0, count, 1),
-                None => refused("there is nothing to take it from"),
+                None => refused("the number of repetitions is 0"),
             }
         }
         Operation::Add(number) => value.to_f32()?.add(-number),
@@ -70,12 +72,12 @@ pub(super) fn undo_one(
         Operation::Float => value.to_f32(),
         Operation::Exp => value.to_f32()?.log(),
         Operation::NegExp => value.to_f32()?.mul(-1.0)?.log(),
-        Operation::Center => refused("the mean that it subtracts is not in the file"),
+        Operation::Center => refused("the file does not contain the mean that it subtracts"),
         Operation::NormalizeColumns => {
-            refused("the lengths that it divides by are not in the file")
+            refused("the file does not contain the lengths that it divides by")
         }
-        Operation::Ternarize => refused("the numbers that it rounds are not in the file"),
-        _ => refused("what went in cannot be told apart"),
+        Operation::Ternarize => refused("the file does not contain the numbers that it rounds"),
+        _ => refused("its inputs cannot be distinguished"),
     }
 }
 

@@ -95,7 +95,8 @@ pub(super) fn chosen<'s>(
 ) -> Result<(&'s Source, Vec<Piece>)> {
     let (found, expected) = (*value.shape(), spec.shape);
     if found.elements() != expected.elements() {
-        let message = format!("has shape {found}, the keys of the file ask for {expected}");
+        let message =
+            format!("has shape {found}, expected {expected} according to the keys of the file");
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
     let value = value.reshape(expected)?;
@@ -114,7 +115,10 @@ pub(super) fn chosen<'s>(
         }
     }
     Err(refusal.unwrap_or_else(|| {
-        Error::new(ErrorKind::Unsupported, "no checkpoint has such a tensor, only finished files")
+        Error::new(
+            ErrorKind::Unsupported,
+            "such a tensor occurs only in GGUF files, not in checkpoints",
+        )
     }))
 }
 
@@ -143,7 +147,7 @@ pub(super) fn prove(
     let assignment =
         model.assign(names).map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     if let Some(name) = assignment.unknown.first().and_then(|&number| names.get(number)) {
-        let message = "is not known to the description any more";
+        let message = "is not defined by the architecture description";
         return Err(Error::new(ErrorKind::Architecture, message).tensor(name));
     }
     let mut made: Vec<&str> = assignment.tensors.iter().map(|tensor| &*tensor.spec.name).collect();
@@ -152,13 +156,14 @@ pub(super) fn prove(
     for tensor in checkpoint.tensors().iter().filter(|tensor| !file.is_factor(&tensor.name)) {
         let name = RawStr::new(&tensor.name);
         if name.to_str().is_ok_and(|name| made.binary_search(&name).is_err()) {
-            let message = "would not come out of the checkpoint again";
+            let message = "would not be produced by converting the checkpoint again";
             return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
         }
     }
     match made.iter().find(|name| !file.has(name.as_bytes())) {
         Some(missing) => {
-            let message = "the file does not have it, and the checkpoint would give it";
+            let message = "is missing from the file, but converting the checkpoint again would \
+                           produce it";
             Err(Error::new(ErrorKind::Checkpoint, message).tensor(missing))
         }
         None => Ok(()),

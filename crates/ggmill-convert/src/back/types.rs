@@ -69,6 +69,9 @@ fn forward(values: &Expression, arithmetic: &[Operation]) -> Result<Expression> 
         Operation::Float => values.to_f32(),
         Operation::Exp => values.exp(),
         Operation::NegExp => values.neg_exp(),
-        other => Err(Error::new(ErrorKind::Misuse, format!("{} is not arithmetic", other.name()))),
+        other => Err(Error::new(
+            ErrorKind::Misuse,
+            format!("{} is not an arithmetic operation", other.name()),
+        )),
     })
 }

@@ -55,7 +55,7 @@ fn front_matter(files: &dyn SideFiles) -> Result<Option<Yaml>, String> {
     let Some(bytes) = files.read(FILE, MAX_CARD).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
-    let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned())?;
     let mut lines = lines(&text);
     if lines.next() != Some("---") {
         return Ok(None);

@@ -135,7 +135,7 @@ fn text(value: &Value) -> std::result::Result<Option<String>, &'static str> {
 }
 
 fn texts(value: &Value) -> std::result::Result<Vec<String>, &'static str> {
-    const EXPECTED: &str = "an array of text";
+    const EXPECTED: &str = "an array of strings";
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => {
@@ -158,7 +158,7 @@ fn origins(value: &Value) -> std::result::Result<Replacement, &'static str> {
         let mut origin = Origin::default();
         for (place, property) in origin.0.iter_mut().zip(PROPERTIES) {
             if let Some(value) = entries.get(property) {
-                *place = text(value).map_err(|_| "objects whose values are text")?;
+                *place = text(value).map_err(|_| "objects whose values are strings")?;
             }
         }
         origins.push(origin);

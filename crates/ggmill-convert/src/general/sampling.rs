@@ -144,7 +144,7 @@ fn parameter(kind: Kind, value: &Value) -> Result<Option<Parameter>, &'static st
     };
     let expected = match kind {
         Kind::Text => "text",
-        Kind::Int => "a whole number of 32 bits",
+        Kind::Int => "a 32-bit integer",
         Kind::Float => "a number",
     };
     found.map(Some).ok_or(expected)

@@ -107,7 +107,7 @@ impl Reader {
             | Event::DocumentStart(_) => Ok(()),
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).cloned();
-                let value = value.ok_or("an alias within what it names")?;
+                let value = value.ok_or("an alias within its own anchor")?;
                 self.spend(&value)?;
                 self.add(value)
             }
@@ -132,7 +132,7 @@ impl Reader {
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some((open, anchor)) = self.open.pop() else {
-                    return Err("an end without a beginning".to_owned());
+                    return Err("an end without a start".to_owned());
                 };
                 let value = match open {
                     Open::List(items) => Yaml::List(items),
@@ -154,7 +154,7 @@ impl Reader {
         expected: &str,
     ) -> Result<(), String> {
         if tag.is_some_and(|tag| !(tag.is_yaml_core_schema() && tag.suffix == expected)) {
-            return Err("a tag that is not known".to_owned());
+            return Err("an unknown tag".to_owned());
         }
         if let Some((Open::Map { key: None, .. }, _)) = self.open.last() {
             return Err("a key that is not a scalar".to_owned());
@@ -178,7 +178,7 @@ impl Reader {
     fn spend(&mut self, value: &Yaml) -> Result<(), String> {
         self.expanded = self.expanded.saturating_add(value.cost());
         if self.expanded > MAX_EXPANDED {
-            return Err(format!("aliases make more than {MAX_EXPANDED} bytes"));
+            return Err(format!("aliases expand to more than {MAX_EXPANDED} bytes"));
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ fn scalar(text: String, style: ScalarStyle, tag: Option<&Tag>) -> Result<Yaml, S
         None => style != ScalarStyle::Plain,
         Some(tag) if tag.is_yaml_core_schema() => tag.suffix == "str",
         Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => true,
-        Some(_) => return Err("a tag that is not known".to_owned()),
+        Some(_) => return Err("an unknown tag".to_owned()),
     };
     Ok(if is_text { Yaml::Text(text) } else { plain(text) })
 }

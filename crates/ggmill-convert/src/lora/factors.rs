@@ -35,7 +35,7 @@ impl Factors {
             return Ok(Self { a, b });
         }
         let message = format!(
-            "factors of shape {} and {}, expected two matrices with one inner dimension",
+            "factors of shape {} and {}, expected two matrices with the same inner dimension",
             a.shape(),
             b.shape()
         );
@@ -145,10 +145,10 @@ impl Factors {
         factors: &[Self],
         source: &dyn Checkpoint,
     ) -> Result<Self> {
-        let first = factors
-            .first()
-            .filter(|_| operation.joins() || factors.len() == 1)
-            .ok_or_else(|| Error::new(ErrorKind::Misuse, "an operation on several tensors"))?;
+        let first =
+            factors.first().filter(|_| operation.joins() || factors.len() == 1).ok_or_else(
+                || Error::new(ErrorKind::Misuse, "the operation combines several tensors"),
+            )?;
         let slowest = dimensions(&first.b).len().saturating_sub(1);
         match operation {
             Operation::Stack => {
@@ -234,8 +234,8 @@ fn all_equal(arrays: &[Expression], source: &dyn Checkpoint) -> Result<bool> {
 
 fn not_on_a_product(operation: &Operation) -> Error {
     let message = format!(
-        "the file has this weight after an operation ({}) that does not act on the product of two \
-         factors",
+        "the file contains this weight after an operation ({}) that cannot be applied to a product \
+         of two factors",
         operation.name()
     );
     Error::new(ErrorKind::Unsupported, message)
@@ -243,7 +243,8 @@ fn not_on_a_product(operation: &Operation) -> Error {
 
 fn separate(operation: &Operation) -> Error {
     let message = format!(
-        "the file has these weights as one ({}), which adapters that share no factor cannot change",
+        "the file contains these weights in one tensor ({}), which adapters without a shared \
+         factor cannot change",
         operation.name()
     );
     Error::new(ErrorKind::Unsupported, message)

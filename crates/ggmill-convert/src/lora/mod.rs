@@ -54,7 +54,8 @@ pub fn convert_lora(
         .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if let Some(&unknown) = assignment.unknown.first() {
         let message = format!(
-            "the adapter changes it, and the description of {} has no tensor that comes from it",
+            "the adapter changes this tensor, but the description of {} has no tensor that is made \
+             from it",
             architecture.name()
         );
         let name = &targets.names[unknown];
@@ -71,7 +72,7 @@ pub fn convert_lora(
     let mut notes = config.notes();
     notes.extend(targets.ignored.first().map(|first| {
         format!(
-            "{} tensors of the adapter are of no part of the language model, and were left out: \
+            "{} tensors of the adapter do not belong to the language model, and were omitted: \
              {first}{}",
             targets.ignored.len(),
             if targets.ignored.len() > 1 { ", …" } else { "" }
@@ -129,8 +130,8 @@ impl Config {
             return Err(fault(format!("peft_type is {}, expected \"LORA\"", shown(kind))));
         }
         if flag("use_dora") {
-            let message = "use_dora is true: a GGUF adapter has no magnitudes; merge the adapter \
-                           into its base";
+            let message = "use_dora is true: a GGUF adapter cannot contain magnitudes; merge the \
+                           adapter into its base";
             return Err(fault(message.to_owned()));
         }
         let alpha = &config["lora_alpha"];
@@ -154,8 +155,8 @@ impl Config {
         })?;
         let has_text = config["invocation_string"].as_str().is_some_and(|text| !text.is_empty());
         if has_text && invocation_tokens.is_empty() {
-            let message = "has invocation_string without alora_invocation_tokens, which say where \
-                           the adapter begins to be active";
+            let message = "has invocation_string, but not alora_invocation_tokens, which specify \
+                           where the adapter becomes active";
             return Err(fault(message.to_owned()));
         }
         let is_given = |name: &str| config[name].as_object().is_some_and(|given| !given.is_empty());
@@ -181,8 +182,8 @@ impl Config {
         }
         if self.has_own_alphas {
             notes.push(
-                "alpha_pattern gives some layers an alpha of their own; a GGUF adapter has one for \
-                 all, lora_alpha"
+                "alpha_pattern sets a different alpha for some layers, but a GGUF adapter has one \
+                 alpha for all layers, lora_alpha"
                     .to_owned(),
             );
         }
@@ -246,7 +247,7 @@ impl Made<'_> {
             let target =
                 position.checked_sub(norms).and_then(|place| self.targets.weights.get(place));
             let Some(target) = target else {
-                let message = "is made of a norm and a weight that the adapter changes";
+                let message = "is made from a norm and a weight that the adapter changes";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             };
             let [a, b] = target.factors()?.map(|number| self.elements(number));
@@ -262,7 +263,7 @@ impl Made<'_> {
         let dimensions = product.dimensions();
         if dimensions != spec.shape.dimensions() {
             let message = format!(
-                "{:?} gives factors for shape {}, the configuration asks for {}",
+                "{:?} results in factors for shape {}, but the configuration requires {}",
                 source.names.first().map_or("", |name| name),
                 Shape::new(&dimensions)
                     .map_or_else(|error| error.to_string(), |shape| shape.to_string()),
@@ -301,7 +302,8 @@ impl Made<'_> {
             || !spec.name.contains("_norm")
         {
             let message = format!(
-                "the adapter has it in full, of shape {}; expected a norm of shape {}",
+                "the adapter contains the whole tensor, with shape {}, expected a norm with shape \
+                 {}",
                 norm.shape(),
                 spec.shape
             );

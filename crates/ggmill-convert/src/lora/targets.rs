@@ -40,7 +40,7 @@ impl Target {
             [Some(a), Some(b)] => Ok([a, b]),
             [a, _] => {
                 let missing = if a.is_none() { "A" } else { "B" };
-                let message = format!("the adapter has no factor {missing} to it");
+                let message = format!("the adapter has no factor {missing} for it");
                 Err(Error::new(ErrorKind::Checkpoint, message).tensor(&self.shown))
             }
         }
@@ -97,7 +97,8 @@ impl Targets {
             });
             let factor = &mut this.weights[place].factors[usize::from(half == Half::B)];
             if factor.replace(number).is_some() {
-                let message = "two factors of the adapter have this name to the architecture";
+                let message = "two factors of the adapter have this name after renaming by the \
+                               description";
                 return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&stored));
             }
         }
@@ -126,21 +127,22 @@ fn refuse_output(name: &str, stored: &str) -> Result<()> {
     if name != "lm_head.weight" {
         return Ok(());
     }
-    let message = "the base has no output matrix of its own: it computes with its embeddings";
+    let message = "the base has no output matrix of its own: it uses its token embeddings";
     Err(Error::new(ErrorKind::Unsupported, message).tensor(stored))
 }
 
 /// Why a tensor cannot be in a GGUF adapter.
 fn unexpected(stored: &str) -> Error {
     let message = if stored.contains(".lora_magnitude_vector") {
-        "is a magnitude of DoRA, which a GGUF adapter cannot have; merge the adapter into its base"
+        "is a DoRA magnitude, which a GGUF adapter cannot contain; merge the adapter into its base"
     } else if stored.contains(".lora_") {
-        "is not a factor that a GGUF adapter can have, expected lora_A and lora_B of a weight"
+        "is not a factor that a GGUF adapter can contain, expected lora_A and lora_B of a weight"
     } else if stored.contains("trainable_tokens") {
-        "holds trained tokens (trainable_tokens), which a GGUF adapter cannot have; merge the adapter into its base"
+        "contains trained tokens (trainable_tokens), which a GGUF adapter cannot contain; merge \
+         the adapter into its base"
     } else if stored.ends_with(".weight") {
         "was saved in full (modules_to_save, or embeddings for new tokens), which a GGUF adapter \
-         cannot have; merge the adapter into its base"
+         cannot contain; merge the adapter into its base"
     } else {
         "is neither a factor of an adapter (lora_A, lora_B) nor a norm"
     };

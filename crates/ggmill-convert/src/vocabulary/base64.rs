@@ -22,13 +22,13 @@ pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, String> {
     let digits = text.trim_end_matches('=');
     let padded = text.len().saturating_sub(digits.len());
     if !text.len().is_multiple_of(4) || padded > 2 {
-        return Err("is not Base64: its length".to_owned());
+        return Err("is not valid Base64: wrong length".to_owned());
     }
     let mut bytes = Vec::with_capacity(digits.len().saturating_mul(3) / 4);
     let (mut held, mut bits) = (0u32, 0u32);
     for &digit in digits.as_bytes() {
         let value = VALUES.get(usize::from(digit)).copied().filter(|&value| value < 64);
-        let value = value.ok_or_else(|| format!("is not Base64: byte 0x{digit:02x}"))?;
+        let value = value.ok_or_else(|| format!("is not valid Base64: byte 0x{digit:02x}"))?;
         held = held << 6 | u32::from(value);
         bits = bits.saturating_add(6);
         if bits >= 8 {

@@ -50,7 +50,8 @@ pub(crate) fn write(request: &Request<'_>, metadata: &mut MetadataBuf) -> Result
     let list = LISTS.iter().find(|(known, _)| known == name).map(|(_, list)| *list);
     let (Some(list), Some(facts)) = (list, FACTS.get(name)) else {
         let known: Vec<&str> = LISTS.iter().map(|(name, _)| *name).collect();
-        let message = format!("there is no vocabulary {name:?}; there are {}", known.join(", "));
+        let message =
+            format!("there is no vocabulary {name:?}, expected one of {}", known.join(", "));
         return Err(Error::new(ErrorKind::Architecture, message));
     };
     let size = bounded(request.size().unwrap_or(facts.size as u64))?.min(facts.size);

@@ -38,16 +38,17 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
     let Some(rules) = class.of_pairs() else {
         let name = match class.name() {
             Some(name) => format!("{:?}", RawStr::from(name)),
-            None => "that no file names".to_owned(),
+            None => "that is not named in any file".to_owned(),
         };
-        request.passed_over =
-            Some(format!("a tokenizer of class {name} is not made of {VOCABULARY} and {MERGES}"));
+        request.passed_over = Some(format!(
+            "a tokenizer of class {name} does not consist of {VOCABULARY} and {MERGES}"
+        ));
         return Ok(None);
     };
     let Some(bytes) = files::vocabulary(request.files, VOCABULARY)? else { return Ok(None) };
     let vocab: Vocab = files::parse(VOCABULARY, &bytes)?;
     let Some(bytes) = files::vocabulary(request.files, MERGES)? else { return Ok(None) };
-    let text = String::from_utf8(bytes).map_err(|_| fault(MERGES, "is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(MERGES, "is not valid UTF-8"))?;
     let converter = rules.get("converter").and_then(Value::as_str).unwrap_or_default();
     let merges =
         if converter == "Qwen2Converter" { of_lines(&text) } else { between_first_and_last(&text) };

@@ -64,7 +64,7 @@ fn of_model(request: &mut Request<'_>, bytes: &[u8]) -> Result<(Tokens, Normaliz
         if !tokens.set(id, "<mask>".to_owned(), 0.0, TokenType::Control) {
             return Err(fault(
                 MODEL,
-                format!("the vocabulary ends before the mask token, ID {id}"),
+                format!("the vocabulary ends before the mask token, whose ID is {id}"),
             ));
         }
     }

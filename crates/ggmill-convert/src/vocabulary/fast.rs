@@ -66,7 +66,7 @@ impl Fast {
         let class = Class::of(request, map.as_ref());
         if let Some(name) = class.name().filter(|_| !class.is_known()) {
             request.notes.push(format!(
-                "tokenizer_config.json: tokenizer class {:?} is not known, was taken as one \
+                "tokenizer_config.json: tokenizer class {:?} is unknown, and was treated as one \
                  without special rules",
                 RawStr::from(name)
             ));
@@ -165,7 +165,7 @@ impl Fast {
                 return Err(fault(
                     FILE,
                     format!(
-                        "token ID {id} belongs to {:?} and to {:?}",
+                        "token ID {id} belongs to both {:?} and {:?}",
                         RawStr::from(other),
                         RawStr::from(token)
                     ),

@@ -45,14 +45,14 @@ pub(crate) fn template(files: &dyn SideFiles, name: &str) -> Result<Option<Strin
     match String::from_utf8(bytes) {
         // As Python reads text.
         Ok(text) => Ok(Some(text.replace("\r\n", "\n").replace('\r', "\n"))),
-        Err(_) => Err(fault(name, "is not UTF-8")),
+        Err(_) => Err(fault(name, "is not valid UTF-8")),
     }
 }
 
 /// The document that these bytes of a file are.
 pub(crate) fn parse<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
     json_from_slice(bytes).map_err(|error| {
-        let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
+        let what = if error.is_data() { "has unexpected content" } else { "is not valid JSON" };
         fault(name, format!("{what}: {}", RawStr::from(&*error.to_string())))
     })
 }

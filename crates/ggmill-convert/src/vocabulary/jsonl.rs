@@ -18,7 +18,7 @@ const ROLES: [&str; 5] = ["bos", "eos", "pad", "sep", "unk"];
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(false) };
-    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not valid UTF-8"))?;
     let mut tokens = Tokens::default();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at =
@@ -56,7 +56,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
 
 /// The token of a line with its score and type.
 fn token(line: &str) -> Result<(String, f32, TokenType), &'static str> {
-    let line: Value = serde_json::from_str(line).map_err(|_| "is not JSON")?;
+    let line: Value = serde_json::from_str(line).map_err(|_| "is not valid JSON")?;
     let wrong = "expected a list of a token, its score and its type";
     let text = line.get(0).and_then(Value::as_str).ok_or(wrong)?;
     let score = line.get(1).and_then(Value::as_f64).ok_or(wrong)?;

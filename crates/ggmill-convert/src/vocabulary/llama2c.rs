@@ -14,18 +14,18 @@ pub(crate) const FILE: &str = "tokenizer.bin";
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(false) };
-    let size = request.size().ok_or_else(|| fault(FILE, "the model's vocab_size is not known"))?;
+    let size = request.size().ok_or_else(|| fault(FILE, "the model's vocab_size is unknown"))?;
     let size = bounded(size)?;
     let mut tokens = Tokens::default();
     // The length of the longest token is not needed.
     let mut rest = bytes.get(4..).unwrap_or_default();
     for id in 0..size {
         let (score, text, after) = token(rest).ok_or_else(|| {
-            fault(FILE, format!("ends within token {id}, the model has {size} of them"))
+            fault(FILE, format!("ends within token {id}, but the model has {size} tokens"))
         })?;
         rest = after;
         let text = std::str::from_utf8(text)
-            .map_err(|_| fault(FILE, format!("token {id} is not UTF-8")))?;
+            .map_err(|_| fault(FILE, format!("token {id} is not valid UTF-8")))?;
         let (text, token_type) = match (id, text) {
             (0, _) => ("<unk>", TokenType::Unknown),
             (1, _) => ("<s>", TokenType::Control),

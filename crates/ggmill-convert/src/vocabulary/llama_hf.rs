@@ -58,7 +58,7 @@ pub(crate) fn write_unscored(
     let mut tokens = Tokens::default();
     for id in 0..u32::try_from(size).unwrap_or(u32::MAX) {
         let text = by_id.get(&id).ok_or_else(|| {
-            fault(FILE, format!("the model has {size} tokens, and none has ID {id}"))
+            fault(FILE, format!("the model has {size} tokens, but none with ID {id}"))
         })?;
         let token_type = if *text == NUL || byte_token(text).is_some() {
             TokenType::Byte
@@ -110,7 +110,7 @@ fn tokens(tokenizer: &Fast) -> Result<Tokens> {
     let mut tokens = Tokens::default();
     for id in 0..u32::try_from(size).unwrap_or(u32::MAX) {
         let text = by_id.get(&id).ok_or_else(|| {
-            fault(FILE, format!("the model has {size} tokens, and none has ID {id}"))
+            fault(FILE, format!("the model has {size} tokens, but none with ID {id}"))
         })?;
         let token_type = if byte_token(text).is_some() {
             TokenType::Byte

@@ -20,7 +20,7 @@ impl<'a> Merger<'a> {
     /// Fails where a merge is not one of tokens.
     pub(crate) fn new(model: &'a Algorithm) -> Result<Self, Fault> {
         if model.continuing_subword_prefix.as_deref().is_some_and(|it| !it.is_empty()) {
-            return Err("continuing_subword_prefix is not known".into());
+            return Err("continuing_subword_prefix is not supported".into());
         }
         let ids: HashMap<&str, u32> =
             model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
@@ -33,7 +33,8 @@ impl<'a> Merger<'a> {
                     merge.split_once(' ').filter(|(_, right)| !right.contains(' '))
                 }
             };
-            let (left, right) = parts.ok_or_else(|| format!("merge {rank} is not of two parts"))?;
+            let (left, right) =
+                parts.ok_or_else(|| format!("merge {rank} does not consist of two parts"))?;
             let id = |token: &str| {
                 ids.get(token)
                     .copied()
@@ -42,7 +43,7 @@ impl<'a> Merger<'a> {
             result.clear();
             result.extend([left, right]);
             let of_result = ids.get(&*result).copied().ok_or_else(|| {
-                format!("merge {rank}: merge result {result:?} not in vocabulary")
+                format!("merge {rank}: the result {result:?} is not in the vocabulary")
             })?;
             merges.insert((id(left)?, id(right)?), (rank, of_result));
         }
@@ -146,8 +147,8 @@ mod tests {
     #[test]
     fn broken_models_are_refused() {
         for (changes, words) in [
-            (json!({ "merges": ["a d"] }), "merge result \"ad\" not in vocabulary"),
-            (json!({ "merges": ["abc"] }), "merge 0 is not of two parts"),
+            (json!({ "merges": ["a d"] }), "the result \"ad\" is not in the vocabulary"),
+            (json!({ "merges": ["abc"] }), "merge 0 does not consist of two parts"),
             (json!({ "continuing_subword_prefix": "##" }), "continuing_subword_prefix"),
         ] {
             let fault = Merger::new(&model(&changes)).map(drop).unwrap_err();

@@ -9,7 +9,7 @@ use super::request::Request;
 pub(crate) fn read(request: &mut Request<'_>) -> Result<Vec<String>> {
     const FILE: &str = "merges.txt";
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(Vec::new()) };
-    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not valid UTF-8"))?;
     let mut merges = Vec::new();
     let mut malformed = 0usize;
     for (number, line) in text.lines().map(str::trim).enumerate() {
@@ -23,7 +23,7 @@ pub(crate) fn read(request: &mut Request<'_>) -> Result<Vec<String>> {
         }
     }
     if malformed > 0 {
-        request.notes.push(format!("{FILE}: {malformed} lines that are not merges were left out"));
+        request.notes.push(format!("{FILE}: {malformed} lines that are not merges were skipped"));
     }
     Ok(merges)
 }

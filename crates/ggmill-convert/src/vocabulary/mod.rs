@@ -90,8 +90,8 @@ pub(crate) fn write(
     let spec = spec.ok_or_else(|| {
         Error::new(
             ErrorKind::Architecture,
-            "the description of the architecture has no [vocabulary], and the checkpoint has a \
-             tokenizer",
+            "the checkpoint has a tokenizer, but the description of the architecture has no \
+             [vocabulary] section",
         )
     })?;
     write_kinds(checkpoint.side_files(), checkpoint.config(), spec, pre, metadata)
@@ -131,7 +131,7 @@ fn write_kinds(
     }
     let names = |names: Vec<&str>| names.join(", ");
     let mut message = format!(
-        "the checkpoint's tokenizer ({}) is none of the kinds the architecture has: {}",
+        "the checkpoint's tokenizer ({}) is not of a kind that the architecture uses: {}",
         names(sources(request.files).collect()),
         names(spec.kinds.iter().map(|kind| kind.name()).collect()),
     );

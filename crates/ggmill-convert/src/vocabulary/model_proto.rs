@@ -133,7 +133,7 @@ impl Piece {
         while let Some(field) = fields.next()? {
             match field {
                 (1, Field::Bytes(text)) => {
-                    let text = core::str::from_utf8(text).map_err(|_| "is not UTF-8")?;
+                    let text = core::str::from_utf8(text).map_err(|_| "is not valid UTF-8")?;
                     text.clone_into(&mut this.text);
                 }
                 (2, Field::Four(bytes)) => this.score = f32::from_le_bytes(bytes),
@@ -197,7 +197,7 @@ impl<'a> Fields<'a> {
             other => return Err(format!("field {} has wire type {other}", tag >> 3)),
         };
         match tag >> 3 {
-            0 => Err("a field of number 0".into()),
+            0 => Err("a field with number 0".into()),
             number => Ok(Some((number, value))),
         }
     }
@@ -205,7 +205,7 @@ impl<'a> Fields<'a> {
     fn take(&mut self, len: u64) -> Result<&'a [u8], Fault> {
         let split = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
         let (taken, rest) = split.ok_or_else(|| {
-            format!("ends early: a field of {len} bytes, {} are left", self.rest.len())
+            format!("ends early: a field has {len} bytes, but only {} remain", self.rest.len())
         })?;
         self.rest = rest;
         Ok(taken)
@@ -222,7 +222,7 @@ impl<'a> Fields<'a> {
                 return Ok(value);
             }
         }
-        Err("a number that does not end".into())
+        Err("a number has no end".into())
     }
 }
 
@@ -277,11 +277,11 @@ mod tests {
         for (bytes, words) in [
             (vec![], "no pieces"),
             (b"{}".to_vec(), "field 15 has wire type 3"),
-            (vec![0x0a, 0x7f, 0], "ends early: a field of 127 bytes, 1 are left"),
-            (vec![0xff; 12], "a number that does not end"),
+            (vec![0x0a, 0x7f, 0], "ends early: a field has 127 bytes, but only 1 remain"),
+            (vec![0xff; 12], "a number has no end"),
             ([unknown.clone(), piece(b"", 0.0, 1)].concat(), "piece 1 is empty"),
             ([unknown.clone(), piece(b"a", 0.0, 9)].concat(), "piece 1: type 9"),
-            ([unknown.clone(), piece(b"\xff", 0.0, 1)].concat(), "piece 1: is not UTF-8"),
+            ([unknown.clone(), piece(b"\xff", 0.0, 1)].concat(), "piece 1: is not valid UTF-8"),
             (
                 [unknown.clone(), piece(b"a", 0.0, 1), piece(b"a", 1.0, 1)].concat(),
                 "pieces 1 and 2 are the same",

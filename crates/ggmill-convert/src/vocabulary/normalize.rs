@@ -37,7 +37,7 @@ pub(crate) fn normalized(normalizer: &Value, text: &str) -> Result<String, Fault
             "Prepend" if text.is_empty() => text,
             "Prepend" => format!("{}{text}", field("prepend").unwrap_or_default()),
             "Replace" => replaced(step, &text)?,
-            other => return Err(format!("normalizer {other:?} is not known")),
+            other => return Err(format!("normalizer {other:?} is not supported")),
         };
     }
     Ok(text)
@@ -83,7 +83,7 @@ pub(crate) fn decoded(decoder: &Value, token: &str) -> Result<String, Fault> {
                 let first = text.strip_prefix(mark).filter(|_| !keeps).unwrap_or(&text);
                 first.replace(mark, " ")
             }
-            other => return Err(format!("decoder {other:?} is not known")),
+            other => return Err(format!("decoder {other:?} is not supported")),
         };
     }
     Ok(text)
@@ -105,7 +105,7 @@ fn flatten<'a>(step: &'a Value, parts: &str, steps: &mut Vec<&'a Value>) -> Resu
         growth.saturating_mul(content.map_or(1, |content| content.len().max(1)))
     });
     if steps.len() > MOST || growth > GROWTH {
-        return Err(format!("{parts} make a text too long"));
+        return Err(format!("{parts} would make the text too long"));
     }
     Ok(())
 }
@@ -174,9 +174,9 @@ fn replaced(step: &Value, text: &str) -> Result<String, Fault> {
     let content = step.get("content").and_then(Value::as_str).unwrap_or_default();
     let pattern = step.get("pattern");
     match pattern.and_then(|pattern| pattern.get("String")).and_then(Value::as_str) {
-        Some("") => Err("a replacement of nothing".into()),
+        Some("") => Err("a replacement of the empty string".into()),
         Some(string) => Ok(text.replace(string, content)),
-        None => Err("a replacement by a regular expression is not known".into()),
+        None => Err("a replacement by a regular expression is not supported".into()),
     }
 }
 

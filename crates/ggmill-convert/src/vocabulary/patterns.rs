@@ -62,11 +62,11 @@ pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
     let theirs: Vec<&String> = known.difference(&found).collect();
     let ours: Vec<&String> = found.difference(&known).collect();
     Some(match (theirs.is_empty(), ours.is_empty()) {
-        (true, true) => format!("{names} split texts by the same expressions"),
-        (false, true) => format!("nearest are {names}, which split by {} too", shown(theirs)),
+        (true, true) => format!("{names} use the same regular expressions"),
+        (false, true) => format!("nearest are {names}, which also split by {}", shown(theirs)),
         (true, false) => format!("nearest are {names}, which do not split by {}", shown(ours)),
         (false, false) => format!(
-            "nearest are {names}, which split by {} and not by {}",
+            "nearest are {names}, which split by {}, but not by {}",
             shown(theirs),
             shown(ours)
         ),
@@ -156,7 +156,7 @@ mod tests {
         };
         let llama3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
         let same = of(llama3).unwrap();
-        assert!(same.ends_with("split texts by the same expressions"), "{same}");
+        assert!(same.ends_with("use the same regular expressions"), "{same}");
         assert!(same.contains("dbrx"), "{same}");
         let near = of(&llama3.replace(r"\p{N}{1,3}", r"\p{N}{1,2}")).unwrap();
         assert!(near.starts_with("nearest are ") && near.contains(r"`\\p{N}{1,2}`"), "{near}");

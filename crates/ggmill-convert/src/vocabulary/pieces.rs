@@ -32,7 +32,8 @@ pub(crate) fn of_model(
         if !tokens.set(id, text, piece.score, token_type) {
             let left_out = model.pieces.len().saturating_sub(id);
             request.notes.push(format!(
-                "{name} has {} pieces, the model {size} tokens: {left_out} pieces were left out",
+                "{name} has {} pieces, but the model has {size} tokens: {left_out} pieces were \
+                 omitted",
                 model.pieces.len(),
             ));
             break;
@@ -76,7 +77,7 @@ pub(crate) fn add_by_text(request: &mut Request<'_>, tokens: &mut Tokens) -> Res
     for (id, token) in added {
         let what = format!("{ADDED}: {token:?}");
         if !tokens.set(id, token, ADDED_SCORE, TokenType::UserDefined) {
-            request.notes.push(format!("{what}: token ID {id} out of range, was left out"));
+            request.notes.push(format!("{what}: token ID {id} is out of range, and was omitted"));
         }
     }
     Ok(())
@@ -127,7 +128,9 @@ fn add_listed(file: &str, listed: Vec<Listed>, request: &mut Request<'_>, tokens
         let text = if special || !normalized { token.content } else { with_spaces(&token.content) };
         let id = token.id;
         if !tokens.set(id, text, score.unwrap_or(ADDED_SCORE), token_type) {
-            request.notes.push(format!("{file}: added token ID {id} out of range, was left out"));
+            request
+                .notes
+                .push(format!("{file}: added token ID {id} is out of range, and was omitted"));
         }
     }
 }

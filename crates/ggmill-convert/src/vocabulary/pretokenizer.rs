@@ -40,10 +40,10 @@ pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
         return Ok((*name).to_owned());
     }
     let nearest = patterns::nearest(tokenizer.pre_tokenizer())
-        .unwrap_or_else(|| "it has nothing in common with those that are known".to_owned());
+        .unwrap_or_else(|| "it has nothing in common with the known ones".to_owned());
     let message = format!(
-        "the pre-tokenizer is not recognized: {nearest} (the hash of the check text's IDs is \
-         {hash})"
+        "the pre-tokenizer is not recognized: {nearest} (the hash of the token IDs of the check \
+         text is {hash})"
     );
     Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))
 }

@@ -29,7 +29,7 @@ pub(crate) fn literal(text: &str) -> Result<Vec<u8>, String> {
     let mut characters = inner.chars();
     while let Some(c) = characters.next() {
         if Some(c) == quote {
-            return Err("a quote within the literal".to_owned());
+            return Err("an unescaped quote within the literal".to_owned());
         }
         if c != '\\' {
             bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
@@ -53,15 +53,15 @@ pub(crate) fn literal(text: &str) -> Result<Vec<u8>, String> {
             'x' => 2,
             'u' if !is_bytes => 4,
             'U' if !is_bytes => 8,
-            other => return Err(format!("escape \\{other} is not known")),
+            other => return Err(format!("unknown escape \\{other}")),
         };
         let hex: String = characters.by_ref().take(digits).collect();
         let code = u32::from_str_radix(&hex, 16).ok().filter(|_| hex.len() == digits);
-        let code = code.ok_or("an escape without its digits")?;
+        let code = code.ok_or("an escape has too few digits")?;
         if is_bytes {
             bytes.push(u8::try_from(code).unwrap_or_default());
         } else {
-            let c = char::from_u32(code).ok_or("an escape that is not a character")?;
+            let c = char::from_u32(code).ok_or("an escape is not a character")?;
             bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }

@@ -31,7 +31,7 @@ impl Ranks {
     /// Reads the lines of a file. Fails where one is not a sequence and a rank, and where two are
     /// the same.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
+        let text = str::from_utf8(bytes).map_err(|_| "is not valid UTF-8")?;
         let mut sequences = Vec::new();
         let mut work = 0u64;
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -46,7 +46,10 @@ impl Ranks {
             let len = sequence.len() as u64;
             work = work.saturating_add(len.saturating_mul(len));
             if sequence.is_empty() || sequences.len() >= MAX_TOKENS || work > MAX_WORK {
-                return Err(at("an empty sequence, or too many or too long ones"));
+                return Err(at(
+                    "the sequence is empty, or there are too many sequences, or they are too long \
+                     in total",
+                ));
             }
             sequences.push((sequence, rank));
         }
@@ -148,8 +151,8 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     let pre = request.pre.ok_or_else(|| {
         Error::new(
             ErrorKind::PreTokenizer,
-            "a file of ranks does not say which pre-tokenizer it is for, and no description \
-             names it",
+            "a file of ranks does not specify its pre-tokenizer, and neither does the description \
+             of the architecture",
         )
     })?;
     let mut tokens = tokens(request, rules, &ranks)?;
@@ -214,7 +217,7 @@ mod tests {
         for (file, words) in [
             ("YQ==", "line 1: expected a sequence"),
             ("YQ== a", "line 1: the rank is not a number"),
-            ("\nYQ 1", "line 2: is not Base64"),
+            ("\nYQ 1", "line 2: is not valid Base64"),
             ("YQ== 1\nYQ== 2", "two lines have the same"),
             ("YQ== 1\nYg== 1", "two lines have the same"),
         ] {

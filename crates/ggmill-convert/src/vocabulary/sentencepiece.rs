@@ -26,7 +26,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
         .filter(|&size| size > 0)
         .unwrap_or(pieces);
     if request.spec.pieces.appended && size > pieces {
-        return Err(fault(MODEL, format!("has {pieces} pieces, the model {size} tokens")));
+        return Err(fault(MODEL, format!("has {pieces} pieces, but the model has {size} tokens")));
     }
     let mut tokens = pieces::of_model(request, MODEL, &model, size)?;
     pieces::add(request, &mut tokens)?;

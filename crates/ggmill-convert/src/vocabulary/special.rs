@@ -185,7 +185,7 @@ impl Special {
             let Some((role, _)) = role_key(role) else { continue };
             let id = found(token, tokens).ok_or_else(|| {
                 let message = format!(
-                    "the vocabulary has no {}, which is the {role} token of the architecture",
+                    "the vocabulary has no {}, the {role} token of the architecture",
                     shown(token)
                 );
                 Error::new(ErrorKind::Checkpoint, message)
@@ -231,8 +231,8 @@ impl Special {
             && id as usize >= limit
         {
             request.notes.push(format!(
-                "{file}: {kind}_token_id is {id}: special token ID out of range (0 to {}), was \
-                 left out",
+                "{file}: {kind}_token_id is {id}: special token ID out of range (0 to {}), and was \
+                 omitted",
                 limit.saturating_sub(1)
             ));
             return Ok(());

@@ -88,7 +88,7 @@ fn apply(step: &Value, pieces: Vec<String>) -> Result<Vec<String>, Fault> {
         }
         "Whitespace" => each(pieces, r"\w+|[^\w\s]+", Behavior::Removed, true),
         "WhitespaceSplit" => each(pieces, r"\s", Behavior::Removed, false),
-        other => Err(format!("pre_tokenizer {other:?} is not known")),
+        other => Err(format!("pre_tokenizer {other:?} is not supported")),
     }
 }
 
@@ -110,7 +110,7 @@ impl Behavior {
             "Contiguous" => Self::Contiguous,
             "MergedWithPrevious" => Self::MergedWithPrevious,
             "MergedWithNext" => Self::MergedWithNext,
-            other => return Err(format!("behavior {other:?} is not known")),
+            other => return Err(format!("behavior {other:?} is not supported")),
         })
     }
 }
@@ -122,7 +122,7 @@ fn each(
     invert: bool,
 ) -> Result<Vec<String>, Fault> {
     if expression.len() > MAX_LEN {
-        return Err(format!("a regular expression of more than {MAX_LEN} bytes"));
+        return Err(format!("a regular expression is longer than {MAX_LEN} bytes"));
     }
     let regex = RegexBuilder::new(expression)
         .backtrack_limit(1_000_000)

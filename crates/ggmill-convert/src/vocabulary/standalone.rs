@@ -84,6 +84,6 @@ fn class_of(files: &dyn SideFiles) -> Result<(Value, Option<String>)> {
         return Ok((Value::Null, None));
     }
     let class = "GPT2Tokenizer";
-    let remark = format!("no file names the class of the tokenizer, {class} was assumed");
+    let remark = format!("no file specifies the class of the tokenizer; {class} was assumed");
     Ok((json!({ CLASS: class }), Some(remark)))
 }

@@ -168,7 +168,7 @@ fn write_rest(
         }
         Some((None, name)) => metadata.set(keys::TOKENIZER_CHAT_TEMPLATE, name.as_str()),
         None => request.notes.push(format!(
-            "no chat template is known for tokenizers of version {version}: none was written"
+            "no chat template is known for tokenizers of version {version}, so none was written"
         )),
     }
     Ok(())
@@ -197,7 +197,7 @@ fn sequences(file: &TekkenJson, special: usize) -> Result<Vec<Vec<u8>>> {
     let count = size.checked_sub(special).filter(|&count| count <= file.vocab.len());
     let count = count.ok_or_else(|| {
         let message = format!(
-            "default_vocab_size is {size}: there are {special} special tokens and {} others",
+            "default_vocab_size is {size}, but there are {special} special tokens and {} others",
             file.vocab.len()
         );
         fault(FILE, message)
@@ -216,7 +216,7 @@ fn sequences(file: &TekkenJson, special: usize) -> Result<Vec<Vec<u8>>> {
             return Err(at(&format!("expected the byte {rank}")));
         }
         if bytes.is_empty() || work > MAX_WORK {
-            return Err(at("an empty sequence, or too many long ones"));
+            return Err(at("the sequence is empty, or the sequences are too long in total"));
         }
         sequences.push(bytes);
     }
@@ -240,7 +240,7 @@ fn merges(sequences: &[Vec<u8>]) -> Result<Vec<String>, String> {
             }
         }
         if parts.is_empty() {
-            return Err(format!("vocab[{rank}]: no two sequences make it"));
+            return Err(format!("vocab[{rank}]: it is not the result of merging two sequences"));
         }
         parts.sort_unstable();
         for (_, _, place) in parts {

@@ -49,7 +49,8 @@ pub(crate) fn builtin_template(name: &str) -> Result<&'static str> {
     let found = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, template)| *template);
     found.ok_or_else(|| {
         let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
-        let message = format!("there is no chat template {name:?}; there are {}", known.join(", "));
+        let message =
+            format!("there is no chat template {name:?}, expected one of {}", known.join(", "));
         Error::new(ErrorKind::Architecture, message)
     })
 }
@@ -111,7 +112,8 @@ impl Templates {
                 }
             }
             _ => request.notes.push(format!(
-                "{file}: chat_template is neither a template nor a list of them, was left out"
+                "{file}: chat_template is neither a template nor a list of templates, and was \
+                 omitted"
             )),
         }
         this

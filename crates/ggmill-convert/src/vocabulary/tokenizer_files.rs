@@ -56,7 +56,8 @@ impl TokenizerFiles {
             if has_tokenizer(&directory) {
                 return Ok(Some(Self { directory, chosen: None }));
             }
-            let message = format!("the directory has no tokenizer: none of {}", SOURCES.join(", "));
+            let message =
+                format!("the directory has no tokenizer, expected one of {}", SOURCES.join(", "));
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
         let is_named = path.file_name().is_some_and(|name| name.to_str().is_some());
@@ -134,7 +135,7 @@ fn source(directory: &Directory, name: &str) -> Result<Option<&'static str>> {
         _ => return Ok(Some("tokenizer.model")),
     }
     let message = "is not a tokenizer: expected the keys of tokenizer.json or tekken.json, or a \
-                   vocab.json with merges.txt beside it";
+                   vocab.json with merges.txt next to it";
     Err(Error::new(ErrorKind::Vocabulary, message).about(name))
 }
 

@@ -155,7 +155,7 @@ impl Algorithm {
                 let needs = AlgorithmKind::ALL.map(|kind| {
                     format!("without {} it is not {}", self.missing(kind).join(", "), kind.name())
                 });
-                format!("the model has no type, and {}", needs.join(", "))
+                format!("the model has no type: {}", needs.join(", "))
             });
         };
         let expected = AlgorithmKind::expected();
@@ -169,7 +169,7 @@ impl Algorithm {
         })?;
         match &*self.missing(kind) {
             [] => Ok(kind),
-            missing => Err(format!("the model is {name} and has no {}", missing.join(", no "))),
+            missing => Err(format!("the model is {name}, but has no {}", missing.join(", no "))),
         }
     }
 
@@ -290,19 +290,19 @@ mod tests {
         for (model, words) in [
             (
                 without(&bpe, "merges"),
-                "the model has no type, and without merges it is not BPE, without unk_token, \
+                "the model has no type: without merges it is not BPE, without unk_token, \
                  continuing_subword_prefix, max_input_chars_per_word it is not WordPiece, without \
                  unk_token it is not WordLevel, without vocab with scores it is not Unigram",
             ),
-            (json!({}), "the model has no type, and without vocab, merges it is not BPE"),
+            (json!({}), "the model has no type: without vocab, merges it is not BPE"),
             (with(&bpe, "type", Value::Null), "the type of the model is null, expected BPE, Word"),
             (with(&bpe, "type", json!("X")), "the type of the model is \"X\", expected BPE"),
-            (json!({ "type": "BPE", "vocab": pairs }), "the model is BPE and has no merges"),
-            (json!({ "type": "BPE" }), "the model is BPE and has no vocab, no merges"),
-            (with(&bpe, "type", json!("Unigram")), "Unigram and has no vocab with scores"),
+            (json!({ "type": "BPE", "vocab": pairs }), "the model is BPE, but has no merges"),
+            (json!({ "type": "BPE" }), "the model is BPE, but has no vocab, no merges"),
+            (with(&bpe, "type", json!("Unigram")), "Unigram, but has no vocab with scores"),
             (
                 without(&with(&pieces, "type", json!("WordPiece")), "unk_token"),
-                "the model is WordPiece and has no unk_token",
+                "the model is WordPiece, but has no unk_token",
             ),
         ] {
             let fault = told(model.clone()).unwrap_err();

@@ -43,7 +43,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
         Algorithm::Unigram => {}
         Algorithm::Bpe => return Ok(false),
         Algorithm::Word | Algorithm::Char => {
-            return Err(fault(name, "is neither a unigram model nor one that merges pieces"));
+            return Err(fault(name, "is neither a unigram model nor a BPE model"));
         }
     }
     let size = request.size().unwrap_or(model.pieces.len() as u64);

@@ -58,7 +58,7 @@ fn mark_words(tokens: &mut Tokens) {
 /// What the `transformers` library makes of `vocab.txt`; `None` where it is absent.
 fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(None) };
-    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not valid UTF-8"))?;
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let lines = text.strip_suffix('\n').unwrap_or(&text);
     let mut ids: BTreeMap<&str, u32> = BTreeMap::new();

@@ -17,7 +17,7 @@ const SIZE: u64 = 65536;
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(false) };
-    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not valid UTF-8"))?;
     let mut tokens = Tokens::default();
     tokens.push("<s>".to_owned(), 0.0, TokenType::Control);
     for (number, line) in text.lines().enumerate() {
@@ -31,7 +31,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     }
     let size = bounded(request.size().unwrap_or(SIZE))?;
     if tokens.len() > size {
-        let message = format!("has {} tokens, the model {size}", tokens.len());
+        let message = format!("has {} tokens, but the model has {size}", tokens.len());
         return Err(fault(FILE, message));
     }
     for id in tokens.len()..size {
@@ -50,7 +50,7 @@ fn token(line: &str) -> Result<String, String> {
     let (text, len) = rest.ok_or("expected an ID, a literal and a length")?;
     let bytes = literal(text)?;
     if len.trim().parse() != Ok(bytes.len()) {
-        return Err(format!("the length is {:?}, the literal has {} bytes", len, bytes.len()));
+        return Err(format!("the length is {:?}, but the literal has {} bytes", len, bytes.len()));
     }
     Ok(repr(&bytes))
 }

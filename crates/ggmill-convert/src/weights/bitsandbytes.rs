@@ -34,7 +34,7 @@ pub(super) fn decode(list: &mut Unpacking<'_>) -> Result<()> {
         if let Some(format) = format
             && list.bytes(format, 1)?.first() != Some(&0)
         {
-            let message = "weights are not stored row after row, which is the only order decoded";
+            let message = "weights are not stored row by row, the only supported order";
             return Err(
                 Error::new(ErrorKind::Unsupported, message).tensor(&list.tensor(format).name)
             );
@@ -56,7 +56,7 @@ fn four_bits(
     let base = &*list.tensor(number).name;
     let fault = |what: &str| list.fault(state, format!("has no {what}"));
     let json: Value = serde_json::from_slice(&list.bytes(state, MAX_STATE)?)
-        .map_err(|error| list.fault(state, format!("is not JSON: {error}")))?;
+        .map_err(|error| list.fault(state, format!("is not valid JSON: {error}")))?;
     let size = |name: &str| json.get(name).and_then(Value::as_u64).filter(|&size| size > 0);
     let dimensions: Option<Vec<u64>> = json
         .get("shape")

@@ -63,7 +63,7 @@ fn scaled(list: &mut Unpacking<'_>, group: &Value) -> Result<()> {
     };
     list.leave_out_ending(&UNUSED);
     if let Some(&(zeros, _)) = list.ending(".weight_zero_point").first() {
-        let message = "zero points of weights are only decoded in the format pack-quantized";
+        let message = "zero points of weights are supported only in the format pack-quantized";
         return Err(Error::new(ErrorKind::Unsupported, message).tensor(&list.tensor(zeros).name));
     }
     for (scales, base) in list.ending(".weight_scale") {

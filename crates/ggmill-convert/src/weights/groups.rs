@@ -53,10 +53,8 @@ pub(super) fn numbered(
     }
     let is_known = |number: i64| u64::try_from(number).is_ok_and(|number| number < groups);
     if let Some(column) = numbers.iter().position(|&number| !is_known(number)) {
-        let message = format!(
-            "column {column} has group {}, expected one of {groups} groups",
-            numbers[column]
-        );
+        let message =
+            format!("column {column} has group {}, but there are {groups} groups", numbers[column]);
         return Err(list.fault(number, message));
     }
     let size = numbers.iter().take_while(|&&number| number == numbers[0]).count().max(1);

@@ -74,7 +74,7 @@ impl Nvfp4Layers {
         }
         if let Some(unknown) = layers.keys().find(|layer| !modules.contains(*layer)) {
             let message = format!(
-                "quantization_config: quantized_layers has {:?}, of which the checkpoint has no \
+                "quantization_config: quantized_layers has {:?}, for which the checkpoint has no \
                  tensors",
                 RawStr::from(&**unknown)
             );

@@ -86,13 +86,13 @@ impl Quantization {
             method => format!(" ({})", RawStr::from(method)),
         };
         let reason = if is_known {
-            format!("not decoded in checkpoints of {}", architecture.name())
+            format!("not supported in checkpoints of {}", architecture.name())
         } else {
-            format!("the methods that are decoded are {}", METHODS.join(", "))
+            format!("the supported methods are {}", METHODS.join(", "))
         };
         let message = format!(
-            "{}{method}: the weights are quantized already, {reason}; convert the checkpoint they \
-             were made from",
+            "{}{method}: the weights are already quantized, {reason}; convert the original \
+             checkpoint",
             self.place
         );
         Err(Error::new(ErrorKind::Unsupported, message))

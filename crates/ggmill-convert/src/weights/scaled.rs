@@ -102,7 +102,7 @@ pub(super) fn decode(
     block: Option<[u64; 2]>,
 ) -> Result<()> {
     if !list.is_stored(number) {
-        return Err(list.fault(number, "has scales of two kinds"));
+        return Err(list.fault(number, "has two kinds of scales"));
     }
     let name = &list.tensor(number).name;
     let values =
@@ -139,7 +139,7 @@ fn scaled(
         Error::new(ErrorKind::Checkpoint, message)
     };
     let format = checkpoint.tensors()[weights].stored_type.map(|name| {
-        let message = || format!("elements of type {name} have no scales");
+        let message = || format!("elements of type {name} cannot have scales");
         Fp8::of_name(name).ok_or_else(|| Error::new(ErrorKind::Unsupported, message()))
     });
     let format = format.transpose()?;

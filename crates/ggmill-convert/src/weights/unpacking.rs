@@ -84,7 +84,8 @@ impl<'a> Unpacking<'a> {
     pub(super) fn need(&self, base: &[u8], ending: &str, number: usize) -> Result<usize> {
         self.find(base, ending).ok_or_else(|| {
             let name = [base, ending.as_bytes()].concat();
-            let message = format!("there is no tensor {:?} to it", RawStr::new(&name));
+            let message =
+                format!("the tensor {:?}, which belongs to it, is missing", RawStr::new(&name));
             self.fault(number, message)
         })
     }

@@ -314,7 +314,7 @@ fn nothing_is_dropped_that_the_conversion_would_not_give_again() {
     for (tensor, row, words) in [
         ("padded.weight", 5, "padding or a repetition"),
         ("repeated.weight", 6, "padding or a repetition"),
-        ("again.weight", 1, "what other tensors have too"),
+        ("again.weight", 1, "a part that is shared with other tensors"),
     ] {
         let layout = plan.layout();
         let tensor_layout =

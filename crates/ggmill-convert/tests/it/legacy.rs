@@ -64,7 +64,7 @@ fn old_blocks_become_those_of_today() {
         let lossless = model.name.contains("q5");
         assert!(
             recipe.notes().iter().any(|note| note.contains(if lossless {
-                "nothing is lost"
+                "the conversion is lossless"
             } else {
                 "one part in 2048"
             })),
@@ -108,7 +108,7 @@ fn real_files_are_listed() {
         (LegacyFamily::Llama, 32000, 0)
     );
     let recipe = convert_legacy(&vocabulary, &LegacyOptions::default()).unwrap();
-    assert!(recipe.notes().iter().any(|note| note.contains("a vocabulary alone")));
+    assert!(recipe.notes().iter().any(|note| note.contains("contains only a vocabulary")));
     let bytes = made(recipe, &vocabulary);
     assert_eq!(
         Gguf::parse(&bytes).unwrap().metadata().array("tokenizer.ggml.tokens").unwrap().len(),
@@ -158,8 +158,8 @@ fn contradictions_are_refused() {
         convert(&file, &LegacyOptions::default())
     };
     let (embedding, heads, layers) = (1, 3, 4);
-    assert_eq!(with(layers, 4_194_304), "n_layer is 4194304, and there are tensors of 2 blocks");
-    assert_eq!(with(layers, 3), "n_layer is 3, and there are tensors of 2 blocks");
+    assert_eq!(with(layers, 4_194_304), "n_layer is 4194304, but there are tensors of 2 layers");
+    assert_eq!(with(layers, 3), "n_layer is 3, but there are tensors of 2 layers");
     assert_eq!(
         with(layers, 1),
         "tensor \"layers.1.attention.wq.weight\": LLaMA has no such tensor"
@@ -171,8 +171,8 @@ fn contradictions_are_refused() {
     options.head_count_kv = Some(2);
     assert_eq!(
         convert(whole, &options),
-        "tensor \"blk.0.attn_k.weight\": shape 64 × 64, and a model with these hyperparameters \
-         has 64 × 32"
+        "tensor \"blk.0.attn_k.weight\": shape 64 × 64, expected 64 × 32 for a model with these \
+         hyperparameters"
     );
 
     let name = b"layers.1.ffn_norm.weight";
@@ -209,10 +209,10 @@ fn damage_is_answered() {
         }
     }
     for (bytes, expected) in [
-        (&b"GGUF\x03\0\0\0"[..], "is of none of the formats before GGUF"),
-        (b"tjgg\x04\0\0\0", "GGJT version 4 is not known"),
-        (b"fmgg\x63\0\0\0", "GGMF version 99 is not known"),
-        (b"tjgg\x03\0\0\0\xff\xff\xff\xff", "4 bytes are needed, 0 remain"),
+        (&b"GGUF\x03\0\0\0"[..], "is not a legacy file (a format before GGUF)"),
+        (b"tjgg\x04\0\0\0", "GGJT version 4 is unknown"),
+        (b"fmgg\x63\0\0\0", "GGMF version 99 is unknown"),
+        (b"tjgg\x03\0\0\0\xff\xff\xff\xff", "4 bytes are needed, but 0 remain"),
     ] {
         fs::write(&path, bytes).unwrap();
         let error = Legacy::open(&path).unwrap_err().to_string();

@@ -179,12 +179,14 @@ fn shares_are_complete() {
     }
     let failure = || converted(directory.path(), Some(FileType::F16)).unwrap_err().to_string();
     fs::rename(at("consolidated.00.pth"), at("other")).unwrap();
-    let message = "has \"consolidated.01.pth\", expected consolidated.00.pth";
+    let message = "contains \"consolidated.01.pth\", but consolidated.00.pth";
     assert!(failure().contains(message), "{}", failure());
     fs::rename(at("consolidated.01.pth"), at("consolidated.00.pth")).unwrap();
-    let message = "\"0/tok_embeddings.weight\" gives shape 16 × 24, the configuration asks for";
+    let message =
+        "\"0/tok_embeddings.weight\" results in shape 16 × 24, but the configuration requires";
     assert!(failure().contains(message), "{}", failure());
     fs::remove_file(at("params.json")).unwrap();
-    let message = "has \"consolidated.00.pth\" without params.json, and has no model.safetensors";
+    let message = "contains \"consolidated.00.pth\" without params.json, and contains neither \
+                   model.safetensors";
     assert!(failure().contains(message), "{}", failure());
 }

@@ -141,7 +141,7 @@ fn what_is_not_a_tokenizer_is_told_apart() {
         assert!(error.to_string().contains(name), "{name}: {error}");
     }
     let error = TokenizerFiles::open(directory.path("broken.json")).unwrap_err();
-    assert!(error.to_string().starts_with("broken.json: is not JSON"), "{error}");
+    assert!(error.to_string().starts_with("broken.json: is not valid JSON"), "{error}");
     // What looks like one is read as one.
     let error = converted(&directory.path("half.json"), None).unwrap_err();
     assert!(error.to_string().starts_with("tekken.json: "), "{error}");

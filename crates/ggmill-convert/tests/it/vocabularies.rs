@@ -161,12 +161,12 @@ fn broken_vocabularies_are_refused_with_words() {
         ("config.json", negative, "config.json: bos_token_id is -1: special token ID out of range"),
         ("tokenizer.model", json!("<!DOCTYPE html>"), "tokenizer.model: "),
         ("tokenizer.model", json!("version https://git-lfs"), "tokenizer.model: "),
-        ("tokenizer.json", json!("{"), "tokenizer.json: is not JSON"),
+        ("tokenizer.json", json!("{"), "tokenizer.json: is not valid JSON"),
         ("tokenizer_config.json", json!("[]"), "tokenizer_config.json: expected an object"),
         (
             "tokenizer_config.json",
             json!(r#"{"bos_token": "a", "bos_token": "b"}"#),
-            "tokenizer_config.json: is not as expected: key \"bos_token\" has two values",
+            "tokenizer_config.json: has unexpected content: key \"bos_token\" has two values",
         ),
         ("added_tokens.json", json!({"a": 5, "b": 5}), "two added tokens have ID 5"),
         ("added_tokens.json", json!({"a": "5"}), "added_tokens.json: \"a\": expected a token ID"),
@@ -188,14 +188,20 @@ fn broken_pairs_are_refused_with_words() {
     for (case, name, content, words) in [
         (&gpt2, "merges.txt", json!("#version\na b c\n"), "merges.txt: line 2: expected the two"),
         (&gpt2, "merges.txt", json!("#version\n\na b\n"), "merges.txt: line 2: expected the two"),
-        (&gpt2, "vocab.json", json!([1]), "vocab.json: is not as expected"),
+        (&gpt2, "vocab.json", json!([1]), "vocab.json: has unexpected content"),
         (
             &gpt2,
             "tokenizer_config.json",
             class("GPTNeoXTokenizer"),
-            "a tokenizer of class \"GPTNeoXTokenizerFast\" is not made of vocab.json and merges.txt",
+            "a tokenizer of class \"GPTNeoXTokenizerFast\" does not consist of vocab.json and \
+             merges.txt",
         ),
-        (&gpt2, "tokenizer_config.json", json!({}), "a tokenizer of class that no file names"),
+        (
+            &gpt2,
+            "tokenizer_config.json",
+            json!({}),
+            "a tokenizer of class that is not named in any file",
+        ),
         (&roberta, "vocab.json", json!({ "<s>": 0 }), "the sep_token \"</s>\" is not in the"),
     ] {
         let mut files = case["files"].clone();

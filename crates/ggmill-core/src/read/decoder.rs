@@ -210,5 +210,5 @@ impl Decoder {
 
 #[cold]
 fn failed() -> Error {
-    Error::new(ErrorKind::Misuse, Detail::Other("the decoder has answered with an error before"))
+    Error::new(ErrorKind::Misuse, Detail::Other("the decoder has already returned an error"))
 }

@@ -22,7 +22,7 @@ pub struct UnknownName(());
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no type has this name")
+        f.write_str("not the name of a type")
     }
 }
 

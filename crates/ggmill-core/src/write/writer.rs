@@ -106,7 +106,7 @@ impl<'p, S: Sink> Writer<'p, S> {
         }
         let tensor = self.plan.tensors().get(self.next).filter(|_| number == self.next);
         let Some(tensor) = tensor else {
-            return Err(self.incomplete("another tensor is next").into());
+            return Err(self.incomplete("a different tensor is next").into());
         };
         let total = self.written.saturating_add(bytes.len() as u64);
         if total > tensor.size() {
@@ -151,11 +151,10 @@ impl<'p, S: Sink> Writer<'p, S> {
             return Ok(true);
         }
         if number != self.next {
-            return Err(self.incomplete("another tensor is next").into());
+            return Err(self.incomplete("a different tensor is next").into());
         }
-        let (next, written) = self
-            .after(len)
-            .ok_or_else(|| self.incomplete("bytes that are not data of a tensor"))?;
+        let (next, written) =
+            self.after(len).ok_or_else(|| self.incomplete("the bytes belong to no tensor"))?;
         if !put(&mut self.sink).map_err(WriteError::Sink)? {
             return Ok(false);
         }

@@ -54,7 +54,7 @@ fn a_value_asked_for_as_something_else() {
     );
     assert_eq!(
         error(metadata.str("broken").map(|_| ())),
-        wrong(r#"offset 0x61, key "broken": not UTF-8 from byte 2 of the string"#)
+        wrong(r#"offset 0x61, key "broken": not valid UTF-8 from byte 2 of the string"#)
     );
     assert_eq!(
         error(metadata.str("absent").map(|_| ())),
@@ -73,7 +73,7 @@ fn data_that_cannot_be_had() {
             told(&error),
             (
                 ErrorKind::Unsupported,
-                r#"offset 0xe0, tensor "unknown": type 99 is not known, its data cannot be read"#
+                r#"offset 0xe0, tensor "unknown": type 99 is unknown, so its data cannot be read"#
                     .to_owned()
             )
         );
@@ -81,14 +81,20 @@ fn data_that_cannot_be_had() {
     let error = told(&model.tensor("known").unwrap().row(3).unwrap_err());
     assert_eq!(
         error,
-        (ErrorKind::Misuse, r#"offset 0xc0, tensor "known": row 3, the tensor has 3"#.to_owned())
+        (
+            ErrorKind::Misuse,
+            r#"offset 0xc0, tensor "known": row 3 was requested, but the tensor has 3 rows"#
+                .to_owned()
+        )
     );
 
     let mut decoder = Decoder::new(Some(model.bytes().len() as u64), &Limits::default());
     decoder.feed(model.bytes()).unwrap();
     let header = decoder.finish().unwrap();
     let error = told(&header.tensor("known").unwrap().data().unwrap_err());
-    assert_eq!(error, (ErrorKind::Misuse, r#"offset 0xc0, tensor "known": data from 192 to 216, 192 bytes of the file are in memory"#.to_owned()));
+    let expected = "offset 0xc0, tensor \"known\": data from 192 to 216 is needed, but 192 bytes of \
+                    the file are in memory";
+    assert_eq!(error, (ErrorKind::Misuse, expected.to_owned()));
 }
 
 #[test]
@@ -99,7 +105,7 @@ fn a_file_that_changed_is_an_error() {
     bytes[0x28] = 200;
     let model = Gguf::from_parts(index, bytes);
     let error = told(&model.metadata().str("text").unwrap_err());
-    let words = r#"offset 0x28, key "text": the bytes are not those that were opened: something changed the file meanwhile"#;
+    let words = r#"offset 0x28, key "text": the file has changed since it was opened"#;
     assert_eq!(error, (ErrorKind::Malformed, words.to_owned()));
 }
 
@@ -127,7 +133,7 @@ fn a_plan_that_cannot_be() {
         plan(Builder::new().tensor("a", GgmlType::Q4_0, shape(&[33]))),
         (
             ErrorKind::Malformed,
-            r#"tensor "a": rows of 33 elements, expected a multiple of 32, the block of Q4_0"#
+            r#"tensor "a": rows of 33 elements, expected a multiple of 32, the block size of Q4_0"#
                 .to_owned()
         )
     );
@@ -174,23 +180,23 @@ fn data_that_do_not_fit_the_plan() {
     let mut writer = start();
     assert_eq!(
         misuse(writer.write(1, &[0; 4]).unwrap_err()),
-        words(r#"tensor "a": 4 bytes of data, the plan has 3"#)
+        words(r#"tensor "a": 4 bytes of data, but the plan has 3"#)
     );
     let mut writer = start();
     assert_eq!(
         misuse(writer.write(3, &[0]).unwrap_err()),
-        words(r#"tensor "a": 0 bytes of data, the plan has 3"#)
+        words(r#"tensor "a": 0 bytes of data, but the plan has 3"#)
     );
     writer.write(1, &[0; 2]).unwrap();
     assert_eq!(
         misuse(writer.finish().unwrap_err()),
-        words(r#"tensor "a": 2 bytes of data, the plan has 3"#)
+        words(r#"tensor "a": 2 bytes of data, but the plan has 3"#)
     );
     let mut writer = start();
     writer.write(0, &[]).unwrap();
     writer.write(1, &[1; 3]).unwrap();
     writer.write(3, &[2; 2]).unwrap();
-    assert_eq!(misuse(writer.write(3, &[2]).unwrap_err()), words("another tensor is next"));
+    assert_eq!(misuse(writer.write(3, &[2]).unwrap_err()), words("a different tensor is next"));
     let file = writer.finish().unwrap();
     assert_eq!(file.len() as u64, plan.total_len());
     let model = Gguf::parse(file).unwrap();
@@ -243,19 +249,19 @@ fn every_error_of_opening_has_a_file() {
     const WORDS: [&str; 17] = [
         r#"begins with "<!DO", expected "GGUF""#,
         "version 4, expected 1, 2 or 3",
-        "needs 8 bytes, 7 remain in the file",
-        "18446744073709551615 tensors need at least 24 bytes each, 24 remain in the file",
+        "needs 8 bytes, but 7 remain in the file",
+        "18446744073709551615 tensors need at least 24 bytes each, but 24 remain in the file",
         "string bytes 4, the limit is 3",
         "value type 13, expected 0 to 12",
         "alignment 0, expected a positive multiple of 8 below 2^32",
         "alignment -32, expected a positive multiple",
         "alignment has type string, expected u32",
-        "alignment 64, after another entry with this key said 32",
+        "alignment 64, but an earlier entry with this key has 32",
         "the number of elements exceeds 64 bits",
         "the size in bytes as F64 exceeds 64 bits",
-        "rows of 64 elements, expected a multiple of 128, the block of Q1_0",
-        "data from offset 18446744073709551615 end beyond 64 bits",
-        "data from 64 to 96, the file ends at 57",
+        "rows of 64 elements, expected a multiple of 128, the block size of Q1_0",
+        "data from offset 18446744073709551615 ends beyond 64 bits",
+        "data from 64 to 96, but the file ends at 57",
         "overlaps tensor \"a\", whose data ends at ",
         "header bytes 47, the limit is 40",
     ];

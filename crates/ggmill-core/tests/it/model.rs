@@ -245,7 +245,10 @@ fn files_that_are_no_set() {
     let whole = of_blocks(GgmlType::I8, &[0; 3], Endian::Little);
     assert_eq!(
         told(&[whole]),
-        (Some(0), r#"directory/0.gguf: is not a shard: it has no key "split.count""#.to_owned())
+        (
+            Some(0),
+            r#"directory/0.gguf: is not a shard: the key "split.count" is missing"#.to_owned()
+        )
     );
     assert_eq!(
         told(&[shard(1, 2, &[]), shard(1, 2, &[])]),
@@ -261,7 +264,7 @@ fn files_that_are_no_set() {
     let error = Model::open(shard(1, 3, &[])).unwrap().expect_shard(1, 3).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "split.no 1, expected 0 for shard 1 of 3; this is shard 2 under another name"
+        "split.no 1, expected 0 for shard 1 of 3; this is shard 2 under a different name"
     );
 }
 

@@ -195,7 +195,7 @@ fn bytes_from_elsewhere_count() {
     }
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     assert!(writer.write_with(1, data.len() as u64 + 1, |_| Ok(true)).is_err(), "beyond the end");
-    assert!(writer.write_with(3, 1, |_| Ok(true)).is_err(), "another tensor is next");
+    assert!(writer.write_with(3, 1, |_| Ok(true)).is_err(), "a different tensor is next");
     assert!(!writer.write_with(1, 96 + 32, |_| Ok(false)).unwrap(), "the sink would not");
     assert!(writer.finish().is_err());
 }

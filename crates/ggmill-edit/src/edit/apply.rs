@@ -305,7 +305,7 @@ fn replace_tokens(
 
 /// Why the keys of a shard stay.
 pub(super) const OF_A_SET: &str =
-    "says which shard of which set this is, and the set would no longer open";
+    "identifies the shard within its set, which could no longer be opened";
 
 /// Whether metadata say that they are those of a shard of several.
 pub(super) fn is_shard(metadata: &MetadataBuf) -> bool {
@@ -361,7 +361,7 @@ fn check(
         match after.get(keys::GENERAL_ARCHITECTURE) {
             None => {
                 return Err(
-                    broken("no reader opens a file without it").key(keys::GENERAL_ARCHITECTURE)
+                    broken("no program can load a file without it").key(keys::GENERAL_ARCHITECTURE)
                 );
             }
             Some(value) if value.as_raw_str().is_none() => {
@@ -387,7 +387,7 @@ fn check(
         let why = if is_shard(before) {
             OF_A_SET
         } else {
-            "says which shard of which set a file is; `ggmill split` makes sets"
+            "identifies a shard within its set; `ggmill split` creates shard sets"
         };
         return Err(broken(why).key(&change.key));
     }
@@ -401,7 +401,8 @@ fn check(
             && value.as_u64().is_none_or(|id| id >= count)
         {
             return Err(broken(format!(
-                "is not a token of the vocabulary, which has {count}; {role} must be one"
+                "is not a token of the vocabulary, which has {count} tokens, expected one for \
+                 {role}"
             ))
             .key(key));
         }
@@ -422,7 +423,9 @@ fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
         )));
     }
     if !alignment.is_power_of_two() {
-        notes.push(format!("llama.cpp refuses alignment {alignment}: it is not a power of two"));
+        notes.push(format!(
+            "llama.cpp rejects alignment {alignment}, because it is not a power of two"
+        ));
     }
     Ok(())
 }
@@ -446,15 +449,16 @@ fn check_vocabulary(
     let Some(tokens) = len(after, keys::TOKENIZER_TOKENS) else { return Ok(()) };
     for key in [keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE] {
         if let Some(found) = len(after, key).filter(|&found| found != tokens) {
-            return Err(
-                broken(format!("has {found} elements, the vocabulary {tokens} tokens")).key(key)
-            );
+            return Err(broken(format!(
+                "has {found} elements, but the vocabulary has {tokens} tokens"
+            ))
+            .key(key));
         }
     }
     if let Some(rows) = embedding_rows
         .filter(|&rows| rows != tokens && len(before, keys::TOKENIZER_TOKENS) != Some(tokens))
     {
-        return Err(broken(format!("{tokens} tokens, the embedding has {rows}"))
+        return Err(broken(format!("{tokens} tokens, but the embedding has {rows} rows"))
             .key(keys::TOKENIZER_TOKENS));
     }
     Ok(())

@@ -104,7 +104,7 @@ impl Editor {
         self.check_rewritable()?;
         let plan = EditPlan::new(&self.model, edited, Destination::NewFile)?;
         let form = RepackOptions { version: Some(3), ..RepackOptions::default() };
-        Ok(plan.rewritten(form, "its tensors are to be in order"))
+        Ok(plan.rewritten(form, "the tensors must be in order"))
     }
 
     /// Metadata that stay as they are.

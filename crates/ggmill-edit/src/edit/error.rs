@@ -51,7 +51,7 @@ impl fmt::Display for EditSyntaxError {
             Self::Json(error) => error.fmt(f),
             Self::Toml(message) => f.write_str(message),
             Self::NotTable => f.write_str("expected a table of keys and values"),
-            Self::Date => f.write_str("has a date or a time, expected text in quotes"),
+            Self::Date => f.write_str("contains a date or a time, expected a string in quotes"),
         }
     }
 }
@@ -149,45 +149,50 @@ impl fmt::Display for EditError {
             Self::Value(cause) => cause.fmt(f),
             Self::PresentType { cause, present } => write!(
                 f,
-                "{cause}; the key is {present} now, and key:type=value gives it another type"
+                "{cause}; the key currently has type {present}, and key:type=value gives it a \
+                 different type"
             ),
-            Self::StandardType(cause) => write!(f, "{cause}; key:type=value gives it another type"),
+            Self::StandardType(cause) => {
+                write!(f, "{cause}; key:type=value gives it a different type")
+            }
             Self::NestedArray => {
-                f.write_str("is an array of arrays: say its type, as in key:[[f32]]=…")
+                f.write_str("is an array of arrays: specify its type, as in key:[[f32]]=…")
             }
             Self::Untyped => f.write_str(
-                "does not say its type by itself; key:type=value says it, as in key:[string]=[]",
+                "has no unambiguous type; specify one with key:type=value, as in key:[string]=[]",
             ),
-            Self::Filler => f.write_str("is the room that edits leave and use themselves"),
+            Self::Filler => {
+                f.write_str("is the space reserved for later edits, and is managed by ggmill")
+            }
             Self::KeyLength(len) => {
                 write!(f, "a key of {len} bytes, expected 1 to {}", super::limits::MAX_KEY_LEN)
             }
             Self::KeyCharacter(c) => {
-                write!(f, "{c:?} in a key, expected letters, digits, dots and the like")
+                write!(f, "{c:?} in a key, expected letters, digits, dots and similar characters")
             }
             Self::NoMatch(pattern) => write!(f, "no key matches {}", raw(pattern)),
             Self::NameTaken(name) => {
-                write!(f, "cannot be renamed to {}, which is there already", raw(name))
+                write!(f, "cannot be renamed to {}, which already exists", raw(name))
             }
             Self::NoSuchKey => f.write_str("no such key"),
-            Self::NotArray => f.write_str("is not an array, and has no elements to set"),
+            Self::NotArray => f.write_str("is not an array, so it has no elements to set"),
             Self::NoSuchElement { index, len } => {
-                write!(f, "has no element {index}, the array has {len}, counted from 0")
+                write!(f, "has no element {index}: the array has {len}, counted from 0")
             }
             Self::NoSuchRole(role) => {
                 let names: Vec<&str> =
                     ggmill_core::keys::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
                 write!(
                     f,
-                    "{} is not a special token, expected one of {}",
+                    "{} is not the name of a special token, expected one of {}",
                     raw(role),
                     names.join(", ")
                 )
             }
             Self::NoVocabulary => f.write_str("the file has no vocabulary to look the token up in"),
-            Self::NoSuchToken { token, .. } => write!(f, "no token is {}", raw(token)),
+            Self::NoSuchToken { token, .. } => write!(f, "there is no token {}", raw(token)),
             Self::AmbiguousToken { token, ids: [one, other], .. } => {
-                write!(f, "{} is token {one} and token {other}", raw(token))
+                write!(f, "{} is the text of both token {one} and token {other}", raw(token))
             }
             Self::TokenCount { count, present, embedding_rows } => {
                 let now = present.map_or_else(
@@ -195,12 +200,12 @@ impl fmt::Display for EditError {
                     |present| format!("{present} tokens"),
                 );
                 let rows = embedding_rows
-                    .map(|rows| format!(" and an embedding for {rows}"))
+                    .map(|rows| format!(" and an embedding with {rows} rows"))
                     .unwrap_or_default();
-                write!(f, "{count} tokens, the file has {now}{rows}")
+                write!(f, "{count} tokens, but the file has {now}{rows}")
             }
             Self::OneShard => f.write_str(
-                "is one shard of a set, which cannot be rewritten alone; merge the set first",
+                "is one shard of a set, which cannot be rewritten on its own; merge the set first",
             ),
             Self::Broken(why) => f.write_str(why),
         }
@@ -313,7 +318,7 @@ impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInteger { found, expected } => {
-                write!(f, "{found} is not a whole number, expected {expected}")
+                write!(f, "{found} is not an integer, expected {expected}")
             }
             Self::NotNumber { found, expected } => {
                 write!(f, "{found} is not a number, expected {expected}")
@@ -335,7 +340,7 @@ impl fmt::Display for ValueError {
                 write!(f, "{found} is not a JSON array, expected {expected}")
             }
             Self::NotJsonArray { found: None, expected } => {
-                write!(f, "the file holds no JSON array, expected {expected}")
+                write!(f, "the file does not contain a JSON array, expected {expected}")
             }
             Self::OtherType { found, expected } => {
                 write!(f, "the value is {found}, expected {expected}")

@@ -214,7 +214,7 @@ fn only_file(model: &Model) -> Result<(&Part, &RandomAccess)> {
             .and_then(|part| Some((part, ggmill_io::file_of(part)?)))
     };
     one()
-        .ok_or_else(|| Error::new(ErrorKind::Misuse, "only a model that is one file can be edited"))
+        .ok_or_else(|| Error::new(ErrorKind::Misuse, "only a model in a single file can be edited"))
 }
 
 /// The header that an edit replaces.
@@ -255,7 +255,7 @@ impl<'a> OldHeader<'a> {
     ) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
         let len = self.edit.compose(metadata).map_err(refused)?.len() as u64;
         let Destination::SameFile { insert_block, names } = destination else {
-            return self.copy(metadata, len, 0, "a new file is wanted");
+            return self.copy(metadata, len, 0, "a new file was requested");
         };
         let fits = |header: Option<FilledHeader>| {
             header.filter(|header| !compact || header.filler.is_none())
@@ -265,7 +265,7 @@ impl<'a> OldHeader<'a> {
                 metadata,
                 len,
                 if compact { 0 } else { ROOM },
-                "the file has other names (hard links) that keep what they show",
+                "the file has other names (hard links), whose content must not change",
             );
         }
         if let Some(FilledHeader { bytes, filler, .. }) =
@@ -288,9 +288,13 @@ impl<'a> OldHeader<'a> {
             return Ok((EditMethod::Insert(grow), bytes, filler));
         }
         let why = match (compact, has_tensors) {
-            (true, _) => "no room is to be left",
-            (_, true) => "the header has no room, and the file system inserts none",
-            (_, false) => "the header has no room, and there is nothing after it",
+            (true, _) => "no space is to be reserved",
+            (_, true) => {
+                "the header has too little free space, and the file system cannot insert any"
+            }
+            (_, false) => {
+                "the header has too little free space, and the file contains nothing else"
+            }
         };
         self.copy(metadata, len, if compact || !has_tensors { 0 } else { ROOM }, why)
     }
@@ -327,7 +331,7 @@ impl<'a> OldHeader<'a> {
         } else {
             Err(Error::new(
                 ErrorKind::Edit,
-                "the edited header does not lead to the tensors as the old one does",
+                "the edited header does not lead to the same tensors as the old one",
             ))
         }
     }

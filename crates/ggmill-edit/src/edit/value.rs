@@ -342,7 +342,7 @@ mod tests {
             ("256", "u8", "256 is out of range, expected 0 to 255"),
             ("-1", "u64", "out of range, expected 0 to 18446744073709551615"),
             ("18446744073709551616", "u64", "out of range"),
-            ("1.5", "u32", "\"1.5\" is not a whole number, expected u32"),
+            ("1.5", "u32", "\"1.5\" is not an integer, expected u32"),
             ("1e39", "f32", "1e39 is out of range for f32"),
             ("x", "f64", "\"x\" is not a number"),
             ("yes", "bool", "is not a bool, expected true or false"),

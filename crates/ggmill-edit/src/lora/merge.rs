@@ -71,7 +71,7 @@ fn add<'n, 'a: 'n>(
     changes: &mut BTreeMap<&'n [u8], Vec<Expression>>,
 ) -> Result<Option<String>> {
     if !scale.is_finite() {
-        return Err(Error::new(ErrorKind::Misuse, format!("the factor {scale} is not finite")));
+        return Err(Error::new(ErrorKind::Misuse, format!("the scale {scale} is not finite")));
     }
     let found = match recipe.metadata.get(keys::GENERAL_ARCHITECTURE) {
         Some(Value::Str(found)) => Some(found),
@@ -80,7 +80,7 @@ fn add<'n, 'a: 'n>(
     if found.is_none_or(|found| found.as_bytes() != adapter.architecture) {
         let found = found.map_or_else(|| "none".to_owned(), |found| format!("{found:?}"));
         let message = format!(
-            "is an adapter for the architecture {:?}, that of the base is {found}",
+            "is an adapter for the architecture {:?}, but the architecture of the base is {found}",
             adapter.architecture()
         );
         return Err(fault(message));
@@ -103,8 +103,8 @@ fn add<'n, 'a: 'n>(
         }
         if ggmill_quant::codec(tensor.ggml_type()).is_ok_and(BlockCodec::needs_weights) {
             let message = format!(
-                "tensor {shown:?} of the base is {}, which is not encoded without importance \
-                 weights: merge into another base and quantize the result",
+                "tensor {shown:?} of the base is {}, which cannot be encoded without importance \
+                 weights: merge into a different base and quantize the result",
                 tensor.ggml_type()
             );
             return Err(Error::new(ErrorKind::Importance, message));
@@ -154,7 +154,7 @@ fn refuse_missing(
         return Ok(());
     }
     let message = format!(
-        "changes {} of {} tensors that the base does not have: {}",
+        "changes tensors that the base does not have ({} of {}): {}",
         missing.len(),
         adapter.pairs.len(),
         first_names(&missing)
@@ -191,7 +191,8 @@ fn check_shape(
     let experts = usize::from(product[2] > 1);
     let product: Vec<String> = product[..2 + experts].iter().map(ToString::to_string).collect();
     let message = format!(
-        "tensor {:?}: the factors {a} and {b} are for shape {}, that of the base is {of_base}",
+        "tensor {:?}: the factors {a} and {b} are for shape {}, but the tensor of the base has \
+         shape {of_base}",
         RawStr::new(name),
         product.join(" × ")
     );

@@ -61,7 +61,7 @@ impl<'a> LoraAdapter<'a> {
         }
         if file.metadata().get(keys::ADAPTER_ALORA_INVOCATION_TOKENS).is_some() {
             let message = format!(
-                "has {}: the adapter is active only after these tokens, and cannot be merged",
+                "has {}: the adapter is active only after these tokens, so it cannot be merged",
                 keys::ADAPTER_ALORA_INVOCATION_TOKENS
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -73,7 +73,10 @@ impl<'a> LoraAdapter<'a> {
             Some(Ok(Value::F32(alpha))) if alpha.is_finite() => alpha,
             None => 0.0,
             Some(_) => {
-                return Err(fault(format!("{} is not a finite F32", keys::ADAPTER_LORA_ALPHA)));
+                return Err(fault(format!(
+                    "{} is not a finite F32 number",
+                    keys::ADAPTER_LORA_ALPHA
+                )));
             }
         };
         let mut this = Self {
@@ -119,7 +122,7 @@ impl<'a> LoraAdapter<'a> {
             self.check_factors(name, [a, b])?;
         }
         if self.pairs.is_empty() {
-            return Err(fault("has no factors: there is nothing to merge"));
+            return Err(fault("has no factors, so there is nothing to merge"));
         }
         Ok(())
     }
@@ -139,7 +142,7 @@ impl<'a> LoraAdapter<'a> {
             return Ok(());
         }
         let message = format!(
-            "tensor {:?}: factors of shape {} and {}, which have no product",
+            "tensor {:?}: factors of shapes {} and {} cannot be multiplied",
             RawStr::new(name),
             a.shape,
             b.shape

@@ -187,7 +187,8 @@ fn edits_that_cannot_be_are_refused() {
     for (edit, words) in [
         (
             set("llama.context_length=long"),
-            "key \"llama.context_length\": \"long\" is not a whole number, expected u32; the key is u32 now",
+            "key \"llama.context_length\": \"long\" is not an integer, expected u32; the key \
+             currently has type u32",
         ),
         (set("x.small=256"), "256 is out of range, expected 0 to 255"),
         (set("big:u64=18446744073709551616"), "out of range"),
@@ -200,18 +201,18 @@ fn edits_that_cannot_be_are_refused() {
         (set("general.architecture:u32=1"), "must be a string"),
         (set("a b=1"), "' ' in a key"),
         (set("=1"), "a key of 0 bytes"),
-        (set("ggmill.padding=1"), "is the room that edits leave"),
-        (set("tokenizer.ggml.scores=[1]"), "has 1 elements, the vocabulary 4 tokens"),
+        (set("ggmill.padding=1"), "is the space reserved for later edits"),
+        (set("tokenizer.ggml.scores=[1]"), "has 1 elements, but the vocabulary has 4 tokens"),
         (set("tokenizer.ggml.bos_token_id=4"), "is not a token of the vocabulary, which has 4"),
         (unset("nope.*"), "no key matches \"nope.*\""),
-        (unset("general.arch*"), "no reader opens a file without it"),
+        (unset("general.arch*"), "no program can load a file without it"),
         (rename("nope", "other"), "key \"nope\": no such key"),
-        (rename("general.name", "x.small"), "is there already"),
-        (rename("general.architecture", "general.kind"), "no reader opens a file without it"),
-        (token("bos", "zzz"), "tokenizer.ggml.bos_token_id\": no token is \"zzz\""),
-        (token("bos", "a"), "\"a\" is token 2 and token 3"),
-        (token("zzz", "a"), "\"zzz\" is not a special token, expected one of bos, eos"),
-        (Edit::Tokens(vec!["a".into()]), "1 tokens, the file has 4 tokens"),
+        (rename("general.name", "x.small"), "already exists"),
+        (rename("general.architecture", "general.kind"), "no program can load a file without it"),
+        (token("bos", "zzz"), "tokenizer.ggml.bos_token_id\": there is no token \"zzz\""),
+        (token("bos", "a"), "\"a\" is the text of both token 2 and token 3"),
+        (token("zzz", "a"), "\"zzz\" is not the name of a special token, expected one of bos, eos"),
+        (Edit::Tokens(vec!["a".into()]), "1 tokens, but the file has 4 tokens"),
     ] {
         let error = bench.plan(&[set("general.name=Other"), edit]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Edit);
@@ -275,7 +276,7 @@ fn the_keys_of_a_set_are_not_set_and_go_together() {
         assert!(
             error
                 .to_string()
-                .contains("says which shard of which set a file is; `ggmill split` makes sets"),
+                .contains("identifies a shard within its set; `ggmill split` creates shard sets"),
             "{error}"
         );
     }
@@ -284,7 +285,7 @@ fn the_keys_of_a_set_are_not_set_and_go_together() {
     part.set("split.count", 2u16);
     let part = Bench::new(&model(part, Endian::Little));
     let error = part.plan(&[unset("split.no")]).unwrap_err();
-    assert!(error.to_string().starts_with("key \"split.no\": says which shard"), "{error}");
+    assert!(error.to_string().starts_with("key \"split.no\": identifies the shard"), "{error}");
     part.plan(&[unset("split.*")]).unwrap();
 }
 
@@ -333,7 +334,7 @@ fn each_way_keeps_the_data() {
         // The room can be given back.
         assert!(matches!(
             bench.edit(&[unset(FILLER_KEY)]).unwrap(),
-            EditMethod::Copy("no room is to be left")
+            EditMethod::Copy("no space is to be reserved")
         ));
         assert!(bench.bytes() == original);
     }
@@ -475,7 +476,7 @@ fn a_file_that_changes_meanwhile_is_left_alone() {
         fs::OpenOptions::new().append(true).open(bench.path()).unwrap().write_all(b"more").unwrap();
         let changed = bench.bytes();
         let error = editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).unwrap_err();
-        assert!(error.to_string().contains("something changed the file meanwhile"), "{error}");
+        assert!(error.to_string().contains("another program changed the file"), "{error}");
         assert!(bench.bytes() == changed);
     }
 }

@@ -168,17 +168,17 @@ fn arrays_that_are_not_taken() {
         (
             "{'descr': '>f4', 'fortran_order': False, 'shape': (1, 2), }",
             8,
-            "elements of type \">f4\" are not taken",
+            "elements of type \">f4\" are not supported",
         ),
         (
             "{'descr': '<c8', 'fortran_order': False, 'shape': (1, 2), }",
             16,
-            "elements of type \"<c8\" are not taken",
+            "elements of type \"<c8\" are not supported",
         ),
         (
             "{'descr': '|u1', 'fortran_order': False, 'shape': (8,), }",
             8,
-            "holds bytes, and there is no tensor of its name",
+            "contains bytes of unknown type: there is no tensor with this name",
         ),
         (
             "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }",
@@ -190,7 +190,7 @@ fn arrays_that_are_not_taken() {
             8,
             "exceeds 64 bits",
         ),
-        ("{'descr': '<f4'}", 8, "its header is none of NumPy's"),
+        ("{'descr': '<f4'}", 8, "its header is not a valid NumPy header"),
     ] {
         let error = file(header, &vec![0; data]).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
@@ -207,7 +207,7 @@ fn arrays_that_are_not_taken() {
             Numpy::open(&path, "a", |_| None)
                 .unwrap_err()
                 .to_string()
-                .ends_with("is not a file of NumPy"),
+                .ends_with("is not a NumPy file"),
             "{bytes:?}"
         );
     }
@@ -220,7 +220,7 @@ fn metadata_that_json_cannot_say() {
     metadata.set("a", [1.0, f32::NAN].as_slice());
     assert_eq!(
         refused(&metadata).to_string(),
-        "key \"a\": has a number that is not finite, for which there is no JSON"
+        "key \"a\": contains a number that is not finite, which JSON cannot express"
     );
     assert_eq!(refused(&metadata).kind(), ErrorKind::Unsupported);
     assert_eq!(extract_metadata(&metadata, |_| false).unwrap(), "{\n}\n");
@@ -289,6 +289,7 @@ fn real_files_and_odd_names() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tensor \"__metadata__\": safetensors cannot hold a tensor of this name, or two"
+        "tensor \"__metadata__\": safetensors cannot contain a tensor with this name, or two \
+         tensors with the same name"
     );
 }

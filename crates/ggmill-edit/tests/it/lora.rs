@@ -325,7 +325,7 @@ fn refusals_say_what_does_not_fit() {
         (
             good.clone(),
             &|keys| keys.set("general.architecture", "qwen2"),
-            "for the architecture \"qwen2\", that of the base is \"llama\"",
+            "for the architecture \"qwen2\", but the architecture of the base is \"llama\"",
         ),
         (
             good.clone(),
@@ -341,17 +341,18 @@ fn refusals_say_what_does_not_fit() {
         (
             pair(["blk.7.attn_q.weight.lora_a", "blk.7.attn_q.weight.lora_b"]),
             &unchanged,
-            "changes 1 of 1 tensors that the base does not have: blk.7.attn_q.weight",
+            "changes tensors that the base does not have (1 of 1): blk.7.attn_q.weight",
         ),
         (
             with("blk.0.attn_q.weight.lora_b", &[4, 7]),
             &unchanged,
-            "tensor \"blk.0.attn_q.weight\": the factors 256 × 4 and 4 × 7 are for shape 256 × 7, that of the base is 256 × 6",
+            "tensor \"blk.0.attn_q.weight\": the factors 256 × 4 and 4 × 7 are for shape 256 × 7, \
+             but the tensor of the base has shape 256 × 6",
         ),
         (
             with("blk.0.attn_q.weight.lora_b", &[5, ROWS]),
             &unchanged,
-            "factors of shape 256 × 4 and 5 × 6, which have no product",
+            "factors of shapes 256 × 4 and 5 × 6 cannot be multiplied",
         ),
         (
             with("output.weight", &[4, 4]),

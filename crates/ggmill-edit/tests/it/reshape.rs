@@ -321,7 +321,7 @@ fn real_files_split_and_merged() {
         spoiled[last - 1] ^= 1;
         fs::write(&path, spoiled).unwrap();
         let error = verify(&GgufCheckpoint::open(&path).unwrap(), &plan, &set).unwrap_err();
-        assert!(error.to_string().contains("what was written is not what was read"), "{error}");
+        assert!(error.to_string().contains("the written file differs from its sources"), "{error}");
     }
 }
 
@@ -334,7 +334,7 @@ fn limits_that_cannot_be_kept_are_said_or_refused() {
     }
     let each = limit(ShardLimit::Bytes(1)).unwrap();
     assert_eq!(each.len(), checkpoint.tensors().len());
-    assert!(each[0].notes()[0].contains("alone has"), "{:?}", each[0].notes());
+    assert!(each[0].notes()[0].contains("by itself has"), "{:?}", each[0].notes());
     assert_eq!(limit(ShardLimit::Bytes(u64::MAX)).unwrap().len(), 1);
     let mut options = RepackOptions::default();
     options.version = Some(1);
@@ -343,7 +343,7 @@ fn limits_that_cannot_be_kept_are_said_or_refused() {
     options.endian = Some(Endian::Big);
     assert_eq!(
         repack(&checkpoint, &options).unwrap_err().to_string(),
-        "version 2 has no big-endian files, expected version 3"
+        "version 2 does not support big-endian files, expected version 3"
     );
 }
 
@@ -444,7 +444,7 @@ fn files_cut_by_their_bytes() {
         (&["m.gguf.part1of3", "m.gguf.part1of3"], "m.gguf.part1of3: part 1 occurs twice"),
         (
             &["m.gguf.part1of3", "w.part02of10"],
-            "w.part02of10: is not a part of what \"m.gguf\" is part of",
+            "w.part02of10: does not belong to the same file as \"m.gguf\"",
         ),
         (
             &["m.gguf.part1of3", "elsewhere"],
@@ -488,7 +488,7 @@ fn a_source_that_changes_meanwhile() {
     });
     let error = result.unwrap_err().to_string();
     assert!(
-        error.ends_with("model.gguf: something else wrote to the file while it was read"),
+        error.ends_with("model.gguf: another program wrote to the file while it was being read"),
         "{error}"
     );
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

@@ -126,12 +126,12 @@ impl Layout {
             return Self::consolidated(directory, &[".safetensors", SPLIT]);
         }
         let other = names.iter().find(|name| name.starts_with(CONSOLIDATED));
-        let found =
-            other.map(|name| format!("has {:?} without {PARAMS}, and ", RawStr::from(&**name)));
+        let found = other
+            .map(|name| format!("contains {:?} without {PARAMS}, and ", RawStr::from(&**name)));
         let [safetensors, torch] =
             FORMATS.map(|(beginning, ending)| format!("{beginning}{ending}"));
         let message = format!(
-            "{}has no {safetensors}, no {torch} and no shards of them",
+            "{}contains neither {safetensors} nor {torch} nor shards of them",
             found.unwrap_or_default()
         );
         Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()))
@@ -151,8 +151,10 @@ impl Layout {
         };
         let mut found = endings.iter().map(|&ending| (ending, with(ending)));
         let Some((ending, files)) = found.find(|(_, files)| !files.is_empty()) else {
-            let message =
-                format!("has {PARAMS} and no weights in {CONSOLIDATED}*{}", endings.join(" or *"));
+            let message = format!(
+                "contains {PARAMS}, but no weights in {CONSOLIDATED}*{}",
+                endings.join(" or *")
+            );
             return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
         };
         let is_split = ending == SPLIT;
@@ -160,8 +162,10 @@ impl Layout {
             for (number, name) in files.iter().enumerate() {
                 let expected = format!("{CONSOLIDATED}.{number:02}{SPLIT}");
                 if *name != expected {
-                    let message =
-                        format!("has {:?}, expected {expected} before it", RawStr::from(&**name));
+                    let message = format!(
+                        "contains {:?}, but {expected} before it is missing",
+                        RawStr::from(&**name)
+                    );
                     return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
                 }
             }
@@ -182,7 +186,7 @@ fn refuse_incomplete(directory: &Directory, files: &[String]) -> Result<()> {
         }
         let missing = (1..=total).find(|number| !found.contains(number)).unwrap_or(total);
         let message = format!(
-            "shard {missing} of {total} is missing: found {} of them, such as {:?}",
+            "shard {missing} of {total} is missing: found {} of {total}, for example {:?}",
             found.len(),
             RawStr::from(&**name)
         );

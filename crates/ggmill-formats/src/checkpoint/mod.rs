@@ -197,13 +197,13 @@ impl CheckpointDirectory {
                     continue;
                 }
                 Some(path) => format!(
-                    "the index says it is in {:?}, it is in {}",
+                    "according to the index it is in {:?}, but it is in {}",
                     RawStr::from(&**file),
                     shown(path)
                 ),
                 None => {
                     format!(
-                        "the index says it is in {:?}, but it is missing there",
+                        "according to the index it is in {:?}, but it is missing there",
                         RawStr::from(&**file)
                     )
                 }
@@ -215,7 +215,7 @@ impl CheckpointDirectory {
         };
         match present.keys().find(|name| !is_listed(name)) {
             Some(name) => {
-                Err(Error::new(ErrorKind::Checkpoint, "is in a shard and not in the index")
+                Err(Error::new(ErrorKind::Checkpoint, "is in a shard, but not in the index")
                     .tensor(name))
             }
             None => Ok(()),
@@ -290,7 +290,7 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
 ) -> Result<T> {
     let bytes = file.read_whole(limit)?;
     json_from_slice(&bytes).map_err(|error| {
-        let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
+        let what = if error.is_data() { "has unexpected content" } else { "is not valid JSON" };
         Error::new(ErrorKind::Checkpoint, format!("{what}: {}", RawStr::from(&*error.to_string())))
             .file(file.path())
     })

@@ -54,12 +54,12 @@ impl Blocks {
         let refused = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
         if matches!(ggml_type.0, 4 | 5) {
             return refused(format!(
-                "Q4_{}, which was given up in May 2023, is not converted",
+                "Q4_{}, which was removed in May 2023, is not supported",
                 ggml_type.0 - 2
             ));
         }
         let Some(layout) = ggml_type.layout() else {
-            return refused(format!("type {} is not known", ggml_type.0));
+            return refused(format!("type {} is unknown", ggml_type.0));
         };
         let (elements, new) = (u64::from(layout.elements), u64::from(layout.bytes));
         let same = Self { elements, old: new, new, change: None };
@@ -75,8 +75,8 @@ impl Blocks {
         match (ggml_type, era) {
             (GgmlType::F32 | GgmlType::F16, _) | (_, Era::Current) => Ok(same),
             (_, Era::Unknown) => refused(format!(
-                "{ggml_type} of GGML without a version had two layouts, and the file does not say \
-                 which it has"
+                "{ggml_type} had two layouts in GGML files without a version, and the file does \
+                 not specify its layout"
             )),
             (GgmlType::Q4_0, era) => change(1, true, era == Era::Shuffled, 0),
             (GgmlType::Q4_1, era) => change(2, true, era == Era::Shuffled, 0),
@@ -84,7 +84,7 @@ impl Blocks {
             (GgmlType::Q5_0, Era::Shuffled) => change(1, false, true, 4),
             (GgmlType::Q5_1, Era::Shuffled) => change(2, false, true, 4),
             (GgmlType::Q5_0 | GgmlType::Q5_1, _) => Ok(same),
-            (other, _) => refused(format!("{other} is not known in files of this version")),
+            (other, _) => refused(format!("{other} is not supported in files of this version")),
         }
     }
 
@@ -101,10 +101,10 @@ impl Blocks {
     pub(super) fn note(&self) -> Option<&'static str> {
         Some(match self.change? {
             Change { is_long: true, is_shuffled: true, .. } => {
-                "nibbles in another order, scales of f32"
+                "nibbles in a different order, scales of f32"
             }
             Change { is_long: true, .. } => "scales of f32",
-            Change { .. } => "nibbles in another order",
+            Change { .. } => "nibbles in a different order",
         })
     }
 
@@ -163,7 +163,9 @@ impl Change {
                 if scale.is_finite() && scale.abs() >= 65_520.0 {
                     return Err(Error::new(
                         ErrorKind::NonFinite,
-                        format!("a block has the scale {scale}, and F16 ends at 65504"),
+                        format!(
+                            "a block has the scale {scale}, which exceeds the F16 maximum of 65504"
+                        ),
                     ));
                 }
             }
@@ -251,11 +253,11 @@ mod tests {
     #[test]
     fn what_has_no_successor_is_refused() {
         for (ggml_type, era, words) in [
-            (GgmlType(4), Era::Shuffled, "Q4_2, which was given up"),
-            (GgmlType(5), Era::Shuffled, "Q4_3, which was given up"),
+            (GgmlType(4), Era::Shuffled, "Q4_2, which was removed"),
+            (GgmlType(5), Era::Shuffled, "Q4_3, which was removed"),
             (GgmlType::Q4_0, Era::Unknown, "had two layouts"),
-            (GgmlType::Q8_1, Era::Shuffled, "is not known in files of this version"),
-            (GgmlType(77), Era::Current, "type 77 is not known"),
+            (GgmlType::Q8_1, Era::Shuffled, "is not supported in files of this version"),
+            (GgmlType(77), Era::Current, "type 77 is unknown"),
         ] {
             let error = Blocks::new(ggml_type, era).unwrap_err();
             assert!(error.to_string().contains(words), "{error}");
@@ -267,7 +269,7 @@ mod tests {
                 .apply(&too_long, &mut [0; 18])
                 .unwrap_err()
                 .to_string()
-                .contains("F16 ends at 65504")
+                .contains("exceeds the F16 maximum of 65504")
         );
     }
 }

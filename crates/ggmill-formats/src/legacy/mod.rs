@@ -132,7 +132,7 @@ impl Legacy {
             b"lmgg" => LegacyContainer::Ggml,
             b"fmgg" => LegacyContainer::Ggmf(reader.u32()?),
             b"tjgg" => LegacyContainer::Ggjt(reader.u32()?),
-            _ => return Err(bad("is of none of the formats before GGUF")),
+            _ => return Err(bad("is not a legacy file (a format before GGUF)")),
         };
         let family = match container {
             LegacyContainer::Ggml if reader.is_whisper() => LegacyFamily::Whisper,
@@ -140,7 +140,7 @@ impl Legacy {
                 LegacyFamily::Llama
             }
             LegacyContainer::Ggmf(100 | 101) => LegacyFamily::Rwkv,
-            other => return Err(bad(&format!("{other} is not known"))),
+            other => return Err(bad(&format!("{other} is unknown"))),
         };
         let mut parts = Parts {
             container,
@@ -319,8 +319,10 @@ impl Parts {
         let (dimensions, name_len, type_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
         if dimensions > 4 || name_len >= MAX_NAME_LEN {
             let message = format!(
-                "tensor {} has {dimensions} dimensions and a name of {name_len} bytes",
-                self.tensors.len()
+                "tensor {} has {dimensions} dimensions and a name of {name_len} bytes, the limits \
+                 are 4 and {}",
+                self.tensors.len(),
+                MAX_NAME_LEN - 1
             );
             return Err(Error::new(ErrorKind::Checkpoint, message));
         }
@@ -375,7 +377,7 @@ impl Parts {
                     known.ok_or_else(|| {
                         Error::new(
                             ErrorKind::Unsupported,
-                            format!("type {type_id} of RWKV's is not known"),
+                            format!("type {type_id} is not a type of RWKV files"),
                         )
                     })?,
                     era,

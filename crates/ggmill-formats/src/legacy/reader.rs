@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         if len > left {
             return Err(Error::new(
                 ErrorKind::Checkpoint,
-                format!("offset {:#x}: {len} bytes are needed, {left} remain", self.position),
+                format!("offset {:#x}: {len} bytes are needed, but {left} remain", self.position),
             ));
         }
         self.position += len;

@@ -32,20 +32,24 @@ impl Numpy {
         let file = RandomAccess::open(path)?;
         let (text, start) = header(&file)?;
         let bad = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
-        let array = Array::parse(&text).ok_or_else(|| bad("its header is none of NumPy's"))?;
+        let array =
+            Array::parse(&text).ok_or_else(|| bad("its header is not a valid NumPy header"))?;
         if array.fortran_order && array.dimensions.len() > 1 {
-            return Err(bad("is in Fortran order; numpy.ascontiguousarray turns it"));
+            return Err(bad("is in Fortran order; convert it with numpy.ascontiguousarray"));
         }
         let name = name.into();
         let (ggml_type, shape) = match array.descr.as_str() {
             "|u1" => blocks_of(&name).ok_or_else(|| {
-                bad("holds bytes, and there is no tensor of its name that says what they are")
+                bad(
+                    "contains bytes of unknown type: there is no tensor with this name to take the \
+                     type and shape from",
+                )
             })?,
             descr => {
                 let unsupported = || {
                     Error::new(
                         ErrorKind::Unsupported,
-                        format!("elements of type {descr:?} are not taken"),
+                        format!("elements of type {descr:?} are not supported"),
                     )
                     .file(file.path())
                 };
@@ -61,7 +65,7 @@ impl Numpy {
         let size = ggml_type
             .layout()
             .and_then(|layout| layout.bytes_for(shape.elements()))
-            .ok_or_else(|| bad("is not a whole number of blocks"))?;
+            .ok_or_else(|| bad("does not consist of complete blocks"))?;
         if file.len() - start != size {
             return Err(bad(&format!(
                 "{} bytes of data, expected {size} for {shape} of {ggml_type}",
@@ -96,7 +100,7 @@ impl Checkpoint for Numpy {
 
 /// The text of the header, and where the data begins.
 fn header(file: &RandomAccess) -> Result<(String, u64)> {
-    let bad = || Error::new(ErrorKind::Checkpoint, "is not a file of NumPy").file(file.path());
+    let bad = || Error::new(ErrorKind::Checkpoint, "is not a NumPy file").file(file.path());
     let mut start = [0; 8];
     if file.len() < 12 {
         return Err(bad());

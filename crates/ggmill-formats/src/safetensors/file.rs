@@ -101,7 +101,7 @@ fn element(
         if ggml_type.layout().and_then(|layout| layout.bytes_for(shape.elements())) != Some(size) {
             return Err(Error::new(
                 ErrorKind::Checkpoint,
-                format!("{size} bytes, which are not {shape} of {ggml_type}"),
+                format!("{size} bytes, which is not the size of {shape} of {ggml_type}"),
             ));
         }
         return Ok((*ggml_type, *shape, None));
@@ -109,7 +109,7 @@ fn element(
     let (ggml_type, stored_type) = ggml_type(info.dtype).ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,
-            format!("elements of type {:?} are not converted", info.dtype),
+            format!("elements of type {:?} are not supported", info.dtype),
         )
     })?;
     let dimensions: Vec<u64> = info.shape.iter().map(|&dimension| dimension as u64).collect();

@@ -31,7 +31,7 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     let rest = file.len() - 8;
     if header_len > rest {
         let message =
-            format!("the header says it has {header_len} bytes, {rest} remain in the file");
+            format!("the header should have {header_len} bytes, but {rest} remain in the file");
         return Err(bad(message));
     }
     if header_len > MAX_HEADER {
@@ -41,7 +41,7 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     let len = usize::try_from(header_len).unwrap_or(usize::MAX);
     header
         .try_reserve_exact(len)
-        .map_err(|_| bad(format!("memory is short of the {header_len} bytes of the header")))?;
+        .map_err(|_| bad(format!("not enough memory for the {header_len} bytes of the header")))?;
     header.resize(len, 0);
     file.read_at(8, &mut header)?;
     #[expect(clippy::naive_bytecount, reason = "once per file")]
@@ -50,7 +50,10 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
         return Err(bad(format!("the header has {strings} strings, the limit is {MAX_STRINGS}")));
     }
     let invalid = |error: &dyn fmt::Display| {
-        bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string())))
+        bad(format!(
+            "the header is not a valid safetensors header: {}",
+            RawStr::from(&*error.to_string())
+        ))
     };
     let Header { metadata, mut tensors } =
         serde_json::from_slice(&header).map_err(|error| invalid(&error))?;
@@ -61,7 +64,7 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
         let path = RawStr::new(file.path().as_os_str().as_encoded_bytes());
         return Err(Error::new(
             ErrorKind::Checkpoint,
-            format!("is a duplicate: the header of {path} has two entries of this name"),
+            format!("is a duplicate: the header of {path} has two entries with this name"),
         )
         .tensor(name));
     }
@@ -81,13 +84,14 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     if needed > file.len() {
         let percent = file.len() * 100 / needed;
         return Err(bad(format!(
-            "{} of {needed} bytes are there ({percent} %): an incomplete download?",
+            "the file has {} of {needed} bytes ({percent} %), perhaps an incomplete download",
             file.len()
         )));
     }
     if needed < file.len() {
         return Err(bad(format!(
-            "{} bytes follow the data of the last tensor: two files in one, or no safetensors file",
+            "{} bytes follow the data of the last tensor: perhaps two files were joined, or this \
+             is not a safetensors file",
             file.len() - needed
         )));
     }
@@ -99,7 +103,7 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
 fn fault(info: &TensorInfo, start: usize) -> Option<String> {
     let (from, to) = info.data_offsets;
     if from != start || to < from {
-        return Some(format!("its data are bytes {from} to {to}, expected to begin at {start}"));
+        return Some(format!("its data is bytes {from} to {to}, expected to begin at {start}"));
     }
     let TensorInfo { dtype, shape, .. } = info;
     let elements = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
@@ -151,7 +155,7 @@ impl<'de> Visitor<'de> for Entries {
                 })?;
                 header.tensors.push((key, info));
             } else if header.metadata.is_some() {
-                return Err(A::Error::custom("two entries __metadata__"));
+                return Err(A::Error::custom("two __metadata__ entries"));
             } else {
                 header.metadata = entries
                     .next_value::<Option<Texts>>()?

@@ -73,15 +73,18 @@ fn header(columns: &[Column<'_>]) -> Result<Vec<u8>> {
             .tensor
             .name()
             .to_str()
-            .map_err(|_| refused("safetensors has no names that are not UTF-8"))?;
+            .map_err(|_| refused("safetensors supports only names that are valid UTF-8"))?;
         if name == "__metadata__" || !names.insert(name) {
-            return Err(refused("safetensors cannot hold a tensor of this name, or two"));
+            return Err(refused(
+                "safetensors cannot contain a tensor with this name, or two tensors with the same \
+                 name",
+            ));
         }
         if column.element == Element::U8 {
             raw.insert(name.to_owned(), json!({ "type": column.tensor.ggml_type.to_string(), "shape": column.tensor.shape.dimensions() }));
         }
         let end =
-            offset.checked_add(column.size).ok_or_else(|| refused("too much for one file"))?;
+            offset.checked_add(column.size).ok_or_else(|| refused("too large for one file"))?;
         tensors.insert(name.to_owned(), json!({ "dtype": dtype(column.element), "shape": column.shape, "data_offsets": [offset, end] }));
         offset = end;
     }

@@ -57,8 +57,8 @@ impl<'a> Container<'a> {
             return Self::archive(file);
         }
         if beginning[0] != PICKLE {
-            let message = "its beginning is not that of a PyTorch file: expected an archive \
-                           (\"PK\") or a pickle (0x80)";
+            let message = "it does not begin like a PyTorch file, expected an archive (\"PK\") or \
+                           a pickle (0x80)";
             return Err(Error::new(ErrorKind::Checkpoint, message).file(file.path()));
         }
         Self::stream(file)
@@ -77,19 +77,21 @@ impl<'a> Container<'a> {
         drop(prefixes);
         let (Some(prefix), None) = (first, second.as_ref()) else {
             let found = if second.is_some() { "several entries" } else { "no entry" };
-            return Err(fault(format!("the archive has {found} data.pkl, expected one")));
+            return Err(fault(format!("the archive contains {found} data.pkl, expected one")));
         };
         let named = |name: &[u8]| archive.range(&[&prefix, name].concat());
         if named(b"constants.pkl")?.is_some() {
-            let message = "a program (TorchScript), expected a state dictionary";
+            let message = "found a program (TorchScript), expected a state dictionary";
             return Err(Error::new(ErrorKind::Unsupported, message).file(file.path()));
         }
         let range = named(DATA)?.unwrap_or_default();
         let end = range.end;
         let pickle = Pickle::read(file, range)?;
         if pickle.end != end {
-            let message =
-                format!("offset {:#x}: the pickle ends, its entry at {end:#x}", pickle.end);
+            let message = format!(
+                "offset {:#x}: the pickle ends, but its entry ends at {end:#x}",
+                pickle.end
+            );
             return Err(fault(message));
         }
         let endian = match named(b"byteorder")? {
@@ -131,8 +133,7 @@ impl<'a> Container<'a> {
         if !matches!(magic.root, Value::Long(number) if number.of(&magic.bytes) == MAGIC) {
             let found = magic.objects.shown(magic.root);
             let message = format!(
-                "the first pickle is {found}, expected the number with which files of PyTorch \
-                 begin"
+                "the first pickle is {found}, expected the number with which PyTorch files begin"
             );
             return Err(fault(0, &message));
         }
@@ -161,7 +162,7 @@ impl<'a> Container<'a> {
             let name = keys.text(key).unwrap_or_default();
             let Some(storage) = storages.get(name) else {
                 let message = format!(
-                    "storage {:?} is in the list of storages and in no tensor",
+                    "storage {:?} is in the list of storages, but not used by any tensor",
                     RawStr::new(name)
                 );
                 return Err(fault(pickle.end, &message));
@@ -174,8 +175,8 @@ impl<'a> Container<'a> {
             let end = bytes.and_then(|bytes| start.checked_add(bytes));
             let Some(end) = end.filter(|&end| end <= file.len()) else {
                 let message = format!(
-                    "storage {:?} has {count} elements of {} bytes, {} bytes remain: an \
-                     incomplete download?",
+                    "storage {:?} has {count} elements of {} bytes, but {} bytes remain, perhaps \
+                     because of an incomplete download",
                     RawStr::new(name),
                     storage.unit(),
                     file.len().saturating_sub(start)

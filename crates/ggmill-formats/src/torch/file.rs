@@ -98,8 +98,8 @@ fn read(file: &RandomAccess) -> Result<(Vec<SourceTensor>, Vec<Place>)> {
         let Some(Node::Tensor(tensor)) = pickle.objects.node(value) else {
             let found = pickle.objects.shown(value);
             return Err(fault(format!(
-                "entry {shown:?} is {found}, expected a tensor: the file is not the state \
-                 dictionary of a model but something around it"
+                "entry {shown:?} is {found}, expected a tensor: the file contains not only the \
+                 state dictionary of a model"
             )));
         };
         let shape = Shape::from_row_major(&tensor.size)

@@ -163,7 +163,7 @@ impl Objects {
             Value::Int(value) => value.to_string(),
             Value::Long(_) => "an integer of more than 64 bits".to_owned(),
             Value::Float => "a number".to_owned(),
-            Value::Text(_) => "a text".to_owned(),
+            Value::Text(_) => "a string".to_owned(),
             Value::EmptyTuple => "a tuple of 0".to_owned(),
             Value::Global(_) => "a class or function".to_owned(),
             Value::Opaque => "an object".to_owned(),
@@ -222,7 +222,7 @@ impl Objects {
                 ) => {
                     // One in another would be walked again for every tensor.
                     if matches!(of, Rebuild::FromType) {
-                        return Err("a tensor of a type in another type".to_owned());
+                        return Err("a tensor with a conflicting type".to_owned());
                     }
                     (rebuild, arguments) = (of, inner);
                     if self.tuple(arguments).is_none() {
@@ -263,7 +263,7 @@ impl Objects {
                 }
                 _ => {
                     return Err(format!(
-                        "a tensor of {} arguments, which are not those of the function",
+                        "a tensor with {} arguments, which do not match the function",
                         given.len()
                     ));
                 }
@@ -332,10 +332,7 @@ impl Objects {
     fn count(&self, value: Value, what: &str) -> Result<u64, Fault> {
         match value {
             Value::Int(number) if number >= 0 => Ok(number.unsigned_abs()),
-            _ => Err(format!(
-                "{} as {what}, expected an integer that is not negative",
-                self.shown(value)
-            )),
+            _ => Err(format!("{} as {what}, expected a nonnegative integer", self.shown(value))),
         }
     }
 
@@ -355,7 +352,7 @@ impl Objects {
             return Err(format!("{} as a class of storages", self.shown(class)));
         };
         let Value::Text(key) = key else {
-            return Err(format!("{} as the key of a storage, expected a text", self.shown(key)));
+            return Err(format!("{} as the key of a storage, expected a string", self.shown(key)));
         };
         let whole = self.count(len, "the length of a storage")?;
         let mut storage = Storage { key, dtype, len: whole, offset: 0, whole };

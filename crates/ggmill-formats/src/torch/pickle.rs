@@ -155,7 +155,7 @@ impl Machine<'_> {
             b'}' => self.push_node(Node::Dict(Vec::new())),
             b'(' => {
                 if self.marks.len() >= MAX_MARKS {
-                    return Err(format!("values {MAX_MARKS} deep, which is the limit"));
+                    return Err(format!("values nested {MAX_MARKS} deep, which is the limit"));
                 }
                 self.marks.push(self.stack.len());
                 Ok(())
@@ -207,7 +207,7 @@ impl Machine<'_> {
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (module, name) {
                     (Value::Text(module), Value::Text(name)) => self.global(module, name),
-                    _ => Err("a global whose name is not a text".to_owned()),
+                    _ => Err("a global whose name is not a string".to_owned()),
                 }
             }
             // REDUCE, NEWOBJ.
@@ -261,17 +261,17 @@ impl Machine<'_> {
 
     fn pop(&mut self) -> Result<Value, Fault> {
         let top = if self.stack.len() > self.base() { self.stack.pop() } else { None };
-        top.ok_or_else(|| "a value is needed, the stack has none".to_owned())
+        top.ok_or_else(|| "a value is needed, but the stack has none".to_owned())
     }
 
     fn top(&self) -> Result<Value, Fault> {
         let own = self.stack.get(self.base()..).unwrap_or_default();
-        own.last().copied().ok_or_else(|| "a value is needed, the stack has none".to_owned())
+        own.last().copied().ok_or_else(|| "a value is needed, but the stack has none".to_owned())
     }
 
     /// Everything above the last mark, and the mark.
     fn pop_mark(&mut self) -> Result<Vec<Value>, Fault> {
-        let base = self.marks.pop().ok_or("a mark is needed, the stack has none")?;
+        let base = self.marks.pop().ok_or("a mark is needed, but the stack has none")?;
         Ok(self.stack.split_off(base.min(self.stack.len())))
     }
 
@@ -319,8 +319,8 @@ impl Machine<'_> {
         match Global::named(module, name) {
             Some(global) => self.push(Value::Global(global)),
             None => Err(format!(
-                "the pickle asks for {}, expected only what state dictionaries need, such as \
-                 torch._utils._rebuild_tensor_v2; nothing was run",
+                "the pickle uses {}, expected only globals that state dictionaries need, such as \
+                 torch._utils._rebuild_tensor_v2; nothing was executed",
                 member(module, name)
             )),
         }
@@ -328,14 +328,16 @@ impl Machine<'_> {
 
     fn get(&mut self, index: u32) -> Result<(), Fault> {
         let value = self.memo.get(&index).copied();
-        self.push(value.ok_or_else(|| format!("nothing was kept under number {index}"))?)
+        self.push(value.ok_or_else(|| format!("the memo has no value with number {index}"))?)
     }
 
     fn put(&mut self, index: u32) -> Result<(), Fault> {
         // Python numbers what it keeps from 0 or 1 on, without gaps.
         let most = self.memo.len().saturating_add(1);
         if index as usize > most || self.memo.len() >= MAX_MEMO {
-            return Err(format!("a value is kept under number {index}, expected at most {most}"));
+            return Err(format!(
+                "the memo has a value with number {index}, expected at most {most}"
+            ));
         }
         let value = self.top()?;
         self.memo.insert(index, value);

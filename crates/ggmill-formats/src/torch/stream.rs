@@ -118,7 +118,7 @@ impl<'a> Stream<'a> {
         let wanted = until.max(FIRST).max(read.saturating_mul(2)).min(available).min(MAX_PICKLE);
         let more = usize::try_from(wanted - read).unwrap_or(usize::MAX);
         if self.bytes.try_reserve_exact(more).is_err() {
-            let message = format!("memory is short of the {wanted} bytes of the pickle");
+            let message = format!("not enough memory for the {wanted} bytes of the pickle");
             return Err(Error::new(ErrorKind::Memory, message).file(self.file.path()));
         }
         let filled = self.bytes.len();

@@ -57,7 +57,8 @@ impl<'a> Archive<'a> {
         let end = End::find(file)?;
         let fault = |offset: u64, message: &dyn Display| fault(file, offset, message);
         if end.size > MAX_DIRECTORY {
-            let message = format!("a directory of {} bytes, at most {MAX_DIRECTORY}", end.size);
+            let message =
+                format!("the directory has {} bytes, the limit is {MAX_DIRECTORY}", end.size);
             return Err(fault(end.offset, &message));
         }
         let mut bytes = zeroed(usize::try_from(end.size).unwrap_or(usize::MAX))?;
@@ -103,19 +104,21 @@ impl<'a> Archive<'a> {
             } else {
                 format!("is compressed (method {method})")
             };
-            return Err(fault(&format_args!("{found}, expected bytes as they are")));
+            return Err(fault(&format_args!("{found}, expected an uncompressed entry")));
         }
         if packed != size {
-            return Err(fault(&format_args!("{packed} bytes stand for {size}")));
+            return Err(fault(&format_args!(
+                "the packed size is {packed} bytes, but the size is {size}"
+            )));
         }
         if header.saturating_add(LOCAL_LEN as u64) > self.directory {
-            let message = format!("its header is outside of the {} bytes of data", self.directory);
+            let message = format!("its header is outside the {} bytes of data", self.directory);
             return Err(fault(&message));
         }
         let mut local = [0; LOCAL_LEN];
         self.file.read_at(header, &mut local)?;
         if !local.starts_with(LOCAL) {
-            return Err(fault(&"it has no header there"));
+            return Err(fault(&"its header is missing"));
         }
         let start = header
             + LOCAL_LEN as u64
@@ -124,7 +127,7 @@ impl<'a> Archive<'a> {
         match start.checked_add(size) {
             Some(end) if end <= self.directory => Ok(Some(start..end)),
             _ => Err(fault(&format_args!(
-                "{size} bytes from {start:#x} on are needed, the directory begins at {:#x}",
+                "{size} bytes from {start:#x} are needed, but the directory begins at {:#x}",
                 self.directory
             ))),
         }
@@ -156,7 +159,8 @@ impl End {
             })
         });
         let Some(at) = at else {
-            let message = "the archive has no directory at its end: an incomplete download?";
+            let message = "the archive has no directory at its end, perhaps because of an \
+                           incomplete download";
             return Err(fault(file, file.len(), &message));
         };
         let offset = base + at as u64;
@@ -173,7 +177,7 @@ impl End {
         }
         if this.start.checked_add(this.size).is_none_or(|end| end > this.offset) {
             let message = format!(
-                "a directory of {} bytes from {:#x} on, expected one before its end",
+                "a directory of {} bytes from {:#x}, expected one that ends before its end record",
                 this.size, this.start
             );
             return Err(fault(file, this.offset, &message));

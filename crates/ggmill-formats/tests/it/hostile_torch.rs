@@ -38,7 +38,10 @@ fn what_a_pickle_asks_for_is_named_and_not_done() {
         (b"cnumpy.core.multiarray\n_reconstruct\n", "numpy.core.multiarray._reconstruct"),
     ] {
         let message = of_pickle(&[opcodes]);
-        assert_says(&message, &["hostile.pt: offset 0x", name, "expected only", "nothing was run"]);
+        assert_says(
+            &message,
+            &["hostile.pt: offset 0x", name, "expected only", "nothing was executed"],
+        );
     }
     // The instructions for importing and calling in other ways.
     for opcode in [&b"ios\nsystem\n"[..], b"(o", b"\x82\x01", b"Pname\n", b"}}\x92"] {
@@ -49,7 +52,7 @@ fn what_a_pickle_asks_for_is_named_and_not_done() {
 #[test]
 fn a_pickle_is_bounded() {
     let deep = [&[b'('; 2000][..], &[b't'; 2000]].concat();
-    assert_says(&of_pickle(&[&deep]), &["values 1000 deep, which is the limit"]);
+    assert_says(&of_pickle(&[&deep]), &["values nested 1000 deep, which is the limit"]);
     // Tuples within tuples need no mark; what is described is no dictionary, and that is all.
     let nested = [b")".to_vec(), vec![0x85; 100_000]].concat();
     assert_says(&of_pickle(&[&nested]), &["is a tuple of 1, expected a dictionary"]);
@@ -67,7 +70,10 @@ fn a_pickle_is_bounded() {
         assert_says(&found, &[elements]);
     }
     assert_says(&of_pickle(&[b"Nr\xff\xff\xff\xff"]), &["number 4294967295, expected at most 1"]);
-    assert_says(&of_pickle(&[b"j\xff\xff\xff\xff"]), &["nothing was kept under number 4294967295"]);
+    assert_says(
+        &of_pickle(&[b"j\xff\xff\xff\xff"]),
+        &["the memo has no value with number 4294967295"],
+    );
     assert_says(&of_pickle(&[b"X\xff\xff\xff\xff"]), &["the pickle ends at 0x", "too early"]);
     assert_says(&of_pickle(&[b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff"]), &["too early"]);
     assert_says(&of_pickle(&[b"\x8b\xff\xff\xff\xff"]), &["too early"]);
@@ -96,9 +102,9 @@ fn a_pickle_that_makes_no_sense_is_refused() {
         (b"NQ", "None as a persistent ID, expected a storage"),
         (b"(X\x06\0\0\0moduleNNNNtQ", "a tuple of 5 as a persistent ID"),
         (b"(X\x07\0\0\0storageNNNNtQ", "None as a class of storages"),
-        (b"ctorch._utils\n_rebuild_tensor_v2\n)R", "a tensor of 0 arguments"),
+        (b"ctorch._utils\n_rebuild_tensor_v2\n)R", "a tensor with 0 arguments"),
         (b"ctorch._utils\n_rebuild_parameter\nN\x85R", "a parameter of None"),
-        (b"NNN\x93", "a global whose name is not a text"),
+        (b"NNN\x93", "a global whose name is not a string"),
         (b"}NNs", "entry 0 has None as its name"),
         (b"N", "is None, expected a dictionary of tensors"),
     ] {
@@ -158,36 +164,48 @@ fn an_archive_is_what_its_directory_says() {
     let entry = |skip: usize, with: &[u8]| changed(good.clone(), b"PK\x01\x02", skip, with);
     let end = |skip: usize, with: &[u8]| changed(good.clone(), b"PK\x05\x06", skip, with);
     for (bytes, message) in [
-        (entry(10, b"\x08\0"), "entry \"x/data/0\": is compressed (method 8), expected bytes"),
-        (entry(8, b"\x01"), "is encrypted, expected bytes as they are"),
-        (entry(20, b"\x07"), "7 bytes stand for 8"),
+        (
+            entry(10, b"\x08\0"),
+            "entry \"x/data/0\": is compressed (method 8), expected an uncompressed entry",
+        ),
+        (entry(8, b"\x01"), "is encrypted, expected an uncompressed entry"),
+        (entry(20, b"\x07"), "the packed size is 7 bytes, but the size is 8"),
         (entry(20, b"\xff\xff\xff\x0f\xff\xff\xff\x0f"), "268435455 bytes from 0x"),
-        (entry(42, b"\xff\xff\xff\x0f"), "its header is outside of the"),
-        (entry(42, b"\x01\0\0\0"), "it has no header there"),
+        (entry(42, b"\xff\xff\xff\x0f"), "its header is outside the"),
+        (entry(42, b"\x01\0\0\0"), "its header is missing"),
         (entry(28, b"\xff\xff"), "the directory ends within an entry"),
         (entry(0, b"XX"), "expected an entry of the directory"),
         (end(10, b"\x07\0"), "the directory has 2 entries, expected 7"),
         (end(12, b"\xff\xff\xff\x0f"), "a directory of 268435455 bytes from 0x"),
-        (end(16, b"\xff\xff\xff\xff"), "expected one before its end"),
-        (end(20, b"\x07"), "no directory at its end: an incomplete download?"),
+        (end(16, b"\xff\xff\xff\xff"), "expected one that ends before its end record"),
+        (end(20, b"\x07"), "no directory at its end, perhaps because of an incomplete download"),
         (changed(large.clone(), b"PK\x06\x07", 8, &[0xff; 8]), "is outside of the file"),
         (changed(large.clone(), b"PK\x06\x07", 8, &[1]), "expected the end of the directory"),
-        (changed(large, b"PK\x06\x06", 40, &[0xff; 8]), "expected one before its end"),
+        (
+            changed(large, b"PK\x06\x06", 40, &[0xff; 8]),
+            "expected one that ends before its end record",
+        ),
         (zip(&[("x/data.pkl", &pickle), ("x/data.pkl", &pickle)]), "is a duplicate"),
-        (zip(&[("x/data.pkl", &pickle), ("y/data.pkl", &pickle)]), "has several entries data.pkl"),
-        (zip(&[("x/other.pkl", &pickle)]), "has no entry data.pkl"),
+        (
+            zip(&[("x/data.pkl", &pickle), ("y/data.pkl", &pickle)]),
+            "contains several entries data.pkl",
+        ),
+        (zip(&[("x/other.pkl", &pickle)]), "contains no entry data.pkl"),
         (zip(&[("x/data.pkl", &pickle), ("x/constants.pkl", b"")]), "TorchScript"),
         (
             zip(&[("x/data.pkl", &pickle), ("x/byteorder", b"middle")]),
             "\"middle\", expected little",
         ),
         (zip(&[("x/data.pkl", &pickle), ("x/byteorder", &[b'a'; 99])]), "expected little or big"),
-        (zip(&[("x/data.pkl", &[&*pickle, b"more"].concat())]), "the pickle ends, its entry at"),
+        (
+            zip(&[("x/data.pkl", &[&*pickle, b"more"].concat())]),
+            "the pickle ends, but its entry ends at",
+        ),
     ] {
         assert_says(&of_bytes(&bytes), &["hostile.pt: ", message]);
     }
-    assert_says(&of_bytes(b"not a file of PyTorch"), &["its beginning is not that of a PyTorch"]);
-    assert_says(&of_bytes(b"PK"), &["its beginning is not that of a PyTorch"]);
+    assert_says(&of_bytes(b"not a file of PyTorch"), &["it does not begin like a PyTorch"]);
+    assert_says(&of_bytes(b"PK"), &["it does not begin like a PyTorch"]);
 }
 
 #[test]
@@ -218,8 +236,11 @@ fn a_stream_is_what_its_pickles_say() {
         (file(1001, &pickle(&[b"]"]), 2, &data), "storage \"0\": is not in the file"),
         (file(1001, &pickle(&[b"]X\x01\0\0\x001a"]), 2, &data), "storage \"1\" is in the list"),
         (file(1001, &keys, 3, &data), "8 bytes, expected 12"),
-        (file(1001, &keys, 2, &[0xff; 16]), "elements of 4 bytes, 8 bytes remain"),
-        (file(1001, &keys, 2, &data[..12]), "2 elements of 4 bytes, 4 bytes remain: an incomplete"),
+        (file(1001, &keys, 2, &[0xff; 16]), "elements of 4 bytes, but 8 bytes remain"),
+        (
+            file(1001, &keys, 2, &data[..12]),
+            "2 elements of 4 bytes, but 4 bytes remain, perhaps because of an incomplete",
+        ),
         (
             file(1001, &pickle(&[b"](X\x01\0\0\x000X\x01\0\0\x000e"]), 2, &data.repeat(2)),
             "storage \"0\" is a duplicate in the list",

@@ -177,7 +177,7 @@ def parsed_type(text: str) -> list[int]:
     if number is None or number == ARRAY:
         names = ", ".join(name for name in VALUE_TYPES if name != "array")
         raise ArgumentError(
-            f"{text!r} is not a type of metadata values, expected {names} or [TYPE]"
+            f"{text!r} is not a metadata value type, expected {names} or [TYPE]"
         )
     return [number]
 

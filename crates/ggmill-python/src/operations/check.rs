@@ -90,7 +90,7 @@ pub(crate) fn check(
         .map(|(path, report)| (path.to_string_lossy().into_owned(), report))
         .collect();
     let checked: Vec<_> =
-        names.iter().map(|(path, report)| render::Checked { path, report }).collect();
+        names.iter().map(|(path, report)| render::Checked::new(path, report)).collect();
     let mut page = Vec::new();
     let mut text = render::Text::new(false, None);
     for checked in &checked {

@@ -107,7 +107,7 @@ fn prepare(
     let is_auto = type_name.eq_ignore_ascii_case("auto");
     if is_legacy(&path) {
         if !is_auto {
-            let message = "a file from before GGUF keeps its types, expected \"auto\"";
+            let message = "the types of a legacy file cannot be changed, expected \"auto\"";
             return Err(Failure::misuse(message).at(&path));
         }
         let inputs = vec![path];
@@ -123,7 +123,9 @@ fn prepare(
         let file_type = match plain {
             Some(file_type) => file_type,
             None if is_auto => FileType::F32,
-            None => return Err(Failure::misuse("an adapter is F32, F16, BF16 or Q8_0").at(&path)),
+            None => {
+                return Err(Failure::misuse("an adapter can be F32, F16, BF16 or Q8_0").at(&path));
+            }
         };
         let adapter = py.detach(|| PeftAdapter::open(&path))?;
         let base = py.detach(|| adapter.open_base(conversion.base.as_deref()))?;
@@ -138,7 +140,7 @@ fn prepare(
         return Ok((recipe, Box::new(adapter), inputs));
     }
     if conversion.base.is_some() {
-        return Err(Failure::misuse("a base is for adapters, and this is none").at(&path));
+        return Err(Failure::misuse("a base was given, but this is not an adapter").at(&path));
     }
 
     let checkpoint = py.detach(|| CheckpointDirectory::open(&path))?;
@@ -185,7 +187,7 @@ fn refuse_errors(
     let checked = CheckedPlans::of(&[&plan], catalogue)?;
     let Some(error) = checked.refusal() else { return Ok(()) };
     let (code, subject) = (error.rule.code, &error.subject);
-    let message = format!("{subject}: {} ({code}); it is not written", error.message);
+    let message = format!("{subject}: {} ({code}); the file was not written", error.message);
     Err(Failure::new("check", message).at(&output.path))
 }
 

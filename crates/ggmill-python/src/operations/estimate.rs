@@ -109,7 +109,7 @@ fn of(
         return Ok((options.clone(), found));
     };
     let fit = library::fit(model, description, options, sizes, beside)?.ok_or_else(|| {
-        Failure::new("unsupported", "what the model keeps between tokens is not known")
+        Failure::new("unsupported", "the sizes of the model's caches are unknown")
     })?;
     Ok((fit.options, fit.estimate))
 }

@@ -68,7 +68,7 @@ pub(crate) fn extract(
         }
         "json" => {
             if !names.is_empty() {
-                return Err(Failure::misuse("JSON holds metadata, no tensors"));
+                return Err(Failure::misuse("a JSON file contains metadata, not tensors"));
             }
             let text = metadata_json(&checkpoint, has_key)?;
             let mut sink = start(&output, &inputs, overwrite, text.len() as u64)?;
@@ -77,7 +77,7 @@ pub(crate) fn extract(
             return Ok(0);
         }
         "safetensors" | "npy" if numbers.is_empty() => {
-            return Err(Failure::new("missing", "no tensors to take").at(&path));
+            return Err(Failure::new("missing", "no tensors to extract").at(&path));
         }
         "safetensors" => {
             let len = safetensors_len(&checkpoint, &numbers, raw)?;
@@ -90,7 +90,7 @@ pub(crate) fn extract(
         }
         "npy" => {
             let [one] = *numbers else {
-                let message = format!("{taken} tensors, and a .npy file has one array");
+                let message = format!("{taken} tensors, but a .npy file contains only one array");
                 return Err(Failure::misuse(message));
             };
             let len = npy_len(&checkpoint, one, raw)?;

@@ -36,7 +36,11 @@ pub(super) fn cut(
         (None, None) => return Ok(None),
         (Some(bytes), None) => ShardLimit::Bytes(bytes),
         (None, Some(tensors)) => ShardLimit::Tensors(tensors),
-        _ => return Err(Failure::misuse("max_size and max_tensors, expected one of them")),
+        _ => {
+            return Err(Failure::misuse(
+                "both max_size and max_tensors were given, expected one of them",
+            ));
+        }
     };
     let mut options = SplitOptions::new(limit);
     options.no_tensor_first = no_tensor_first;

@@ -166,7 +166,7 @@ fn prepare(
         (Some(name), None) => target(name)?,
         (None, Some(_)) => Target::copy(),
         (None, None) if types.type_plan.is_some() => Target::copy(),
-        _ => return Err(Failure::misuse("expected a type or a size, one of them")),
+        _ => return Err(Failure::misuse("expected either a type or a size")),
     };
     let checkpoint = py.detach(|| open(path))?;
     let mut inputs = files(&checkpoint);

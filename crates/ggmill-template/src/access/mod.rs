@@ -144,7 +144,7 @@ fn examine(template: &Stmt<'_>) -> Vec<Access> {
         }
     });
     if constants.is_exhausted() && found.len() < MAX_FINDINGS {
-        found.push(Access::Excessive("constants that are too many to follow".to_owned()));
+        found.push(Access::Excessive("too many constants to analyze".to_owned()));
     }
     found
 }

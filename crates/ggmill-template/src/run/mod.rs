@@ -103,7 +103,7 @@ impl<'t> Run<'t> {
     /// The time that the caller gives.
     pub(crate) fn now(&mut self) -> Result<Moment> {
         self.asked_time = true;
-        self.now.ok_or_else(|| Error::value("the template asks for the time, and none is given"))
+        self.now.ok_or_else(|| Error::value("the template uses the time, but none was given"))
     }
 
     fn enter(&mut self) -> Result<()> {
@@ -206,10 +206,13 @@ impl<'t> Run<'t> {
                 return self.exec(&block.body, &Scope::within(scope)?, out);
             }
             Stmt::Import(_) | Stmt::FromImport(_) | Stmt::Extends(_) | Stmt::Include(_) => {
-                return Err(Error::new(ErrorKind::Security, "a template cannot load another"));
+                return Err(Error::new(
+                    ErrorKind::Security,
+                    "a template cannot load another template",
+                ));
             }
             Stmt::Template(_) | Stmt::Do(_) => {
-                return Err(Error::unsupported("a statement that chat templates do not have"));
+                return Err(Error::unsupported("the statement is not supported in chat templates"));
             }
         }
         Ok(Flow::Next)

@@ -326,7 +326,7 @@ fn deeper(depths: impl Iterator<Item = u16>) -> Result<u16> {
     if depth > MAX_DEPTH {
         return Err(Error::new(
             ErrorKind::Limit,
-            format!("lists or dictionaries are nested more than {MAX_DEPTH} deep"),
+            format!("lists or dictionaries are nested more than {MAX_DEPTH} levels deep"),
         ));
     }
     Ok(depth)

@@ -45,7 +45,7 @@ fn wrong_lengths(model: &ModelView<'_>) -> Faults {
     let wrong = |key: &'static str| {
         let len = model.len_of(key)?;
         (len != blocks).then(|| {
-            (key, format!("array of {len} elements, expected one for each of {blocks} blocks"))
+            (key, format!("array of {len} elements, expected one for each of {blocks} layers"))
         })
     };
     BY_BLOCK.into_iter().filter_map(wrong).collect()
@@ -62,7 +62,10 @@ fn wrong_experts(model: &ModelView<'_>) -> Faults {
     let used = used.unwrap_or(0);
     let mut faults = Faults::new();
     if experts > MAX_EXPERTS {
-        faults.push(("expert_count", format!("{experts} experts, llama.cpp allows {MAX_EXPERTS}")));
+        faults.push((
+            "expert_count",
+            format!("{experts} experts, llama.cpp allows at most {MAX_EXPERTS}"),
+        ));
     }
     if used > i128::from(experts) {
         faults.push((

@@ -90,7 +90,9 @@ rules! { Rendering;
     }
     UNSTABLE = "GG2212" Note Practice {
         summary: "A longer conversation does not begin with the text of the shorter one",
-        clause: "Reported when the text of a question and its answer is not a prefix of the text of the same conversation with two more messages. Templates of reasoning models that leave out the reasoning of earlier turns do this by design.",
+        clause: "Reported when the text of a question and its answer is not a prefix of the text \
+                 of the same conversation with two more messages. Templates of reasoning models \
+                 that omit the reasoning of earlier turns do this by design.",
         why: "Programs that keep the KV cache from turn to turn must compute it again.",
         remedy: "No change is needed if the model was trained with such text.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",

@@ -65,7 +65,10 @@ pub(crate) fn check(input: &Input<'_>, wanted: &Options, out: &mut Findings<'_>)
         let place = metadata.get(found.key()).map_or(Place::FILE, |entry| Place::value(&entry));
         if rendered == MAX_TEMPLATES {
             out.add(&LIMIT, place, || {
-                format!("is not rendered, nor are those after it: {MAX_TEMPLATES} templates are")
+                format!(
+                    "is not rendered, and neither are later ones: the limit is {MAX_TEMPLATES} \
+                     templates"
+                )
             });
             return;
         }
@@ -104,7 +107,7 @@ fn names(input: &Input<'_>, out: &mut Findings<'_>) {
         for name in &listed {
             if metadata.get([base.as_bytes(), name.as_bytes()].concat()).is_none() {
                 out.add(&NAMES, Place::value(&entry), || {
-                    format!("lists {}, and the file has no such template", shown(*name))
+                    format!("lists {}, but the file has no such template", shown(*name))
                 });
             }
         }

@@ -5,11 +5,10 @@ mod read;
 mod run;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ggmill_arch::Catalogue;
 use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
@@ -20,6 +19,7 @@ use crate::outcome::{Failure, Status};
 use crate::paths::{shown, text_of};
 use fix::FixOutcome;
 use read::{CheckOutcome, Criteria, check_model};
+use run::Ran;
 
 /// Report problems in GGUF files, with reasons and fixes
 #[derive(Debug, clap::Args)]
@@ -53,17 +53,17 @@ pub(crate) struct Args {
     /// Files, or directories to search recursively for .gguf files; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Read the tensor data too: find NaN, infinite values, bad scales and all-zero tensors
+    /// Also read the tensor data: find NaN, infinite values, bad scales and all-zero tensors
     #[arg(long)]
     data: bool,
-    /// Run a few tokens, too: find outputs that are not finite or not plausible, or how far they are
-    /// from logits that another program has recorded (docs/formats/logits.md)
+    /// Also run a few tokens: find outputs that are not finite or not plausible, or compare them
+    /// with logits recorded by another program (docs/formats/logits.md)
     #[arg(
         long,
         value_name = "LOGITS.gguf",
         num_args = 0..=1,
         require_equals = true,
-        conflicts_with_all = ["format", "diff", "fix"]
+        conflicts_with_all = ["diff", "fix"]
     )]
     run: Option<Option<PathBuf>>,
     /// The output format
@@ -119,6 +119,19 @@ struct CheckedFile {
     path: String,
     report: Report,
     readable: bool,
+    /// What running the model gave, with the first of its files.
+    run: Option<render::Run>,
+}
+
+impl CheckedFile {
+    fn checked(&self) -> render::Checked<'_> {
+        render::Checked::new(&self.path, &self.report).with_run(self.run.as_ref())
+    }
+
+    /// Whether it has errors, or running the model shows any.
+    fn has_errors(&self) -> bool {
+        self.report.has_errors() || self.run.as_ref().is_some_and(|run| !run.faults.is_empty())
+    }
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
@@ -131,16 +144,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let criteria = Criteria { options, catalogue: &catalogue };
     let mut failures = Vec::new();
     let models = gather(&args.files, &mut failures);
-    let mut status = if args.diff {
+    let status = if args.diff {
         diff(&models, &criteria, &mut failures, console)?
     } else {
         report(args, &models, &criteria, &mut failures, console)?
     };
-    if let Some(logits) = &args.run
-        && !probe(&models, logits.as_deref(), &catalogue, &mut failures, console)?
-    {
-        status = Status::Findings;
-    }
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
@@ -150,28 +158,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             Err(last)
         }
     }
-}
-
-/// Runs each model, and says whether all outputs are plausible.
-fn probe(
-    models: &[Files],
-    logits: Option<&Path>,
-    catalogue: &Catalogue,
-    failures: &mut Vec<Failure>,
-    console: Console,
-) -> Result<bool, Failure> {
-    let (mut out, mut plausible) = (console.text(), true);
-    for path in models.iter().filter_map(|files| files.iter().next()) {
-        match run::probed(path, logits, catalogue, console) {
-            Ok((text, is_plausible)) => {
-                plausible &= is_plausible;
-                write!(out, "\n{text}")?;
-            }
-            Err(failure) => failures.push(failure),
-        }
-    }
-    out.flush()?;
-    Ok(plausible)
 }
 
 /// Shows the proposed changes.
@@ -210,55 +196,65 @@ fn report(
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
     let (mut told, mut templates) = (0usize, 0usize);
+    let mut not_run = Vec::new();
     for files in models {
         if args.fix && !apply_fixes(files, criteria, failures, console) {
             continue;
         }
+        let first = looked.len();
         for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
-            let one = match outcome {
+            let (report, readable) = match outcome {
                 Ok(CheckOutcome::Report { report, has_template }) => {
                     templates += usize::from(has_template);
-                    CheckedFile { path: text_of(path), report, readable: true }
+                    (report, true)
                 }
                 Ok(CheckOutcome::NotGguf { report, failure }) => {
                     failures.push(failure);
-                    CheckedFile { path: text_of(path), report, readable: false }
+                    (report, false)
                 }
                 Err(failure) => {
                     failures.push(failure);
                     continue;
                 }
             };
-            // Text goes out file by file: a thousand files take a while.
-            let checked = render::Checked { path: &one.path, report: &one.report };
-            match args.format {
-                // A file that cannot be opened is reported once, as an error.
-                Format::Text if one.readable => {
-                    if told > 0 {
-                        writeln!(out)?;
-                    }
-                    text.file(&mut out, &checked)?;
-                    told += 1;
+            let one = CheckedFile { path: text_of(path), report, readable, run: None };
+            // Text goes out file by file: a thousand files take a while. A file that cannot be
+            // opened is reported once, as an error.
+            if matches!(args.format, Format::Text) && readable {
+                if told > 0 {
+                    writeln!(out)?;
                 }
-                Format::Github => render::github(&mut out, &checked)?,
-                Format::Text | Format::Json | Format::Sarif => {}
+                text.file(&mut out, &one.checked())?;
+                told += 1;
             }
             looked.push(one);
         }
+        let new = looked.get_mut(first..).unwrap_or_default();
+        if let (Some(logits), Some(path), Some(one)) = (&args.run, files.first(), new.first_mut())
+            && one.readable
+        {
+            let Ran { run, text } = Ran::of(path, logits.as_deref(), criteria.catalogue, console);
+            match text {
+                Ok(text) if matches!(args.format, Format::Text) => write!(out, "\n{text}")?,
+                Ok(_) => {}
+                Err(failure) => not_run.push(failure),
+            }
+            one.run = Some(run);
+        }
+        if matches!(args.format, Format::Github) {
+            new.iter().try_for_each(|one| render::github(&mut out, &one.checked()))?;
+        }
     }
-    let unreadable = failures.len();
-    finish(args.format, &looked, unreadable, &text, &mut out)?;
+    finish(args.format, &looked, failures.len(), &text, &mut out)?;
+    failures.extend(not_run);
     if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
         let (templates, was) =
             (counted(templates, "chat template"), if templates == 1 { "was" } else { "were" });
         console
             .note(format_args!("{templates} {was} not rendered; --profile run renders templates"));
     }
-    Ok(if looked.iter().any(|one| one.report.has_errors()) {
-        Status::Findings
-    } else {
-        Status::Fine
-    })
+    let has_errors = looked.iter().any(CheckedFile::has_errors);
+    Ok(if has_errors { Status::Findings } else { Status::Fine })
 }
 
 /// Fixes what can be fixed in a model's files, and says whether nothing went wrong.
@@ -294,8 +290,7 @@ fn finish(
     text: &render::Text,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let all: Vec<_> =
-        looked.iter().map(|one| render::Checked { path: &one.path, report: &one.report }).collect();
+    let all: Vec<_> = looked.iter().map(CheckedFile::checked).collect();
     match format {
         Format::Text => {
             let readable: Vec<_> =

@@ -89,7 +89,8 @@ pub(super) fn check_model(
     for path in files {
         if closed >= CLOSED && is_remote(path) {
             let text = format!(
-                "{}: not asked for, nor are later shards: {closed} others cannot be opened",
+                "{}: this shard and later ones were not requested, because {closed} others cannot \
+                 be opened",
                 shown(path)
             );
             outcomes.push(Some(Err(Failure::new(text))));
@@ -152,7 +153,7 @@ fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> CheckOutcome {
     let name = file_name(path);
-    let failure = Failure::new(format_args!("{}: not readable as GGUF: {error}", shown(path)));
+    let failure = Failure::new(format_args!("{}: cannot be read as GGUF: {error}", shown(path)));
     CheckOutcome::NotGguf {
         report: unreadable(error, options),
         failure: failure.with_hint(hint_for_content(error, beginning, Some(&name))),
@@ -163,15 +164,15 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
 /// end are found.
 fn check_input(criteria: &Criteria<'_>, data: bool) -> Result<CheckOutcome, Failure> {
     if data {
-        return Err(Failure::new("standard input: its tensor data cannot be examined")
-            .with_hint(Some("--data takes files".to_owned())));
+        return Err(Failure::new("standard input: the tensor data cannot be examined")
+            .with_hint(Some("--data requires files".to_owned())));
     }
     let read = ggmill_io::salvage_stream(io::stdin().lock())
         .map_err(|error| Failure::new(format_args!("standard input: {error}")))?;
     match &read.model {
         Ok(model) => {
             let part =
-                model.parts().first().ok_or_else(|| Failure::new("a model without files"))?;
+                model.parts().first().ok_or_else(|| Failure::new("the model has no files"))?;
             let input = Input::new(part).with_catalogue(criteria.catalogue);
             Ok(CheckOutcome::Report {
                 report: check(&input, &criteria.options),

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ggmill_arch::Catalogue;
+use ggmill_check::render;
+use ggmill_run::json::probed;
 use ggmill_run::{Options, Probe, Recorded, Runner, probe};
 
 use crate::console::Console;
@@ -12,14 +14,46 @@ use crate::paths::shown;
 use crate::run_model::{failed, found_program};
 use crate::source::open_whole;
 
-/// Runs the model that a file belongs to. The text says what it gives; it is plausible where there
-/// is no fault in it.
-pub(super) fn probed(
+/// What running a model gave.
+pub(super) struct Ran {
+    /// For reports.
+    pub(super) run: render::Run,
+    /// For people, or why there is nothing to say.
+    pub(super) text: Result<String, Failure>,
+}
+
+impl Ran {
+    /// Runs the model that a file belongs to.
+    pub(super) fn of(
+        path: &Path,
+        logits: Option<&Path>,
+        catalogue: &Catalogue,
+        console: Console,
+    ) -> Self {
+        match found(path, logits, catalogue, console) {
+            Ok(found) => {
+                let faults = found.faults();
+                let text = Ok(text(path, &found, &faults));
+                Self { run: render::Run { document: probed(Ok(&found)), faults }, text }
+            }
+            Err(failure) => {
+                let message = failure.message();
+                let document = probed(Err(message));
+                Self {
+                    run: render::Run { document, faults: vec![message.to_owned()] },
+                    text: Err(failure),
+                }
+            }
+        }
+    }
+}
+
+fn found(
     path: &Path,
     logits: Option<&Path>,
     catalogue: &Catalogue,
     console: Console,
-) -> Result<(String, bool), Failure> {
+) -> Result<Probe, Failure> {
     let model = open_whole(path)?;
     let program = found_program(path, &model, catalogue, None, console)?;
     let recorded = match logits {
@@ -31,9 +65,7 @@ pub(super) fn probed(
     };
     let refused = |error: ggmill_run::Error| failed(path, &error);
     let runner = Runner::new(Options::default()).map_err(refused)?;
-    let found = probe(&runner, &program, recorded.as_ref()).map_err(refused)?;
-    let faults = found.faults();
-    Ok((text(path, &found, &faults), faults.is_empty()))
+    probe(&runner, &program, recorded.as_ref()).map_err(refused)
 }
 
 fn text(path: &Path, found: &Probe, faults: &[String]) -> String {

@@ -36,20 +36,21 @@ Examples:
 
 The type of VALUE is the current type of the key, else the type defined by the specification or \
 the architecture, else inferred from VALUE; KEY:TYPE=VALUE sets it explicitly (u8 to i64, f32, \
-f64, bool, string, [string], …). Arrays are given as JSON, or as @FILE with one element per line; \
-for a string, @FILE is the whole file. @- reads standard input, and so does - where an option \
-takes a FILE. To give a value that begins with @, double the @: @@name sets @name. \
+f64, bool, string, [string], …). Arrays are given as JSON, or as @FILE with one element per \
+line; for a string, @FILE is the whole file. @- reads standard input, and so does - where an \
+option takes a FILE. To give a value that begins with @, double the @: @@name sets @name. \
 general.file_type takes names such as Q4_K_M. Edits are made in the order given.
 
 A file is edited in place if its header has enough free space, or if the file system can insert \
 space into a file; a journal next to it protects against a crash during the edit. Otherwise the \
-file is copied and replaced. --dry-run says which. The first edit that does not fit reserves space \
-for later edits, in a key that readers ignore (ggmill.padding).
+file is copied and replaced. --dry-run shows which. The first edit that does not fit reserves \
+space for later edits, in a key that readers ignore (ggmill.padding).
 
-An edit is refused, and nothing is written, if it sets a new key that looks like a misspelled known \
-key (llama.context_lenght), if a chat template does not parse, or if `ggmill check` would report \
-an error that the file did not have before the edit. --force makes the edit anyway. Other findings \
-about the changed keys are printed. --no-check skips these checks, except that of chat templates.
+An edit is refused, and nothing is written, if it sets a new key that looks like a misspelled \
+known key (llama.context_lenght), if a chat template does not parse, or if `ggmill check` would \
+report an error that the file did not have before the edit. --force makes the edit anyway. Other \
+findings about the changed keys are printed. --no-check skips these checks, except that of chat \
+templates.
 
 Use --in-place to edit several files. Each edit is atomic; the exit code is 2 if any of them \
 fails.")]
@@ -133,7 +134,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let edits = args.edits.edits()?;
     if edits.is_empty() && !args.no_padding && !args.add_graph {
         return Err(Failure::new("no edits").with_hint(Some(
-            "--set, --unset, --rename and others say what to change; --help has them all"
+            "--set, --unset, --rename and other options specify changes; --help lists them all"
                 .to_owned(),
         )));
     }
@@ -141,15 +142,15 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         if let Some(absent) = args.files.iter().find(|file| args.files.len() > 1 && !file.exists())
         {
             let hint = "-o OUT writes an edited copy".to_owned();
-            let message = format!("{}: no such file, and none was edited", shown(absent));
+            let message = format!("{}: no such file; no file was edited", shown(absent));
             return Err(Failure::new(message).with_hint(Some(hint)));
         }
         refuse_unasked(args)?;
         return each(args, console, |file| in_place(args, file, &edits, console));
     };
     let [file] = &*args.files else {
-        return Err(Failure::new("-o takes the edited copy of one file")
-            .with_hint(Some("--in-place edits each of several files".to_owned())));
+        return Err(Failure::new("-o writes the edited copy of only one file")
+            .with_hint(Some("--in-place edits several files".to_owned())));
     };
     let told = copy(args, file, output, &edits, console)?;
     print(args, &told, console)
@@ -166,7 +167,7 @@ fn refuse_unasked(args: &Args) -> Result<(), Failure> {
         }
         _ => String::new(),
     };
-    let message = format!("{} files were given, and none was edited", args.files.len());
+    let message = format!("{} files were given; no file was edited", args.files.len());
     Err(Failure::new(message).with_hint(Some(format!("{copy}--in-place edits each of them"))))
 }
 
@@ -290,8 +291,8 @@ fn prepare(
         || args.is_of_other_tool
         || args.no_check;
     if args.force && !has_effect {
-        let what = "--force is for --output, for keys that look misspelled, for chat templates and \
-                    for edits that lead to errors";
+        let what = "--force applies only to --output, keys that look misspelled, chat templates, \
+                    and edits that cause errors";
         return Err(Failure::new(what));
     }
     if let Some(why) = findings.refusal().filter(|_| !args.force) {
@@ -364,7 +365,7 @@ fn copy(
     console: Console,
 ) -> Result<serde_json::Value, Failure> {
     refuse_interrupted(&[file])?;
-    let hint = || Some("without -o the file itself is edited".to_owned());
+    let hint = || Some("without -o, the file itself is edited".to_owned());
     refuse_inputs(output, std::slice::from_ref(file))
         .map_err(|failure| failure.with_hint(hint()))?;
     let inputs: Vec<PathBuf> = std::iter::once(file.clone()).chain(args.edits.files()).collect();
@@ -406,7 +407,7 @@ fn tell_of_shards(model: &Model, path: &Path, console: Console) -> Result<(), Fa
     };
     if split.number == 0 {
         console.note(format_args!(
-            "this is the first of {} shards, and the one that readers take the metadata from",
+            "this is the first of {} shards, from which readers take the metadata",
             split.count
         ));
         return Ok(());
@@ -431,7 +432,7 @@ fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
         Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} removes it")),
         Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
-            Some(format!("--set {key}=ID takes a number"))
+            Some(format!("--set {key}=ID sets the token by its number"))
         }
         _ => None,
     };
@@ -442,13 +443,15 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
     let path = error.path();
     let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let hint = match error.kind() {
-        ggmill_io::ErrorKind::NotEditable if is_link() => {
-            Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned())
-        }
+        ggmill_io::ErrorKind::NotEditable if is_link() => Some(
+            "edit the file that the link points to, if nothing else relies on it; -o writes a copy"
+                .to_owned(),
+        ),
         ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
-        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => {
-            Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path)))
-        }
+        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => Some(format!(
+            "once the cause is resolved, `ggmill edit --recover {}` completes or undoes the edit",
+            shown(path)
+        )),
         ggmill_io::ErrorKind::Journal if error.is_pending() => {
             Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
         }

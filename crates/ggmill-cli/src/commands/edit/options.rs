@@ -173,7 +173,7 @@ impl Typed {
     /// Reads what values come from, once for however many files are edited.
     pub(super) fn edits(&self) -> Result<Vec<Edit>, Failure> {
         if self.files().filter(|file| file.as_os_str() == "-").count() > 1 {
-            return Err(Failure::new("-: standard input is read once, for one value"));
+            return Err(Failure::new("-: standard input can be used for only one value"));
         }
         let mut edits = Vec::new();
         for (option, value) in &self.0 {

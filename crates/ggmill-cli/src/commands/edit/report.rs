@@ -90,8 +90,8 @@ impl Report<'_> {
         if let Some(room) = self.plan.filler().filter(|_| self.plan.adds_filler()) {
             let bytes = if room == 1 { "byte" } else { "bytes" };
             let why = match self.method {
-                EditMethod::InPlace => "so that the tensor data stays where it is",
-                _ => "so that later edits are made in place; --no-padding leaves it out",
+                EditMethod::InPlace => "so that the tensor data need not be moved",
+                _ => "so that later edits can be made in place; --no-padding omits it",
             };
             writeln!(out, "+ {FILLER_KEY}  {room} unused {bytes}, {why}")?;
         }

@@ -31,7 +31,7 @@ pub(super) fn run(
         let plan = ggmill_quantize::quantize(checkpoint, &options)
             .and_then(|recipe| recipe.plan(checkpoint))
             .map_err(refused)?;
-        let is_refusal = |note: &&String| note.contains("would be refused");
+        let is_refusal = |note: &&String| ggmill_quantize::is_failure(note);
         let refusal = plan.notes().iter().find(is_refusal);
         for note in plan.notes().iter().filter(|note| !is_refusal(note)) {
             match notes.iter_mut().find(|(known, _)| known == note) {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use ggmill_pipeline::{Error, ErrorKind, Report, RunOptions, SourceTensor};
-use ggmill_quantize::{Fit, Goal, QuantizeOptions, TypePlan};
+use ggmill_quantize::{Fit, Goal, QuantizeOptions};
 
 use super::refused;
 use crate::console::Console;
@@ -16,7 +16,7 @@ pub(crate) fn choose(
     smaller: impl Fn() -> Option<String>,
     console: Console,
     fit: impl FnOnce(&RunOptions, &mut Report<'_>) -> Result<Fit, Error>,
-) -> Result<TypePlan, Failure> {
+) -> Result<Fit, Failure> {
     let mut bar = Bar::new(console);
     let fit = fit(&RunOptions::default(), &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
@@ -30,22 +30,30 @@ pub(crate) fn choose(
     let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
     if fit.is_largest {
         let asked = match goal {
-            Goal::BitsPerWeight(bits) => format!("{bits} bits per weight leave"),
-            Goal::Size(bytes) => format!("{bytes} bytes leave"),
-            _ => "the goal leaves".to_owned(),
+            Goal::BitsPerWeight(bits) => format!("{bits} bits per weight do not reduce"),
+            Goal::Size(bytes) => format!("{bytes} bytes do not reduce"),
+            _ => "the goal does not reduce".to_owned(),
         };
         console.warn(format_args!(
-            "{asked} this model as large as it is, {:.3} bits per weight",
+            "{asked} the size of this model, which has {:.3} bits per weight",
             fit.bits_per_weight
         ));
-        return Ok(fit.types);
+        return Ok(fit);
+    }
+    if let (Some(divergence), Some(least)) = (fit.divergence, fit.least_divergence) {
+        console.note(format_args!(
+            "chose types with {:.3} bits per weight and a predicted KL divergence of \
+             {divergence:.6}; no choice of this size has less than {least:.6}",
+            fit.bits_per_weight
+        ));
+        return Ok(fit);
     }
     console.note(format_args!(
         "chose types with {:.3} bits per weight and a relative quantization error (RMSE) of \
          {loss:.3} %; no choice of this size has less than {least:.3} %",
         fit.bits_per_weight
     ));
-    Ok(fit.types)
+    Ok(fit)
 }
 
 /// A hint about options that allow a smaller result.
@@ -53,14 +61,14 @@ pub(crate) fn smaller(tensors: &[SourceTensor], options: &QuantizeOptions) -> Op
     let keeps =
         !options.allow_requantize && tensors.iter().any(|tensor| tensor.ggml_type.is_quantized());
     let keeps = keeps.then_some(
-        "--allow-requantize requantizes tensors that are quantized already, which loses quality",
+        "--allow-requantize requantizes tensors that are already quantized, which loses quality",
     );
     // Their blocks have 256 elements.
     let has_long_rows = tensors.iter().any(|tensor| {
         tensor.shape.dimensions().len() > 1 && tensor.shape.row_len().is_multiple_of(256)
     });
     let lacks = (options.importance.is_none() && has_long_rows)
-        .then_some("with importance weights (--imatrix FILE) there are smaller types");
+        .then_some("with an importance matrix (--imatrix FILE), smaller types can be used");
     let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
     (!hints.is_empty()).then(|| hints.join("; "))
 }

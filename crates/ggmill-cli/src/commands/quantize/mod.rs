@@ -2,6 +2,7 @@
 
 mod compare;
 mod fitting;
+mod measured;
 mod positionals;
 mod report;
 mod types;
@@ -11,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{RawStr, keys};
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, SourceTensor};
-use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan};
+use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan, Weighing};
 
 pub(crate) use self::fitting::{choose, smaller};
+use self::measured::{MeasureArgs, Measuring};
 use self::positionals::{Positionals, near, number_of_threads};
 use self::report::Report;
 pub(crate) use self::types::TypeArgs;
@@ -50,6 +52,7 @@ Examples:
   ggmill quantize model-F16.gguf --compare Q4_K_M,Q5_K_M,Q6_K
   ggmill quantize model-F16.gguf --target-bpw 4.5 --dry-run --json > plan.json
   ggmill quantize model-F16.gguf out.gguf --plan plan.json
+  ggmill quantize in.gguf out.gguf --target-bpw 4.5 --measure wiki.txt
 
 TYPE is a type name or number, as in llama-quantize: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K \
 Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS \
@@ -98,6 +101,8 @@ pub(crate) struct Args {
     /// weight
     #[arg(long, value_name = "BITS", help_heading = "Target size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
+    #[command(flatten)]
+    measuring: MeasureArgs,
     /// Read tensor types from a plan, the output of --json. Without TYPE, the plan must list every
     /// tensor; with TYPE, it need only list the tensors that get a different type
     #[arg(long, value_name = "FILE", help_heading = "Target size")]
@@ -137,7 +142,7 @@ pub(crate) fn target(text: &str) -> Result<Target, String> {
 }
 
 fn layer(number: &str) -> Result<u64, String> {
-    number.trim().parse().map_err(|_| "expected numbers of layers, such as 3,4,10".to_owned())
+    number.trim().parse().map_err(|_| "expected layer numbers, such as 3,4,10".to_owned())
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
@@ -149,12 +154,18 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         goal.is_some() || args.plan.is_some() || is_compared,
     )?;
     if is_compared && (args.words.len() > 1 || target.is_some()) {
-        return Err(Failure::new("--compare writes nothing, so it takes IN and no OUT or TYPE"));
+        return Err(Failure::new(
+            "--compare writes nothing, so it accepts IN, but not OUT or TYPE",
+        ));
     }
     if goal.is_some() && target.is_some() {
-        return Err(Failure::new("a type and a size were given, expected one of them"));
+        return Err(Failure::new("both a type and a target size were given, expected one of them"));
     }
-    if let Some(threads) = args.threads.or(threads) {
+    if let Some(option) = args.measuring.given() {
+        refuse_measuring(&args, option, goal.is_some())?;
+    }
+    let threads = args.threads.or(threads);
+    if let Some(threads) = threads {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build_global()
@@ -177,19 +188,30 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     };
     let checkpoint = open_checkpoint(&input)?;
     let mut inputs = inputs_of(&checkpoint)?;
-    inputs.extend(args.types.files().chain(&args.plan).chain(&args.arch_file).cloned());
+    let read = args.types.files().chain(args.measuring.files()).chain(&args.plan);
+    inputs.extend(read.chain(&args.arch_file).cloned());
     let report = args
         .report
         .as_deref()
         .map(|path| Report::start(path, &args, &input, &output, &inputs))
         .transpose()?;
+    let measuring = Measuring::start(&args.measuring, &input, &args.arch_file, threads, console)?;
+    let known = args.measuring.known()?;
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
+    if let Some(measuring) = &measuring {
+        let found = measuring.sensitivities(&checkpoint, &options, console)?;
+        options.weighing = Weighing::Measured(found);
+    } else if let Some(known) = known {
+        options.weighing = Weighing::Measured(known);
+    }
+    let mut predicted = None;
     if let Some(goal) = goal {
         let shrink = || smaller(checkpoint.tensors(), &options);
-        let types = choose(goal, shrink, console, |run, progress| {
+        let fit = choose(goal, shrink, console, |run, progress| {
             ggmill_quantize::fit(&checkpoint, &options, cut.as_ref(), goal, run, progress)
         })?;
-        options.types = Some(types);
+        predicted = fit.divergence;
+        options.types = Some(fit.types);
     }
     let (status, made) = if let Some(output) = one {
         let making = Making { output, inputs: &inputs, json };
@@ -214,7 +236,26 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     if let Some(report) = report {
         report.write(&checkpoint, &made, options.importance.as_ref(), console)?;
     }
+    // Last: what was written is there even if it cannot be tested.
+    if let (Some(measuring), Some((written, _)), false) = (&measuring, made.first(), dry_run) {
+        measuring.test(&checkpoint, written, predicted, console)?;
+    }
     Ok(status)
+}
+
+/// Refuses to measure where no type is chosen by it, or where tensors are given other names.
+fn refuse_measuring(args: &Args, option: &str, has_goal: bool) -> Result<(), Failure> {
+    if !has_goal {
+        let hint = "--target-size SIZE or --target-bpw BITS says how large the result may be";
+        let message = format!("{option} chooses types for a size, and there is none");
+        return Err(Failure::new(message).with_hint(Some(hint.to_owned())));
+    }
+    if !args.prune_layers.is_empty() {
+        let hint = "leave the layers out first, then quantize the file that remains";
+        let message = format!("{option} measures the whole model, and --prune-layers changes it");
+        return Err(Failure::new(message).with_hint(Some(hint.to_owned())));
+    }
+    Ok(())
 }
 
 /// A path without `.gguf` at its end.
@@ -229,13 +270,15 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
 /// A hint about a refusal.
 pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
-        ErrorKind::Importance => {
-            Some("--imatrix FILE takes the importance matrix of this model, made by llama-imatrix")
-        }
+        ErrorKind::Importance => Some(
+            "--imatrix FILE gives the importance matrix of this model, as created by `ggmill \
+             imatrix make` or llama-imatrix",
+        ),
         ErrorKind::NonFinite => Some("`ggmill check FILE --data` finds all such values"),
-        ErrorKind::Quantized => {
-            Some("--allow-requantize does it anyway; from a file of 16 or 32 bits less is lost")
-        }
+        ErrorKind::Quantized => Some(
+            "--allow-requantize quantizes them anyway; quantizing from a 16-bit or 32-bit file \
+             loses less",
+        ),
         _ => None,
     };
     Failure::new(error).with_hint(hint.map(str::to_owned))
@@ -257,7 +300,7 @@ impl Args {
                 || self.types.token_embedding_type.is_some())
         {
             console.note(
-                "a plan names the type of every tensor, so other options for types are without \
+                "a plan specifies the type of every tensor, so other options for types have no \
                  effect",
             );
         }
@@ -293,7 +336,7 @@ impl Args {
                         .map(|architecture| format!("{:?}", RawStr::from(architecture.name())))
                         .collect();
                     Failure::new(format_args!(
-                        "the model is of architecture {:?}, and --arch-file describes {}",
+                        "the architecture of the model is {:?}, but --arch-file describes {}",
                         RawStr::from(name),
                         names.join(", ")
                     ))

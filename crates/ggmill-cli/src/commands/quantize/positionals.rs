@@ -101,9 +101,7 @@ pub(super) fn near(word: &str) -> Option<String> {
     match NearTargets::of(word) {
         NearTargets::Names(names) if names.is_empty() => None,
         NearTargets::Names(names) => Some(format!("perhaps {}", names.join(" or "))),
-        _ => {
-            Some("it was removed: programs rearrange Q4_0 themselves when they load it".to_owned())
-        }
+        _ => Some("it was removed: programs rearrange Q4_0 when they load it".to_owned()),
     }
 }
 

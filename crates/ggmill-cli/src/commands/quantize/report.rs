@@ -55,7 +55,7 @@ impl Report {
         }
         if path == output {
             return Err(Failure::new(format_args!(
-                "{}: is the output, and cannot be the report",
+                "{}: is the output, so it cannot also be the report",
                 shown(path)
             )));
         }
@@ -141,7 +141,7 @@ fn tell_of_unmeasured(names: &[Vec<u8>], console: Console) {
     };
     if !first.is_empty() {
         console.note(format_args!(
-            "not in the report, being made of no single tensor: {}{more}",
+            "not in the report, because they are not made from a single tensor: {}{more}",
             first.join(", ")
         ));
     }

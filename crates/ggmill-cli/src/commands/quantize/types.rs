@@ -105,7 +105,7 @@ impl TypeArgs {
             let listed = TensorType::parse_list(&text)
                 .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
             if listed.is_empty() {
-                console.note(format_args!("{}: has no PATTERN=TYPE", shown(path)));
+                console.note(format_args!("{}: contains no PATTERN=TYPE", shown(path)));
             }
             options.tensor_types.extend(listed);
         }
@@ -122,7 +122,7 @@ impl TypeArgs {
             |rule: &&RoleRule| names.clone().any(|name| rule.is_for(&name.to_string_lossy()));
         for rule in options.roles.iter().filter(|rule| !is_used(rule)) {
             console.note(format_args!(
-                "{}: the pattern {:?} is found in no tensor's name; upper and lower case differ",
+                "{}: the pattern {:?} matches no tensor name; patterns are case-sensitive",
                 shown(path),
                 RawStr::from(rule.pattern())
             ));
@@ -145,11 +145,11 @@ impl TypeArgs {
         let pattern = RawStr::from(rule.pattern());
         let meant = rule.meant(names.iter().map(String::as_str));
         let hint = meant.map_or_else(
-            || "a pattern is a regular expression; upper and lower case differ".to_owned(),
+            || "a pattern is a case-sensitive regular expression".to_owned(),
             |meant| format!("did you mean --tensor-type {meant}={}?", rule.ggml_type()),
         );
         Err(Failure::new(format_args!(
-            "--tensor-type {pattern}={}: the pattern is found in no tensor's name",
+            "--tensor-type {pattern}={}: the pattern matches no tensor name",
             rule.ggml_type()
         ))
         .with_hint(Some(hint)))
@@ -175,7 +175,7 @@ impl TypeArgs {
         let importance = Importance::new(&imatrix, &path.to_string_lossy(), &filter);
         if importance.is_none() {
             console.note(format_args!(
-                "{}: no entry is left to be used, so there is no importance",
+                "{}: no entry remains, so the importance matrix has no effect",
                 shown(path)
             ));
         }

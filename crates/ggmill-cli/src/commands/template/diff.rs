@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (left, right) = (first.template(name)?, second.template(name)?);
     let mut out = console.text();
     if left.text == right.text {
-        writeln!(out, "the same template")?;
+        writeln!(out, "the templates are identical")?;
         out.flush()?;
         return Ok(Status::Fine);
     }
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let count = conversations.len();
     if different == 0 {
         let conversations = counted(count, "conversation");
-        writeln!(out, "the templates differ, and make the same text of {conversations}")?;
+        writeln!(out, "the templates differ, but render the same text for {conversations}")?;
     } else {
         let differ = if different == 1 { "differs" } else { "differ" };
         writeln!(out, "{different} of {} {differ}", counted(count, "conversation"))?;

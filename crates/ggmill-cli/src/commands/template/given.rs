@@ -30,7 +30,7 @@ pub(super) struct Given {
     /// Documents as JSON: an array of objects with title and text
     #[arg(long, value_name = "FILE")]
     documents: Option<PathBuf>,
-    /// Add the generation prompt: end where the answer of the model begins
+    /// Add the generation prompt, so that the text ends where the model's answer begins
     #[arg(long, short = 'g')]
     generation_prompt: bool,
     /// Set a variable of the template: enable_thinking=false. The value is parsed as JSON if
@@ -57,7 +57,9 @@ impl Given {
         };
         for text in &self.message {
             let (role, content) = text.split_once(':').ok_or_else(|| {
-                Failure::new(format_args!("{text:?}: expected a role and a text, as user:Hello"))
+                Failure::new(format_args!(
+                    "{text:?}: expected a role and a text, such as user:Hello"
+                ))
             })?;
             messages.push(Json::Object(vec![
                 ("role".to_owned(), Json::from(role)),
@@ -79,7 +81,7 @@ impl Given {
         conversation.variables.extend(variables(&self.set)?);
         for (index, role) in conversation.unusual_roles() {
             console.note(format_args!(
-                "messages[{index}] has the role {:?}; the usual ones are system, user, assistant \
+                "messages[{index}] has the role {:?}; the usual roles are system, user, assistant \
                  and tool",
                 RawStr::from(role)
             ));

@@ -64,12 +64,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             if !reports.is_empty() {
                 writeln!(out)?;
             }
-            text.file(&mut out, &Checked { path: &name, report: &report })?;
+            text.file(&mut out, &Checked::new(&name, &report))?;
         }
         reports.push((name, report));
     }
     if args.json {
-        let all: Vec<_> = reports.iter().map(|(path, report)| Checked { path, report }).collect();
+        let all: Vec<_> = reports.iter().map(|(path, report)| Checked::new(path, report)).collect();
         let mut out = console.bytes();
         safe_json::write_pretty(&mut out, &json(&all))?;
         out.flush()?;

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             Some(rendered.encode(tokenizer).map_err(|error| failed(&error))?)
         }
         None if args.ids => {
-            return Err(failed(&"the file has no tokenizer that can be used"));
+            return Err(failed(&"the file has no usable tokenizer"));
         }
         _ => None,
     };
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         for found in &tokens.refused {
             let text = tokenizer.vocabulary().text(found.id).unwrap_or_default();
             console.note(format_args!(
-                "{} has the special token {:?} ({}): it is taken as text",
+                "{} contains the special token {:?} ({}): it is treated as plain text",
                 found.path,
                 RawStr::new(text),
                 found.id
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         for marker in rendered.markers().into_iter().filter(absent) {
             console.note(format_args!(
                 "the template writes {:?}, which is not a token of the vocabulary: it is tokenized \
-                 as text",
+                 as plain text",
                 RawStr::from(marker)
             ));
         }

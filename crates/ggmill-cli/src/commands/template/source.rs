@@ -132,7 +132,7 @@ fn has_template(path: &Path) -> bool {
 pub(super) fn variables(typed: &[String]) -> Result<Vec<(String, Json)>, Failure> {
     let variable = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| {
-            Failure::new(format_args!("{text:?}: expected a name and a value, as x=1"))
+            Failure::new(format_args!("{text:?}: expected a name and a value, such as x=1"))
         })?;
         let value = Json::parse(value).unwrap_or_else(|_| Json::from(value));
         Ok((name.to_owned(), value))

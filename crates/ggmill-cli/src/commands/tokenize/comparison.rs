@@ -32,16 +32,23 @@ pub(super) fn print(
         writeln!(out, "{count:>12} {tokens}  {}", shown(path))?;
     }
     if found.is_equal() {
-        writeln!(out, "the same tokens")?;
+        writeln!(out, "the tokens are identical")?;
     }
     if found.renumbered > 0 {
-        let tokens =
-            if found.renumbered == 1 { "token has another ID" } else { "tokens have other IDs" };
+        let tokens = if found.renumbered == 1 {
+            "token has a different ID"
+        } else {
+            "tokens have different IDs"
+        };
         writeln!(out, "{} {tokens} for the same text", found.renumbered)?;
     }
     if let Some(difference) = &found.first {
         let parts = if found.differences == 1 { "part" } else { "parts" };
-        writeln!(out, "{} {parts} of the text cut differently; the first:", found.differences)?;
+        writeln!(
+            out,
+            "{} {parts} of the text tokenized differently; the first:",
+            found.differences
+        )?;
         let part = text.get(difference.start..difference.end).unwrap_or_default();
         writeln!(out, "  bytes {}..{}: {:?}", difference.start, difference.end, RawStr::new(part))?;
         for (path, tokenizer, pieces) in
@@ -79,7 +86,10 @@ pub(super) fn fitting(
     let found =
         fitting_pre_tokenizers(&metadata, reference, text, &options).map_err(Failure::new)?;
     if found.fits.is_empty() {
-        return Err(Failure::new(format_args!("{}: no pre-tokenizer is used", shown(path))));
+        return Err(Failure::new(format_args!(
+            "{}: the tokenizer does not use a pre-tokenizer",
+            shown(path)
+        )));
     }
     let mut out = console.text();
     for fit in &found.fits {
@@ -92,14 +102,15 @@ pub(super) fn fitting(
     match found.advice {
         Advice::Keep => return Ok(Status::Fine),
         Advice::Replace(name) => console.warn(format_args!(
-            "{begin}, and {name:?} fits; ggmill edit FILE --set tokenizer.ggml.pre={name} repairs it"
+            "{begin}, but {name:?} matches; `ggmill edit FILE --set tokenizer.ggml.pre={name}` \
+             sets it"
         )),
         Advice::Undecided(names) => console.warn(format_args!(
-            "{begin}, and names with different rules fit: {}; a longer text tells them apart",
+            "{begin}, but names with different rules match: {}; a longer text can distinguish them",
             names.join(", ")
         )),
         _ => console.warn(format_args!(
-            "{begin}, and no name makes of the text what the other vocabulary makes of it: the \
+            "{begin}, but no name results in the same tokens as the other vocabulary: the \
              vocabularies differ in more than the pre-tokenizer"
         )),
     }

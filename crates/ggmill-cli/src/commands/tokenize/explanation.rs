@@ -73,7 +73,7 @@ fn explained_word(
     let part = |range: Range<usize>| RawStr::new(word.text.get(range).unwrap_or_default());
     writeln!(out, "  word {:?}", RawStr::new(&word.text))?;
     if word.is_whole {
-        writeln!(out, "    is a token, so that nothing is merged")?;
+        writeln!(out, "    is a token, so nothing is merged")?;
     }
     for merge in &word.merges {
         let (left, right) = (part(merge.start..merge.middle), part(merge.middle..merge.end));

@@ -42,15 +42,16 @@ Examples:
   ggmill tokenize model.gguf --compare tokenizer.json --file prompt.txt
   ggmill tokenize model.gguf --pre auto --compare tokenizer.json -f prompt.txt
 
-The tokens are identical to llama.cpp's. BOS and EOS tokens are added if the model asks for them, \
-and the text of special tokens, such as <|im_start|>, is parsed. This is what llama-tokenize does, \
-with two differences: llama-tokenize adds no EOS token if the model has no BOS token, and it \
-processes escape sequences such as \\n by default; ggmill does so only with --escape.
+The tokens are identical to llama.cpp's. BOS and EOS tokens are added if the model asks for \
+them, and the text of special tokens, such as <|im_start|>, is parsed. This is what \
+llama-tokenize does, with two differences: llama-tokenize adds no EOS token if the model has no \
+BOS token, and it processes escape sequences such as \
+ by default; ggmill does so only with --escape.
 
 Without an output option, the text is shown with its tokens highlighted in color on a terminal; \
-otherwise, one line is printed per token, with its ID and text. --compare exits with 1 if tokens differ; --pre auto \
-exits with 1 if another pre-tokenizer matches the compared vocabulary better than the model's \
-own.")]
+otherwise, one line is printed per token, with its ID and text. --compare exits with 1 if tokens \
+differ; --pre auto exits with 1 if a different pre-tokenizer matches the compared vocabulary \
+better than the model's own.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 pub(crate) struct Args {
     /// The model (a file, or any shard of a split model), or the file or directory of a tokenizer:
@@ -152,7 +153,7 @@ impl Args {
             }
             (None, _) => {
                 return Err(Failure::new("expected one text")
-                    .with_hint(Some("--count takes several files".to_owned())));
+                    .with_hint(Some("--count accepts several files".to_owned())));
             }
         };
         Ok(if self.escape { unescaped(&text) } else { text })
@@ -164,7 +165,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (model, typed) = args.named();
     if args.pre.as_deref() == Some("auto") {
         let Some(reference) = &args.compare else {
-            return Err(Failure::new("--pre auto needs a reference").with_hint(Some(
+            return Err(Failure::new("--pre auto requires --compare").with_hint(Some(
                 "ggmill tokenize model.gguf --pre auto --compare tokenizer.json --file text.txt"
                     .to_owned(),
             )));
@@ -194,7 +195,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if args.count {
         if let Some(name) = typed.filter(|name| Path::new(name).exists()) {
             console.note(format_args!(
-                "the tokens of the text \"{}\" are counted; --file counts those of the file",
+                "the argument \"{}\" is counted as text; --file counts the tokens of the file with \
+                 this name",
                 shown(Path::new(name))
             ));
         }

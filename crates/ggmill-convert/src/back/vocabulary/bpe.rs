@@ -28,8 +28,8 @@ static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
 pub(super) fn files(source: &Source<'_>) -> Result<BTreeMap<String, Vec<u8>>> {
     let patterns = patterns::of_name(&source.pre).ok_or_else(|| {
         let message = format!(
-            "how the pre-tokenizer {:?} splits texts is not known, or has no expression for \
-             other programs",
+            "the rules of the pre-tokenizer {:?} are unknown, or cannot be expressed in \
+             tokenizer.json",
             RawStr::from(&*source.pre)
         );
         Error::new(ErrorKind::PreTokenizer, message)

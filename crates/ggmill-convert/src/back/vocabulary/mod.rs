@@ -29,7 +29,7 @@ pub(super) fn files(metadata: Metadata<'_>) -> Result<BTreeMap<String, Vec<u8>>>
         WORD_PIECE => word_pieces::files(&source),
         other => {
             let message = format!(
-                "a vocabulary of the kind {:?} is not turned back into files of a tokenizer",
+                "a vocabulary of kind {:?} cannot be converted to tokenizer files",
                 ggmill_core::RawStr::from(other)
             );
             return Err(Error::new(ErrorKind::Unsupported, message));

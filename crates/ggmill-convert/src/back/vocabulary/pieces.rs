@@ -18,7 +18,7 @@ const ADDED_SCORE: f32 = -1000.0;
 /// The files of a model that merges pieces, or of a unigram model.
 pub(super) fn files(source: &Source<'_>, unigram: bool) -> Result<BTreeMap<String, Vec<u8>>> {
     if source.scores.is_empty() {
-        let message = "has tokens of a SentencePiece model without scores";
+        let message = "contains tokens of a SentencePiece model, but no scores";
         return Err(Error::new(ErrorKind::Checkpoint, message).key("tokenizer.ggml.scores"));
     }
     let model = if unigram { unigram_model(source) } else { merging_model(source) };

@@ -123,8 +123,9 @@ fn strings<'a>(metadata: Metadata<'a>, key: &str, limit: usize) -> Result<Option
     let mut texts = Vec::new();
     for (number, text) in strings.enumerate() {
         let text: RawStr<'a> = text.map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-        let text =
-            text.to_str().map_err(|_| fault(key, format!("element {number} is not UTF-8")))?;
+        let text = text
+            .to_str()
+            .map_err(|_| fault(key, format!("element {number} is not valid UTF-8")))?;
         texts.push(text);
     }
     Ok(Some(texts))
