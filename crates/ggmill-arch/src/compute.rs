@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Binding, Expression, Function, Loop, Node, Outcome, Scope};
 use crate::limits::{MAX_NODES, MAX_STEPS, MAX_TENSORS};
 use crate::schema::RawSteps;
+use crate::steps::{Repeat, bodies};
 use crate::terms::condition;
 use crate::value::ParameterValue;
 
@@ -16,14 +17,13 @@ use crate::value::ParameterValue;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeSpec {
     parameters: Vec<(Box<str>, ParameterValue)>,
-    groups: Arc<[StepGroup]>,
+    groups: Arc<[ComputeGroup]>,
 }
 
-/// Steps that share a loop and a condition. Groups one after the other with the same loop are one
-/// body.
+/// Steps that share a loop and a condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StepGroup {
-    repeat: Option<(Box<str>, Loop)>,
+pub(crate) struct ComputeGroup {
+    repeat: Option<Repeat>,
     when: Expression,
     steps: Vec<(Box<str>, Binding)>,
 }
@@ -138,17 +138,20 @@ fn is_operation(name: &str) -> bool {
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
-pub(crate) fn groups(raw: &[RawSteps], known: &dyn Fn(&str) -> bool) -> Result<Arc<[StepGroup]>> {
+pub(crate) fn groups(
+    raw: &[RawSteps],
+    known: &dyn Fn(&str) -> bool,
+) -> Result<Arc<[ComputeGroup]>> {
     let steps = raw.iter().fold(raw.len(), |sum, group| sum.saturating_add(group.steps.len()));
     if steps > MAX_STEPS {
         let message = format!("{steps} steps of the memory, the limit is {MAX_STEPS}");
         return Err(Error::new(ErrorKind::Limit, message));
     }
     let mut bound: Vec<Box<str>> = Vec::new();
-    raw.iter().map(|group| StepGroup::understand(group, known, &mut bound)).collect()
+    raw.iter().map(|group| ComputeGroup::understand(group, known, &mut bound)).collect()
 }
 
-impl StepGroup {
+impl ComputeGroup {
     fn understand(
         raw: &RawSteps,
         known: &dyn Fn(&str) -> bool,
@@ -234,7 +237,7 @@ fn check(
 impl ComputeSpec {
     pub(crate) fn new(
         parameters: Vec<(Box<str>, ParameterValue)>,
-        groups: Arc<[StepGroup]>,
+        groups: Arc<[ComputeGroup]>,
     ) -> Self {
         Self { parameters, groups }
     }
@@ -245,18 +248,11 @@ impl ComputeSpec {
         let variables = numbers.variables();
         let scope = Scope::new(&self.parameters, &fuel).with(&variables);
         let mut built = Built { nodes: Vec::new(), values: BTreeMap::new() };
-        let mut groups = self.groups.iter().peekable();
-        while let Some(group) = groups.next() {
-            let Some((text, repeat)) = &group.repeat else {
-                built.group(group, &scope)?;
+        for body in bodies(&self.groups, |group| group.repeat.as_ref()) {
+            let Some((_, repeat)) = body.first().and_then(|group| group.repeat.as_ref()) else {
+                body.iter().try_for_each(|group| built.group(group, &scope))?;
                 continue;
             };
-            let mut body = vec![group];
-            while let Some(next) =
-                groups.next_if(|next| next.repeat.as_ref().is_some_and(|(next, _)| next == text))
-            {
-                body.push(next);
-            }
             let mut inner: Vec<(&str, u64)> = variables.clone();
             let blocks = repeat.range(&scope, MAX_TENSORS)?;
             let last = blocks.end.saturating_sub(1);
@@ -265,7 +261,7 @@ impl ComputeSpec {
                 inner.push((&*repeat.variable, block));
                 inner.push((ROWS, if block == last { numbers.outputs } else { numbers.tokens }));
                 let scope = scope.with(&inner);
-                for group in &body {
+                for group in body {
                     built.group(group, &scope)?;
                 }
             }
@@ -281,7 +277,7 @@ struct Built<'a> {
 }
 
 impl<'a> Built<'a> {
-    fn group(&mut self, group: &'a StepGroup, scope: &Scope<'_>) -> Result<()> {
+    fn group(&mut self, group: &'a ComputeGroup, scope: &Scope<'_>) -> Result<()> {
         if !group.when.evaluate_bool(scope)? {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use std::sync::Arc;
 
 use crate::block::block_of;
-use crate::compute::{self, ComputeSpec, StepGroup};
+use crate::compute::{self, ComputeGroup, ComputeSpec};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::{Expression, Scope};
@@ -163,7 +163,7 @@ pub(crate) struct MemoryTemplate {
     one_type: Option<Expression>,
     /// Whether the steps are all that count.
     computed: Option<Expression>,
-    steps: Arc<[StepGroup]>,
+    steps: Arc<[ComputeGroup]>,
     caches: Vec<CacheTemplate>,
     states: Vec<StateTemplate>,
 }

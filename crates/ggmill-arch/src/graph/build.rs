@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{self, Binding, Function, Node as Term, Operator, Outcome, Scope};
 use crate::limits::{MAX_NODES, MAX_TENSORS};
 use crate::resolve::{Numbers, Resolved};
-use crate::steps::{GraphTemplate, INPUTS, OUTPUTS, StepGroup, is_operation};
+use crate::steps::{GraphTemplate, INPUTS, OUTPUTS, StepGroup, bodies, is_operation};
 use crate::value::ParameterValue;
 
 /// Which sides of conditions were taken, by the address of the condition.
@@ -41,25 +41,17 @@ pub(super) fn graph(
     let source = Source::Description(model, present);
     let mut builder = Builder::new(source, Scope::new(&parameters, fuel), taken);
     let mut sections: Vec<Section> = Vec::new();
-    let mut groups = template.groups.iter().peekable();
-    while let Some(group) = groups.next() {
-        let Some((text, repeat)) = &group.repeat else {
+    for body in bodies(&template.groups, |group| group.repeat.as_ref()) {
+        let Some((_, repeat)) = body.first().and_then(|group| group.repeat.as_ref()) else {
             let start = builder.nodes.len();
-            builder.group(group)?;
+            body.iter().try_for_each(|group| builder.group(group))?;
             add(&mut sections, None, start..builder.nodes.len());
             continue;
         };
-        // Groups with the same loop are one body.
-        let mut body = vec![group];
-        while let Some(next) =
-            groups.next_if(|next| next.repeat.as_ref().is_some_and(|(next, _)| next == text))
-        {
-            body.push(next);
-        }
         for block in repeat.range(&builder.scope, MAX_TENSORS)? {
             builder.block = Some((&*repeat.variable, block));
             let start = builder.nodes.len();
-            for group in &body {
+            for group in body {
                 builder.group(group)?;
             }
             add(&mut sections, Some(block), start..builder.nodes.len());

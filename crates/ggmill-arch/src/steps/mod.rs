@@ -16,11 +16,25 @@ pub(crate) struct GraphTemplate {
     pub(crate) groups: Vec<StepGroup>,
 }
 
+/// A loop, with its text.
+pub(crate) type Repeat = (Box<str>, Loop);
+
+/// Groups of steps, together where they are one after the other in the same loop: they are one body.
+/// A group without a loop is alone.
+pub(crate) fn bodies<'g, G>(
+    groups: &'g [G],
+    repeat: impl Fn(&G) -> Option<&Repeat>,
+) -> impl Iterator<Item = &'g [G]> {
+    groups.chunk_by(move |one, next| match (repeat(one), repeat(next)) {
+        (Some((one, _)), Some((next, _))) => one == next,
+        _ => false,
+    })
+}
+
 /// Steps that share a loop and a condition.
 #[derive(Clone, Debug)]
 pub(crate) struct StepGroup {
-    /// The loop, with its text. Groups one after the other with the same text are one body.
-    pub(crate) repeat: Option<(Box<str>, Loop)>,
+    pub(crate) repeat: Option<Repeat>,
     pub(crate) when: Option<(Box<str>, Node)>,
     /// Why a model for which the condition holds has no graph.
     pub(crate) because: Option<Box<str>>,
