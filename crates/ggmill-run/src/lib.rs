@@ -29,7 +29,8 @@ pub use activations::{Activations, TensorActivations};
 pub use collect::activations;
 pub use error::{Error, ErrorKind, Result};
 pub use measure::{
-    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, Trial, measure, trials,
+    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, Trial, Tried, measure,
+    trials,
 };
 pub use probe::{Difference, Probe, Recorded, probe};
 pub use program::{GraphSource, Program};

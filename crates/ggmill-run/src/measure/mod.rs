@@ -12,7 +12,7 @@ use rayon::slice::ParallelSlice as _;
 pub use self::chunks::Chunks;
 pub use self::statistics::{Distribution, Estimate};
 use self::statistics::{Sums, covariance, exponential};
-pub use self::trials::{Trial, trials};
+pub use self::trials::{Trial, Tried, trials};
 use crate::error::{Error, ErrorKind, Result};
 use crate::logits::{greatest, normalizer};
 use crate::program::Program;

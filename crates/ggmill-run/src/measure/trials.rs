@@ -35,9 +35,29 @@ impl Trial {
     }
 }
 
-/// The mean KL divergence of the output of a model from itself, for each of some trials: its output
-/// with one tensor as another type, from that with the tensor as it is. `None` for a tensor that
-/// the computation graph does not take, and for a trial with which the output is not finite.
+/// What came of a [`Trial`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Tried {
+    /// The mean KL divergence of the output from that with the tensor as it is.
+    Divergence(Estimate),
+    /// The output is not finite.
+    NotFinite,
+    /// The computation graph does not take the tensor.
+    Unused,
+}
+
+impl Tried {
+    /// The mean KL divergence, where there is one.
+    pub fn divergence(self) -> Option<Estimate> {
+        match self {
+            Self::Divergence(mean) => Some(mean),
+            Self::NotFinite | Self::Unused => None,
+        }
+    }
+}
+
+/// What each of some trials does to the output of a model.
 ///
 /// Only the operations from the first that takes the tensor on are computed again. `watch` is
 /// called with the number of trials that are done, of how many; with little memory the text is
@@ -51,7 +71,7 @@ pub fn trials<E: From<Error>>(
     chunks: &Chunks,
     trials: &[Trial],
     mut watch: impl FnMut(usize, usize) -> Result<(), E>,
-) -> Result<Vec<Option<Estimate>>, E> {
+) -> Result<Vec<Tried>, E> {
     check(program, None)?;
     let mut variants = Vec::with_capacity(trials.len());
     let mut numbers = Vec::with_capacity(trials.len());
@@ -111,9 +131,10 @@ pub fn trials<E: From<Error>>(
         })?;
     }
     program.model.verify().map_err(Error::from)?;
-    let mean = |divergences: Option<Vec<f64>>| {
-        let found = divergences.filter(|found| !found.is_empty())?;
-        Some(Sums::of(found.into_iter()).mean())
+    let outcome = |divergences: Option<Vec<f64>>| match divergences {
+        None => Tried::NotFinite,
+        Some(found) if found.is_empty() => Tried::Unused,
+        Some(found) => Tried::Divergence(Sums::of(found.into_iter()).mean()),
     };
-    Ok(divergences.into_iter().map(mean).collect())
+    Ok(divergences.into_iter().map(outcome).collect())
 }

@@ -2,7 +2,9 @@
 //! quantized does.
 
 use ggmill_core::{GgmlType, Model};
-use ggmill_run::{Chunks, Error, ErrorKind, Options, Program, Runner, Trial, measure, trials};
+use ggmill_run::{
+    Chunks, Error, ErrorKind, Options, Program, Runner, Trial, Tried, measure, trials,
+};
 
 use crate::models::{CASES, Case};
 
@@ -84,7 +86,7 @@ fn a_trial_measures_what_a_quantized_file_does() {
             let measured =
                 measure(&runner, &other, Some(&program), &chunks, false, |_| Ok::<_, Error>(()));
             let expected = measured.unwrap().comparison.unwrap().divergence.mean;
-            assert_eq!(*found, Some(expected), "{name}, {}", trial.tensor);
+            assert_eq!(*found, Tried::Divergence(expected), "{name}, {}", trial.tensor);
             assert!(expected.value > 0.0, "{name}, {}: {expected:?}", trial.tensor);
         }
     }
@@ -133,7 +135,7 @@ fn a_tensor_that_no_operation_takes_has_no_divergence() {
     let other = Trial::new("rope_freqs.weight", GgmlType::Q4_0);
     let output = Trial::new("output.weight", GgmlType::Q4_0);
     let found = run(&[other, output]).unwrap();
-    assert!(found[0].is_none() && found[1].is_some(), "{found:?}");
+    assert!(matches!(found[..], [Tried::Unused, Tried::Divergence(_)]), "{found:?}");
     // Rows of 48 are not whole blocks, and weights are for every column.
     let wrong = Trial::new("blk.0.ffn_down.weight", GgmlType::Q4_0);
     let error = run(&[wrong]).unwrap_err();
@@ -164,5 +166,8 @@ fn an_output_that_is_not_finite_is_no_divergence() {
     let asked = [first, Trial::new("output.weight", GgmlType::F16), last];
     let runner = runner(Options::default());
     let found = trials(&runner, &program, &chunks(2), &asked, |_, _| Ok::<_, Error>(())).unwrap();
-    assert!(found[0].is_some() && found[1].is_none() && found[2].is_some(), "{found:?}");
+    assert!(
+        matches!(found[..], [Tried::Divergence(_), Tried::NotFinite, Tried::Divergence(_)]),
+        "{found:?}"
+    );
 }

@@ -7,7 +7,7 @@ use ggmill_arch::Catalogue;
 use ggmill_core::RawStr;
 use ggmill_pipeline::{GgufCheckpoint, Sensitivity};
 use ggmill_quantize::{QuantizeOptions, Sensitivities, ToMeasure, to_measure};
-use ggmill_run::{Chunks, Estimate, Options, Program, Runner, Trial, measure, trials};
+use ggmill_run::{Chunks, Options, Program, Runner, Trial, Tried, measure, trials};
 
 use super::{MAX_PLAN_LEN, refused};
 use crate::arch_file::catalogue;
@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{Stopped, failed, found_program, tokens};
+use crate::run_model::{Stopped, chunks, failed, found_program};
 use crate::source::open_whole;
 use crate::text_file::read_text;
 
@@ -123,10 +123,8 @@ impl<'a> Measuring<'a> {
         if text.is_none() && listed.is_none() {
             return Ok(None);
         }
-        let (tokens, bos) = tokens(path, text, listed, "--measure-tokens", console)?;
-        let most = (args.chunks as usize).saturating_mul(args.ctx).min(tokens.len());
-        let chunks = Chunks::of(tokens.get(..most).unwrap_or_default(), args.ctx, bos)
-            .map_err(|error| Stopped::from(error).0)?;
+        let size = (args.ctx, Some(args.chunks as usize));
+        let chunks = chunks(path, text, listed, "--measure-tokens", size, console)?;
         let (fitted, held_out) = chunks.halves();
         let options = Options::default().with_threads(threads).with_memory(args.memory);
         let runner = Runner::new(options).map_err(|error| failed(path, &error))?;
@@ -162,17 +160,15 @@ impl<'a> Measuring<'a> {
         });
         drop(bar);
         let found = found.map_err(|Stopped(failure)| failure.within(self.path))?;
-        let weights = program.graph().weights();
-        let is_used = |tensor: &&ToMeasure| {
-            weights.iter().any(|weight| weight.name.as_bytes() == tensor.name)
+        let those = |outcome: Tried| {
+            let tried = tensors.iter().zip(&found);
+            tried.filter(move |(_, found)| **found == outcome).map(|(tensor, _)| tensor)
         };
-        let without = tensors.iter().zip(&found).filter(|(_, found)| found.is_none());
-        let (not_finite, unused): (Vec<_>, Vec<_>) =
-            without.map(|(tensor, _)| tensor).partition(is_used);
-        if !unused.is_empty() {
+        let unused = those(Tried::Unused).count();
+        let not_finite: Vec<&ToMeasure> = those(Tried::NotFinite).collect();
+        if unused > 0 {
             console.note(format_args!(
-                "{} tensors are not in the computation graph and keep their types",
-                unused.len()
+                "{unused} tensors are not in the computation graph and keep their types"
             ));
         }
         if let [first, others @ ..] = &*not_finite {
@@ -187,8 +183,9 @@ impl<'a> Measuring<'a> {
                 first.ggml_type
             ));
         }
-        let sensitivity = |(tensor, found): (ToMeasure, Option<Estimate>)| {
-            Some((tensor.name, Sensitivity::new(tensor.ggml_type, found?.value)?))
+        let sensitivity = |(tensor, found): (ToMeasure, Tried)| {
+            let divergence = found.divergence()?.value;
+            Some((tensor.name, Sensitivity::new(tensor.ggml_type, divergence)?))
         };
         Ok(tensors.into_iter().zip(found).filter_map(sensitivity).collect())
     }
