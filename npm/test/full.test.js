@@ -144,7 +144,7 @@ describe("edits", () => {
     assert.equal(edited.metadata.has("general.name"), false);
     assert.deepEqual(await edited.tensor("w").values(), Float32Array.of(1, 2));
     const long = "x".repeat(1000);
-    await assert.rejects(model.edit({ set: { "general.name": long } }, { inPlace: true }), { kind: "unsupported", message: /do not fit/ });
+    await assert.rejects(model.edit({ set: { "general.name": long } }, { inPlace: true }), { kind: "unsupported", message: /has space for/ });
   });
 
   it("refuse values that do not fit, and keys that are not there", async () => {

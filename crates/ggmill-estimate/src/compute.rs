@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::size::{padded, product};
 
-/// Bytes of the compute buffer on the host, by what is computed there. `None` where the numbers of
-/// the model go with nothing that could be computed.
+/// Bytes of the compute buffer on the host, by what is computed there; or why the numbers of the
+/// model go with nothing that could be computed.
 pub(crate) fn on_host(
     memory: &MemorySpec,
     compute: &ComputeSpec,
@@ -18,7 +18,7 @@ pub(crate) fn on_host(
     options: &Options,
     flash: bool,
     fused: bool,
-) -> Result<Option<u64>> {
+) -> Result<core::result::Result<u64, String>> {
     let mut windows = memory.caches.iter().flat_map(|cache| &cache.blocks);
     let window = windows.find_map(|block| block.window);
     let window_cells = match window {
@@ -49,5 +49,8 @@ pub(crate) fn on_host(
         longest_values: longest.max().unwrap_or(0),
         fused,
     };
-    compute.nodes(numbers).ok().map(|nodes| allocator::length(&nodes)).transpose()
+    match compute.nodes(numbers) {
+        Ok(nodes) => allocator::length(&nodes).map(Ok),
+        Err(error) => Ok(Err(error.to_string())),
+    }
 }

@@ -1,7 +1,7 @@
 //! The estimate.
 
 use ggmill_arch::{Architecture, MemorySpec, ModelView, Role};
-use ggmill_core::{Model, Tensor};
+use ggmill_core::{Model, RawStr, Tensor};
 
 use crate::cells::Cells;
 use crate::compute;
@@ -176,20 +176,25 @@ pub fn estimate(
         const SCORE: u64 = 4;
         host.output = product(&[tokens, options.sequences, SCORE])?;
     }
-    let needed = memory.as_ref().and_then(|memory| Some((memory, memory.compute.as_ref()?)));
-    let computed = match (needed, cells, flash_attention, &*devices) {
-        (Some((memory, needed)), Some(cells), Some(flash), [_]) => {
-            let is_fused =
-                |tensor: Tensor<'_>| view.role(&tensor.name().to_string()) == Role::ATTENTION_QKV;
-            let fused = model.tensors().iter().any(is_fused);
-            compute::on_host(memory, needed, cells, options, flash, fused)?
-        }
-        _ => None,
+    let computed = match (&memory, cells, flash_attention, &mut *devices) {
+        (Some(memory), Some(cells), Some(flash), [host]) => match &memory.compute {
+            Some(needed) => {
+                let is_fused = |tensor: Tensor<'_>| {
+                    view.role(&tensor.name().to_string()) == Role::ATTENTION_QKV
+                };
+                let fused = model.tensors().iter().any(is_fused);
+                compute::on_host(memory, needed, cells, options, flash, fused)?
+                    .map(|computed| host.compute = computed)
+            }
+            None => Err(format!(
+                "the operations of architecture {:?} with these hyperparameters are not described",
+                RawStr::from(view.architecture())
+            )),
+        },
+        (.., [_]) => Err("they depend on the caches, which are unknown".to_owned()),
+        _ => Err("known only if no layer is on a GPU".to_owned()),
     };
-    match (computed, devices.first_mut()) {
-        (Some(computed), Some(host)) => host.compute = computed,
-        _ => unknown.push(Unknown::Compute),
-    }
+    unknown.extend(computed.err().map(Unknown::Compute));
     Ok(Estimate { cells, flash_attention, devices, unknown, layers })
 }
 

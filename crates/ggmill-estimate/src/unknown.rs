@@ -21,8 +21,8 @@ pub enum Unknown {
         /// Its type.
         ggml_type: GgmlType,
     },
-    /// Buffers that computing takes.
-    Compute,
+    /// Compute buffers, and why.
+    Compute(String),
 }
 
 impl Unknown {
@@ -36,7 +36,7 @@ impl Unknown {
         match self {
             Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",
             Self::Weights { .. } => "weights",
-            Self::Compute => "compute",
+            Self::Compute(_) => "compute",
         }
     }
 }
@@ -62,7 +62,7 @@ impl fmt::Display for Unknown {
                 "weights of tensor {}: the layout of {ggml_type} is unknown",
                 name(tensor)
             ),
-            Self::Compute => f.write_str("compute buffers"),
+            Self::Compute(why) => write!(f, "compute buffers: {why}"),
         }
     }
 }

@@ -86,7 +86,7 @@ fn what_is_not_known_is_said_and_the_rest_is_estimated() {
     unknown.set("general.architecture", "no-one-knows");
     let found = estimate(&model(unknown), None, &Options::default()).unwrap();
     assert!(
-        matches!(&found.unknown[..], [Unknown::Architecture(name), Unknown::Compute] if name == "no-one-knows")
+        matches!(&found.unknown[..], [Unknown::Architecture(name), Unknown::Compute(_)] if name == "no-one-knows")
     );
     assert_eq!((found.devices[0].weights, found.devices[0].context()), (256, 0));
     assert_eq!(found.cells, None);

@@ -272,7 +272,7 @@ class Device:
         values: The V part of the KV cache.
         states: The recurrent states.
         output: The logits of one token per sequence.
-        compute: The compute buffers, approximately; ``None`` if unknown.
+        compute: The compute buffers; ``None`` if unknown.
         total: The sum of the known parts.
     """
 
