@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{Model, RawStr, keys};
-use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
+use ggmill_run::{Chunks, ErrorKind, GraphSource, Options, Program, Runner};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::arch_file::catalogue;
@@ -164,6 +164,48 @@ pub(crate) fn described_program<'m>(
     })
 }
 
+/// The text that a model is run over.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TextArgs {
+    /// The text, which is tokenized with the model's vocabulary; - is standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "tokens",
+        conflicts_with = "tokens"
+    )]
+    text: Option<PathBuf>,
+    /// Token IDs instead of a text, as a JSON array; - is standard input
+    #[arg(long, value_name = "IDS.json")]
+    tokens: Option<PathBuf>,
+    /// Number of tokens per chunk
+    #[arg(long, short = 'c', value_name = "N", default_value_t = Chunks::CONTEXT)]
+    ctx: usize,
+}
+
+impl TextArgs {
+    /// Where the text, or its tokens, come from.
+    pub(crate) fn path(&self) -> Option<&PathBuf> {
+        self.text.as_ref().or(self.tokens.as_ref())
+    }
+
+    /// Tokens of a chunk.
+    pub(crate) fn context(&self) -> usize {
+        self.ctx
+    }
+
+    /// The text in chunks, at most so many of them.
+    pub(crate) fn chunks(
+        &self,
+        model: &Path,
+        most: Option<usize>,
+        console: Console,
+    ) -> Result<Chunks, Failure> {
+        let (text, listed) = (self.text.as_deref(), self.tokens.as_deref());
+        chunks(model, text, listed, "--tokens", (self.ctx, most), console)
+    }
+}
+
 /// What is said of a model that has no graph from anywhere.
 fn without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
     let name = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
@@ -184,9 +226,25 @@ fn without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
     )))
 }
 
+/// The tokens of a text, or those that a file lists, in chunks of so many, and at most so many chunks.
+/// `option` is the one that takes a list of tokens.
+pub(crate) fn chunks(
+    model: &Path,
+    text: Option<&Path>,
+    listed: Option<&Path>,
+    option: &str,
+    (context, most): (usize, Option<usize>),
+    console: Console,
+) -> Result<Chunks, Failure> {
+    let (tokens, bos) = tokens(model, text, listed, option, console)?;
+    let most = most.map_or(tokens.len(), |chunks| chunks.saturating_mul(context));
+    let tokens = tokens.get(..most.min(tokens.len())).unwrap_or_default();
+    Chunks::of(tokens, context, bos).map_err(|error| Stopped::from(error).0)
+}
+
 /// The tokens of a text, or those that a file lists, and the token that each chunk of the text begins
-/// with, where there is one. `option` is the one that takes a list of tokens.
-pub(crate) fn tokens(
+/// with, where there is one.
+fn tokens(
     model: &Path,
     text: Option<&Path>,
     tokens: Option<&Path>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ggmill_quantize::{Imatrix, ImatrixRun, ResumeError};
-use ggmill_run::{Activations, Chunks, activations};
+use ggmill_run::{Activations, activations};
 
 use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
 use crate::console::Console;
@@ -11,7 +11,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_interrupted, write_file};
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{RunArgs, Stopped, tokens};
+use crate::run_model::{RunArgs, Stopped, TextArgs};
 use crate::source::open_whole;
 
 #[derive(Debug, clap::Args)]
@@ -29,26 +29,14 @@ the CPU; the result does not depend on the number of threads or on --memory.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a split model
     file: PathBuf,
-    /// The calibration text, which is tokenized with the model's vocabulary; - is standard input
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "tokens",
-        conflicts_with = "tokens"
-    )]
-    text: Option<PathBuf>,
-    /// Token IDs to use instead of a text, as a JSON array; - is standard input
-    #[arg(long, value_name = "IDS.json")]
-    tokens: Option<PathBuf>,
+    #[command(flatten)]
+    text: TextArgs,
     /// The importance matrix to write
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// The format to write [default: dat if OUT ends in .dat, else gguf]
     #[arg(long, value_name = "FORM", value_enum)]
     output_format: Option<Format>,
-    /// Number of tokens per chunk
-    #[arg(long, short = 'c', value_name = "N", default_value_t = Chunks::CONTEXT)]
-    ctx: usize,
     /// Use at most N chunks
     #[arg(long, value_name = "N")]
     chunks: Option<usize>,
@@ -79,18 +67,16 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let mut inputs: Vec<PathBuf> =
         ggmill_io::files(&model).map(|file| file.path().to_owned()).collect();
     refuse_interrupted(&inputs)?;
-    inputs.extend(args.text.iter().chain(&args.tokens).filter(|path| path.is_file()).cloned());
+    inputs.extend(args.text.path().filter(|path| path.is_file()).cloned());
     let mut run = imatrix_run(args)?;
     Output::new(&args.output, &inputs, args.force || run.earlier().is_some(), false)?;
-    let (text, listed) = (args.text.as_deref(), args.tokens.as_deref());
-    let (tokens, bos) = tokens(&args.file, text, listed, "--tokens", console)?;
-    let chunks = Chunks::of(&tokens, args.ctx, bos).map_err(|error| Stopped::from(error).0)?;
+    let chunks = args.text.chunks(&args.file, None, console)?;
     let wanted = chunks.part(args.from_chunk, args.chunks);
     if wanted.is_empty() {
         let (first, found) = (args.from_chunk, chunks.texts().len());
         return Err(Failure::new(format_args!(
             "the text has {found} chunks of {} tokens: none is left from chunk {first} on",
-            args.ctx
+            chunks.context()
         )));
     }
     let form = form_for(&args.output, args.output_format);
@@ -142,9 +128,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 /// The run, which continues what an interrupted one has left where it is to.
 fn imatrix_run(args: &Args) -> Result<ImatrixRun, Failure> {
-    let text = args.text.as_ref().or(args.tokens.as_ref());
-    let run = ImatrixRun::new(args.ctx)
-        .with_dataset(text.map(|path| path.to_string_lossy().into_owned()))
+    let run = ImatrixRun::new(args.text.context())
+        .with_dataset(args.text.path().map(|path| path.to_string_lossy().into_owned()))
         .with_output(args.process_output)
         .with_save_every(args.save_every);
     if !args.resume || !args.output.exists() {

@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_interrupted};
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{RunArgs, Stopped, tokens};
+use crate::run_model::{RunArgs, Stopped, TextArgs};
 use crate::source::open_whole;
 
 /// Measure the perplexity of a model on a text, and its KL divergence from another model
@@ -34,20 +34,8 @@ pub(crate) struct Args {
     /// Also compute the KL divergence from this model, usually the one that FILE was quantized from
     #[arg(long, value_name = "BASE")]
     against: Option<PathBuf>,
-    /// The text to evaluate, which is tokenized with the model's vocabulary; - is standard input
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "tokens",
-        conflicts_with = "tokens"
-    )]
-    text: Option<PathBuf>,
-    /// Token IDs to evaluate instead of a text, as a JSON array; - is standard input
-    #[arg(long, value_name = "IDS.json")]
-    tokens: Option<PathBuf>,
-    /// Number of tokens per chunk
-    #[arg(long, short = 'c', value_name = "N", default_value_t = Chunks::CONTEXT)]
-    ctx: usize,
+    #[command(flatten)]
+    text: TextArgs,
     /// Use at most N chunks, from the beginning of the text
     #[arg(long, value_name = "N")]
     chunks: Option<usize>,
@@ -126,11 +114,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 /// The tokens in chunks.
 fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
-    let (text, listed) = (args.text.as_deref(), args.tokens.as_deref());
-    let (tokens, bos) = tokens(&args.file, text, listed, "--tokens", console)?;
-    let most = args.chunks.map_or(tokens.len(), |chunks| chunks.max(2).saturating_mul(args.ctx));
-    let tokens = tokens.get(..most.min(tokens.len())).unwrap_or_default();
-    Chunks::of(tokens, args.ctx, bos).map_err(|error| Stopped::from(error).0)
+    args.text.chunks(&args.file, args.chunks.map(|chunks| chunks.max(2)), console)
 }
 
 /// The file of logits, with its header.

@@ -16,15 +16,6 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
     fs::read(directory.path().join(name)).unwrap()
 }
 
-fn names(directory: &Directory) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 fn text(directory: &Directory, name: &str, key: &str) -> String {
     let bytes = bytes(directory, name);
     Gguf::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
@@ -72,7 +63,7 @@ fn what_it_says_is_what_it_did() {
     + tokenizer.chat_template  "{{ bos_token }}"
     copy.gguf: written
     "#);
-    assert_eq!(names(&directory), ["copy.gguf", "template.jinja", "tiny.gguf"]);
+    assert_eq!(directory.files(), ["copy.gguf", "template.jinja", "tiny.gguf"]);
     let nothing = edit(&directory, &["tiny.gguf", "--set", "general.name=Tidy"]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, "tiny.gguf: nothing to change\n"));
 }
@@ -166,7 +157,7 @@ fn what_is_refused_changes_nothing() {
         .with("a-00001-of-00002.gguf", shard(0, 2))
         .with("a-00002-of-00002.gguf", shard(1, 2))
         .with("page.gguf", "<!DOCTYPE html>");
-    let before = names(&directory);
+    let before = directory.files();
     for (args, words) in [
         (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "which could no longer be opened"),
         (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
@@ -201,7 +192,7 @@ fn what_is_refused_changes_nothing() {
         let found = edit(&directory, args);
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
         assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
-        assert_eq!(names(&directory), before);
+        assert_eq!(directory.files(), before);
     }
     assert!(bytes(&directory, "tiny.gguf") == tiny() && bytes(&directory, "other.gguf") == tiny());
     let first = edit(&directory, &["a-00001-of-00002.gguf", "--set", "general.name=Set"]);
@@ -281,7 +272,7 @@ fn an_interrupted_edit_is_told_and_finished() {
         dry.stderr
     );
     let copy = edit(&directory, &["tiny.gguf", "--set", "x=1", "-o", "copy.gguf"]);
-    assert_eq!((copy.code, names(&directory).len()), (2, 2));
+    assert_eq!((copy.code, directory.files().len()), (2, 2));
     assert_eq!(
         edit(&directory, &["tiny.gguf", "--recover"]).stdout,
         "tiny.gguf: the interrupted edit was completed\n"

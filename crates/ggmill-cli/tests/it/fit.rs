@@ -6,39 +6,20 @@ use ggmill_testdata::bytes::FileBytes;
 use ggmill_testdata::models::models;
 use serde_json::Value;
 
-use crate::support::{Directory, Outcome, ggmill, real};
+use crate::support::{Directory, Outcome, ggmill, quantize, quantized, real};
 
 fn directory() -> Directory {
     let llama = models().into_iter().find(|model| model.name == "llama").unwrap();
     Directory::new().with("llama.gguf", &llama.file).with("imatrix", llama.imatrix())
 }
 
-fn names(directory: &Directory) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
-fn quantize(directory: &Directory, args: &[&str]) -> Outcome {
-    ggmill(directory.path(), &[&["quantize"], args].concat())
-}
-
-fn fine(directory: &Directory, args: &[&str]) -> Outcome {
-    let found = quantize(directory, args);
-    assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
-    found
-}
-
 /// What is refused: exit code 2, these words, nothing written.
 fn refused(directory: &Directory, args: &[&str], words: &str) {
-    let before = names(directory);
+    let before = directory.files();
     let found = quantize(directory, args);
     assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
     assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
-    assert_eq!(names(directory), before, "{args:?}");
+    assert_eq!(directory.files(), before, "{args:?}");
 }
 
 fn json(text: &str) -> Value {
@@ -48,7 +29,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     let directory = directory();
-    let dry = fine(
+    let dry = quantized(
         &directory,
         &["llama.gguf", "--target-bpw", "5", "--imatrix", "imatrix", "--dry-run", "--json"],
     );
@@ -61,11 +42,11 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     assert_eq!(json(&dry.stdout)["output"], "ggml-model-CUSTOM.gguf");
     fs::write(directory.path().join("plan.json"), &dry.stdout).unwrap();
 
-    let direct = fine(
+    let direct = quantized(
         &directory,
         &["llama.gguf", "direct.gguf", "--target-bpw", "5", "--imatrix", "imatrix"],
     );
-    let planned = fine(
+    let planned = quantized(
         &directory,
         &[
             "llama.gguf",
@@ -85,7 +66,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     // As a size: what the file has, to the byte, and not one less than the least.
     let size = read("direct.gguf").len();
     let fitted = json(
-        &fine(
+        &quantized(
             &directory,
             &[
                 "llama.gguf",
@@ -116,7 +97,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
         "{}",
         found.stderr
     );
-    fine(&directory, &["llama.gguf", "once.gguf", "Q8_0"]);
+    quantized(&directory, &["llama.gguf", "once.gguf", "Q8_0"]);
     let found =
         quantize(&directory, &["once.gguf", "x.gguf", "--target-bpw", "4", "--imatrix", "imatrix"]);
     assert!(
@@ -127,7 +108,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
             )
     );
     // A plan that is whole leaves nothing to other options.
-    let told = fine(
+    let told = quantized(
         &directory,
         &[
             "llama.gguf",
@@ -150,7 +131,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     );
 
     // Shards of a plan, and a plan of shards.
-    let shards = fine(
+    let shards = quantized(
         &directory,
         &[
             "llama.gguf",
@@ -166,7 +147,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     );
     fs::write(directory.path().join("plans.json"), &shards.stdout).unwrap();
     let again = json(
-        &fine(
+        &quantized(
             &directory,
             &["cut-00001-of-00002.gguf", "--plan", "plans.json", "--dry-run", "--json"],
         )
@@ -179,7 +160,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
 fn what_is_lost_is_written_down() {
     let directory = directory();
     let args = ["llama.gguf", "out.gguf", "Q4_K_M", "--imatrix", "imatrix", "--force", "--report"];
-    let shown = fine(&directory, &[&args[..], &["-"]].concat());
+    let shown = quantized(&directory, &[&args[..], &["-"]].concat());
     assert!(
         shown.stdout.contains("blk.8.ffn_down.weight     F16 → Q6_K   6.56  1."),
         "{}",
@@ -194,7 +175,7 @@ fn what_is_lost_is_written_down() {
         shown.stdout
     );
 
-    fine(&directory, &[&args[..], &["lost.json"]].concat());
+    quantized(&directory, &[&args[..], &["lost.json"]].concat());
     let report = json(&fs::read_to_string(directory.path().join("lost.json")).unwrap());
     assert_eq!(
         (&report["schema"], &report["output"], &report["weighted"]),
@@ -206,7 +187,7 @@ fn what_is_lost_is_written_down() {
         (&"llama.gguf".into(), &"imatrix".into(), &program.as_str().into())
     );
     // The page says the same, and its numbers have one form.
-    fine(&directory, &[&args[..], &["lost.html"]].concat());
+    quantized(&directory, &[&args[..], &["lost.html"]].concat());
     let page = fs::read_to_string(directory.path().join("lost.html")).unwrap();
     let told = format!(
         "The error of each tensor of out.gguf against llama.gguf, with the importance matrix \
@@ -296,7 +277,10 @@ fn a_page_is_only_a_page() {
         file.f32(f32::from(number) - 60.5);
     }
     let directory = Directory::new().with("<img src=x>.gguf", file.into_bytes());
-    fine(&directory, &["<img src=x>.gguf", "<svg onload=y>.gguf", "Q4_0", "--report", "lost.html"]);
+    quantized(
+        &directory,
+        &["<img src=x>.gguf", "<svg onload=y>.gguf", "Q4_0", "--report", "lost.html"],
+    );
     let page = fs::read_to_string(directory.path().join("lost.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"), "{page}");
     assert!(
@@ -350,7 +334,7 @@ fn a_page_is_only_a_page() {
         }
     }
     assert!(open.is_empty(), "{open:?}");
-    let shown = fine(&directory, &["<img src=x>.gguf", "x.gguf", "Q8_0", "--report", "-"]);
+    let shown = quantized(&directory, &["<img src=x>.gguf", "x.gguf", "Q8_0", "--report", "-"]);
     assert!(!shown.stdout.contains('\u{1b}'), "{}", shown.stdout);
 }
 
@@ -410,7 +394,7 @@ fn a_plan_keeps_names_that_are_no_text() {
         file.f32(f32::from(number) - 60.5);
     }
     let directory = Directory::new().with("odd.gguf", file.into_bytes());
-    let dry = fine(
+    let dry = quantized(
         &directory,
         &["odd.gguf", "x.gguf", "Q4_0", "--tensor-type", "plain=q8_0", "--dry-run", "--json"],
     );
@@ -426,9 +410,10 @@ fn a_plan_keeps_names_that_are_no_text() {
         "{named:?}"
     );
     fs::write(directory.path().join("plan.json"), &dry.stdout).unwrap();
-    fine(&directory, &["odd.gguf", "direct.gguf", "Q4_0", "--tensor-type", "plain=q8_0"]);
+    quantized(&directory, &["odd.gguf", "direct.gguf", "Q4_0", "--tensor-type", "plain=q8_0"]);
     let planned = json(
-        &fine(&directory, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"]).stdout,
+        &quantized(&directory, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"])
+            .stdout,
     );
     assert_eq!(planned["tensors"], json(&dry.stdout)["tensors"]);
     fs::write(directory.path().join("half.json"), dry.stdout.replace("ff002e", "ff02e")).unwrap();
@@ -474,7 +459,7 @@ fn roles_come_from_a_description() {
         .with("other.toml", mine.replacen("\"mine\"", "\"other\"", 1))
         .with("rules", "w2=attention.k\nw3=norm");
     let types = |args: &[&str]| {
-        let found = fine(
+        let found = quantized(
             &directory,
             &[&["mine.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--json"], args].concat(),
         );
@@ -575,7 +560,7 @@ fn broken_input_leaves_no_output() {
         "other",
         models().into_iter().find(|model| model.name == "falcon").unwrap().imatrix(),
     );
-    fine(&directory, &["llama.gguf", "once.gguf", "Q4_K_M"]);
+    quantized(&directory, &["llama.gguf", "once.gguf", "Q4_K_M"]);
     refused(&directory, &["cut.gguf", "x.gguf", "Q4_K_M"], "cut.gguf: ");
     refused(&directory, &["cut.gguf", "x.gguf", "--target-bpw", "6"], "cut.gguf: ");
     refused(

@@ -46,15 +46,6 @@ fn usual() -> Directory {
     with_adapter(&config)
 }
 
-fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn an_adapter_is_converted_shown_and_merged() {
     let directory = usual();
@@ -177,7 +168,7 @@ fn the_base_may_be_a_file() {
 fn refusals_leave_nothing_behind() {
     let directory = usual();
     assert_eq!(ggmill(directory.path(), &["convert", "style"]).code, 0);
-    let before = names(directory.path());
+    let before = directory.files();
     let base = real("tinystories260K");
     let base = base.to_str().unwrap();
     fs::write(directory.path().join("empty"), "").unwrap();
@@ -212,7 +203,7 @@ fn refusals_leave_nothing_behind() {
         assert!(stderr.contains(expected), "{args:?}: {stderr}");
     }
     fs::remove_file(directory.path().join("empty")).unwrap();
-    assert_eq!(names(directory.path()), before);
+    assert_eq!(directory.files(), before);
 
     let lora = json!({ "peft_type": "LORA", "lora_alpha": 8 });
     let directory = with_adapter(&lora);

@@ -22,10 +22,6 @@ fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn names(directory: &Directory) -> Vec<String> {
-    content(directory).into_keys().collect()
-}
-
 fn model() -> Vec<u8> {
     fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap()
 }
@@ -70,7 +66,7 @@ fn shards_become_the_model_again() {
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains("note: deleted 3 shards"), "{}", found.stderr);
     assert_eq!(
-        names(&directory),
+        directory.files(),
         ["merged-0.gguf", "merged-1.gguf", "merged-2.gguf", "model.gguf"]
     );
 }
@@ -294,7 +290,7 @@ fn pieces_cut_by_their_bytes() {
         &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"],
     );
     assert_eq!(found.code, 0, "{}", found.stderr);
-    assert_eq!(names(&directory), ["l.gguf-split-b", "m.gguf"]);
+    assert_eq!(directory.files(), ["l.gguf-split-b", "m.gguf"]);
     assert!(fs::read(directory.path().join("m.gguf")).unwrap() == model);
 }
 
@@ -339,11 +335,11 @@ fn a_set_of_more_files_than_may_be_open() {
         let found = outcome(Command::new("sh").current_dir(directory.path()).args(["-c", &script]));
         assert_eq!(found.code, 0, "{args}: {}", found.stderr);
     }
-    let shards = names(&directory).iter().filter(|name| name.starts_with("part-")).count();
+    let shards = directory.files().iter().filter(|name| name.starts_with("part-")).count();
     assert!(shards > 130, "{shards}");
     assert!(fs::read(directory.path().join("out.gguf")).unwrap() == model());
     assert!(
-        names(&directory).iter().all(|name| !name.starts_with('.')),
+        directory.files().iter().all(|name| !name.starts_with('.')),
         "what was put aside is left"
     );
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value as Json;
 
-use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
+use crate::support::{Directory, command, ggmill, outcome, quantize, quantized, real};
 
 /// Stories of the kind that the bundled model was trained on: some chunks of 32 tokens.
 const STORIES: &str = "Once upon a time, there was a little girl named Lily. She loved to play \
@@ -24,16 +24,6 @@ fn directory() -> Directory {
     directory
 }
 
-fn quantize(directory: &Directory, args: &[&str]) -> Outcome {
-    ggmill(directory.path(), &[&["quantize"], args].concat())
-}
-
-fn fine(directory: &Directory, args: &[&str]) -> Outcome {
-    let found = quantize(directory, args);
-    assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
-    found
-}
-
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap()
 }
@@ -51,7 +41,8 @@ const MEASURE: [&str; 4] = ["--measure", "stories.txt", "--ctx", "32"];
 fn types_are_chosen_by_measured_sensitivities_and_tested() {
     let directory = directory();
     let goal = ["base.gguf", "direct.gguf", "--target-bpw", "8"];
-    let direct = fine(&directory, &[&goal[..], &MEASURE, &["--report", "report.json"]].concat());
+    let direct =
+        quantized(&directory, &[&goal[..], &MEASURE, &["--report", "report.json"]].concat());
     assert!(directory.path().join("report.json").exists());
     let predicted = number_after(&direct.stderr, "a predicted KL divergence of ");
     let found =
@@ -65,11 +56,11 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
 
     // The same plan in advance, and the same choice from its sensitivities without a text.
     let goal = ["base.gguf", "x.gguf", "--target-bpw", "8", "--dry-run", "--json"];
-    let dry = fine(&directory, &[&goal[..], &MEASURE].concat());
+    let dry = quantized(&directory, &[&goal[..], &MEASURE].concat());
     assert!(!dry.stderr.contains("was not used for the choice"), "{}", dry.stderr);
     fs::write(directory.path().join("plan.json"), &dry.stdout).unwrap();
     let known = ["base.gguf", "known.gguf", "--target-bpw", "8", "--sensitivities", "plan.json"];
-    fine(&directory, &known);
+    quantized(&directory, &known);
     let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
     assert!(read("direct.gguf") == read("known.gguf"));
     let plan = json(&dry.stdout);
@@ -92,7 +83,7 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
         let found = json(&found.stdout);
         found.pointer("/comparison/kl_divergence/mean/value").and_then(Json::as_f64).unwrap()
     };
-    fine(&directory, &["base.gguf", "even.gguf", "--target-bpw", "8"]);
+    quantized(&directory, &["base.gguf", "even.gguf", "--target-bpw", "8"]);
     let (measured, even) = (divergence("direct.gguf"), divergence("even.gguf"));
     assert!(measured < even, "{measured} {even}");
 }

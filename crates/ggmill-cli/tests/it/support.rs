@@ -95,3 +95,15 @@ pub(crate) fn shard(number: u16, count: u16) -> Vec<u8> {
 pub(crate) fn real(name: &str) -> PathBuf {
     ggmill_testdata::real(name)
 }
+
+/// Runs `ggmill quantize` in a directory.
+pub(crate) fn quantize(directory: &Directory, args: &[&str]) -> Outcome {
+    ggmill(directory.path(), &[&["quantize"], args].concat())
+}
+
+/// Runs `ggmill quantize` in a directory, which must succeed.
+pub(crate) fn quantized(directory: &Directory, args: &[&str]) -> Outcome {
+    let found = quantize(directory, args);
+    assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
+    found
+}

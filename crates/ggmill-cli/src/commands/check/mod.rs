@@ -230,8 +230,10 @@ fn report(
             looked.push(one);
         }
         let new = looked.get_mut(first..).unwrap_or_default();
-        if let (Some(logits), Some(path), Some(one)) = (&args.run, files.first(), new.first_mut())
-            && one.readable
+        // The first file may be one that could not be opened, which is reported already.
+        if let (Some(logits), Some(path)) = (&args.run, files.first())
+            && let Some(one) =
+                new.first_mut().filter(|one| one.readable && one.path == text_of(path))
         {
             let Ran { run, text } = Ran::of(path, logits.as_deref(), criteria.catalogue, console);
             match text {
