@@ -157,7 +157,7 @@ impl Rule {
             of(&[Force::Must, Force::Should, Force::Defines]).map_or_else(String::new, |source| {
                 let verb = match source.force {
                     Force::Should => "Departs from a recommendation of",
-                    Force::Defines => "Contradicts",
+                    Force::Defines => "Does not conform to",
                     _ => "Violates",
                 };
                 format!("{verb} the specification{}", cited(source))
@@ -223,6 +223,10 @@ pub(crate) fn sources_section(rule: &Rule) -> String {
         let _ = match (source.by, source.quotation) {
             (_, "") => writeln!(section, "- {}.", source.place()),
             (StatedBy::Practice, reason) => writeln!(section, "- {}: {reason}", source.place()),
+            // Quotes within quotes cannot be told apart; code has none of its own.
+            (_, code) if code.contains('"') && !code.contains('`') => {
+                writeln!(section, "- {}: `{code}`", source.place())
+            }
             (_, quotation) => writeln!(section, "- {}: \"{quotation}\"", source.place()),
         };
     }

@@ -77,7 +77,7 @@ rules! { Keys;
     }
     FOREIGN = "GG1210" Note Practice {
         summary: "Key of a different architecture",
-        clause: "Reported when a key begins with the name of an architecture other than the file's. llama.cpp reads only hyperparameters whose keys begin with the name in general.architecture.",
+        clause: "Reported when a key begins with the name of an architecture other than the file's. llama.cpp reads a hyperparameter only if its key begins with the value of general.architecture.",
         why: "The key has no effect on the model.",
         remedy: "Rename the key so that it begins with the value of general.architecture, or remove it.",
         fixed: "llama.block_count = 1",

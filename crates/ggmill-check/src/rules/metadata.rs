@@ -68,7 +68,7 @@ rules! { Metadata;
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
         summary: "Unknown general.type",
-        clause: "Reported when the value of `general.type` is unknown. gguf-py writes model, adapter, imatrix, mmproj or vocab.",
+        clause: "Reported when the value of `general.type` is not one of those that gguf-py writes: model, adapter, imatrix, mmproj or vocab.",
         why: "Programs that select files by type cannot classify this one.",
         remedy: "Set general.type to one of the known types, or remove it.",
         fixed: "general.type = \"model\"",
@@ -90,8 +90,8 @@ rules! { Metadata;
     }
     SAMPLING = "GG1112" Warning Practice {
         summary: "Sampling setting out of range",
-        clause: "Reported when a key of `general.sampling` has a value outside its range. llama.cpp reads general.sampling.* as defaults: probabilities are from 0 to 1, temperatures and penalties at least 0, mirostat is 0, 1 or 2.",
-        why: "Programs that use the setting generate nonsense, or reject it.",
+        clause: "Reported when the value of a `general.sampling.*` key is outside the range of that key. llama.cpp uses these values as default sampling parameters. Probabilities are between 0 and 1, temperatures and penalty factors at least 0, and mirostat is 0, 1 or 2.",
+        why: "Programs that use the setting may reject it, ignore it or generate poor output.",
         remedy: "Set the key to the value from the model's generation_config.json, or remove it.",
         fixed: "general.sampling.top_p = 0.95",
     }

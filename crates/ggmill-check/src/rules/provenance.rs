@@ -61,7 +61,7 @@ rules! { Provenance;
     JUNK_NAME = "GG2008" Note Specification {
         summary: "Name is a path, a hash or a generic directory name",
         clause: "Reported when `general.name` is a path, a hash or a generic directory name such as `model`, `tmp` or `snapshots`. According to the specification, it \"should be a human-readable name that can be used to identify the model\".",
-        why: "Such a value does not identify the model. Converters use the directory name if no name is given; a path can also reveal where the file was created.",
+        why: "Such a value does not identify the model. It is usually the directory name, which converters use if no name is given. A path can, in addition, reveal where the file was created.",
         remedy: "Set `general.name` to the name of the model.",
         fixed: "general.name = \"Tiny\"",
     }

@@ -26,7 +26,7 @@ rules! { Tensors;
         summary: "Row length is not a multiple of the block size",
         clause: "Reported when the row length of a tensor is not a multiple of the block size of its type. llama.cpp rejects such a tensor; the specification does not define partial blocks.",
         why: "The size of the tensor data is undefined, so llama.cpp and most other readers reject the file.",
-        remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row length.",
+        remedy: "Store the tensor in a type whose block size divides the row length. F16 has a block size of 1 and can be used with any row length.",
         fixed: "tensor \"x.weight\": F16, row length 33",
     }
     BAD_PLACE = "GG1304" Error Both {
@@ -81,7 +81,7 @@ rules! { Tensors;
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "Reported when the offset of a tensor differs from the sum of the padded sizes of all tensors that are listed before it in the header. llama.cpp requires this; the specification requires only that offsets are multiples of the alignment.",
+        clause: "Reported when the offset of a tensor differs from the sum of the padded sizes of all tensors that are listed before it in the header. llama.cpp requires the two to be equal; the specification requires only that offsets are multiples of the alignment.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the tensor data in the order of the tensor infos, without gaps.",
         fixed: "tensor \"a.b\": offset 0",
