@@ -30,6 +30,7 @@ mod outcome;
 mod outputs;
 mod paths;
 mod progress;
+mod ran;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(not(feature = "remote"))]

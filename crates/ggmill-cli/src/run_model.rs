@@ -136,7 +136,7 @@ pub(crate) fn found_program<'m>(
     let described = catalogue.for_metadata(model.metadata());
     let program = Program::find(model, described, only).map_err(|error| {
         if error.kind() == ErrorKind::NoGraph && only.is_none() {
-            without_graph(path, model, catalogue)
+            of_model_without_graph(path, model, catalogue)
         } else {
             failed(path, &error)
         }
@@ -157,7 +157,7 @@ pub(crate) fn described_program<'m>(
     let described = catalogue.for_metadata(model.metadata());
     Program::find(model, described, Some(GraphSource::Description)).map_err(|error| {
         if error.kind() == ErrorKind::NoGraph {
-            without_graph(path, model, &catalogue)
+            of_model_without_graph(path, model, &catalogue)
         } else {
             failed(path, &error)
         }
@@ -207,11 +207,15 @@ impl TextArgs {
 }
 
 /// What is said of a model that has no graph from anywhere.
-fn without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
-    let name = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
-        Ok(name) => name,
-        Err(error) => return Failure::new(format_args!("{}: {error}", shown(path))),
-    };
+fn of_model_without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
+    match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
+        Ok(name) => without_graph(name, catalogue).within(path),
+        Err(error) => Failure::new(format_args!("{}: {error}", shown(path))),
+    }
+}
+
+/// What is said of an architecture without a graph.
+pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
     let with: Vec<&str> = catalogue
         .architectures()
         .filter(|architecture| architecture.has_graph())
@@ -220,7 +224,7 @@ fn without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
     let near = ggmill_check::near(name, with.iter().map(|name| (*name).to_owned()));
     let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
     let name = RawStr::from(name);
-    let message = format!("{}: there is no computation graph for {name:?}", shown(path));
+    let message = format!("there is no computation graph for {name:?}");
     Failure::new(message).with_hint(Some(format!(
         "there is one for {near}; --arch-file adds a description of your own"
     )))

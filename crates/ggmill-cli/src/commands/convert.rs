@@ -21,7 +21,9 @@ use crate::console::Console;
 use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
+use crate::ran::recorded;
 use crate::remote;
+use crate::run_model::without_graph;
 use crate::shard_limit::ShardLimitArgs;
 use crate::source::what_it_is;
 
@@ -138,6 +140,10 @@ pub(crate) struct Args {
     /// Skip the check before writing
     #[arg(long)]
     no_check: bool,
+    /// After writing, run the model and compare its outputs with logits that another program
+    /// computed from the checkpoint, as `ggmill check --run=LOGITS` does
+    #[arg(long, value_name = "LOGITS", conflicts_with_all = ["dry_run", "json", "mmproj", "no_check", "vocab_only"])]
+    verify: Option<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
@@ -279,8 +285,15 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
         dry_run: args.dry_run,
         json: args.json,
         rules: (!args.no_check).then_some(&catalogue),
+        verify: args.verify.as_deref().map(|logits| (logits, &catalogue)),
     };
     destination.look_ahead()?;
+    if let Some(logits) = &args.verify {
+        recorded(logits)?;
+        if !architecture.has_graph() {
+            return Err(without_graph(architecture.name(), &catalogue));
+        }
+    }
     let mut options = ConvertOptions::new(float_type);
     let is_named = args.name.is_some() || args.metadata.is_some();
     options.name = args.name;
@@ -415,6 +428,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.types.is_given(), "options for quantization"),
         (args.force, "--force"),
         (args.no_check, "--no-check"),
+        (args.verify.is_some(), "--verify"),
     ] {
         if is_given {
             return Err(Failure::new(format_args!(
@@ -444,6 +458,7 @@ impl Args {
             ("--target", self.target.is_some()),
             ("--mmproj", self.mmproj),
             ("--with-graph", self.with_graph),
+            ("--verify", self.verify.is_some()),
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),
@@ -501,6 +516,7 @@ impl Args {
             ("--mmproj", self.mmproj),
             ("--with-graph", self.with_graph),
             ("--no-check", self.no_check),
+            ("--verify", self.verify.is_some()),
             ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
             (
                 "--target-size and --target-bpw",

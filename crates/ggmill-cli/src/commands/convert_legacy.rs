@@ -68,6 +68,7 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
         dry_run: args.dry_run,
         json: args.json,
         rules: (!args.no_check).then_some(&catalogue),
+        verify: None,
     };
     destination.look_ahead()?;
     let legacy = Legacy::open(&inputs[0]).map_err(Failure::new)?;

@@ -1,5 +1,6 @@
 //! The end of a conversion: the name of the file, the rules, and the run.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
@@ -11,6 +12,7 @@ use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, start};
+use crate::ran::Ran;
 use crate::shards::MakingShards;
 
 /// Where a file goes.
@@ -58,6 +60,8 @@ pub(super) struct Destination<'a> {
     pub(super) json: bool,
     /// The architectures that the rules go by, unless the model is not checked.
     pub(super) rules: Option<&'a Catalogue>,
+    /// Recorded logits that the file is run against, with the architectures there are.
+    pub(super) verify: Option<(&'a Path, &'a Catalogue)>,
 }
 
 impl Destination<'_> {
@@ -114,7 +118,10 @@ impl Destination<'_> {
             _ => self.shards(&prefix).run_plans(&plans, checkpoint, console)?,
         };
         early.map_or_else(|| self.check(&plans, &outputs, console), Ok)?.tell(console);
-        Ok(status)
+        match (self.verify, outputs.first()) {
+            (Some((logits, catalogue)), Some(first)) => verify(first, logits, catalogue, console),
+            _ => Ok(status),
+        }
     }
 
     fn shards<'p>(&'p self, prefix: &'p Path) -> MakingShards<'p> {
@@ -137,4 +144,18 @@ impl Destination<'_> {
         let Some(catalogue) = self.rules else { return Ok(Checked::default()) };
         Checked::of(plans, outputs, catalogue, console)
     }
+}
+
+/// Runs what was written over the tokens of recorded logits.
+fn verify(
+    file: &Path,
+    logits: &Path,
+    catalogue: &Catalogue,
+    console: Console,
+) -> Result<Status, Failure> {
+    let Ran { run, text } = Ran::of(file, Some(logits), catalogue, console);
+    let mut out = console.text();
+    write!(out, "\n{}", text?)?;
+    out.flush()?;
+    Ok(if run.faults.is_empty() { Status::Fine } else { Status::Findings })
 }

@@ -1,5 +1,6 @@
 //! `ggmill measure` and `ggmill explain --graph`.
 
+use ggmill_testdata::bytes::FileBytes;
 use serde_json::Value as Json;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
@@ -106,4 +107,49 @@ fn graphs_are_printed() {
     let found = ggmill(directory.path(), &["explain", "whisper", "--graph"]);
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("has no computation graph"), "{}", found.stderr);
+}
+
+/// A file of recorded logits, from those that `measure` wrote of the first chunk of 32 tokens.
+fn recorded(ids: &[u32], npy: &[u8], change: impl Fn(f32) -> f32) -> Vec<u8> {
+    let data = &npy[npy.iter().position(|&byte| byte == b'\n').unwrap() + 1..];
+    let (ids, width) = (&ids[..32], 512);
+    let mut file = FileBytes::v3(2, 0);
+    // I32, F32.
+    file.tensor("tokens", &[32], 26, 0).tensor("logits", &[width, 32], 0, 128).pad(32);
+    for id in ids {
+        file.raw(&id.to_le_bytes());
+    }
+    for value in data.chunks_exact(4).take(32 * 512) {
+        file.raw(&change(f32::from_le_bytes(value.try_into().unwrap())).to_le_bytes());
+    }
+    file.into_bytes()
+}
+
+#[test]
+fn a_conversion_is_verified_by_recorded_logits() {
+    let ids: Vec<u32> = (3..99).collect();
+    let directory = directory().with("ids.json", format!("{ids:?}"));
+    let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--logits", "out.npy"];
+    assert_eq!(ggmill(directory.path(), &args).code, 0);
+    let npy = std::fs::read(directory.path().join("out.npy")).unwrap();
+    let directory = directory
+        .with("same.gguf", recorded(&ids, &npy, |logit| logit))
+        .with("other.gguf", recorded(&ids, &npy, |logit| -logit));
+    let run = |more: &[&str]| {
+        let mut convert = command(directory.path());
+        outcome(convert.arg("convert").arg(real("tinystories260K")).args(more))
+    };
+    let found = run(&["-o", "a.gguf", "--type", "q8_0", "--verify", "same.gguf"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stdout.contains("recorded logits: NMSE "), "{}", found.stdout);
+    let found = run(&["-o", "b.gguf", "--verify", "other.gguf"]);
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    assert!(found.stdout.contains("outputs differ from the recorded ones"), "{}", found.stdout);
+    // What is not a record of logits is refused before anything is written.
+    let found = run(&["-o", "c.gguf", "--verify", "base.gguf"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("base.gguf: "), "{}", found.stderr);
+    assert!(!directory.files().contains(&"c.gguf".to_owned()), "{:?}", directory.files());
+    let found = run(&["--dry-run", "--verify", "same.gguf"]);
+    assert_eq!(found.code, 2);
 }

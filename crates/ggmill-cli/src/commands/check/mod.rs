@@ -2,7 +2,6 @@
 
 mod fix;
 mod read;
-mod run;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,9 +16,9 @@ use crate::counted::counted;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::{shown, text_of};
+use crate::ran::Ran;
 use fix::FixOutcome;
 use read::{CheckOutcome, Criteria, check_model};
-use run::Ran;
 
 /// Report problems in GGUF files, with reasons and fixes
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `ggmill check --run`: a few tokens through each model.
+//! A few tokens through a model: `ggmill check --run` and `ggmill convert --verify`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::run_model::{failed, found_program};
 use crate::source::open_whole;
 
 /// What running a model gave.
-pub(super) struct Ran {
+pub(crate) struct Ran {
     /// For reports.
-    pub(super) run: render::Run,
+    pub(crate) run: render::Run,
     /// For people, or why there is nothing to say.
-    pub(super) text: Result<String, Failure>,
+    pub(crate) text: Result<String, Failure>,
 }
 
 impl Ran {
     /// Runs the model that a file belongs to.
-    pub(super) fn of(
+    pub(crate) fn of(
         path: &Path,
         logits: Option<&Path>,
         catalogue: &Catalogue,
@@ -48,6 +48,12 @@ impl Ran {
     }
 }
 
+/// The logits in a file.
+pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
+    let file = open_whole(path)?;
+    Recorded::read(&file).map_err(|error| failed(path, &error))
+}
+
 fn found(
     path: &Path,
     logits: Option<&Path>,
@@ -56,13 +62,7 @@ fn found(
 ) -> Result<Probe, Failure> {
     let model = open_whole(path)?;
     let program = found_program(path, &model, catalogue, None, console)?;
-    let recorded = match logits {
-        Some(logits) => {
-            let file = open_whole(logits)?;
-            Some(Recorded::read(&file).map_err(|error| failed(logits, &error))?)
-        }
-        None => None,
-    };
+    let recorded = logits.map(recorded).transpose()?;
     let refused = |error: ggmill_run::Error| failed(path, &error);
     let runner = Runner::new(Options::default()).map_err(refused)?;
     probe(&runner, &program, recorded.as_ref()).map_err(refused)
