@@ -151,7 +151,7 @@ def main():
         return divergence(out), out.stat().st_size
 
     plan = directory / "fit-plan.json"
-    stdout, _ = run(ggmill, "quantize", base, out, "--target-bpw", "5", "--measure-tokens", files["measured"], "--chunks", 2 * chunks, "--dry-run", "--json")
+    stdout, _ = run(ggmill, "quantize", base, out, "--target-bpw", "16", "--measure-tokens", files["measured"], "--chunks", 2 * chunks, "--dry-run", "--json")
     plan.write_text(stdout)
     plain = {}
     for kind in PLAIN:

@@ -163,32 +163,12 @@ impl ToFit<'_> {
         let checkpoint = self.tensors;
         checkpoint.verify()?;
         let workers = run.workers()?;
-        let (tensors, alignment, mut headers) = outline(self, options)?;
-        if let Some(cut) = cut {
-            headers = headers_of_shards(self, options, &tensors, cut)?;
-        }
-        let total = tensors
-            .iter()
-            .map(|tensor| tensor.source.shape.elements())
-            .fold(0, u64::saturating_add);
+        let task = Task::new(self, options, cut, goal)?;
+        let Task { tensors, headers, total, budget, .. } = &task;
+        let (headers, total, budget) = (*headers, *total, *budget);
+        let padded = |bytes: u64| task.padded(bytes);
         let weights = total.max(1) as f64;
-        let padded = |bytes: u64| {
-            if matches!(goal, Goal::Size(_)) {
-                alignment.align(bytes).unwrap_or(u64::MAX)
-            } else {
-                bytes
-            }
-        };
-        let budget = match goal {
-            Goal::Size(bytes) => bytes.saturating_sub(headers),
-            Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
-        };
-        let largest = |tensor: &Subject<'_>| {
-            tensor.types.iter().map(|&ggml_type| size(tensor.source, ggml_type)).max().unwrap_or(0)
-        };
-        let is_largest =
-            tensors.iter().map(|tensor| padded(largest(tensor))).fold(0, u64::saturating_add)
-                <= budget;
+        let is_largest = task.bytes(|sizes| sizes.max()) <= budget;
         let stays = |tensor: &Subject<'_>| tensor.types.first() == Some(&tensor.source.ggml_type);
         if is_largest && tensors.iter().all(stays) {
             // Nothing has to be measured to know that nothing is lost.
@@ -257,6 +237,64 @@ impl ToFit<'_> {
     }
 }
 
+/// The tensors whose types are chosen, and how many bytes they may take.
+#[derive(Debug)]
+struct Task<'a> {
+    goal: Goal,
+    tensors: Vec<Subject<'a>>,
+    alignment: Alignment,
+    /// Bytes of headers.
+    headers: u64,
+    /// Weights of all tensors.
+    total: u64,
+    /// Bytes of data, at most.
+    budget: u64,
+}
+
+impl<'a> Task<'a> {
+    /// Fails where the smallest types take more than the goal allows.
+    fn new(
+        model: ToFit<'a>,
+        options: &'a QuantizeOptions,
+        cut: Option<&SplitOptions>,
+        goal: Goal,
+    ) -> Result<Self> {
+        let (tensors, alignment, mut headers) = outline(model, options)?;
+        if let Some(cut) = cut {
+            headers = headers_of_shards(model, options, &tensors, cut)?;
+        }
+        let total = tensors
+            .iter()
+            .map(|tensor| tensor.source.shape.elements())
+            .fold(0, u64::saturating_add);
+        let budget = match goal {
+            Goal::Size(bytes) => bytes.saturating_sub(headers),
+            Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
+        };
+        let task = Self { goal, tensors, alignment, headers, total, budget };
+        let least = task.bytes(|sizes| sizes.min());
+        if least > budget { Err(impossible(goal, least, headers, total)) } else { Ok(task) }
+    }
+
+    /// The bytes that count for the data of a tensor: with those up to the next one in a file of a
+    /// size.
+    fn padded(&self, bytes: u64) -> u64 {
+        match self.goal {
+            Goal::Size(_) => self.alignment.align(bytes).unwrap_or(u64::MAX),
+            Goal::BitsPerWeight(_) => bytes,
+        }
+    }
+
+    /// Bytes of all tensors, each as the one of its types that is chosen by size.
+    fn bytes(&self, chosen: impl Fn(&mut dyn Iterator<Item = u64>) -> Option<u64>) -> u64 {
+        let of = |tensor: &Subject<'_>| {
+            let mut sizes = tensor.types.iter().map(|&ggml_type| size(tensor.source, ggml_type));
+            self.padded(chosen(&mut sizes).unwrap_or(0))
+        };
+        self.tensors.iter().map(of).fold(0, u64::saturating_add)
+    }
+}
+
 /// Whether losses are divergences.
 fn predicts(options: &QuantizeOptions) -> bool {
     matches!(options.weighing, Weighing::Measured(_))
@@ -273,17 +311,20 @@ fn least_weight(measured: &[Measured]) -> f64 {
 /// The tensors of a model whose types are chosen for a size, each with a type to measure its
 /// sensitivity with and the importance weights that it is quantized with.
 ///
-/// Of the options, those count that count for [`fit`]. Fails as that does.
+/// Of the options, those count that count for [`fit`]. Fails as that does, and so before anything is
+/// measured where the goal is smaller than the smallest result.
 pub fn to_measure(
     checkpoint: &GgufCheckpoint,
     options: &QuantizeOptions,
+    cut: Option<&SplitOptions>,
+    goal: Goal,
 ) -> Result<Vec<ToMeasure>> {
     let before = Recipe::copy_of(checkpoint)?;
     let shards = |options: &QuantizeOptions| quantize_shards(checkpoint, options);
     let model = ToFit { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
     let mut options = options.clone();
     options.weighing = Weighing::Even;
-    let (tensors, ..) = outline(model, &options)?;
+    let Task { tensors, .. } = Task::new(model, &options, cut, goal)?;
     let to_measure = |tensor: Subject<'_>| {
         let ggml_type = match tensor.types[..] {
             [only] => Some(only).filter(|&only| only != tensor.source.ggml_type),

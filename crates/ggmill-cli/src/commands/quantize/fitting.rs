@@ -23,10 +23,7 @@ pub(crate) fn choose(
         ControlFlow::Continue(())
     });
     drop(bar);
-    let fit = fit.map_err(|error| {
-        let hint = (error.kind() == ErrorKind::Budget).then(smaller).flatten();
-        refused(error).with_hint(hint)
-    })?;
+    let fit = fit.map_err(|error| too_small(error, smaller))?;
     let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
     if fit.is_largest {
         let asked = match goal {
@@ -54,6 +51,12 @@ pub(crate) fn choose(
         fit.bits_per_weight
     ));
     Ok(fit)
+}
+
+/// What is said where no types can be chosen, with what could allow a smaller result.
+pub(super) fn too_small(error: Error, smaller: impl Fn() -> Option<String>) -> Failure {
+    let hint = (error.kind() == ErrorKind::Budget).then(smaller).flatten();
+    refused(error).with_hint(hint)
 }
 
 /// A hint about options that allow a smaller result.

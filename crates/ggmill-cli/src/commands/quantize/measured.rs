@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_core::RawStr;
 use ggmill_pipeline::{GgufCheckpoint, Sensitivity};
-use ggmill_quantize::{QuantizeOptions, Sensitivities, ToMeasure, to_measure};
+use ggmill_quantize::{Sensitivities, ToMeasure};
 use ggmill_run::{Chunks, Options, Program, Runner, Trial, Tried, measure, trials};
 
-use super::{MAX_PLAN_LEN, refused};
+use super::MAX_PLAN_LEN;
 use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
 use crate::console::Console;
@@ -139,15 +139,14 @@ impl<'a> Measuring<'a> {
         found_program(self.path, checkpoint.model(), &self.catalogue, None, console)
     }
 
-    /// Measures each tensor whose type is to be chosen.
+    /// Measures tensors whose types are to be chosen.
     pub(super) fn sensitivities(
         &self,
         checkpoint: &GgufCheckpoint,
-        options: &QuantizeOptions,
+        tensors: Vec<ToMeasure>,
         console: Console,
     ) -> Result<Sensitivities, Failure> {
         let program = self.program(checkpoint, console)?;
-        let tensors = to_measure(checkpoint, options).map_err(refused)?;
         let trial = |tensor: &ToMeasure| {
             let name = String::from_utf8_lossy(&tensor.name);
             Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())

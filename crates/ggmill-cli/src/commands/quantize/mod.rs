@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{RawStr, keys};
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, SourceTensor};
-use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan, Weighing};
+use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan, Weighing, to_measure};
 
+use self::fitting::too_small;
 pub(crate) use self::fitting::{choose, smaller};
 use self::measured::{MeasureArgs, Measuring};
 use self::positionals::{Positionals, near, number_of_threads};
@@ -198,14 +199,19 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let measuring = Measuring::start(&args.measuring, &input, &args.arch_file, threads, console)?;
     let known = args.measuring.known()?;
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
-    if let Some(measuring) = &measuring {
-        let found = measuring.sensitivities(&checkpoint, &options, console)?;
-        options.weighing = Weighing::Measured(found);
-    } else if let Some(known) = known {
-        options.weighing = Weighing::Measured(known);
-    }
     let mut predicted = None;
     if let Some(goal) = goal {
+        let sensitivities = match &measuring {
+            Some(measuring) => {
+                let tensors = to_measure(&checkpoint, &options, cut.as_ref(), goal);
+                let tensors = tensors.map_err(|error| {
+                    too_small(error, || smaller(checkpoint.tensors(), &options))
+                })?;
+                Some(measuring.sensitivities(&checkpoint, tensors, console)?)
+            }
+            None => known,
+        };
+        options.weighing = sensitivities.map_or(Weighing::Even, Weighing::Measured);
         let shrink = || smaller(checkpoint.tensors(), &options);
         let fit = choose(goal, shrink, console, |run, progress| {
             ggmill_quantize::fit(&checkpoint, &options, cut.as_ref(), goal, run, progress)

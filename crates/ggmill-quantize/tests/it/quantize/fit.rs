@@ -319,13 +319,30 @@ fn a_plan_is_for_its_model() {
     );
 }
 
+/// A goal that every tensor meets.
+const ANY: Goal = Goal::BitsPerWeight(32.0);
+
+/// What cannot be reached is known before anything is measured.
+#[test]
+fn tensors_are_not_measured_for_a_size_that_is_too_small() {
+    let checkpoint = checkpoint_of(&Fixture::new("llama").path());
+    for goal in [Goal::BitsPerWeight(1.0), Goal::Size(1000)] {
+        let error = to_measure(&checkpoint, &options("COPY"), None, goal).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        assert!(
+            error.to_string().contains("the smallest possible size of this model is"),
+            "{error}"
+        );
+    }
+}
+
 /// Sensitivities decide: a sensitive tensor gets more bits, and the prediction is the sum of what was
 /// measured, in proportion to the errors of the types.
 #[test]
 fn measured_sensitivities_decide() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
-    let tensors = to_measure(&checkpoint, &options("COPY")).unwrap();
+    let tensors = to_measure(&checkpoint, &options("COPY"), None, ANY).unwrap();
     // Norms are not chosen, and everything else is tried with a type of about 4 bits.
     assert!(tensors.iter().all(|tensor| !tensor.name.ends_with(b"norm.weight")));
     assert!(tensors.iter().any(|tensor| tensor.ggml_type == GgmlType::Q4_K), "{tensors:?}");
@@ -382,7 +399,7 @@ fn regex_of(name: &str) -> String {
 fn what_was_not_measured_keeps_its_type() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
-    let tensors = to_measure(&checkpoint, &options("COPY")).unwrap();
+    let tensors = to_measure(&checkpoint, &options("COPY"), None, ANY).unwrap();
     let found = tensors.iter().filter(|tensor| tensor.name != b"blk.3.ffn_up.weight");
     let found = found
         .map(|tensor| (tensor.name.clone(), Sensitivity::new(tensor.ggml_type, 0.01).unwrap()));
@@ -399,7 +416,7 @@ fn what_was_not_measured_keeps_its_type() {
 fn what_already_has_the_measured_type_keeps_it() {
     let fixture = Fixture::new("llama");
     let is_free = |name: &[u8]| String::from_utf8_lossy(name).contains("ffn_up");
-    let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY")).unwrap();
+    let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY"), None, ANY).unwrap();
     let found = tensors.iter().map(|tensor| {
         let ggml_type = if is_free(&tensor.name) { GgmlType::Q8_0 } else { tensor.ggml_type };
         (tensor.name.clone(), Sensitivity::new(ggml_type, 0.01).unwrap())
@@ -435,7 +452,7 @@ fn checkpoint_of(path: &Path) -> GgufCheckpoint {
 #[test]
 fn a_divergence_of_zero_gives_nothing_away() {
     let fixture = Fixture::new("llama");
-    let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY")).unwrap();
+    let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY"), None, ANY).unwrap();
     let with_zeros = |is_zero: &dyn Fn(&[u8]) -> bool| {
         let found = tensors.iter().map(|tensor| {
             let divergence = if is_zero(&tensor.name) { 0.0 } else { 0.01 };
