@@ -28,6 +28,11 @@ pub(crate) fn byte_size(text: &str) -> Result<u64, String> {
     factor.map(|factor| (number * factor) as u64).filter(|&size| size > 0).ok_or_else(expected)
 }
 
+/// The same, and 0 for nothing.
+pub(crate) fn byte_size_or_none(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { byte_size(text) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

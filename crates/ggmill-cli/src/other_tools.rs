@@ -1,4 +1,4 @@
-//! Options of other tools that a command does not have: what to type instead.
+//! Options and commands of other tools that this one does not have: what to type instead.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -51,10 +51,15 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("convert", "--verbose", "--dry-run prints every tensor"),
     ("dump", "--json-array", "--full prints arrays in full"),
     ("dump", "--no-tensors", "--metadata shows the metadata only"),
+    ("estimate", "-n", "-ngl of llama.cpp is --gpu-layers"),
+    ("imatrix", "-m", "`ggmill imatrix make MODEL --text FILE -o OUT` computes one"),
+    ("imatrix", "-f", "`ggmill imatrix make MODEL --text FILE -o OUT` computes one"),
     ("imatrix", "--in-file", "`ggmill imatrix merge FILE... -o OUT` merges importance matrices"),
     ("imatrix", "--show-statistics", "`ggmill imatrix show FILE` shows the weights of each tensor"),
     ("inspect", "--json-array", "--full prints arrays in full"),
     ("inspect", "--no-tensors", "--metadata shows the metadata only"),
+    ("measure", "-m", "the model has no option: `ggmill measure MODEL --text FILE`"),
+    ("measure", "-f", "--text FILE takes the text"),
     (
         "tokenize",
         "--log-disable",
@@ -65,22 +70,43 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("tokenize", "--stdin", "- in place of TEXT reads standard input"),
 ];
 
-/// The error about an option that is not known, with what to do instead where that is known: a
-/// similar name is of little use then.
+/// A word that people type as a command, and what does it.
+const COMMANDS: &[(&str, &str)] = &[
+    ("compare", "`ggmill diff A B` compares models"),
+    ("gguf-dump", "`ggmill inspect FILE --all` shows everything"),
+    ("new-metadata", "`ggmill edit IN -o OUT --set KEY=VALUE` writes a new file"),
+    ("perplexity", "`ggmill measure MODEL --text FILE` computes it"),
+    ("set", "`ggmill edit FILE --set KEY=VALUE` sets a key"),
+    ("show", "`ggmill inspect FILE` shows a model"),
+    ("unset", "`ggmill edit FILE --unset KEY` removes a key"),
+    ("validate", "`ggmill check FILE` checks a model"),
+    ("verify", "`ggmill check FILE` checks a model, `ggmill hash FILE --check MANIFEST` its data"),
+];
+
+/// The error about an option or a command that is not known, with what to do instead where that is
+/// known: a similar name is of little use then.
 pub(crate) fn advise(mut error: clap::Error, command: Option<&str>) -> clap::Error {
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
-        return error;
+    let given = |kind| match error.get(kind) {
+        Some(ContextValue::String(given)) => Some(given.clone()),
+        _ => None,
     };
-    let known = OPTIONS.iter().find(|(of, name, _)| Some(*of) == command && name == option);
-    if let Some((_, _, advice)) = known {
+    let advice = match error.kind() {
+        ErrorKind::UnknownArgument => given(ContextKind::InvalidArg).and_then(|option| {
+            let known = |(of, name, _): &&(&str, &str, _)| Some(*of) == command && *name == option;
+            OPTIONS.iter().find(known).map(|(.., advice)| *advice)
+        }),
+        ErrorKind::InvalidSubcommand => given(ContextKind::InvalidSubcommand).and_then(|name| {
+            COMMANDS.iter().find(|(known, _)| *known == name).map(|(_, advice)| *advice)
+        }),
+        _ => None,
+    };
+    if let Some(advice) = advice {
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
         error.remove(ContextKind::SuggestedValue);
         // It shows the option that is similar.
         error.remove(ContextKind::Usage);
-        let advice = ContextValue::StyledStrs(vec![StyledStr::from(*advice)]);
+        let advice = ContextValue::StyledStrs(vec![StyledStr::from(advice)]);
         error.insert(ContextKind::Suggested, advice);
     }
     error

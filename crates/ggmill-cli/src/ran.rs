@@ -50,8 +50,18 @@ impl Ran {
 
 /// The logits in a file.
 pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
-    let file = open_whole(path)?;
-    Recorded::read(&file).map_err(|error| failed(path, &error))
+    let of_logits = |cause: &dyn std::fmt::Display| {
+        let message = format!("{}: expected recorded logits: {cause}", shown(path));
+        Failure::new(message).with_hint(Some(
+            "docs/formats/logits.md describes such a file, and how to write one with transformers"
+                .to_owned(),
+        ))
+    };
+    let file = ggmill_io::open(path).map_err(|error| match error.format_error() {
+        Some(cause) => of_logits(cause),
+        None => Failure::new(error),
+    })?;
+    Recorded::read(&file).map_err(|error| of_logits(&error))
 }
 
 fn found(

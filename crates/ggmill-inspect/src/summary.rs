@@ -36,6 +36,10 @@ pub struct Summary<'a> {
     pub kind: Option<LosslessStr<'a>>,
     /// `general.license`.
     pub license: Option<LosslessStr<'a>>,
+    /// Whether only the beginning of a header could be read, so that what is missing may be in the
+    /// rest.
+    #[serde(skip)]
+    pub is_partial: bool,
     /// Elements of all tensors.
     pub parameters: u128,
     /// Number of tensors.
@@ -121,6 +125,7 @@ impl<'a> Summary<'a> {
             name: text(keys::GENERAL_NAME),
             kind: text(keys::GENERAL_TYPE),
             license: text(keys::GENERAL_LICENSE),
+            is_partial: model.parts().iter().any(|part| part.header_fault().is_some()),
             parameters,
             tensors: model.tensors().len() as u64,
             tensor_bytes,

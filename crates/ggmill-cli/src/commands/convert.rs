@@ -141,7 +141,8 @@ pub(crate) struct Args {
     #[arg(long)]
     no_check: bool,
     /// After writing, run the model and compare its outputs with logits that another program
-    /// computed from the checkpoint, as `ggmill check --run=LOGITS` does
+    /// computed from the checkpoint, as `ggmill check --run=LOGITS` does; docs/formats/logits.md
+    /// describes the file
     #[arg(long, value_name = "LOGITS", conflicts_with_all = ["dry_run", "json", "mmproj", "no_check", "vocab_only"])]
     verify: Option<PathBuf>,
     /// Replace the output if it exists

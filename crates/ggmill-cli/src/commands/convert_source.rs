@@ -76,6 +76,20 @@ pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, 
 fn without_config(src: &Path) -> Option<String> {
     let parent = src.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
+    let names = || std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_of = |endings: &[&str]| {
+        names().any(|entry| {
+            let name = entry.path();
+            name.extension().is_some_and(|ending| endings.iter().any(|of| ending == *of))
+        })
+    };
+    if !is_of(&["safetensors", "bin", "pt", "pth"]) {
+        return is_of(&["gguf"]).then(|| {
+            "the directory has GGUF files, which need no conversion: `ggmill quantize` changes \
+             their types"
+                .to_owned()
+        });
+    }
     (!directory.join("config.json").exists()).then(|| {
         format!(
             "the weights do not identify the model: put the config.json of the checkpoint, and its \

@@ -12,7 +12,7 @@ use ggmill_estimate::{
 use ggmill_inspect::size_text;
 
 use crate::arch_file::catalogue;
-use crate::byte_size::byte_size;
+use crate::byte_size::{byte_size, byte_size_or_none};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     file: PathBuf,
     /// Total context length in tokens, shared by all sequences; a comma-separated list prints a
     /// table [default: the length that the model was trained with]
-    #[arg(long, short = 'c', value_name = "N", value_delimiter = ',')]
+    #[arg(long, short = 'c', value_name = "N", value_delimiter = ',', value_parser = tokens)]
     ctx: Vec<u64>,
     /// Logical batch size: number of tokens submitted together
     #[arg(long, short = 'b', value_name = "N", default_value_t = 2048)]
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "gpu_layers", help_heading = "Devices")]
     fit: Vec<u64>,
     /// Memory to keep free on each GPU, for compute buffers and other uses
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "1GiB", requires = "fit", help_heading = "Devices")]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size_or_none, default_value = "1GiB", requires = "fit", help_heading = "Devices")]
     reserve: u64,
     /// A multimodal projector (mmproj file), loaded with the model
     #[arg(long, value_name = "FILE", help_heading = "Files loaded with the model")]
@@ -101,6 +101,31 @@ pub(crate) struct Args {
     /// Write JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A number of tokens.
+fn tokens(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| match text {
+        "tk" => "-ctk of llama.cpp is --cache-type-k".to_owned(),
+        "tv" => "-ctv of llama.cpp is --cache-type-v".to_owned(),
+        _ => "expected a number of tokens, such as 8192".to_owned(),
+    })
+}
+
+impl Args {
+    /// What can be used of each device.
+    fn sizes(&self) -> Result<Vec<u64>, Failure> {
+        let usable = |&size: &u64| {
+            size.checked_sub(self.reserve).filter(|&left| left > 0).ok_or_else(|| {
+                let [size, reserve] = [size, self.reserve].map(|size| size_text(size.into()));
+                Failure::new(format_args!("--fit {size}: --reserve {reserve} leaves nothing"))
+                    .with_hint(Some(
+                        "sizes have a unit, as in 24G; a smaller --reserve leaves more".to_owned(),
+                    ))
+            })
+        };
+        self.fit.iter().map(usable).collect()
+    }
 }
 
 /// A file whose header has been read.
@@ -180,6 +205,7 @@ impl Files {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let sizes = args.sizes()?;
     let files = Files::open(args)?;
     let mut options = Options::default();
     options.batch = args.batch;
@@ -206,8 +232,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             cases.push(if args.fit.is_empty() {
                 (options.clone(), files.estimate(&options)?)
             } else {
-                let sizes: Vec<u64> =
-                    args.fit.iter().map(|size| size.saturating_sub(args.reserve)).collect();
                 let found = files.fit(&options, &sizes)?;
                 (found.options, found.estimate)
             });

@@ -36,9 +36,9 @@ pub(crate) struct Args {
     against: Option<PathBuf>,
     #[command(flatten)]
     text: TextArgs,
-    /// Use at most N chunks, from the beginning of the text
-    #[arg(long, value_name = "N")]
-    chunks: Option<usize>,
+    /// Use at most N chunks, from the beginning of the text; at least 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    chunks: Option<u32>,
     /// Write the logits as an f32 array with one row per token
     #[arg(long, value_name = "OUT.npy")]
     logits: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 /// The tokens in chunks.
 fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
-    args.text.chunks(&args.file, args.chunks.map(|chunks| chunks.max(2)), console)
+    args.text.chunks(&args.file, args.chunks.map(|chunks| chunks as usize), console)
 }
 
 /// The file of logits, with its header.

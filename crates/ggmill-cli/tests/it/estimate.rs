@@ -184,7 +184,7 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["model.gguf", "--override-tensor", "a=disk"], "expected CPU");
     refused(&["model.gguf", "--lora", "text.gguf"], "text.gguf");
     refused(&["model.gguf", "--fit", "much"], "expected a number followed by K, M, G or T");
-    refused(&["strange.gguf", "--fit", "1G"], "so --fit cannot be used");
+    refused(&["strange.gguf", "--fit", "2G"], "so --fit cannot be used");
 }
 
 /// Of a file that ends within its header nothing is known for sure; without its data all is.
@@ -202,4 +202,22 @@ fn a_header_that_is_cut_is_refused() {
     for wrong in ["--mmproj=cut.gguf", "--lora=cut.gguf", "--draft=cut.gguf"] {
         assert_eq!(ggmill(directory.path(), &["estimate", "model.gguf", wrong]).code, 2, "{wrong}");
     }
+}
+
+#[test]
+fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
+    let directory = directory();
+    for (args, message) in [
+        (&["--fit", "24"][..], "--fit 24 B: --reserve 1.00 GiB leaves nothing"),
+        (&["--fit", "512MiB"], "--fit 512 MiB: --reserve 1.00 GiB leaves nothing"),
+        (&["-ctk", "q8_0"], "-ctk of llama.cpp is --cache-type-k"),
+        (&["-c", "8x"], "expected a number of tokens, such as 8192"),
+    ] {
+        let found = ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
+        assert!(found.stderr.contains(message), "{args:?}: {}", found.stderr);
+    }
+    let fitting = ["estimate", "model.gguf", "--fit", "512MiB", "--reserve", "0", "--ctx", "512"];
+    let found = ggmill(directory.path(), &fitting);
+    assert_eq!(found.code, 0, "{}", found.stderr);
 }

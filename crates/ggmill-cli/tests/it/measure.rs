@@ -150,6 +150,15 @@ fn a_conversion_is_verified_by_recorded_logits() {
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("base.gguf: "), "{}", found.stderr);
     assert!(!directory.files().contains(&"c.gguf".to_owned()), "{:?}", directory.files());
+    assert!(found.stderr.contains("expected recorded logits: tensor "), "{}", found.stderr);
+    let found = run(&["-o", "c.gguf", "--verify", "story.txt"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("story.txt: expected recorded logits: "), "{}", found.stderr);
+    assert!(found.stderr.contains("docs/formats/logits.md"), "{}", found.stderr);
     let found = run(&["--dry-run", "--verify", "same.gguf"]);
     assert_eq!(found.code, 2);
+    // A chunk alone has no error.
+    let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--chunks", "1"];
+    let found = ggmill(directory.path(), &args);
+    assert!(found.stderr.contains("1 is not in 2.."), "{}", found.stderr);
 }

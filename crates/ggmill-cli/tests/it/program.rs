@@ -122,6 +122,12 @@ fn options_of_other_tools_are_advised() {
         (&["convert", "x", "--remote"], "`ggmill convert hf://OWNER/NAME`"),
         (&["inspect", "x.gguf", "--no-tensors"], "--metadata shows the metadata only"),
         (&["dump", "x.gguf", "--json-array"], "--full prints arrays"),
+        (&["unset", "x.gguf", "key"], "`ggmill edit FILE --unset KEY`"),
+        (&["perplexity", "-m", "x.gguf"], "`ggmill measure MODEL --text FILE`"),
+        (&["compare", "a.gguf", "b.gguf"], "`ggmill diff A B`"),
+        (&["measure", "-m", "x.gguf"], "`ggmill measure MODEL --text FILE`"),
+        (&["estimate", "x.gguf", "-ngl", "99"], "--gpu-layers"),
+        (&["imatrix", "-m", "x.gguf"], "`ggmill imatrix make MODEL --text FILE -o OUT`"),
         (&["imatrix", "--in-file", "x.dat"], "`ggmill imatrix merge FILE... -o OUT`"),
         (&["imatrix", "show", "x.gguf", "--show-statistics"], "shows the weights of each tensor"),
     ] {

@@ -232,9 +232,13 @@ fn changes(summary: &Summary<'_>) -> Vec<String> {
         .collect()
 }
 
+/// Of what may be in the part of a header that cannot be read.
+const UNREAD: &str = "unknown: the header is incomplete";
+
 fn parameters(summary: &Summary<'_>) -> Vec<String> {
     if summary.tensors == 0 {
-        return vec!["none: no tensors".to_owned()];
+        let why = if summary.is_partial { UNREAD } else { "none: no tensors" };
+        return vec![why.to_owned()];
     }
     let exact = grouped(summary.parameters);
     let human = human::count(summary.parameters);
@@ -287,6 +291,8 @@ fn vocabulary(summary: &Summary<'_>) -> Vec<String> {
     let mut pieces = Vec::new();
     if summary.has_tokens {
         pieces.extend(summary.vocabulary_size.map(|size| counted(size, "token")));
+    } else if summary.is_partial {
+        return vec![UNREAD.to_owned()];
     } else if let Some(size) = summary.vocabulary_size {
         pieces.push(format!("not in the file, made for {}", counted(size, "token")));
         return pieces;
@@ -299,7 +305,7 @@ fn vocabulary(summary: &Summary<'_>) -> Vec<String> {
 fn chat_template(summary: &Summary<'_>) -> Vec<String> {
     match summary.chat_template_bytes {
         Some(bytes) => vec![counted(bytes, "byte")],
-        None if summary.has_tokens => vec!["none".to_owned()],
+        None if summary.has_tokens && !summary.is_partial => vec!["none".to_owned()],
         None => Vec::new(),
     }
 }

@@ -45,8 +45,8 @@ Examples:
 The tokens are identical to llama.cpp's. BOS and EOS tokens are added if the model asks for \
 them, and the text of special tokens, such as <|im_start|>, is parsed. This is what \
 llama-tokenize does, with two differences: llama-tokenize adds no EOS token if the model has no \
-BOS token, and it processes escape sequences such as \
- by default; ggmill does so only with --escape.
+BOS token, and it processes escape sequences such as \\n \
+by default; ggmill does so only with --escape.
 
 Without an output option, the text is shown with its tokens highlighted in color on a terminal; \
 otherwise, one line is printed per token, with its ID and text. --compare exits with 1 if tokens \
