@@ -4,27 +4,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::vec;
 
+use bytes::Bytes;
 use ggmill_core::ReadAt;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader as _, FileReader as _, Length as _};
 use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 
-use super::pages::{Source, failed, pages};
+use super::pages::{Pages, Source, failed};
 use super::schema::{GROUP_BYTES, GROUP_ROWS, ROW_BYTES, schema};
 use super::table_file::footer_start;
+use super::values::{Levels, read};
 use super::{RUN, io_error};
 use crate::error::{Error, Result};
 use crate::previous::{KnownFile, Modified, Previous};
-use crate::table::{Cell, ColumnKind, Row, TABLES, Table};
+use crate::table::{Cell, Column, ColumnKind, Row, TABLES, Table};
 
-/// Rows that are decoded at once.
-const BATCH_ROWS: usize = 1024;
 /// Bytes of the footer of a table, at most.
 const FOOTER_BYTES: u64 = 64 << 20;
+
+/// Of a column with fewer rows than its row group.
+const TOO_EARLY: &str = "a column ends too early";
 
 /// The three tables of an earlier index, each read from its start to its end.
 pub(crate) struct Earlier {
@@ -132,7 +133,7 @@ struct TableRows {
     group: usize,
     /// The paths that are left of the last. They are many and few differ, so they share the memory
     /// of the file's.
-    paths: vec::IntoIter<ByteArray>,
+    paths: vec::IntoIter<Bytes>,
     /// The other cells that are left of it, by columns.
     columns: Vec<vec::IntoIter<Cell>>,
     /// The number of the next row.
@@ -180,7 +181,7 @@ impl TableRows {
         };
         let row: Row = self.columns.iter_mut().map_while(Iterator::next).collect();
         self.position = self.position.saturating_add(1);
-        match str::from_utf8(path.data()) {
+        match str::from_utf8(&path) {
             Ok(path) if row.len() + 1 == self.table.columns.len() => {
                 Ok(Some((path.to_owned(), row)))
             }
@@ -223,24 +224,28 @@ impl TableRows {
             let why = format!("a row group of {rows} rows, expected at most {GROUP_ROWS}");
             return Err(ParquetError::General(why));
         }
-        let reader = |number: usize, elements: usize| {
+        let pages = |number: usize, elements: usize| {
             let column = group.metadata().columns().get(number);
             let column = column.ok_or_else(|| failed("a column is missing"))?;
-            let pages = pages(&self.source, column, rows, rows.saturating_add(elements))?;
-            Ok::<_, ParquetError>(get_column_reader(column.column_descr_ptr(), pages))
-        };
-        let ColumnReader::ByteArrayColumnReader(paths) = reader(0, 0)? else {
-            return Err(failed("a column has a different type"));
+            Pages::new(&self.source, column, rows, rows.saturating_add(elements))
         };
         let mut room = Room(GROUP_BYTES + ROW_BYTES);
-        let (paths, ..) = values(paths, rows, &mut room)?;
-        paths.iter().try_for_each(|path| room.take(path.data().len(), 1))?;
+        let mut paths = Vec::with_capacity(rows);
+        read(pages(0, 0)?, Levels::None, |_, path: Option<Bytes>| {
+            room.take(path.as_ref().map_or(0, Bytes::len), 1)?;
+            paths.extend(path);
+            Ok(())
+        })?;
+        if paths.len() < rows {
+            return Err(failed(TOO_EARLY));
+        }
         let mut room = Room(GROUP_BYTES + ROW_BYTES);
         let columns = self.table.columns.iter().enumerate().skip(1);
         let columns = columns.map(|(number, column)| {
             let is_list = column.kind == ColumnKind::Integers;
             let elements = if is_list { room.0 / size_of::<i64>() } else { 0 };
-            Ok(cells(reader(number, elements)?, rows, &mut room)?.into_iter())
+            let cells = Cells::read(pages(number, elements)?, column, rows, &mut room)?;
+            Ok(cells.into_iter())
         });
         Ok((paths.into_iter(), columns.collect::<ParquetResult<_>>()?))
     }
@@ -269,7 +274,7 @@ fn check_footer(table: &'static Table, source: &Source) -> ParquetResult<()> {
 }
 
 /// The paths of rows, and their other cells by columns.
-type Group = (vec::IntoIter<ByteArray>, Vec<vec::IntoIter<Cell>>);
+type Group = (vec::IntoIter<Bytes>, Vec<vec::IntoIter<Cell>>);
 
 fn wrong(table: &Table, why: &dyn std::fmt::Display) -> Error {
     Error::Previous(format!("{}: {why}", table.name))
@@ -292,89 +297,69 @@ impl Room {
     }
 }
 
-/// The cells of a column.
-fn cells(reader: ColumnReader, rows: usize, room: &mut Room) -> ParquetResult<Vec<Cell>> {
-    room.take(rows, Cell::OWN)?;
-    match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => column(reader, rows, room, |value, room| {
-            room.take(value.data().len(), 1)?;
-            let text = String::from_utf8(value.data().to_vec());
-            text.map(Cell::Text).map_err(|_| failed("a string is not valid UTF-8"))
-        }),
-        ColumnReader::Int64ColumnReader(reader) => {
-            column(reader, rows, room, |value, _| Ok(Cell::Integer(value)))
-        }
-        ColumnReader::DoubleColumnReader(reader) => {
-            column(reader, rows, room, |value, _| Ok(Cell::Float(value)))
-        }
-        _ => Err(failed("a column has a different type")),
-    }
-}
-
-/// The cells of a column with values of this type; in a list they are its elements.
-fn column<T: DataType>(
-    reader: ColumnReaderImpl<T>,
+/// The cells of a column, one for each row.
+struct Cells {
+    cells: Vec<Cell>,
     rows: usize,
-    room: &mut Room,
-    mut cell: impl FnMut(T::T, &mut Room) -> ParquetResult<Cell>,
-) -> ParquetResult<Vec<Cell>> {
-    let (values, defined, repeated) = values(reader, rows, room)?;
-    let mut values = values.into_iter();
-    let mut next = || cell(values.next().ok_or_else(|| failed("a value is missing"))?, room);
-    if !repeated.is_empty() {
-        return lists(&defined, &repeated, next);
-    }
-    if defined.is_empty() {
-        return (0..rows).map(|_| next()).collect();
-    }
-    defined.iter().map(|&level| if level > 0 { next() } else { Ok(Cell::Null) }).collect()
 }
 
-/// The values of a column, which cells have one, and where lists begin.
-type Values<T> = (Vec<T>, Vec<i16>, Vec<i16>);
-
-/// Reads a column.
-fn values<T: DataType>(
-    mut reader: ColumnReaderImpl<T>,
-    rows: usize,
-    room: &mut Room,
-) -> ParquetResult<Values<T::T>> {
-    let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-    let mut read = 0;
-    while read < rows {
-        let elements = repeated.len();
-        let (records, _, _) = reader.read_records(
-            (rows - read).min(BATCH_ROWS),
-            Some(&mut defined),
-            Some(&mut repeated),
-            &mut values,
-        )?;
-        if records == 0 {
-            return Err(failed("a column ends too early"));
+impl Cells {
+    /// The cells of a column with these pages.
+    fn read(
+        pages: Pages,
+        column: &Column,
+        rows: usize,
+        room: &mut Room,
+    ) -> ParquetResult<Vec<Cell>> {
+        room.take(rows, Cell::OWN)?;
+        let levels = Levels::of(column);
+        let mut cells = Self { cells: Vec::with_capacity(rows), rows };
+        match column.kind {
+            ColumnKind::Text => {
+                read(pages, levels, |_, text| cells.push(text_cell(text.as_ref(), room)?))
+            }
+            ColumnKind::Integer | ColumnKind::Time => read(pages, levels, |_, number| {
+                cells.push(number.map_or(Cell::Null, Cell::Integer))
+            }),
+            ColumnKind::Float => {
+                read(pages, levels, |_, number| cells.push(number.map_or(Cell::Null, Cell::Float)))
+            }
+            ColumnKind::Integers => read(pages, levels, |begins, element| {
+                room.take(1, size_of::<i64>())?;
+                cells.push_element(begins, element)
+            }),
+        }?;
+        if cells.cells.len() < rows {
+            return Err(failed(TOO_EARLY));
         }
-        read += records;
-        room.take(repeated.len() - elements, size_of::<i64>())?;
+        Ok(cells.cells)
     }
-    Ok((values, defined, repeated))
+
+    fn push(&mut self, cell: Cell) -> ParquetResult<()> {
+        if self.cells.len() >= self.rows {
+            return Err(failed("a column has more rows than its row group"));
+        }
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    /// Adds an element to the last list, or to a new one. An empty list has none.
+    fn push_element(&mut self, begins: bool, element: Option<i64>) -> ParquetResult<()> {
+        if begins {
+            self.push(Cell::Integers(Vec::new()))?;
+        }
+        let Some(Cell::Integers(list)) = self.cells.last_mut() else {
+            return Err(failed("an element is not in a list"));
+        };
+        list.extend(element);
+        Ok(())
+    }
 }
 
-/// Elements put together into lists.
-fn lists(
-    defined: &[i16],
-    repeated: &[i16],
-    mut next: impl FnMut() -> ParquetResult<Cell>,
-) -> ParquetResult<Vec<Cell>> {
-    let mut cells = Vec::new();
-    for (&level, &repetition) in defined.iter().zip(repeated) {
-        if repetition == 0 {
-            cells.push(Cell::Integers(Vec::new()));
-        }
-        if level > 0
-            && let (Cell::Integer(element), Some(Cell::Integers(list))) =
-                (next()?, cells.last_mut())
-        {
-            list.push(element);
-        }
-    }
-    Ok(cells)
+/// The cell of a text, with memory of its own.
+fn text_cell(text: Option<&Bytes>, room: &mut Room) -> ParquetResult<Cell> {
+    let Some(text) = text else { return Ok(Cell::Null) };
+    room.take(text.len(), 1)?;
+    let text = str::from_utf8(text).map_err(|_| failed("a string is not valid UTF-8"))?;
+    Ok(Cell::Text(text.to_owned()))
 }

@@ -4,6 +4,7 @@ mod earlier;
 mod pages;
 mod schema;
 mod table_file;
+mod values;
 mod write;
 
 pub(crate) use earlier::earlier;

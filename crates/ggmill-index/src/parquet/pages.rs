@@ -1,12 +1,13 @@
 //! The pages of a column of an earlier index. The format's reader takes as much memory as their
-//! heads say, and stops the program over some columns; so both are checked before.
+//! heads say, and stops the program over some columns; so both are checked before. What is in the
+//! pages it does not decode.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ggmill_core::ReadAt;
 use parquet::basic::{Compression, Encoding};
-use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::page::{Page as FormatPage, PageReader as _};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
@@ -31,38 +32,30 @@ pub(super) fn failed(why: &str) -> ParquetError {
     ParquetError::General(why.to_owned())
 }
 
-/// The pages of a column that has so many values at most, nulls among them.
-pub(super) fn pages(
-    source: &Arc<dyn ReadAt>,
-    column: &ColumnChunkMetaData,
-    rows: usize,
-    values: usize,
-) -> Result<Box<dyn PageReader>> {
-    let offsets = [Some(column.data_page_offset()), column.dictionary_page_offset()];
-    let mut numbers = offsets.into_iter().flatten().chain([column.compressed_size()]);
-    if numbers.any(i64::is_negative) {
-        return Err(failed("a column begins or ends before the file"));
-    }
-    if !matches!(column.compression(), Compression::SNAPPY | Compression::UNCOMPRESSED) {
-        return Err(failed("a column has a compression that ggmill does not write"));
-    }
-    let source = Arc::new(Heads(Source(Arc::clone(source))));
-    let mut pages = Checked {
-        pages: SerializedPageReader::new(source, column, rows, None)?,
-        next: None,
-        has_dictionary: false,
-        most: values,
-        left: values,
-        bytes: COLUMN_BYTES,
-    };
-    pages.next = pages.read()?;
-    Ok(Box::new(pages))
+/// What is in a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// The values of a dictionary.
+    Dictionary,
+    /// Values.
+    Plain,
+    /// Indices of values in the dictionary.
+    Indices,
 }
 
-/// Pages with no more values than there may be, read one ahead.
-struct Checked {
-    pages: SerializedPageReader<Heads>,
-    next: Option<Page>,
+/// A page that is one of those that ggmill writes, as far as its head says.
+pub(super) struct Page {
+    pub(super) kind: Kind,
+    /// How many values it says to have, nulls and empty lists among them.
+    pub(super) count: usize,
+    pub(super) bytes: Bytes,
+}
+
+/// The pages of a column, with no more values than there may be.
+pub(super) struct Pages {
+    reader: SerializedPageReader<Heads>,
+    /// Whether a page was read, and whether that was a dictionary.
+    has_begun: bool,
     has_dictionary: bool,
     /// The most values of a dictionary.
     most: usize,
@@ -72,69 +65,81 @@ struct Checked {
     bytes: usize,
 }
 
-impl Checked {
+impl Pages {
+    /// The pages of a column that has at most this number of values, nulls among them.
+    pub(super) fn new(
+        source: &Arc<dyn ReadAt>,
+        column: &ColumnChunkMetaData,
+        rows: usize,
+        values: usize,
+    ) -> Result<Self> {
+        let offsets = [Some(column.data_page_offset()), column.dictionary_page_offset()];
+        let mut numbers = offsets.into_iter().flatten().chain([column.compressed_size()]);
+        if numbers.any(i64::is_negative) {
+            return Err(failed("a column begins or ends before the file"));
+        }
+        if !matches!(column.compression(), Compression::SNAPPY | Compression::UNCOMPRESSED) {
+            return Err(failed("a column has a compression that ggmill does not write"));
+        }
+        let source = Arc::new(Heads(Source(Arc::clone(source))));
+        Ok(Self {
+            reader: SerializedPageReader::new(source, column, rows, None)?,
+            has_begun: false,
+            has_dictionary: false,
+            most: values,
+            left: values,
+            bytes: COLUMN_BYTES,
+        })
+    }
+
     fn read(&mut self) -> Result<Option<Page>> {
-        let Some(page) = self.pages.get_next_page()? else { return Ok(None) };
+        let Some(page) = self.reader.get_next_page()? else { return Ok(None) };
         let bytes = self.bytes.checked_sub(page.buffer().len());
         self.bytes = bytes.ok_or_else(|| failed("a column is too long"))?;
-        // The format's reader stops the program over the levels of others.
-        let is_ours = match &page {
-            Page::DataPage { def_level_encoding, rep_level_encoding, .. } => {
-                *def_level_encoding == Encoding::RLE && *rep_level_encoding == Encoding::RLE
-            }
-            Page::DictionaryPage { .. } => true,
-            Page::DataPageV2 { .. } => false,
-        };
-        if !is_ours {
-            return Err(failed(OTHER_PAGE));
-        }
-        // Values of others may take more memory than their page.
-        let of_dictionary = [Encoding::RLE_DICTIONARY, Encoding::PLAIN_DICTIONARY];
-        if page.encoding() != Encoding::PLAIN && !of_dictionary.contains(&page.encoding()) {
-            return Err(failed("a page has an encoding that ggmill does not write"));
-        }
-        let values = page.num_values() as usize;
-        if page.is_dictionary_page() {
+        let kind = self.kind(&page)?;
+        let count = page.num_values() as usize;
+        if kind == Kind::Dictionary {
             self.has_dictionary = true;
-            if values > self.most {
+            if count > self.most {
                 return Err(failed("a dictionary has more values than its column"));
             }
         } else {
-            let left = self.left.checked_sub(values);
+            let left = self.left.checked_sub(count);
             self.left = left.ok_or_else(|| failed("a column has more values than its rows"))?;
-            if of_dictionary.contains(&page.encoding()) && !self.has_dictionary {
-                return Err(failed("a dictionary is missing"));
-            }
         }
-        Ok(Some(page))
+        self.has_begun = true;
+        Ok(Some(Page { kind, count, bytes: page.buffer().clone() }))
+    }
+
+    /// What is in the next page.
+    fn kind(&self, page: &FormatPage) -> Result<Kind> {
+        let is_dictionary = match page {
+            FormatPage::DataPage {
+                def_level_encoding: Encoding::RLE,
+                rep_level_encoding: Encoding::RLE,
+                ..
+            } => false,
+            // There is one, and it is the first.
+            FormatPage::DictionaryPage { .. } if !self.has_begun => true,
+            _ => return Err(failed(OTHER_PAGE)),
+        };
+        match (is_dictionary, page.encoding()) {
+            (true, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) => Ok(Kind::Dictionary),
+            (false, Encoding::PLAIN) => Ok(Kind::Plain),
+            (false, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY) => {
+                let missing = || failed("a dictionary is missing");
+                self.has_dictionary.then_some(Kind::Indices).ok_or_else(missing)
+            }
+            _ => Err(failed("a page has an encoding that ggmill does not write")),
+        }
     }
 }
 
-impl Iterator for Checked {
+impl Iterator for Pages {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.get_next_page().transpose()
-    }
-}
-
-impl PageReader for Checked {
-    fn get_next_page(&mut self) -> Result<Option<Page>> {
-        let Some(page) = self.next.take() else { return Ok(None) };
-        self.next = self.read()?;
-        Ok(Some(page))
-    }
-
-    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
-        Err(failed("no page is skipped"))
-    }
-
-    fn skip_next_page(&mut self) -> Result<()> {
-        Err(failed("no page is skipped"))
-    }
-
-    fn at_record_boundary(&mut self) -> Result<bool> {
-        Ok(self.next.as_ref().is_none_or(|page| matches!(page, Page::DataPageV2 { .. })))
+        self.read().transpose()
     }
 }
 
@@ -239,13 +244,19 @@ fn integer(head: &mut &[u8]) -> Option<u64> {
     if byte(head)? != 0x15 {
         return None;
     }
+    let number = number(|| byte(head))?;
+    // Whether it is negative is the lowest bit.
+    (number & 1 == 0).then_some(number >> 1)
+}
+
+/// A number of 32 bits or a few more from bytes of 7 bits each, the lowest first.
+pub(super) fn number(mut byte: impl FnMut() -> Option<u8>) -> Option<u64> {
     let mut number = 0;
     for shift in (0..35).step_by(7) {
-        let byte = byte(head)?;
+        let byte = byte()?;
         number |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
-            // Whether it is negative is the lowest bit.
-            return (number & 1 == 0).then_some(number >> 1);
+            return Some(number);
         }
     }
     None

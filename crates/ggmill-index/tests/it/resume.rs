@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
-use ggmill_core::Model;
+use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
 use ggmill_index::{Candidate, Error, IndexOptions, Tables, index};
-use parquet::basic::{Compression, Encoding, Type as Physical};
+use parquet::basic::{Compression, Encoding, PageType, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::FileReader as _;
-use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
@@ -43,6 +44,71 @@ fn only_what_changed_is_opened_and_the_result_is_that_of_a_new_run() {
         let (updated, outcome, opened) = parquet(&after, Some(&tables), threads).unwrap();
         assert_eq!((opened, outcome.kept, outcome.files), (3, 57, 60));
         assert!(updated == parquet(&after, None, 1).unwrap().0);
+    }
+}
+
+/// How many pages of indices and of values the columns of a row group have.
+fn pages(group: &RowGroupMetaData) -> Vec<[i32; 2]> {
+    let count = |column: &ColumnChunkMetaData, encoding| {
+        let pages = column.page_encoding_stats().unwrap().iter();
+        let pages = pages
+            .filter(|pages| pages.page_type == PageType::DATA_PAGE && pages.encoding == encoding);
+        pages.map(|pages| pages.count).sum()
+    };
+    let columns = group.columns().iter();
+    columns
+        .map(|column| [Encoding::RLE_DICTIONARY, Encoding::PLAIN].map(|kind| count(column, kind)))
+        .collect()
+}
+
+/// Tables with several row groups, with columns of several pages, of which some have a dictionary
+/// that became too large, and with nulls and lists of any length on the way.
+#[test]
+fn large_tables_are_the_same_after_an_update() {
+    let model = |path: String, metadata: MetadataBuf, tensors: u64| {
+        let builder = (0..tensors).fold(Builder::new().metadata(metadata), |builder, number| {
+            let rank = usize::try_from(number % 5).unwrap();
+            let shape = Shape::new(&[1, 2, number % 3 + 1, 1][..rank]).unwrap();
+            let kind = if number % 3 > 0 { GgmlType::F32 } else { GgmlType::F16 };
+            builder.tensor(format!("blk.{number}"), kind, shape)
+        });
+        let plan = builder.plan().unwrap();
+        let mut bytes = plan.header().to_vec();
+        bytes.resize(usize::try_from(plan.total_len()).unwrap(), 0);
+        file(&path, bytes, 5)
+    };
+    let mut files = vec![model("a".to_owned(), MetadataBuf::new(), 45_000)];
+    for number in 0..8 {
+        let mut metadata = MetadataBuf::new();
+        for entry in 0..1500_u64 {
+            let key = format!("{entry:0200}.{number}");
+            match entry % 5 {
+                0 => metadata.set(key, entry),
+                1 => metadata.set(key, 0.5),
+                2 => metadata.set(key, "llama"),
+                _ => metadata.set(key, &*format!("{entry:0300}.{number}")),
+            }
+        }
+        files.push(model(format!("b{number}{}", "x".repeat(4000)), metadata, 1));
+    }
+    let (tables, ..) = parquet(&files, None, 1).unwrap();
+    let [_, tensors, metadata] = tables.each_ref().map(|table| {
+        let options = ReadOptionsBuilder::new().with_encoding_stats_as_mask(false).build();
+        let table = bytes::Bytes::copy_from_slice(table);
+        SerializedFileReader::new_with_options(table, options).unwrap().metadata().clone()
+    });
+    assert!(pages(tensors.row_group(0)).iter().all(|[indices, values]| indices + values > 1));
+    assert!(metadata.num_row_groups() > 1);
+    assert!(pages(metadata.row_group(0)).iter().any(|pages| pages.iter().all(|&count| count > 0)));
+    let (updated, outcome, opened) = parquet(&files, Some(&tables), 1).unwrap();
+    assert_eq!((opened, outcome.kept), (0, 9));
+    assert!(updated == tables);
+    // Rows that are skipped before those that are taken.
+    for removed in [3, 0] {
+        files.remove(removed);
+        let (updated, _, opened) = parquet(&files, Some(&tables), 1).unwrap();
+        assert_eq!(opened, 0);
+        assert!(updated == parquet(&files, None, 1).unwrap().0);
     }
 }
 
@@ -180,6 +246,29 @@ fn pages_that_are_not_written_here_are_refused() {
             .set_column_encoding(path, Encoding::DELTA_BYTE_ARRAY)
     });
     assert_eq!(refused(&delta), "files: a page has an encoding that ggmill does not write");
+}
+
+/// The format's reader stops the program over a text of which fewer bytes are left than its length
+/// has.
+#[test]
+fn texts_that_are_cut_off_are_refused() {
+    for dictionary in [false, true] {
+        let written =
+            |properties: WriterPropertiesBuilder| properties.set_dictionary_enabled(dictionary);
+        let tables = with_a_text(8, 1, 3, written);
+        parquet(&[], Some(&tables), 1).expect("nothing is changed");
+        let path = b"\x06\0\0\0a.gguf";
+        let places = tables[0].windows(path.len()).enumerate().filter(|(_, bytes)| bytes == path);
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        assert_eq!(places.len(), if dictionary { 1 } else { 8 });
+        for (place, len) in [(0, 7), (0, 0), (6, 14), (6, 13), (7, 7), (7, 5), (7, u8::MAX)] {
+            let mut changed = tables.clone();
+            let Some(place) = places.get(place) else { continue };
+            changed[0][*place] = len;
+            let why = refused(&changed);
+            assert!(why.starts_with("files: a page has "), "{why}");
+        }
+    }
 }
 
 /// The format's reader stops the program over a column that begins before the file.
