@@ -22,7 +22,7 @@ use crate::previous::{KnownFile, Modified, Previous};
 use crate::table::{Cell, Column, ColumnKind, Row, TABLES, Table};
 
 /// Bytes of the footer of a table, at most.
-const FOOTER_BYTES: u64 = 64 << 20;
+const FOOTER_BYTES: u64 = 8 << 20;
 
 /// Of a column with fewer rows than its row group.
 const TOO_EARLY: &str = "a column ends too early";
