@@ -14,7 +14,7 @@ pub(crate) enum Status {
 }
 
 /// Why a command did not do its work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// The reader closed standard output.
     Closed,

@@ -11,6 +11,7 @@ use ggmill_run::{Options, Probe, Recorded, Runner, probe};
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
+use crate::remote;
 use crate::run_model::{failed, found_program};
 use crate::source::open_whole;
 
@@ -23,14 +24,15 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Runs the model that a file belongs to.
+    /// Runs the model that a file belongs to, over the tokens of recorded logits where there are
+    /// some.
     pub(crate) fn of(
         path: &Path,
-        logits: Option<&Path>,
+        recorded: Result<Option<&Recorded>, Failure>,
         catalogue: &Catalogue,
         console: Console,
     ) -> Self {
-        match found(path, logits, catalogue, console) {
+        match recorded.and_then(|recorded| found(path, recorded, catalogue, console)) {
             Ok(found) => {
                 let faults = found.faults();
                 let text = Ok(text(path, &found, &faults));
@@ -57,25 +59,27 @@ pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
                 .to_owned(),
         ))
     };
-    let file = ggmill_io::open(path).map_err(|error| match error.format_error() {
-        Some(cause) => of_logits(cause),
-        None => Failure::new(error),
-    })?;
+    let file = match remote::open(path, false) {
+        Some(opened) => opened?,
+        None => ggmill_io::open(path).map_err(|error| match error.format_error() {
+            Some(cause) => of_logits(cause),
+            None => Failure::new(error),
+        })?,
+    };
     Recorded::read(&file).map_err(|error| of_logits(&error))
 }
 
 fn found(
     path: &Path,
-    logits: Option<&Path>,
+    recorded: Option<&Recorded>,
     catalogue: &Catalogue,
     console: Console,
 ) -> Result<Probe, Failure> {
     let model = open_whole(path)?;
     let program = found_program(path, &model, catalogue, None, console)?;
-    let recorded = logits.map(recorded).transpose()?;
     let refused = |error: ggmill_run::Error| failed(path, &error);
     let runner = Runner::new(Options::default()).map_err(refused)?;
-    probe(&runner, &program, recorded.as_ref()).map_err(refused)
+    probe(&runner, &program, recorded).map_err(refused)
 }
 
 fn text(path: &Path, found: &Probe, faults: &[String]) -> String {

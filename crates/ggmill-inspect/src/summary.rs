@@ -125,7 +125,7 @@ impl<'a> Summary<'a> {
             name: text(keys::GENERAL_NAME),
             kind: text(keys::GENERAL_TYPE),
             license: text(keys::GENERAL_LICENSE),
-            is_partial: model.parts().iter().any(|part| part.header_fault().is_some()),
+            is_partial: model.header_fault().is_some(),
             parameters,
             tensors: model.tensors().len() as u64,
             tensor_bytes,

@@ -275,8 +275,13 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
         .chain(args.arch_file)
         .chain(args.metadata.clone())
         .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
+        .chain(args.verify.clone())
         .collect();
     let cut = args.shard_limit.options();
+    let logits = args.verify.as_deref().map(recorded).transpose()?;
+    if logits.is_some() && !architecture.has_graph() {
+        return Err(without_graph(architecture.name(), &catalogue));
+    }
     let destination = Destination {
         place: Place::of(output.as_deref()),
         other_name: &other_name,
@@ -286,15 +291,9 @@ fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
         dry_run: args.dry_run,
         json: args.json,
         rules: (!args.no_check).then_some(&catalogue),
-        verify: args.verify.as_deref().map(|logits| (logits, &catalogue)),
+        verify: logits.as_ref().map(|logits| (logits, &catalogue)),
     };
     destination.look_ahead()?;
-    if let Some(logits) = &args.verify {
-        recorded(logits)?;
-        if !architecture.has_graph() {
-            return Err(without_graph(architecture.name(), &catalogue));
-        }
-    }
     let mut options = ConvertOptions::new(float_type);
     let is_named = args.name.is_some() || args.metadata.is_some();
     options.name = args.name;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, SplitOptions};
+use ggmill_run::Recorded;
 
 use crate::checked::Checked;
 use crate::commands::quantize::without_ending;
@@ -61,7 +62,7 @@ pub(super) struct Destination<'a> {
     /// The architectures that the rules go by, unless the model is not checked.
     pub(super) rules: Option<&'a Catalogue>,
     /// Recorded logits that the file is run against, with the architectures there are.
-    pub(super) verify: Option<(&'a Path, &'a Catalogue)>,
+    pub(super) verify: Option<(&'a Recorded, &'a Catalogue)>,
 }
 
 impl Destination<'_> {
@@ -149,11 +150,11 @@ impl Destination<'_> {
 /// Runs what was written over the tokens of recorded logits.
 fn verify(
     file: &Path,
-    logits: &Path,
+    logits: &Recorded,
     catalogue: &Catalogue,
     console: Console,
 ) -> Result<Status, Failure> {
-    let Ran { run, text } = Ran::of(file, Some(logits), catalogue, console);
+    let Ran { run, text } = Ran::of(file, Ok(Some(logits)), catalogue, console);
     let mut out = console.text();
     write!(out, "\n{}", text?)?;
     out.flush()?;

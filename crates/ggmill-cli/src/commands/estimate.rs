@@ -138,7 +138,7 @@ impl Opened {
     fn new(path: &Path) -> Result<Self, Failure> {
         // The header is all that is needed, and all of it.
         let (model, failure) = open_what_is_there(path, false)?;
-        let is_cut = model.parts().iter().any(|part| part.header_fault().is_some());
+        let is_cut = model.header_fault().is_some();
         match failure {
             Some(failure) if is_cut => Err(failure),
             _ => Ok(Self { path: path.to_owned(), model }),

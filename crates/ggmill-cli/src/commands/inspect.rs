@@ -220,11 +220,10 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
                 let counted = |count: usize, one: &str, several: &str| {
                     format!("{count} {}", if count == 1 { one } else { several })
                 };
-                let is_partial = model.parts().iter().any(|part| part.header_fault().is_some());
                 writeln!(
                     out,
                     "\n{}{}, {}: --metadata, --tensors, --all",
-                    if is_partial { "before the fault: " } else { "" },
+                    if model.header_fault().is_some() { "before the fault: " } else { "" },
                     counted(model.metadata().len(), "metadata entry", "metadata entries"),
                     counted(model.tensors().len(), "tensor", "tensors")
                 )?;

@@ -391,3 +391,16 @@ fn what_does_not_exist() {
     let base = refused(&["model", "--base", "model", "-o", "x.gguf"]);
     assert!(base.contains("model: is not an adapter (it has no adapter_config.json)"), "{base}");
 }
+
+#[test]
+fn a_directory_of_gguf_files_is_no_checkpoint() {
+    let directory = Directory::new();
+    fs::create_dir(directory.path().join("models")).unwrap();
+    let found = ggmill(directory.path(), &["convert", "models"]);
+    assert_eq!(found.code, 2);
+    assert!(!found.stderr.contains("hint:"), "{}", found.stderr);
+    fs::write(directory.path().join("models/x.gguf"), crate::support::tiny()).unwrap();
+    let found = ggmill(directory.path(), &["convert", "models"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("GGUF files, which need no conversion"), "{}", found.stderr);
+}

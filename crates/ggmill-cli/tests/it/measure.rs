@@ -132,9 +132,9 @@ fn a_conversion_is_verified_by_recorded_logits() {
     let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--logits", "out.npy"];
     assert_eq!(ggmill(directory.path(), &args).code, 0);
     let npy = std::fs::read(directory.path().join("out.npy")).unwrap();
-    let directory = directory
-        .with("same.gguf", recorded(&ids, &npy, |logit| logit))
-        .with("other.gguf", recorded(&ids, &npy, |logit| -logit));
+    let same = recorded(&ids, &npy, |logit| logit);
+    let directory =
+        directory.with("same.gguf", &same).with("other.gguf", recorded(&ids, &npy, |logit| -logit));
     let run = |more: &[&str]| {
         let mut convert = command(directory.path());
         outcome(convert.arg("convert").arg(real("tinystories260K")).args(more))
@@ -155,6 +155,10 @@ fn a_conversion_is_verified_by_recorded_logits() {
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("story.txt: expected recorded logits: "), "{}", found.stderr);
     assert!(found.stderr.contains("docs/formats/logits.md"), "{}", found.stderr);
+    // The record itself is not replaced.
+    let found = run(&["-o", "same.gguf", "--force", "--verify", "same.gguf"]);
+    assert_eq!(found.code, 2);
+    assert_eq!(std::fs::read(directory.path().join("same.gguf")).unwrap(), same);
     let found = run(&["--dry-run", "--verify", "same.gguf"]);
     assert_eq!(found.code, 2);
     // A chunk alone has no error.

@@ -128,6 +128,11 @@ impl Model {
         &self.parts
     }
 
+    /// The first fault at which reading a header stopped, as [`Part::header_fault`] has it.
+    pub fn header_fault(&self) -> Option<&Error> {
+        self.parts.iter().find_map(Part::header_fault)
+    }
+
     #[expect(clippy::indexing_slicing, reason = "a model is made of at least one part")]
     fn first(&self) -> &Part {
         &self.parts[0]

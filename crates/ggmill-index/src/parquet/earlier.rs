@@ -21,7 +21,8 @@ use crate::error::{Error, Result};
 use crate::previous::{KnownFile, Modified, Previous};
 use crate::table::{Cell, Column, ColumnKind, Row, TABLES, Table};
 
-/// Bytes of the footer of a table, at most.
+/// Bytes of the footer of a table, at most. The format's reader takes memory for as many row groups
+/// as the footer has bytes. A table of this one has some thousand groups of 32 MB.
 const FOOTER_BYTES: u64 = 8 << 20;
 
 /// Of a column with fewer rows than its row group.
@@ -148,6 +149,7 @@ impl TableRows {
         let expected = SchemaDescriptor::new(schema(table).map_err(wrong)?);
         let options = ReadOptionsBuilder::new().with_parquet_schema(Arc::new(expected)).build();
         let reader = SerializedFileReader::new_with_options(of_reader, options).map_err(wrong)?;
+        check_columns(reader.metadata().row_groups()).map_err(wrong)?;
         let metadata = reader.metadata().file_metadata();
         let entries = metadata.key_value_metadata();
         let run = entries.and_then(|entries| entries.iter().find(|entry| entry.key == RUN));
@@ -249,6 +251,25 @@ impl TableRows {
         });
         Ok((paths.into_iter(), columns.collect::<ParquetResult<_>>()?))
     }
+}
+
+/// Fails where columns are not one after the other, as they are written. Row groups that share pages
+/// would take more time than the file has bytes for.
+fn check_columns(groups: &[RowGroupMetaData]) -> ParquetResult<()> {
+    let mut end = 0;
+    for column in groups.iter().flat_map(RowGroupMetaData::columns) {
+        let (data, size) = (column.data_page_offset(), column.compressed_size());
+        let start = column.dictionary_page_offset().map_or(data, |offset| offset.min(data));
+        if start < 0 || size < 0 {
+            return Err(failed("a column begins or ends before the file"));
+        }
+        let next = start.checked_add(size);
+        match next.filter(|_| start >= end) {
+            Some(next) => end = next,
+            None => return Err(failed("its columns overlap")),
+        }
+    }
+    Ok(())
 }
 
 /// Fails where the footer of a table does not begin with its columns, as they are written here. The

@@ -73,11 +73,6 @@ impl Pages {
         rows: usize,
         values: usize,
     ) -> Result<Self> {
-        let offsets = [Some(column.data_page_offset()), column.dictionary_page_offset()];
-        let mut numbers = offsets.into_iter().flatten().chain([column.compressed_size()]);
-        if numbers.any(i64::is_negative) {
-            return Err(failed("a column begins or ends before the file"));
-        }
         if !matches!(column.compression(), Compression::SNAPPY | Compression::UNCOMPRESSED) {
             return Err(failed("a column has a compression that ggmill does not write"));
         }

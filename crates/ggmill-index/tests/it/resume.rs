@@ -3,11 +3,15 @@
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
 use ggmill_index::{Candidate, Error, IndexOptions, Tables, index};
 use parquet::basic::{Compression, Encoding, PageType, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataReader,
+    ParquetMetaDataWriter, RowGroupMetaData,
+};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::FileReader as _;
 use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
@@ -425,5 +429,32 @@ fn breaking_off_keeps_what_an_earlier_index_has() {
         let (updated, after, _) = ndjson(&files, Some(&out), 1).unwrap();
         assert_eq!(after.kept, outcome.files);
         assert!(updated == ndjson(&files, None, 1).unwrap().0);
+    }
+}
+
+/// Row groups that share pages would be decoded once for each.
+#[test]
+fn row_groups_that_share_pages_are_refused() {
+    let (mut tables, ..) = parquet(&generated(3), None, 1).unwrap();
+    for (number, name) in ["files", "tensors", "metadata"].iter().enumerate() {
+        let table = &tables[number];
+        let found = ParquetMetaDataReader::new().parse_and_finish(&Bytes::from(table.clone()));
+        let found = found.unwrap();
+        let groups = [found.row_groups(), found.row_groups()].concat();
+        let of_file = found.file_metadata();
+        let twice = FileMetaData::new(
+            of_file.version(),
+            2 * of_file.num_rows(),
+            of_file.created_by().map(str::to_owned),
+            of_file.key_value_metadata().cloned(),
+            of_file.schema_descr_ptr(),
+            of_file.column_orders().cloned(),
+        );
+        let mut changed = table[..footer(table)].to_vec();
+        let twice = ParquetMetaData::new(twice, groups);
+        ParquetMetaDataWriter::new(&mut changed, &twice).finish().unwrap();
+        let before = std::mem::replace(&mut tables[number], changed);
+        assert_eq!(refused(&tables), format!("{name}: its columns overlap"));
+        tables[number] = before;
     }
 }

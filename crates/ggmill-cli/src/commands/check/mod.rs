@@ -16,7 +16,7 @@ use crate::counted::counted;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::{shown, text_of};
-use crate::ran::Ran;
+use crate::ran::{Ran, recorded};
 use fix::FixOutcome;
 use read::{CheckOutcome, Criteria, check_model};
 
@@ -234,7 +234,9 @@ fn report(
             && let Some(one) =
                 new.first_mut().filter(|one| one.readable && one.path == text_of(path))
         {
-            let Ran { run, text } = Ran::of(path, logits.as_deref(), criteria.catalogue, console);
+            let read = logits.as_deref().map(recorded).transpose();
+            let read = read.as_ref().map(Option::as_ref).map_err(Failure::clone);
+            let Ran { run, text } = Ran::of(path, read, criteria.catalogue, console);
             match text {
                 Ok(text) if matches!(args.format, Format::Text) => write!(out, "\n{text}")?,
                 Ok(_) => {}
