@@ -3,7 +3,7 @@
     python estimate.py collect OUT [NAME]...       write the headers of the files that `ggmill convert` makes of recipes of classes.py
     python estimate.py widen MODELS OUT ARCHITECTURE...    write the first small model of each architecture with widths 16 times its own, where libllama takes it
     python estimate.py reference MODELS OUT        write what libllama accounts for the models, with many options
-    python estimate.py devices MODELS OUT RPC      write what it accounts for on two further devices: RPC is ggml's backend of that name, as a library
+    python estimate.py devices MODELS OUT RPC      write what it accounts for on one or two further devices: RPC is ggml's backend of that name, as a library
     python estimate.py compare MODELS REFERENCE GGMILL    compare with `ggmill estimate`, and print a table
 
 MODELS is a text: `model NAME`, then the metadata `KEY TYPE VALUE`, and `tensor NAME TYPE SHAPE`, where a name may have the numbers of several
@@ -246,6 +246,16 @@ def breakdown(llama_cpp, context):
     return list(nodes(word(ctypes.addressof(place) + 16)))
 
 
+def context_params(llama_cpp, name):
+    """The parameters of a context with the options of a name."""
+    options = DEFAULTS | OPTIONS[name]
+    context = llama_cpp.llama_context_default_params()
+    context.n_ctx, context.n_batch, context.n_ubatch, context.n_seq_max = options["ctx"], options["batch"], options["ubatch"], options["parallel"]
+    context.kv_unified, context.swa_full, context.flash_attn_type = options["unified"], options["full"], {"auto": -1, "off": 0, "on": 1}[options["flash"]]
+    context.type_k, context.type_v = ({"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}[options[key]] for key in ("keys", "values"))
+    return context
+
+
 def accounted(path, option_names):
     """For each name of options the three numbers, or null where libllama refuses them."""
     import llama_cpp
@@ -257,11 +267,7 @@ def accounted(path, option_names):
         return None
     found = {}
     for name in option_names:
-        options = DEFAULTS | OPTIONS[name]
-        context = llama_cpp.llama_context_default_params()
-        context.n_ctx, context.n_batch, context.n_ubatch, context.n_seq_max = options["ctx"], options["batch"], options["ubatch"], options["parallel"]
-        context.kv_unified, context.swa_full, context.flash_attn_type = options["unified"], options["full"], {"auto": -1, "off": 0, "on": 1}[options["flash"]]
-        context.type_k, context.type_v = ({"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}[options[key]] for key in ("keys", "values"))
+        context = context_params(llama_cpp, name)
         made = llama_cpp.llama_init_from_model(model, context)
         found[name] = [sum(column) for column in zip(*(numbers for _, numbers in breakdown(llama_cpp, made)))] if made else None
         if made:
@@ -269,8 +275,18 @@ def accounted(path, option_names):
     return found
 
 
-# Layers on devices and the shares of two devices.
-PLACEMENTS = {"first": (99, [1.0]), "both": (99, [1.0, 1.0]), "some": (3, [1.0, 3.0]), "output": (1, [1.0, 1.0])}
+# Devices, layers on them, their shares, and the name of options. The library's default of caches for windows is the whole context, which its programs change.
+PLACEMENTS = {
+    "first": (2, 99, [1.0], "plain"),
+    "both": (2, 99, [1.0, 1.0], "plain"),
+    "some": (2, 3, [1.0, 3.0], "plain"),
+    "output": (2, 1, [1.0, 1.0], "plain"),
+    "both-sequences-off": (2, 99, [1.0, 1.0], "sequences-off"),
+    "one": (1, 99, [1.0], "plain"),
+    "one-half": (1, 2, [1.0], "plain"),
+    "half-q8_0": (2, 2, [1.0, 1.0], "q8_0"),
+    "half-small-batch": (2, 2, [1.0, 1.0], "small-batch"),
+}
 PORTS = (50151, 50152)
 
 
@@ -284,30 +300,37 @@ def serve(rpc, port):
 
 
 def accounted_devices(path, rpc):
-    """For each placement weights and context on the host and on both devices."""
+    """For each placement weights, context and compute buffers on the host and on both devices."""
     import llama_cpp
     base, ggml, backend = library("libggml-base.so.0"), library("libggml.so.0"), ctypes.CDLL(rpc)
     backend.ggml_backend_rpc_add_server.restype, ggml.ggml_backend_register.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     base.ggml_backend_buft_name.restype, base.ggml_backend_buft_name.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    base.ggml_backend_reg_dev_get.restype, base.ggml_backend_reg_dev_get.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]
+    remote = []
     for port in PORTS:
-        ggml.ggml_backend_register(backend.ggml_backend_rpc_add_server(f"127.0.0.1:{port}".encode()))
+        registry = backend.ggml_backend_rpc_add_server(f"127.0.0.1:{port}".encode())
+        ggml.ggml_backend_register(registry)
+        remote.append(base.ggml_backend_reg_dev_get(registry, 0))
     found = {}
-    for name, (layers, shares) in PLACEMENTS.items():
+    for name, (count, layers, shares, option) in PLACEMENTS.items():
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers, params.use_extra_bufts, params.no_alloc, params.load_mode = layers, False, True, 0
         split = (ctypes.c_float * 16)(*shares)
         params.tensor_split = split
+        chosen = (ctypes.c_void_p * (count + 1))(*remote[:count])
+        params.devices = ctypes.addressof(chosen)
         model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
-        context = llama_cpp.llama_context_default_params()
-        context.n_ctx = DEFAULTS["ctx"]
+        context = context_params(llama_cpp, option)
+        context.swa_full = True
         made = llama_cpp.llama_init_from_model(model, context) if model else None
         if not made:
-            return None
-        rows = [[0, 0] for _ in range(3)]
-        for buffer, (weights, kept, _) in breakdown(llama_cpp, made):
+            continue
+        rows = [[0, 0, 0] for _ in range(3)]
+        for buffer, numbers in breakdown(llama_cpp, made):
             buffer_name = base.ggml_backend_buft_name(buffer).decode()
             row = rows[next((place for place, port in enumerate(PORTS, 1) if str(port) in buffer_name), 0)]
-            row[0], row[1] = row[0] + weights, row[1] + kept
+            for kind, number in enumerate(numbers):
+                row[kind] += number
         found[name] = rows
         llama_cpp.llama_free(made)
         llama_cpp.llama_model_free(model)
@@ -327,8 +350,8 @@ def devices(path, out, rpc):
     time.sleep(2)
     try:
         with open(out, "w", encoding="utf-8", newline="\n") as file, tempfile.TemporaryDirectory() as directory:
-            print("# Generated by `estimate.py devices`: bytes that libllama accounts for on the host and on two devices.", file=file)
-            print("# model, placement, weights and context of each", file=file)
+            print("# Generated by `estimate.py devices`: bytes that libllama accounts for on the host and on one or two devices.", file=file)
+            print("# model, placement; weights, context and compute buffers of each", file=file)
             for name, keys, tensors in models(path):
                 model = Path(directory) / "model.gguf"
                 write(model, keys, tensors)

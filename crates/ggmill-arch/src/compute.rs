@@ -69,6 +69,11 @@ pub struct ComputeNode {
     pub elements: u64,
     /// Where it is stored.
     pub kind: ComputeKind,
+    /// The part of the model that it is of.
+    pub layer: ComputeLayer,
+    /// Whether it is computed with weights or a cache of its layer, and so where these are;
+    /// otherwise of results alone, beside what comes before it or behind it.
+    pub weighted: bool,
     /// The results that it is computed of, by their places in the list.
     pub sources: Vec<usize>,
 }
@@ -81,9 +86,23 @@ pub enum ComputeKind {
     Input,
     /// In memory of its own.
     Own,
+    /// Nowhere: what it is of is given out, and so it is kept.
+    Given,
     /// In that of the first of its sources that has the same size and that nothing else needs any
     /// more; where there is none, in memory of its own.
     InPlace,
+}
+
+/// A part of a model, as far as a device can have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ComputeLayer {
+    /// What is before the blocks.
+    Input,
+    /// A block, by its number.
+    Block(u64),
+    /// What is behind them.
+    Output,
 }
 
 /// The tokens behind the attention of a block: in the last one those that give scores.
@@ -130,11 +149,17 @@ impl ComputeNumbers {
 
 /// The operations of steps, with the sizes that their first argument is.
 const RESULT: &str = "result";
+const NORM: &str = "norm";
+const UNWEIGHTED: &str = "unweighted";
 const IN_PLACE: &str = "in_place";
+const WEIGHTED: &str = "weighted";
 const INPUT: &str = "input";
+const GIVEN: &str = "given";
+const STATE: &str = "state";
+const EXPANDED: &str = "expanded";
 
 fn is_operation(name: &str) -> bool {
-    [RESULT, IN_PLACE, INPUT].contains(&name)
+    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED].contains(&name)
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -223,11 +248,12 @@ fn check(
         Node::Operation(name, parts, options) => match (&**name, &**parts) {
             _ if !options.is_empty() => Err(format!("{name} has no options")),
             (INPUT, [elements]) => numbers(elements),
-            (RESULT, [elements, sources @ ..]) => {
+            (RESULT | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
-            (IN_PLACE, [_, ..]) => parts.iter().try_for_each(is_result),
+            (EXPANDED, [one]) => is_result(one),
+            (IN_PLACE | WEIGHTED | GIVEN, [_, ..]) => parts.iter().try_for_each(is_result),
             _ => Err(format!("{name} has other arguments")),
         },
         _ => Err("expected a result".to_owned()),
@@ -247,7 +273,13 @@ impl ComputeSpec {
         let fuel = Cell::new(Scope::FUEL);
         let variables = numbers.variables();
         let scope = Scope::new(&self.parameters, &fuel).with(&variables);
-        let mut built = Built { nodes: Vec::new(), values: BTreeMap::new() };
+        let mut built = Built {
+            nodes: Vec::new(),
+            values: BTreeMap::new(),
+            layer: ComputeLayer::Input,
+            behind: Vec::new(),
+            expanded: None,
+        };
         for body in bodies(&self.groups, |group| group.repeat.as_ref()) {
             let Some((_, repeat)) = body.first().and_then(|group| group.repeat.as_ref()) else {
                 body.iter().try_for_each(|group| built.group(group, &scope))?;
@@ -257,6 +289,7 @@ impl ComputeSpec {
             let blocks = repeat.range(&scope, MAX_TENSORS)?;
             let last = blocks.end.saturating_sub(1);
             for block in blocks {
+                built.layer = ComputeLayer::Block(block);
                 inner.truncate(variables.len());
                 inner.push((&*repeat.variable, block));
                 inner.push((ROWS, if block == last { numbers.outputs } else { numbers.tokens }));
@@ -265,8 +298,9 @@ impl ComputeSpec {
                     built.group(group, &scope)?;
                 }
             }
+            built.layer = ComputeLayer::Output;
         }
-        Ok(built.nodes)
+        Ok(built.in_order())
     }
 }
 
@@ -274,6 +308,12 @@ impl ComputeSpec {
 struct Built<'a> {
     nodes: Vec<ComputeNode>,
     values: BTreeMap<&'a str, usize>,
+    /// The part of the model whose steps are read.
+    layer: ComputeLayer,
+    /// For each result the one behind which it is computed: itself for most.
+    behind: Vec<usize>,
+    /// The last result that is computed before what the steps from here on need.
+    expanded: Option<usize>,
 }
 
 impl<'a> Built<'a> {
@@ -298,7 +338,7 @@ impl<'a> Built<'a> {
 
     /// The place of a result in the list.
     fn value(&mut self, value: &Node, scope: &Scope<'_>) -> Outcome<usize> {
-        let (kind, elements, sources) = match value {
+        let (operation, parts) = match value {
             Node::Name(_) => return self.named(value),
             Node::Call(_, parts) => {
                 let [condition, yes, no] = &**parts else {
@@ -307,25 +347,80 @@ impl<'a> Built<'a> {
                 let chosen = if condition.bool(scope)? { yes } else { no };
                 return self.value(chosen, scope);
             }
-            Node::Operation(name, parts, _) => match (&**name, &**parts) {
-                (IN_PLACE, sources) => (ComputeKind::InPlace, None, sources),
-                (INPUT, [elements, ..]) => (ComputeKind::Input, Some(elements), &[][..]),
-                (_, [elements, sources @ ..]) => (ComputeKind::Own, Some(elements), sources),
-                _ => return Err(format!("{name} needs arguments")),
-            },
+            Node::Operation(name, parts, _) => (&**name, &**parts),
             _ => return Err("expected a result".to_owned()),
+        };
+        if let (EXPANDED, [one]) = (operation, parts) {
+            self.expanded = self.nodes.len().checked_sub(1);
+            return self.named(one);
+        }
+        let (kind, weighted) = match operation {
+            INPUT => (ComputeKind::Input, false),
+            GIVEN => (ComputeKind::Given, false),
+            IN_PLACE => (ComputeKind::InPlace, false),
+            WEIGHTED => (ComputeKind::InPlace, true),
+            UNWEIGHTED | NORM => (ComputeKind::Own, false),
+            _ => (ComputeKind::Own, true),
+        };
+        let (elements, sources) = match (kind, parts) {
+            (ComputeKind::InPlace | ComputeKind::Given, sources) => (None, sources),
+            (_, [elements, sources @ ..]) => (Some(elements), sources),
+            _ => return Err(format!("{operation} needs arguments")),
         };
         let sources: Vec<usize> =
             sources.iter().map(|source| self.named(source)).collect::<Outcome<_>>()?;
-        let elements = if let Some(elements) = elements {
-            let number = elements.evaluate(scope)?;
-            number.as_u64().ok_or_else(|| format!("{number} numbers"))?
-        } else {
-            let first = sources.first().and_then(|&first| self.nodes.get(first));
-            first.map_or(0, |first| first.elements)
+        let elements = match (elements, kind) {
+            (Some(elements), _) => {
+                let number = elements.evaluate(scope)?;
+                number.as_u64().ok_or_else(|| format!("{number} numbers"))?
+            }
+            (None, ComputeKind::Given) => 0,
+            (None, _) => {
+                let first = sources.first().and_then(|&first| self.nodes.get(first));
+                first.map_or(0, |first| first.elements)
+            }
         };
-        self.nodes.push(ComputeNode { elements, kind, sources });
-        Ok(self.nodes.len().saturating_sub(1))
+        let layer = self.layer;
+        let behind = self
+            .expanded
+            .filter(|&behind| operation == STATE && sources.iter().all(|&source| source <= behind));
+        let place = self.add(ComputeNode { elements, kind, layer, weighted, sources }, behind);
+        if operation != NORM {
+            return Ok(place);
+        }
+        // What is normalized is multiplied by weights in its place. Those of a norm before the
+        // blocks are beside the first block.
+        let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { layer };
+        let (kind, weighted, sources) = (ComputeKind::InPlace, true, vec![place]);
+        Ok(self.add(ComputeNode { elements, kind, layer, weighted, sources }, None))
+    }
+
+    fn add(&mut self, node: ComputeNode, behind: Option<usize>) -> usize {
+        let place = self.nodes.len();
+        self.nodes.push(node);
+        self.behind.push(behind.unwrap_or(place));
+        place
+    }
+
+    /// The results, each behind the one that it is to be behind.
+    fn in_order(self) -> Vec<ComputeNode> {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|&place| self.behind.get(place).copied());
+        let mut places = vec![0; order.len()];
+        for (place, &old) in order.iter().enumerate() {
+            if let Some(new) = places.get_mut(old) {
+                *new = place;
+            }
+        }
+        let mut nodes: Vec<(usize, ComputeNode)> = places.iter().copied().zip(self.nodes).collect();
+        nodes.sort_by_key(|(place, _)| *place);
+        let renamed = |mut node: ComputeNode| {
+            for source in &mut node.sources {
+                *source = places.get(*source).copied().unwrap_or(*source);
+            }
+            node
+        };
+        nodes.into_iter().map(|(_, node)| renamed(node)).collect()
     }
 
     fn named(&self, name: &Node) -> Outcome<usize> {

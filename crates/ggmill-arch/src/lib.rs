@@ -60,7 +60,7 @@ pub use assignment::{Assigned, Assignment};
 pub use block::block_of;
 pub use catalogue::Catalogue;
 pub use compare::Difference;
-pub use compute::{ComputeKind, ComputeNode, ComputeNumbers, ComputeSpec};
+pub use compute::{ComputeKind, ComputeLayer, ComputeNode, ComputeNumbers, ComputeSpec};
 pub use config::configured;
 pub use directory::DescriptionFiles;
 pub use distance::distance;

@@ -1,12 +1,9 @@
 //! The places of results in a buffer, as ggml chooses them (`ggml-alloc.c`).
 
-use ggmill_arch::{ComputeKind, ComputeNode};
+use ggmill_arch::ComputeKind;
 
 use crate::error::Result;
-use crate::size::{in_buffer, product, sum, too_large};
-
-/// Bytes of an F32 number.
-const F32: u64 = 4;
+use crate::size::{sum, too_large};
 
 /// A range of a buffer that nothing is in.
 #[derive(Clone, Copy, Debug)]
@@ -91,63 +88,81 @@ impl Buffer {
     }
 }
 
-/// A result while it is computed and needed.
+/// A result that is placed in the buffer of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// Bytes, as a multiple of what offsets are multiples of.
+    pub(crate) size: u64,
+    pub(crate) kind: ComputeKind,
+    /// The device that computes it.
+    pub(crate) device: usize,
+    /// Whether it is there from the beginning to the end.
+    pub(crate) stays: bool,
+    /// The results that it is computed of, by their places in the list.
+    pub(crate) sources: Vec<usize>,
+}
+
+/// Where a result is while it is needed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Placed {
-    size: u64,
     /// How often it is still a source.
     uses: usize,
     /// Where it is, as long as it is there.
     offset: Option<u64>,
 }
 
-/// The length of the buffer that results need, which are computed in order and each kept until
-/// the last one that needs it is computed.
-pub(crate) fn length(nodes: &[ComputeNode]) -> Result<u64> {
-    let mut buffer = Buffer::new();
-    let mut placed: Vec<Placed> = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let size = in_buffer(product(&[node.elements, F32])?)?;
-        placed.push(Placed { size, ..Placed::default() });
-    }
-    for &source in nodes.iter().flat_map(|node| &node.sources) {
+/// The lengths of the buffers of so many devices that results need, which are computed in order and
+/// each kept until the last one that needs it is computed (`ggml_gallocr_alloc_graph_impl`).
+pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
+    let mut buffers: Vec<Buffer> = (0..devices).map(|_| Buffer::new()).collect();
+    let mut placed = vec![Placed::default(); results.len()];
+    for &source in results.iter().flat_map(|result| &result.sources) {
         let source = placed.get_mut(source).ok_or_else(too_large)?;
         source.uses = source.uses.saturating_add(1);
     }
-    // Inputs are there first.
-    for (node, placed) in nodes.iter().zip(&mut placed) {
-        if node.kind == ComputeKind::Input && placed.uses > 0 && placed.size > 0 {
-            placed.offset = Some(buffer.allocate(placed.size)?);
+    // Inputs are there first, and what stays.
+    for (result, placed) in results.iter().zip(&mut placed) {
+        let is_first = result.stays || result.kind == ComputeKind::Input;
+        if is_first && placed.uses > 0 && result.size > 0 {
+            let buffer = buffers.get_mut(result.device).ok_or_else(too_large)?;
+            placed.offset = Some(buffer.allocate(result.size)?);
         }
     }
-    for (place, node) in nodes.iter().enumerate() {
-        let size = placed.get(place).map_or(0, |placed| placed.size);
-        if size > 0 && node.kind != ComputeKind::Input {
-            let reused = node.sources.iter().copied().find(|&source| {
-                node.kind == ComputeKind::InPlace
-                    && placed.get(source).is_some_and(|source| {
-                        source.uses == 1 && source.size == size && source.offset.is_some()
+    for (place, result) in results.iter().enumerate() {
+        let buffer = buffers.get_mut(result.device).ok_or_else(too_large)?;
+        if result.size > 0 && result.kind != ComputeKind::Input && !result.stays {
+            let reused = result.sources.iter().copied().find(|&source| {
+                result.kind == ComputeKind::InPlace
+                    && placed.get(source).zip(results.get(source)).is_some_and(|(at, source)| {
+                        at.uses == 1
+                            && at.offset.is_some()
+                            && source.size == result.size
+                            && !source.stays
                     })
             });
             let offset = match reused.and_then(|source| placed.get_mut(source)) {
                 Some(source) => source.offset.take(),
-                None => Some(buffer.allocate(size)?),
+                None => Some(buffer.allocate(result.size)?),
             };
             if let Some(placed) = placed.get_mut(place) {
                 placed.offset = offset;
             }
         }
-        for &source in &node.sources {
-            let Some(source) = placed.get_mut(source) else { continue };
-            source.uses = source.uses.saturating_sub(1);
-            if source.uses == 0
-                && let Some(offset) = source.offset.take()
+        for &source in &result.sources {
+            let (Some(at), Some(source)) = (placed.get_mut(source), results.get(source)) else {
+                continue;
+            };
+            at.uses = at.uses.saturating_sub(1);
+            if at.uses == 0
+                && !source.stays
+                && let Some(offset) = at.offset.take()
             {
+                let buffer = buffers.get_mut(source.device).ok_or_else(too_large)?;
                 buffer.free(offset, source.size)?;
             }
         }
     }
-    Ok(buffer.length)
+    Ok(buffers.iter().map(|buffer| buffer.length).collect())
 }
 
 #[cfg(test)]

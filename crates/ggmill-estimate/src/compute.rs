@@ -7,18 +7,85 @@ use crate::allocator;
 use crate::cells::Cells;
 use crate::error::Result;
 use crate::options::Options;
+use crate::placement::Layers;
+use crate::schedule::{Places, scheduled};
 use crate::size::{padded, product};
 
-/// Bytes of the compute buffer on the host, by what is computed there; or why the numbers of the
-/// model go with nothing that could be computed.
-pub(crate) fn on_host(
-    memory: &MemorySpec,
+/// A model and how it is run, as far as it decides what is computed where.
+pub(crate) struct Run<'a> {
+    pub(crate) memory: &'a MemorySpec,
+    pub(crate) cells: Cells,
+    pub(crate) options: &'a Options,
+    /// Whether attention is computed in tiles.
+    pub(crate) flash: bool,
+    /// Whether the weights of queries, keys and values are one tensor.
+    pub(crate) fused: bool,
+    /// Whether the model has weights for its scores alone.
+    pub(crate) has_output: bool,
+    pub(crate) layers: &'a Layers,
+    /// Blocks that have weights of their own.
+    pub(crate) blocks: u64,
+}
+
+/// Bytes of the compute buffers on so many devices, the host first; or why they are not known.
+pub(crate) fn by_device(
+    run: &Run<'_>,
     compute: &ComputeSpec,
-    cells: Cells,
-    options: &Options,
-    flash: bool,
-    fused: bool,
-) -> Result<core::result::Result<u64, String>> {
+    devices: usize,
+) -> Result<core::result::Result<Vec<u64>, String>> {
+    if let Some(why) = unknown(run) {
+        return Ok(Err(why.to_owned()));
+    }
+    let output = run.layers.of_output();
+    let places = Places {
+        block: &|block| run.layers.of(block),
+        output,
+        // By the embedding, of which a device may have no copy.
+        scores: if run.has_output || run.memory.copies_output { output } else { 0 },
+        pipelined: devices > 2 && run.layers.on_devices() == run.layers.all(),
+    };
+    match compute.nodes(numbers(run)?) {
+        Ok(nodes) => allocator::lengths(&scheduled(&nodes, &places)?, devices).map(Ok),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+/// Why it is not known what is computed where.
+fn unknown(run: &Run<'_>) -> Option<&'static str> {
+    let (placement, layers) = (&run.options.placement, run.layers);
+    if placement.shares.is_empty() {
+        return None;
+    }
+    if !placement.overrides.is_empty() {
+        return Some("unknown where tensors are placed by their names");
+    }
+    if layers.on_devices() == 0 {
+        return None;
+    }
+    if placement.context_on_host {
+        return Some("unknown where the caches of layers on GPUs are on the host");
+    }
+    if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks().len() > 1 {
+        return Some("unknown on several devices for a model that computes its layers repeatedly");
+    }
+    let has_state = |wanted: u64| {
+        let mut blocks = run.memory.states.iter().flat_map(|state| &state.blocks);
+        blocks.any(|block| block.block == wanted)
+    };
+    // The state of the first block on a device is loaded before the attention ahead of it is
+    // computed, which the scheduler then gives to the device as well.
+    let precedes = |block: u64| {
+        let next = block.saturating_add(1);
+        layers.of(block) == 0 && layers.of(next) > 0 && !has_state(block) && has_state(next)
+    };
+    let mut attending = run.memory.caches.iter().flat_map(|cache| &cache.blocks);
+    attending.any(|block| block.keys > 0 && precedes(block.block)).then_some(
+        "unknown where attention is the last layer on the host, before a layer with recurrent state",
+    )
+}
+
+fn numbers(run: &Run<'_>) -> Result<ComputeNumbers> {
+    let &Run { memory, cells, options, flash, fused, .. } = run;
     let mut windows = memory.caches.iter().flat_map(|cache| &cache.blocks);
     let window = windows.find_map(|block| block.window);
     let window_cells = match window {
@@ -33,7 +100,7 @@ pub(crate) fn on_host(
         options.micro_batch.min(options.batch).min(product(&[cells.context, cells.streams])?)
     };
     let longest = memory.caches.iter().map(|cache| cache.longest_values);
-    let numbers = ComputeNumbers {
+    Ok(ComputeNumbers {
         // Each sequence has as many.
         tokens: padded(batch, cells.sequences)?,
         outputs: batch,
@@ -48,9 +115,5 @@ pub(crate) fn on_host(
         quantized_values: options.value_type.is_quantized(),
         longest_values: longest.max().unwrap_or(0),
         fused,
-    };
-    match compute.nodes(numbers) {
-        Ok(nodes) => allocator::length(&nodes).map(Ok),
-        Err(error) => Ok(Err(error.to_string())),
-    }
+    })
 }

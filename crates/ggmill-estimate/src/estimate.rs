@@ -1,7 +1,7 @@
 //! The estimate.
 
 use ggmill_arch::{Architecture, MemorySpec, ModelView, Role};
-use ggmill_core::{Model, RawStr, Tensor};
+use ggmill_core::{Model, RawStr};
 
 use crate::cells::Cells;
 use crate::compute;
@@ -137,6 +137,10 @@ impl Estimate {
 /// the weights read into memory; where it maps the file instead, it counts what lies between tensors
 /// as well. Blocks that predict further tokens are not loaded.
 ///
+/// Compute buffers are those of devices that compute their own layers and nothing for the host, as
+/// llama.cpp measures them without allocating anything. A device that takes over products of the
+/// host (CUDA with layers left there, without `--no-op-offload`) needs more: room for the weights.
+///
 /// Fails for options that no program runs the model with. What is not known is left out, and is in
 /// [`Estimate::unknown`].
 pub fn estimate(
@@ -176,26 +180,42 @@ pub fn estimate(
         const SCORE: u64 = 4;
         host.output = product(&[tokens, options.sequences, SCORE])?;
     }
-    let computed = match (&memory, cells, flash_attention, &mut *devices) {
-        (Some(memory), Some(cells), Some(flash), [host]) => match &memory.compute {
+    let computed = match (&memory, cells, flash_attention) {
+        (Some(memory), Some(cells), Some(flash)) => match &memory.compute {
             Some(needed) => {
-                let is_fused = |tensor: Tensor<'_>| {
-                    view.role(&tensor.name().to_string()) == Role::ATTENTION_QKV
+                let run = compute::Run {
+                    memory,
+                    cells,
+                    options,
+                    flash,
+                    fused: has(model, &view, Role::ATTENTION_QKV),
+                    has_output: has(model, &view, Role::OUTPUT),
+                    layers: &layers,
+                    blocks: view.block_count().unwrap_or(blocks),
                 };
-                let fused = model.tensors().iter().any(is_fused);
-                compute::on_host(memory, needed, cells, options, flash, fused)?
-                    .map(|computed| host.compute = computed)
+                compute::by_device(&run, needed, devices.len())?
             }
             None => Err(format!(
                 "the operations of architecture {:?} with these hyperparameters are not described",
                 RawStr::from(view.architecture())
             )),
         },
-        (.., [_]) => Err("they depend on the caches, which are unknown".to_owned()),
-        _ => Err("known only if no layer is on a GPU".to_owned()),
+        _ => Err("they depend on the caches, which are unknown".to_owned()),
     };
-    unknown.extend(computed.err().map(Unknown::Compute));
+    match computed {
+        Ok(computed) => {
+            for (device, computed) in devices.iter_mut().zip(computed) {
+                device.compute = computed;
+            }
+        }
+        Err(why) => unknown.push(Unknown::Compute(why)),
+    }
     Ok(Estimate { cells, flash_attention, devices, unknown, layers })
+}
+
+/// Whether the model has a tensor of a role.
+fn has(model: &Model, view: &ModelView<'_>, role: Role) -> bool {
+    model.tensors().iter().any(|tensor| view.role(&tensor.name().to_string()) == role)
 }
 
 /// What the model keeps between tokens, where it is known.

@@ -15,6 +15,7 @@ mod fit;
 pub mod json;
 mod options;
 mod placement;
+mod schedule;
 mod size;
 mod tensor_override;
 mod unknown;

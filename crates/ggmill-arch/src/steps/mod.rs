@@ -21,10 +21,10 @@ pub(crate) type Repeat = (Box<str>, Loop);
 
 /// Groups of steps, together where they are one after the other in the same loop: they are one body.
 /// A group without a loop is alone.
-pub(crate) fn bodies<'g, G>(
-    groups: &'g [G],
+pub(crate) fn bodies<G>(
+    groups: &[G],
     repeat: impl Fn(&G) -> Option<&Repeat>,
-) -> impl Iterator<Item = &'g [G]> {
+) -> impl Iterator<Item = &[G]> {
     groups.chunk_by(move |one, next| match (repeat(one), repeat(next)) {
         (Some((one, _)), Some((next, _))) => one == next,
         _ => false,

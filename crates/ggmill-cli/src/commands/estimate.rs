@@ -28,8 +28,8 @@ Examples:
   ggmill estimate model.gguf --fit 24GiB --cache-type q8_0
 
 Weights, KV caches and recurrent states match llama.cpp's allocation to the byte. Compute buffers \
-are approximate, and are not included if any layers are on a GPU. Only the header of the file is \
-read. Anything that cannot be estimated is listed as not included.")]
+are approximate; a GPU that computes with weights of the host (CUDA, without --no-op-offload) needs \
+more. Only the header of the file is read. Anything that cannot be estimated is listed as not included.")]
 #[expect(clippy::struct_excessive_bools, reason = "options are independent of each other")]
 pub(crate) struct Args {
     /// The model: a file, any shard of a split model, or - for standard input
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// number of layers. One size per GPU, in G or GiB, separated by commas
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "gpu_layers", help_heading = "Devices")]
     fit: Vec<u64>,
-    /// Memory to keep free on each GPU, for compute buffers and other uses
+    /// Memory to keep free on each GPU, for what is not in the estimate
     #[arg(long, value_name = "SIZE", value_parser = byte_size_or_none, default_value = "1GiB", requires = "fit", help_heading = "Devices")]
     reserve: u64,
     /// A multimodal projector (mmproj file), loaded with the model

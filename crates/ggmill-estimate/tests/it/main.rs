@@ -9,6 +9,7 @@
     reason = "a test stops where something is missing"
 )]
 
+mod devices;
 mod hostile;
 mod laws;
 mod models;

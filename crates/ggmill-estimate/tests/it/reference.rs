@@ -11,19 +11,19 @@ use ggmill_estimate::{FlashAttention, Options, estimate};
 use crate::models::{Listed, listed};
 
 /// The lines of a record.
-fn lines(name: &str) -> Vec<String> {
+pub(crate) fn lines(name: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(name);
     let table = fs::read_to_string(path).unwrap();
     table.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
 /// The models of the records, by their names.
-fn models() -> BTreeMap<String, Listed> {
+pub(crate) fn models() -> BTreeMap<String, Listed> {
     listed().into_iter().map(|model| (model.name.clone(), model)).collect()
 }
 
 /// The options of a name, as `xtask/peers/estimate.py` has them.
-fn options(name: &str) -> Options {
+pub(crate) fn options(name: &str) -> Options {
     let mut options = Options::default();
     options.context = Some(4096);
     match name {
@@ -147,7 +147,7 @@ fn compute_buffers_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        known.len() >= 104 && cases >= 3196 && equal >= 2974,
+        known.len() >= 104 && cases >= 3196 && equal >= 2983,
         "{} {cases} {equal}",
         known.len()
     );
@@ -180,41 +180,4 @@ fn weights_caches_and_states_are_those_of_the_reference_to_the_byte() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // The record is not to shrink by accident.
     assert!(architectures.len() >= 130 && cases >= 2400, "{} {cases}", architectures.len());
-}
-
-/// Where layers are on two devices: weights and context of the host and of each.
-#[test]
-fn devices_have_what_they_have_in_the_reference() {
-    let models = models();
-    let (mut cases, mut wrong) = (0, Vec::new());
-    for line in &lines("devices.tsv") {
-        let words: Vec<_> = line.split('\t').collect();
-        let [name, placement, ref numbers @ ..] = words[..] else { panic!("{line}") };
-        // Its rotary factors are only where blocks without a window are, which no description says.
-        if (name, placement) == ("Gemma4ForCausalLM-layers", "some") {
-            continue;
-        }
-        let mut options = options("plain");
-        // The default of the library, which is not that of its programs.
-        options.full_windows = true;
-        (options.placement.layers, options.placement.shares) = match placement {
-            "first" => (99, vec![1.0, 0.0]),
-            "both" => (99, vec![1.0, 1.0]),
-            "some" => (3, vec![1.0, 3.0]),
-            "output" => (1, vec![1.0, 1.0]),
-            _ => panic!("{line}"),
-        };
-        let listed = &models[name];
-        let model = listed.open(Endian::Little);
-        let found = estimate(&model, listed.description(), &options).unwrap();
-        let found: Vec<u64> =
-            found.devices.iter().flat_map(|device| [device.weights, device.context()]).collect();
-        let expected: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
-        if found != expected {
-            wrong.push(format!("{name}, {placement}: {found:?}, expected {expected:?}"));
-        }
-        cases += 1;
-    }
-    assert!(wrong.is_empty(), "{} of {cases}\n{}", wrong.len(), wrong.join("\n"));
-    assert!(cases >= 600, "{cases}");
 }

@@ -1,0 +1,158 @@
+//! Which device computes what, and what is copied to it, as ggml decides it
+//! (`ggml_backend_sched_split_graph` in `ggml-backend.cpp`).
+
+use std::collections::BTreeMap;
+
+use ggmill_arch::{ComputeKind, ComputeLayer, ComputeNode};
+
+use crate::allocator::Step;
+use crate::error::Result;
+use crate::size::{in_buffer, product};
+
+/// Bytes of an F32 number.
+const F32: u64 = 4;
+/// How many micro-batches several devices have under way at once (`GGML_SCHED_MAX_COPIES`).
+const COPIES: u64 = 4;
+/// The device that is the host.
+const HOST: usize = 0;
+
+/// Where the layers of a model are, as far as it decides where something is computed.
+pub(crate) struct Places<'a> {
+    /// The device of a block.
+    pub(crate) block: &'a dyn Fn(u64) -> usize,
+    /// The device of the output.
+    pub(crate) output: usize,
+    /// That of the weights that give the scores.
+    pub(crate) scores: usize,
+    /// Whether several devices compute at once, each another micro-batch: where they have all
+    /// layers (`llama_context`).
+    pub(crate) pipelined: bool,
+}
+
+/// The results, each with its device, and before the first one of a device those that it needs of
+/// others.
+pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Vec<Step>> {
+    let devices = devices(nodes, places);
+    let pipelined = places.pipelined;
+    let mut schedule = Schedule { steps: Vec::new(), of: Vec::new(), copies: BTreeMap::new() };
+    let mut start = 0;
+    while let Some(&device) = devices.get(start) {
+        let split = devices.iter().skip(start).take_while(|&&other| other == device).count();
+        let end = start.saturating_add(split.max(1));
+        let nodes = nodes.get(start..end).unwrap_or_default();
+        schedule.copy_to(device, nodes, pipelined)?;
+        for node in nodes {
+            schedule.add(node, device, pipelined)?;
+        }
+        start = end;
+    }
+    Ok(schedule.steps)
+}
+
+/// What is computed so far.
+struct Schedule {
+    steps: Vec<Step>,
+    /// The step of each node.
+    of: Vec<usize>,
+    /// Those that are copies, by the node and the device.
+    copies: BTreeMap<(usize, usize), usize>,
+}
+
+impl Schedule {
+    /// Adds copies of what these nodes need of other devices, where this one has none yet.
+    fn copy_to(&mut self, device: usize, nodes: &[ComputeNode], pipelined: bool) -> Result<()> {
+        let computed = nodes.iter().filter(|node| is_computed(node));
+        for source in computed.flat_map(|node| &node.sources).copied() {
+            let Some(step) = self.of.get(source).copied() else { continue };
+            let Some(original) = self.steps.get(step) else { continue };
+            let (mut size, at) = (original.size, original.device);
+            if at == device || size == 0 || self.copies.contains_key(&(source, device)) {
+                continue;
+            }
+            // Inputs are there as often already.
+            if pipelined && original.kind != ComputeKind::Input {
+                size = product(&[size, COPIES])?;
+            }
+            // The original is kept until it is copied.
+            let kind = ComputeKind::Own;
+            self.steps.push(Step { size: 0, kind, device: at, stays: false, sources: vec![step] });
+            self.copies.insert((source, device), self.steps.len());
+            self.steps.push(Step { size, kind, device, stays: pipelined, sources: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, node: &ComputeNode, device: usize, pipelined: bool) -> Result<()> {
+        let mut size = in_buffer(product(&[node.elements, F32])?)?;
+        let is_input = node.kind == ComputeKind::Input;
+        if pipelined && is_input {
+            size = product(&[size, COPIES])?;
+        }
+        let mut sources = Vec::with_capacity(node.sources.len());
+        for &source in &node.sources {
+            let copy = self.copies.get(&(source, device)).filter(|_| is_computed(node));
+            sources.extend(copy.or_else(|| self.of.get(source)).copied());
+        }
+        self.of.push(self.steps.len());
+        let (kind, stays) = (node.kind, is_input && pipelined);
+        let device = if is_input { HOST } else { device };
+        self.steps.push(Step { size, kind, device, stays, sources });
+        Ok(())
+    }
+}
+
+/// Whether a device has work with it.
+fn is_computed(node: &ComputeNode) -> bool {
+    !matches!(node.kind, ComputeKind::Input | ComputeKind::Given)
+}
+
+/// The device of each node. What is computed with weights is where they are; the rest is beside it,
+/// first where devices are, and where the host is if there is none.
+fn devices(nodes: &[ComputeNode], places: &Places<'_>) -> Vec<usize> {
+    let last = nodes.iter().rposition(|node| {
+        node.kind == ComputeKind::Own
+            && node.weighted
+            && node.elements > 0
+            && node.layer == ComputeLayer::Output
+    });
+    let fixed = |(place, node): (usize, &ComputeNode)| {
+        let device = match node.layer {
+            ComputeLayer::Block(block) => (places.block)(block),
+            ComputeLayer::Output if last == Some(place) => places.scores,
+            ComputeLayer::Output => places.output,
+            _ => HOST,
+        };
+        (node.weighted && is_computed(node)).then_some(device)
+    };
+    let computed: Vec<usize> =
+        (0..nodes.len()).filter(|&place| nodes.get(place).is_some_and(is_computed)).collect();
+    let mut devices: Vec<Option<usize>> = nodes.iter().enumerate().map(fixed).collect();
+    for but_host in [true, false] {
+        expand(&mut devices, computed.iter().copied(), but_host);
+        expand(&mut devices, computed.iter().rev().copied(), but_host);
+    }
+    // What is not computed goes with what is around it, so that it divides nothing.
+    let mut all = Vec::with_capacity(nodes.len());
+    let mut device = computed.first().and_then(|&first| devices.get(first).copied().flatten());
+    for (found, node) in devices.iter().zip(nodes) {
+        if is_computed(node) {
+            device = *found;
+        }
+        all.push(device.unwrap_or(HOST));
+    }
+    all
+}
+
+/// Gives those without a device that of the one before; the host's only on demand.
+fn expand(devices: &mut [Option<usize>], order: impl Iterator<Item = usize>, but_host: bool) {
+    let mut last = None;
+    for place in order {
+        match devices.get_mut(place) {
+            Some(Some(device)) => {
+                last = Some(*device).filter(|&device| !(but_host && device == HOST));
+            }
+            Some(device) => *device = last,
+            None => {}
+        }
+    }
+}
