@@ -1,5 +1,5 @@
-//! Lists the descriptions in `data/` for the library, and reads each with the library's own loader:
-//! one that is wrong fails the build.
+//! Reads the descriptions and tables in `data/` with the library's own loader, so that one that is
+//! wrong fails the build, and writes them for the library in the form of `src/coded.rs`.
 #![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 #![allow(
     dead_code,
@@ -11,13 +11,15 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 #[path = "src/architecture.rs"]
 mod architecture;
 #[path = "src/block.rs"]
 mod block;
+#[path = "src/coded.rs"]
+mod coded;
 #[path = "src/compute.rs"]
 mod compute;
 #[path = "src/data.rs"]
@@ -84,9 +86,27 @@ mod vocabulary;
 mod vocabulary_kind;
 
 use architecture::Architecture;
+use coded::{CHECKPOINTS, Coded, Output, Texts};
 use data::Table as _;
 use error::ErrorKind;
-use schema::RawPart;
+use schema::{RawArchitecture, RawPart};
+
+/// The tables here are what their texts say; what the library has of them is written below.
+mod tables {
+    use crate::data::Table;
+    use crate::error::Result;
+
+    pub(crate) const KEEP_F32: &[u8] = &[];
+    pub(crate) const KINDS: &[u8] = &[];
+    pub(crate) const NAMES: &[u8] = &[];
+    pub(crate) const QUANTIZATION: &[u8] = &[];
+    pub(crate) const REFUSED: &[u8] = &[];
+    pub(crate) const ROLES: &[u8] = &[];
+
+    pub(crate) fn read<T: Table>() -> Result<T> {
+        T::parse()
+    }
+}
 
 /// A file of `data/`: its name without the ending, where it is, and what it says.
 struct File {
@@ -95,61 +115,130 @@ struct File {
     text: String,
 }
 
+/// Something that is written in the form of [`coded`].
+type Written = Box<dyn Fn(&mut Output<'_>)>;
+
+fn written(value: impl Coded + 'static) -> Written {
+    Box::new(move |out| value.encode(out))
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=data");
     println!("cargo::rerun-if-changed=src");
     let data = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("data");
-    let tables = [
-        ("keep-f32.toml", tensor_type::KeepF32::read().err()),
-        ("kinds.toml", kinds::Kinds::read().err()),
-        ("names.toml", names::File::read().err()),
-        ("quantization.toml", quantization::Quantization::read().err()),
-        ("refused.toml", refused::Refused::read().err()),
-        ("roles.toml", standard_role::StandardRoles::read().err()),
-    ];
-    for (name, error) in tables {
-        if let Some(error) = error {
-            return Err(format!("{}: {error}", data.join(name).display()).into());
-        }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let (mut all, mut code) = (tables(&data)?, String::new());
+    for (name, _) in &all {
+        writeln!(code, "pub(crate) static {name}: &[u8] = include_bytes!({name:?});")?;
     }
-    let parts = files(&data.join("parts"))?;
-    for part in &parts {
-        RawPart::parse(&part.name, &part.text)
-            .map_err(|error| format!("{}: {error}", part.path))?;
-    }
-    let texts: Vec<(&str, &str)> = parts.iter().map(|part| (&*part.name, &*part.text)).collect();
+    writeln!(code, "static TEXTS: &str = include_str!(\"texts\");")?;
+    fs::write(out.join("tables.rs"), code)?;
+
     let mut code = String::new();
+    let parts = files(&data.join("parts"))?;
+    let texts: Vec<(&str, &str)> = parts.iter().map(|part| (&*part.name, &*part.text)).collect();
     for (list, directory) in [("BUILTIN", "architectures"), ("PROJECTORS", "projectors")] {
         let descriptions = files(&data.join(directory))?;
         let mut marks = Vec::new();
         for file in &descriptions {
-            let architecture = Architecture::read(&file.text, &texts)
-                .map_err(|error| format!("{}: {error}", file.path))?;
-            // Projectors are all of one architecture.
-            if architecture.is_projector() != (list == "PROJECTORS")
-                || !architecture.is_projector() && architecture.name() != file.name
-            {
-                return Err(format!(
-                    "{}: describes {:?}, expected the name of the file, or a projector among such",
-                    file.path,
-                    architecture.name()
-                )
-                .into());
-            }
-            marks.push(architecture.marks().map(str::to_owned).collect::<Vec<_>>());
+            marks.push(checked(file, &texts, list == "PROJECTORS")?);
         }
-        writeln!(code, "static {list}: [Builtin; {}] = [", descriptions.len())?;
-        for (File { name, path, .. }, marks) in descriptions.iter().zip(marks) {
-            writeln!(code, "    Builtin::new({name:?}, include_str!({path:?}), &{marks:?}),")?;
+        // Projectors are found by their checkpoints alone.
+        let kept = if CHECKPOINTS || list == "BUILTIN" { &*descriptions } else { &[] };
+        writeln!(code, "static {list}: [Builtin; {}] = [", kept.len())?;
+        for File { name, text, .. } in kept {
+            let coded = format!("{directory}-{name}");
+            writeln!(code, "    Builtin::new({name:?}, include_bytes!({coded:?})),")?;
+            all.push((coded, written(toml::from_str::<RawArchitecture>(text)?)));
+        }
+        writeln!(code, "];\nstatic {list}_MARKS: [&[&str]; {}] = [", kept.len())?;
+        for marks in marks.iter().take(kept.len()) {
+            writeln!(code, "    &{marks:?},")?;
         }
         writeln!(code, "];\n")?;
+        if list == "BUILTIN" {
+            writeln!(code, "static {list}_TEXTS: [&str; {}] = [", kept.len())?;
+            for File { path, .. } in kept {
+                writeln!(code, "    include_str!({path:?}),")?;
+            }
+            writeln!(code, "];\n")?;
+        }
     }
-    writeln!(code, "static PARTS: crate::include::Parts<'static> = &[")?;
-    for File { name, path, .. } in &parts {
-        writeln!(code, "    ({name:?}, include_str!({path:?})),")?;
+    writeln!(code, "static PARTS: [(&str, &[u8]); {}] = [", parts.len())?;
+    for File { name, path, text } in &parts {
+        let part = RawPart::parse(name, text).map_err(|error| format!("{path}: {error}"))?;
+        let coded = format!("parts-{name}");
+        writeln!(code, "    ({name:?}, include_bytes!({coded:?})),")?;
+        all.push((coded, written(part)));
     }
     writeln!(code, "];")?;
-    fs::write(Path::new(&env::var("OUT_DIR")?).join("builtin.rs"), code)?;
+    fs::write(out.join("builtin.rs"), code)?;
+    write(&all, &out)
+}
+
+/// The tables of facts, each with the name it has in the library.
+fn tables(data: &Path) -> Result<Vec<(String, Written)>, Box<dyn Error>> {
+    let failed = |name: &str, error| format!("{}: {error}", data.join(name).display());
+    let read = [
+        (
+            "KEEP_F32",
+            "keep-f32.toml",
+            tensor_type::KeepF32::read().and_then(|_| tensor_type::File::read()).map(written),
+        ),
+        ("KINDS", "kinds.toml", kinds::Kinds::read().map(written)),
+        ("NAMES", "names.toml", names::File::read().map(written)),
+        ("QUANTIZATION", "quantization.toml", quantization::Quantization::read().map(written)),
+        ("REFUSED", "refused.toml", refused::Refused::read().map(written)),
+        (
+            "ROLES",
+            "roles.toml",
+            standard_role::StandardRoles::read()
+                .and_then(|_| standard_role::File::read())
+                .map(written),
+        ),
+    ];
+    let mut tables = Vec::new();
+    for (name, file, table) in read {
+        tables.push((name.to_owned(), table.map_err(|error| failed(file, error))?));
+    }
+    Ok(tables)
+}
+
+/// Understands a description as the library does, and gives what tells the checkpoints it is for.
+fn checked(
+    file: &File,
+    parts: &[(&str, &str)],
+    is_projector: bool,
+) -> Result<Vec<String>, Box<dyn Error>> {
+    let architecture = Architecture::read(&file.text, &parts)
+        .map_err(|error| format!("{}: {error}", file.path))?;
+    // Projectors are all of one architecture.
+    if architecture.is_projector() != is_projector
+        || !architecture.is_projector() && architecture.name() != file.name
+    {
+        return Err(format!(
+            "{}: describes {:?}, expected the name of the file, or a projector among such",
+            file.path,
+            architecture.name()
+        )
+        .into());
+    }
+    Ok(architecture.marks().map(str::to_owned).collect())
+}
+
+/// Writes everything, twice: the numbers of the texts follow once all of them are known.
+fn write(all: &[(String, Written)], out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut texts = Texts::default();
+    for (_, written) in all {
+        written(&mut Output::new(&mut texts));
+    }
+    texts.number();
+    for (name, written) in all {
+        let mut output = Output::new(&mut texts);
+        written(&mut output);
+        fs::write(out.join(name), output.bytes)?;
+    }
+    fs::write(out.join("texts"), texts.list())?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_core::ValueType;
 
+use crate::coded::{CHECKPOINTS, of_checkpoints};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::Expression;
@@ -101,20 +102,24 @@ impl Architecture {
     pub const MAX_LEN: usize = 1 << 20;
 
     /// Reads a description that may include these parts.
-    pub(crate) fn read(toml: &str, parts: Parts<'_>) -> Result<Self> {
+    pub(crate) fn read(toml: &str, parts: &dyn Parts) -> Result<Self> {
         if toml.len() > Self::MAX_LEN {
             return Err(Error::new(
                 ErrorKind::Limit,
                 format!("the description has {} bytes, the limit is {}", toml.len(), Self::MAX_LEN),
             ));
         }
-        let mut raw: RawArchitecture =
-            toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        let raw = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        Self::of_raw(raw, parts)
+    }
+
+    /// The description that is written so.
+    pub(crate) fn of_raw(mut raw: RawArchitecture, parts: &dyn Parts) -> Result<Self> {
         let name = raw.name.clone();
         Self::understand(&mut raw, parts).map_err(|error| error.within(&name))
     }
 
-    fn understand(raw: &mut RawArchitecture, parts: Parts<'_>) -> Result<Self> {
+    fn understand(raw: &mut RawArchitecture, parts: &dyn Parts) -> Result<Self> {
         if raw.schema != SCHEMA {
             return Err(Error::description(format!(
                 "schema is {}, expected {SCHEMA:?}",
@@ -149,7 +154,7 @@ impl Architecture {
         if let Some(tensor) = groups
             .iter()
             .find_map(TensorGroup::without_origin)
-            .filter(|_| !raw.checkpoint.is_empty())
+            .filter(|_| CHECKPOINTS && !raw.checkpoint.is_empty())
         {
             return Err(
                 Error::description("expected from or compute").about(SubjectKind::Tensor, tensor)
@@ -158,27 +163,28 @@ impl Architecture {
         let vocabulary = raw
             .vocabulary
             .as_ref()
+            .filter(|_| CHECKPOINTS)
             .map(|vocabulary| VocabularyTemplate::understand(&raw.name, vocabulary, &known))
             .transpose()?;
-        let name_rules =
-            NameRuleTemplates::understand(&raw.ignore, &raw.only, &raw.zeros, &raw.rename, &known)?;
+        let name_rules = if CHECKPOINTS {
+            NameRuleTemplates::understand(&raw.ignore, &raw.only, &raw.zeros, &raw.rename, &known)?
+        } else {
+            NameRuleTemplates::default()
+        };
         let contradictions = raw
             .contradiction
             .iter()
             .map(|remark| Remark::understand(remark, &known))
             .collect::<Result<_>>()?;
-        let refuse = raw
-            .refuse
+        let refuse = of_checkpoints(&raw.refuse)
             .iter()
             .map(|remark| Remark::understand(remark, &known))
             .collect::<Result<_>>()?;
-        let warn = raw
-            .warn
+        let warn = of_checkpoints(&raw.warn)
             .iter()
             .map(|remark| Remark::understand(remark, &known))
             .collect::<Result<_>>()?;
-        let checkpoints: Vec<CheckpointKind> = raw
-            .checkpoint
+        let checkpoints: Vec<CheckpointKind> = of_checkpoints(&raw.checkpoint)
             .iter()
             .map(|checkpoint| CheckpointKind::understand(checkpoint, &raw.name, &places))
             .collect::<Result<_>>()?;

@@ -3,38 +3,76 @@
 use std::sync::OnceLock;
 
 use crate::architecture::Architecture;
+use crate::coded::Coded;
 use crate::error::Result;
+use crate::include::Parts;
+use crate::schema::RawPart;
+use crate::tables;
 
-/// A description with its text.
+/// A description as it is compiled in.
 struct Builtin {
     name: &'static str,
-    text: &'static str,
-    /// What tells the checkpoints it is for: classes, model types and places in a configuration.
-    marks: &'static [&'static str],
-    parsed: OnceLock<Architecture>,
+    coded: &'static [u8],
+    parsed: OnceLock<Box<Architecture>>,
 }
 
 impl Builtin {
-    const fn new(name: &'static str, text: &'static str, marks: &'static [&'static str]) -> Self {
-        Self { name, text, marks, parsed: OnceLock::new() }
+    const fn new(name: &'static str, coded: &'static [u8]) -> Self {
+        Self { name, coded, parsed: OnceLock::new() }
     }
 }
 
 // `BUILTIN`, `PROJECTORS` and `PARTS`: a line for each file of data/architectures, data/projectors
-// and data/parts.
+// and data/parts. Beside the descriptions, in the same order, so that what a program does not ask
+// for is not in it: `BUILTIN_MARKS` and `PROJECTORS_MARKS` are what tells the checkpoints each is
+// for, classes, model types and places in a configuration; `BUILTIN_TEXTS` are the texts.
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 impl Builtin {
-    // The build script has read the same text with the same code; a test checks the graphs.
+    // The build script has understood the same with the same code; a test checks the graphs.
     fn get(&'static self) -> &'static Architecture {
-        let read = || Architecture::read(self.text, PARTS).expect("read when it was built");
+        let read = || {
+            let raw = Coded::decode(&mut tables::input(self.coded));
+            Box::new(Architecture::of_raw(raw, &BuiltinParts).expect("read when it was built"))
+        };
         self.parsed.get_or_init(read)
+    }
+}
+
+/// The parts that come with this library.
+struct BuiltinParts;
+
+impl Parts for BuiltinParts {
+    fn names(&self) -> Vec<&str> {
+        PARTS.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn part(&self, name: &str) -> Option<Result<RawPart>> {
+        let place = PARTS.binary_search_by_key(&name, |(part, _)| part).ok()?;
+        let (_, coded) = PARTS.get(place)?;
+        Some(Ok(RawPart::decode(&mut tables::input(coded))))
+    }
+}
+
+/// A caller's parts, and behind them those that come with this library.
+struct AllParts<'a>(&'a [(&'a str, &'a str)]);
+
+impl Parts for AllParts<'_> {
+    fn names(&self) -> Vec<&str> {
+        let mut names = self.0.names();
+        names.extend(BuiltinParts.names());
+        names
+    }
+
+    fn part(&self, name: &str) -> Option<Result<RawPart>> {
+        self.0.part(name).or_else(|| BuiltinParts.part(name))
     }
 }
 
 /// The text of the built-in description with this name.
 pub(crate) fn text_of(name: &str) -> Option<&'static str> {
-    BUILTIN.iter().find(|builtin| builtin.name == name).map(|builtin| builtin.text)
+    let place = BUILTIN.iter().position(|builtin| builtin.name == name)?;
+    BUILTIN_TEXTS.get(place).copied()
 }
 
 impl Architecture {
@@ -56,7 +94,7 @@ impl Architecture {
     /// Reads a description that may include parts of the caller's, name and text of each; they go
     /// before those that come with this library.
     pub fn parse_with_parts(toml: &str, parts: &[(&str, &str)]) -> Result<Self> {
-        let architecture = Self::read(toml, &[parts, PARTS].concat())?;
+        let architecture = Self::read(toml, &AllParts(parts))?;
         architecture.check_graph()?;
         Ok(architecture)
     }
@@ -73,9 +111,10 @@ impl Architecture {
         projectors: bool,
         is_mark: impl Fn(&str) -> bool,
     ) -> impl Iterator<Item = &'static Self> {
-        let has = move |builtin: &&Builtin| builtin.marks.iter().any(|mark| is_mark(mark));
-        let all: &'static [Builtin] = if projectors { &PROJECTORS } else { &BUILTIN };
-        all.iter().filter(has).map(Builtin::get)
+        let (all, marks): (&'static [Builtin], &'static [&'static [&'static str]]) =
+            if projectors { (&PROJECTORS, &PROJECTORS_MARKS) } else { (&BUILTIN, &BUILTIN_MARKS) };
+        let has = move |marks: &[&str]| marks.iter().any(|mark| is_mark(mark));
+        all.iter().zip(marks).filter(move |(_, marks)| has(marks)).map(|(all, _)| all.get())
     }
 
     /// The built-in descriptions of projectors: the files beside a model that turn images and sound

@@ -9,13 +9,31 @@ use crate::schema::{RawArchitecture, RawPart, RawStage};
 /// The schema a part names.
 const SCHEMA: &str = "ggmill.architecture-part/1";
 
-/// The parts there are: name and text of each.
-pub(crate) type Parts<'a> = &'a [(&'a str, &'a str)];
+/// The parts there are.
+pub(crate) trait Parts {
+    /// Their names.
+    fn names(&self) -> Vec<&str>;
+
+    /// The part of this name, where there is one.
+    fn part(&self, name: &str) -> Option<Result<RawPart>>;
+}
+
+/// Parts as texts: name and text of each.
+impl Parts for &[(&str, &str)] {
+    fn names(&self) -> Vec<&str> {
+        self.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn part(&self, name: &str) -> Option<Result<RawPart>> {
+        let text = self.iter().find(|(part, _)| *part == name).map(|(_, text)| *text);
+        text.map(|text| RawPart::parse(name, text))
+    }
+}
 
 impl RawArchitecture {
     /// Puts the parts it includes before what it says itself. What it names again, it says
     /// differently: that replaces what the part says.
-    pub(crate) fn include_parts(&mut self, parts: Parts<'_>) -> Result<()> {
+    pub(crate) fn include_parts(&mut self, parts: &dyn Parts) -> Result<()> {
         if self.include.len() > MAX_INCLUDES {
             return Err(Error::new(
                 ErrorKind::Limit,
@@ -24,16 +42,14 @@ impl RawArchitecture {
         }
         let mut whole = RawPart::default();
         for name in core::mem::take(&mut self.include) {
-            let text = parts.iter().find(|(part, _)| *part == name).map(|(_, text)| *text);
-            let text = text.ok_or_else(|| {
-                let known: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
+            let part = parts.part(&name).ok_or_else(|| {
                 Error::description(format!(
                     "include {}: there is no such part; the parts are {}",
                     quoted(&name),
-                    known.join(", ")
+                    parts.names().join(", ")
                 ))
             })?;
-            add(&mut whole, RawPart::parse(&name, text)?);
+            add(&mut whole, part?);
         }
         for name in core::mem::take(&mut self.drop) {
             if !whole.remove(&name) {

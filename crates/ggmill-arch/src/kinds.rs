@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::coded::coded;
 use crate::data::Table;
 
 #[derive(Debug, Deserialize)]
@@ -14,9 +15,12 @@ pub(crate) struct Kinds {
     kinds: BTreeMap<String, String>,
 }
 
+coded! { Kinds { schema, kinds } }
+
 impl Table for Kinds {
     const TEXT: &'static str = include_str!("../data/kinds.toml");
     const SCHEMA: &'static str = "ggmill.kinds/1";
+    const CODED: &'static [u8] = crate::tables::KINDS;
 
     fn schema(&self) -> &str {
         &self.schema

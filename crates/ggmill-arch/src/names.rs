@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::block::block_of;
+use crate::coded::coded;
 use crate::data::Table;
 use crate::pattern::begins;
 
@@ -41,9 +42,13 @@ pub struct TensorNames {
 // The build script has read the same text with the same code.
 static PARSED: LazyLock<File> = LazyLock::new(|| File::read().expect("read when it was built"));
 
+coded! { File { schema, sources, architectures } }
+coded! { TensorNames { model, block } }
+
 impl Table for File {
     const TEXT: &'static str = include_str!("../data/names.toml");
     const SCHEMA: &'static str = "ggmill.architecture-names/1";
+    const CODED: &'static [u8] = crate::tables::NAMES;
 
     fn schema(&self) -> &str {
         &self.schema

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::coded::coded;
 use crate::data::Table;
 
 /// The table.
@@ -19,9 +20,14 @@ pub(crate) struct Quantization {
     architectures: BTreeMap<String, MixtureTraits>,
 }
 
+coded! { Quantization { schema, keep, keep_parts, not_weights, architectures } }
+coded! { MixtureTraits { large, is_lean, stacks_others, eight_bit_parts, keep_parts } }
+coded! { Large { depth, shared_heads, not_experts } }
+
 impl Table for Quantization {
     const TEXT: &'static str = include_str!("../data/quantization.toml");
     const SCHEMA: &'static str = "ggmill.quantization/1";
+    const CODED: &'static [u8] = crate::tables::QUANTIZATION;
 
     fn schema(&self) -> &str {
         &self.schema

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::coded::coded;
 use crate::data::Table;
 
 #[derive(Debug, Deserialize)]
@@ -15,9 +16,12 @@ pub(crate) struct Refused {
     projectors: BTreeMap<String, String>,
 }
 
+coded! { Refused { schema } of checkpoints { models, projectors } }
+
 impl Table for Refused {
     const TEXT: &'static str = include_str!("../data/refused.toml");
     const SCHEMA: &'static str = "ggmill.refused-classes/1";
+    const CODED: &'static [u8] = crate::tables::REFUSED;
 
     fn schema(&self) -> &str {
         &self.schema

@@ -8,6 +8,7 @@ use ggmill_core::{FileType, MetadataBuf};
 use serde_json::Value as Json;
 
 use crate::architecture::{Architecture, CheckpointKind, Remark};
+use crate::coded::CHECKPOINTS;
 use crate::config::{Config, Documents};
 use crate::declared::IMPLICIT;
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
@@ -136,7 +137,7 @@ impl<'a> Resolved<'a> {
         purpose: Purpose<'_>,
         fuel: &Cell<u64>,
     ) -> Result<Self> {
-        let convert = matches!(purpose, Purpose::Checkpoint(_));
+        let convert = CHECKPOINTS && matches!(purpose, Purpose::Checkpoint(_));
         let parameters = Self::numbers(architecture, source, kind, names, purpose, fuel)?;
         let scope = Scope::new(&parameters, fuel).for_purpose(purpose);
         let (refuse, warn, templates) = if convert {
@@ -172,8 +173,12 @@ impl<'a> Resolved<'a> {
             .map(|vocabulary| vocabulary.resolve(&scope))
             .transpose()?;
         // The way back from a finished file asks for the names that a checkpoint has.
-        let name_rules = architecture.name_rules.resolve(&parameters);
-        let name_rules = if convert { name_rules? } else { name_rules.unwrap_or_default() };
+        let name_rules = if CHECKPOINTS {
+            let name_rules = architecture.name_rules.resolve(&parameters);
+            if convert { name_rules? } else { name_rules.unwrap_or_default() }
+        } else {
+            NameRules::default()
+        };
         let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
         for group in &architecture.groups {

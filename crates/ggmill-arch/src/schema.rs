@@ -7,12 +7,18 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use crate::coded::{Coded, Input, Output, coded, coded_enum};
+
 /// The schema every description names, so that a later one can be told apart.
 pub(crate) const SCHEMA: &str = "ggmill.architecture/1";
 
-/// A description and a part, with the fields that both have written once.
+/// A description and a part, with the fields that both have written once, those of checkpoints
+/// behind the others.
 macro_rules! description_and_part {
-    ($($(#[$doc:meta])* $field:ident: $type:ty,)*) => {
+    (
+        { $($(#[$doc:meta])* $field:ident: $type:ty,)* }
+        of checkpoints { $($(#[$doc_of:meta])* $of:ident: $type_of:ty,)* }
+    ) => {
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(crate) struct RawArchitecture {
@@ -32,6 +38,7 @@ macro_rules! description_and_part {
             #[serde(default)]
             pub(crate) quantized: Option<Vec<String>>,
             $($(#[$doc])* #[serde(default)] pub(crate) $field: $type,)*
+            $($(#[$doc_of])* #[serde(default)] pub(crate) $of: $type_of,)*
         }
 
         /// Parts that several architectures share: their descriptions include it.
@@ -40,7 +47,14 @@ macro_rules! description_and_part {
         pub(crate) struct RawPart {
             pub(crate) schema: String,
             $($(#[$doc])* #[serde(default)] pub(crate) $field: $type,)*
+            $($(#[$doc_of])* #[serde(default)] pub(crate) $of: $type_of,)*
         }
+
+        coded! {
+            RawArchitecture { schema, name, title, loader, include, drop, $($field,)* }
+            of checkpoints { checkpoint, quantized, $($of,)* }
+        }
+        coded! { RawPart { schema, $($field,)* } of checkpoints { $($of,)* } }
 
         impl RawArchitecture {
             /// Takes what the description says itself, as a part.
@@ -48,36 +62,42 @@ macro_rules! description_and_part {
                 RawPart {
                     schema: String::new(),
                     $($field: core::mem::take(&mut self.$field),)*
+                    $($of: core::mem::take(&mut self.$of),)*
                 }
             }
 
             /// Says what a part says.
             pub(crate) fn set_part(&mut self, part: RawPart) {
                 $(self.$field = part.$field;)*
+                $(self.$of = part.$of;)*
             }
         }
     };
 }
 
 description_and_part! {
-    ignore: Vec<RawIgnore>,
-    /// Patterns: of a checkpoint's tensors, all others are not needed.
-    only: Vec<String>,
-    zeros: Vec<String>,
-    rename: Vec<RawRename>,
-    parameters: Ordered<RawParameter>,
-    keys: Ordered<RawKey>,
-    /// The keys that are written, in this order; all others are of finished files alone.
-    order: Option<Vec<String>>,
-    tensors: Vec<RawGroup>,
-    /// What it computes, in steps.
-    graph: Vec<RawSteps>,
-    vocabulary: Option<RawVocabulary>,
-    /// What a model keeps between tokens.
-    memory: Option<RawMemory>,
-    contradiction: Vec<RawRemark>,
-    refuse: Vec<RawRemark>,
-    warn: Vec<RawRemark>,
+    {
+        parameters: Ordered<RawParameter>,
+        keys: Ordered<RawKey>,
+        /// The keys that are written, in this order; all others are of finished files alone.
+        order: Option<Vec<String>>,
+        tensors: Vec<RawGroup>,
+        /// What it computes, in steps.
+        graph: Vec<RawSteps>,
+        /// What a model keeps between tokens.
+        memory: Option<RawMemory>,
+        contradiction: Vec<RawRemark>,
+    }
+    of checkpoints {
+        ignore: Vec<RawIgnore>,
+        /// Patterns: of a checkpoint's tensors, all others are not needed.
+        only: Vec<String>,
+        zeros: Vec<String>,
+        rename: Vec<RawRename>,
+        vocabulary: Option<RawVocabulary>,
+        refuse: Vec<RawRemark>,
+        warn: Vec<RawRemark>,
+    }
 }
 
 /// A text that is replaced in every name of a checkpoint; at the end of names only where it begins
@@ -147,17 +167,24 @@ trait Merge {
 }
 
 macro_rules! definition {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+    (
+        $(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }
+        $(of checkpoints { $($(#[$doc_of:meta])* $of:ident: $type_of:ty,)* })?
+    ) => {
         $(#[$about])*
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub(crate) struct $name {
             $($(#[$doc])* pub(crate) $field: Option<$type>,)*
+            $($($(#[$doc_of])* pub(crate) $of: Option<$type_of>,)*)?
         }
+
+        coded! { $name { $($field,)* } $(of checkpoints { $($of,)* })? }
 
         impl Merge for $name {
             fn merge(&mut self, later: Self) {
                 $(if later.$field.is_some() { self.$field = later.$field; })*
+                $($(if later.$of.is_some() { self.$of = later.$of; })*)?
             }
         }
     };
@@ -167,12 +194,14 @@ definition! {
     /// A hyperparameter.
     RawParameter {
         r#type: String,
-        from: Vec<String>,
         keys: Vec<String>,
         default: RawExpression,
         in_file: RawExpression,
-        restored: RawExpression,
         optional: bool,
+    }
+    of checkpoints {
+        from: Vec<String>,
+        restored: RawExpression,
     }
 }
 
@@ -195,10 +224,6 @@ definition! {
     RawTensor {
         shape: Vec<RawExpression>,
         role: String,
-        from: Vec<RawSource>,
-        operations: Vec<String>,
-        /// The shape of each tensor of a checkpoint that it is made of.
-        from_shape: Vec<RawExpression>,
         compute: String,
         required: RawExpression,
         when: RawExpression,
@@ -206,10 +231,16 @@ definition! {
         unless: String,
         keep_f32: RawExpression,
         r#type: String,
-        drop_if_equal: String,
         together: String,
         /// A finished file has it in any shape.
         free_shape: bool,
+    }
+    of checkpoints {
+        from: Vec<RawSource>,
+        operations: Vec<String>,
+        /// The shape of each tensor of a checkpoint that it is made of.
+        from_shape: Vec<RawExpression>,
+        drop_if_equal: String,
     }
 }
 
@@ -608,3 +639,36 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
         deserializer.deserialize_map(Entries(PhantomData))
     }
 }
+
+impl<T: Coded> Coded for Ordered<T> {
+    fn decode(input: &mut Input<'_>) -> Self {
+        Self(Coded::decode(input))
+    }
+
+    fn encode(&self, out: &mut Output<'_>) {
+        self.0.encode(out);
+    }
+}
+
+coded! { RawRename { find, with, r#for, when, always } }
+coded! { RawIgnoreTable { names, when } }
+coded! { RawCheckpoint { classes, model_types, class_defaults, marker, whole, bare, when, typical, defaults, vocabulary } }
+coded! { RawMemory { loaded, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, flash_attention, one_type, computed, parameters, cache, state, compute } }
+coded! { RawVocabulary { kinds, space_prefix, size, pre, builtin, template, builtin_template, added_tokens, control, user_defined, special_tokens, special_tokens_if_none, replaced_special_tokens, last_special_tokens, pieces, ranks, keys_before, keys, by_kind } }
+coded! { RawPieces { added, appended, added_score, special_score, unused_prefix, nul, dummy_prefix, mask } }
+coded! { RawRanks { file, special, reserved, reserved_count, all_merges } }
+coded! { RawVocabularyKind { when, tokenizer_classes, keys_before, keys } }
+coded! { RawGroup { r#for, when, tensor } }
+coded! { RawSteps { r#for, when, steps, because } }
+coded! { RawSourceTable { name, names, r#for, operations, when, parts, first, last, shape, zero_rest, same_rest, preferred } }
+coded! { RawRemark { when, because } }
+coded_enum! { RawIgnore { Pattern(pattern), 1 => Table(table) } }
+coded_enum! { RawStage { Early, 1 => Model, 2 => Never } }
+coded_enum! { RawSpacePrefix { Flag(flag), 1 => Place(place) } }
+coded_enum! { RawSpacePrefixPlace { AfterTokens, 1 => Last } }
+coded_enum! { RawTemplate { ConfigFirst, 1 => FileFirst, 2 => FileOnly } }
+coded_enum! { RawAddedTokens { Normalized, 1 => Decoded, 2 => Plain } }
+coded_enum! { RawToken { Id(id), 1 => Text(text) } }
+coded_enum! { RawRequired { Loader, 1 => Specification, 2 => None } }
+coded_enum! { RawSource { Name(name), 1 => Table(table) } }
+coded_enum! { RawExpression { Text(text), 1 => Bool(value), 2 => Int(value), 3 => Float(value) } }

@@ -5,22 +5,26 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::coded::coded;
 use crate::data::Table;
 use crate::error::{Error, Result, quoted};
 use crate::role::Role;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(crate) struct File {
     schema: String,
     endings: Vec<(String, String)>,
     parts: Vec<(String, String)>,
     names: BTreeMap<String, String>,
 }
 
+coded! { File { schema, endings, parts, names } }
+
 impl Table for File {
     const TEXT: &'static str = include_str!("../data/roles.toml");
     const SCHEMA: &'static str = "ggmill.roles/1";
+    const CODED: &'static [u8] = crate::tables::ROLES;
 
     fn schema(&self) -> &str {
         &self.schema

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use ggmill_core::GgmlType;
 use serde::Deserialize;
 
+use crate::coded::coded;
 use crate::data::Table;
 use crate::error::{Error, Result, quoted};
 use crate::pattern::Template;
@@ -25,16 +26,19 @@ pub enum TensorType {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(crate) struct File {
     schema: String,
     endings: Vec<String>,
     quantized_endings: Vec<String>,
     names: Vec<String>,
 }
 
+coded! { File { schema, endings, quantized_endings, names } }
+
 impl Table for File {
     const TEXT: &'static str = include_str!("../data/keep-f32.toml");
     const SCHEMA: &'static str = "ggmill.keep-f32/1";
+    const CODED: &'static [u8] = crate::tables::KEEP_F32;
 
     fn schema(&self) -> &str {
         &self.schema

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
+use crate::coded::of_checkpoints;
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Expression, Scope};
 use crate::limits::MAX_PIECES;
@@ -76,7 +77,7 @@ impl TensorTemplate {
                 .parse::<Role>()
                 .map_err(|_| Error::description(format!("there is no role {}", quoted(role))))?,
         };
-        let from = raw.from.as_deref().unwrap_or_default();
+        let from = of_checkpoints(raw.from.as_deref().unwrap_or_default());
         let operations = raw.operations.as_deref().unwrap_or_default();
         let shape =
             raw.shape.as_deref().ok_or_else(|| Error::description("the shape is missing"))?;
@@ -171,7 +172,7 @@ impl TensorTemplate {
         let origin = match &self.origin {
             OriginTemplate::Checkpoint(sources) => {
                 let mut alternatives = Vec::with_capacity(sources.len());
-                for source in sources {
+                for source in of_checkpoints(sources) {
                     let applies = |when: &Expression| when.evaluate_bool(scope);
                     if scope.converts() && !source.when.as_ref().map_or(Ok(true), applies)? {
                         continue;
