@@ -140,6 +140,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::schema::RawArchitecture;
 
     #[test]
     fn every_graph_fits_the_tensors_in_every_branch() {
@@ -166,5 +167,58 @@ mod tests {
             fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/projectors")).unwrap();
         assert_eq!(Architecture::projectors().len(), files.count());
         assert!(Architecture::projectors().all(Architecture::is_projector));
+    }
+
+    /// What is compiled in is what the texts say, to the last byte.
+    #[test]
+    fn descriptions_are_coded_and_decoded_without_a_change() {
+        // Without their part of checkpoints they are less than their texts.
+        if !crate::coded::CHECKPOINTS {
+            return;
+        }
+        let text = |directory: &str, name: &str| {
+            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+            fs::read_to_string(data.join(directory).join(format!("{name}.toml"))).unwrap()
+        };
+        for (directory, list) in [("architectures", &BUILTIN[..]), ("projectors", &PROJECTORS)] {
+            for Builtin { name, coded, .. } in list {
+                let mut input = tables::input(coded);
+                let decoded = RawArchitecture::decode(&mut input);
+                let expected: RawArchitecture = toml::from_str(&text(directory, name)).unwrap();
+                assert_eq!(format!("{decoded:?}"), format!("{expected:?}"), "{name}");
+                assert!(input.is_empty(), "{name}");
+            }
+        }
+        for (name, coded) in PARTS {
+            let mut input = tables::input(coded);
+            let decoded = RawPart::decode(&mut input);
+            let expected = RawPart::parse(name, &text("parts", name)).unwrap();
+            assert_eq!(format!("{decoded:?}"), format!("{expected:?}"), "{name}");
+            assert!(input.is_empty(), "{name}");
+        }
+    }
+
+    /// Numbers of any size and sign.
+    #[test]
+    fn numbers_are_coded_and_decoded_without_a_change() {
+        use crate::coded::{Coded, Input, Output, Texts};
+
+        fn same<T: Coded + PartialEq + std::fmt::Debug>(number: T) {
+            let mut texts = Texts::default();
+            let mut out = Output::new(&mut texts);
+            number.encode(&mut out);
+            let bytes = std::mem::take(&mut out.bytes);
+            let mut input = Input::new(&bytes, &[]);
+            assert_eq!(T::decode(&mut input), number);
+            assert!(input.is_empty(), "{number:?}");
+        }
+
+        for number in [0, 1, 127, 128, u64::MAX / 2, u64::MAX] {
+            same(number);
+            same(number.cast_signed());
+            same(f64::from_bits(number & (f64::MAX.to_bits() | 1 << 63)));
+        }
+        same(-0.0);
+        same(f32::MIN);
     }
 }

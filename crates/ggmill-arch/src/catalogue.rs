@@ -4,6 +4,7 @@ use ggmill_core::{Metadata, keys};
 use serde_json::Value as Json;
 
 use crate::architecture::Architecture;
+use crate::coded::CHECKPOINTS;
 use crate::config::{Config, json_type};
 use crate::distance::distance;
 use crate::error::{Error, ErrorKind, Result, quoted};
@@ -114,6 +115,10 @@ impl Catalogue {
     }
 
     fn of_checkpoint(&self, config: &Json, projector: bool) -> Result<&Architecture> {
+        if !CHECKPOINTS {
+            let message = "ggmill-arch was built without its feature checkpoints";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         if !config.is_object() {
             return Err(Error::new(
                 ErrorKind::Configuration,

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-/// Whether descriptions say what becomes of checkpoints. Without, that part of them is neither
-/// compiled in nor understood.
+/// Whether descriptions say what becomes of checkpoints. Without, that part of them is not compiled
+/// in, and not checked in what is read.
 pub(crate) const CHECKPOINTS: bool = cfg!(feature = "checkpoints");
 
 /// Something that is compiled in.
@@ -29,6 +29,11 @@ pub(crate) struct Input<'a> {
 impl<'a> Input<'a> {
     pub(crate) fn new(bytes: &'a [u8], texts: &'a [&'a str]) -> Self {
         Self { bytes, texts }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     pub(crate) fn byte(&mut self) -> u8 {

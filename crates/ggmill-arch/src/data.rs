@@ -23,7 +23,7 @@ pub(crate) trait Table: Coded + DeserializeOwned {
 
     /// The table: what is compiled in, and in the build script what the text says.
     fn read() -> Result<Self> {
-        crate::tables::read()
+        crate::tables::read(Self::CODED, Self::parse)
     }
 
     /// Reads the text.
@@ -39,6 +39,29 @@ pub(crate) trait Table: Coded + DeserializeOwned {
                 quoted(table.schema()),
                 Self::SCHEMA
             )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+
+    fn same<T: Table + Debug>() {
+        assert_eq!(format!("{:?}", T::read().unwrap()), format!("{:?}", T::parse().unwrap()));
+    }
+
+    #[test]
+    fn tables_are_as_their_texts_say() {
+        same::<crate::kinds::Kinds>();
+        same::<crate::names::File>();
+        same::<crate::quantization::Quantization>();
+        same::<crate::standard_role::File>();
+        same::<crate::tensor_type::File>();
+        if crate::coded::CHECKPOINTS {
+            same::<crate::refused::Refused>();
         }
     }
 }

@@ -3,8 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::coded::{Input, Texts};
-use crate::data::Table;
+use crate::coded::{Coded, Input, Texts};
 use crate::error::Result;
 
 // `KEEP_F32`, `KINDS`, `NAMES`, `QUANTIZATION`, `REFUSED`, `ROLES`, and `TEXTS`.
@@ -19,31 +18,9 @@ pub(crate) fn input(bytes: &'static [u8]) -> Input<'static> {
     Input::new(bytes, &LIST)
 }
 
-/// The table. It cannot fail as its text can, which the build script reads.
+/// The table of which this is compiled in. It cannot fail as its text can, which the build script
+/// reads.
 #[expect(clippy::unnecessary_wraps, reason = "reading a text can fail")]
-pub(crate) fn read<T: Table>() -> Result<T> {
-    Ok(T::decode(&mut input(T::CODED)))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fmt::Debug;
-
-    use super::*;
-
-    fn same<T: Table + Debug>() {
-        assert_eq!(format!("{:?}", T::read().unwrap()), format!("{:?}", T::parse().unwrap()));
-    }
-
-    #[test]
-    fn tables_are_as_their_texts_say() {
-        same::<crate::kinds::Kinds>();
-        same::<crate::names::File>();
-        same::<crate::quantization::Quantization>();
-        same::<crate::standard_role::File>();
-        same::<crate::tensor_type::File>();
-        if crate::coded::CHECKPOINTS {
-            same::<crate::refused::Refused>();
-        }
-    }
+pub(crate) fn read<T: Coded>(coded: &'static [u8], _text: fn() -> Result<T>) -> Result<T> {
+    Ok(T::decode(&mut input(coded)))
 }
