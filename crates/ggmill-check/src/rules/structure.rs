@@ -90,10 +90,10 @@ rules! { Structure;
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
         clause: "Reported when the padding after the last tensor is missing or incomplete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification asks for padding only between tensors: \"the space between tensors should be padded\".",
-        why: "Programs that load all tensor data with a single read, as ggml can, reject the file. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
+        why: "Programs that let ggml load all tensor data with a single read reject the file. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
         remedy: "Add the missing padding.",
         fixed: "the file ends at a multiple of the alignment",
-        automatic: "rewrites the file with the missing padding",
+        automatic: "rewrites the file and adds the missing padding",
     }
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",

@@ -89,7 +89,7 @@ rules! { Tensors;
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",
-        clause: "Reported when a dimension of a tensor, or the product of its dimensions, does not fit in int64, as llama.cpp requires. In the specification dimensions are uint64.",
+        clause: "Reported when a dimension of a tensor, or the product of the tensor's dimensions, does not fit in int64. llama.cpp requires both to fit; in the specification dimensions are uint64.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Regenerate the file, for example by converting the model again: no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
