@@ -27,7 +27,7 @@ impl Table for Kinds {
     }
 }
 
-// The build script has read the same text.
+// The build script has read the text, and written what is read here.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::read().expect("read when it was built"));
 
 /// The `general.type` of projectors.

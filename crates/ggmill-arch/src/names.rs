@@ -39,7 +39,7 @@ pub struct TensorNames {
     block: Vec<String>,
 }
 
-// The build script has read the same text with the same code.
+// The build script has read the text, and written what is read here.
 static PARSED: LazyLock<File> = LazyLock::new(|| File::read().expect("read when it was built"));
 
 coded! { File { schema, sources, architectures } }

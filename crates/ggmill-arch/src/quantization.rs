@@ -34,7 +34,7 @@ impl Table for Quantization {
     }
 }
 
-// The build script has read the same text.
+// The build script has read the text, and written what is read here.
 static TABLE: LazyLock<Quantization> =
     LazyLock::new(|| Quantization::read().expect("read when it was built"));
 static USUAL: MixtureTraits = MixtureTraits {

@@ -28,7 +28,7 @@ impl Table for Refused {
     }
 }
 
-// The build script has read the same text.
+// The build script has read the text, and written what is read here.
 static REFUSED: LazyLock<Refused> =
     LazyLock::new(|| Refused::read().expect("read when it was built"));
 

@@ -74,7 +74,7 @@ impl StandardRoles {
     }
 }
 
-// The build script has read the same text with the same code.
+// The build script has read the text, and written what is read here.
 static ROLES: LazyLock<StandardRoles> =
     LazyLock::new(|| StandardRoles::read().expect("read when it was built"));
 

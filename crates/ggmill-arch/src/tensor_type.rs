@@ -69,7 +69,7 @@ impl KeepF32 {
     }
 }
 
-// The build script has read the same text with the same code.
+// The build script has read the text, and written what is read here.
 static KEEP_F32: LazyLock<KeepF32> =
     LazyLock::new(|| KeepF32::read().expect("read when it was built"));
 

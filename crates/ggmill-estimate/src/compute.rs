@@ -44,10 +44,13 @@ pub(crate) fn by_device(
         scores: if run.has_output || run.memory.copies_output { output } else { 0 },
         pipelined: devices > 2 && run.layers.on_devices() == run.layers.all(),
     };
-    match compute.nodes(numbers(run)?) {
-        Ok(nodes) => allocator::lengths(&scheduled(&nodes, &places)?, devices).map(Ok),
-        Err(error) => Ok(Err(error.to_string())),
-    }
+    // Numbers that are too large for that leave the rest of the estimate as it is.
+    Ok(match compute.nodes(numbers(run)?) {
+        Ok(nodes) => scheduled(&nodes, &places)
+            .and_then(|nodes| allocator::lengths(&nodes, devices))
+            .map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 /// Why it is not known what is computed where.

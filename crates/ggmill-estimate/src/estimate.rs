@@ -1,7 +1,7 @@
 //! The estimate.
 
 use ggmill_arch::{Architecture, MemorySpec, ModelView, Role};
-use ggmill_core::{Model, RawStr};
+use ggmill_core::{GgmlType, Model, RawStr};
 
 use crate::cells::Cells;
 use crate::compute;
@@ -207,10 +207,31 @@ pub fn estimate(
             for (device, computed) in devices.iter_mut().zip(computed) {
                 device.compute = computed;
             }
+            unknown.extend(of_backends(&layers, options, flash_attention));
         }
         Err(why) => unknown.push(Unknown::Compute(why)),
     }
     Ok(Estimate { cells, flash_attention, devices, unknown, layers })
+}
+
+/// What GPUs may need beyond what is computed: the reference's figures are those of devices that have
+/// nothing of the kind.
+fn of_backends(
+    layers: &Layers,
+    options: &Options,
+    flash: Option<bool>,
+) -> impl Iterator<Item = Unknown> {
+    let on_devices = layers.on_devices();
+    // `ggml_backend_offload_op`: all backends of GPUs have it.
+    let copies_weights = (on_devices > 0 && on_devices < layers.all()).then_some(
+        "copies on GPUs of the weights of layers on the host, for batches of 32 tokens or more, unless \
+         llama.cpp runs with --no-op-offload",
+    );
+    // `ggml_backend_cuda_buffer_type_get_alloc_size`.
+    let is_half = [options.key_type, options.value_type] == [GgmlType::F16; 2];
+    let copies_cache = (on_devices > 0 && flash == Some(true) && !is_half)
+        .then_some("F16 copies of the keys and values of a layer, which CUDA and Metal need");
+    copies_weights.into_iter().chain(copies_cache).map(Unknown::Backend)
 }
 
 /// Whether the model has a tensor of a role.

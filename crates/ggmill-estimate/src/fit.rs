@@ -7,6 +7,7 @@ use crate::beside::Beside;
 use crate::error::{ErrorKind, Result};
 use crate::estimate::Estimate;
 use crate::options::Options;
+use crate::unknown::Unknown;
 
 /// Contexts are multiples of this.
 const STEP: u64 = 256;
@@ -92,13 +93,25 @@ pub fn fit(
     if let Some((device, needed, size)) = too_small(&best) {
         return Err(ErrorKind::NothingFits { device, needed, size }.into());
     }
+    let is_computed = |fit: &Fit| {
+        !fit.estimate.unknown.iter().any(|unknown| matches!(unknown, Unknown::Compute(_)))
+    };
     while let Some(middle) = between(low, high) {
-        options.placement.layers = middle;
-        let tried = of(&options)?;
-        if fits(&tried) {
-            (low, best) = (middle, tried);
-        } else {
-            high = middle;
+        // Between numbers of layers with which compute buffers are known there may be some with which
+        // they are not. Those would seem to need less.
+        let mut found = None;
+        for layers in (low.saturating_add(1)..=middle).rev() {
+            options.placement.layers = layers;
+            let tried = of(&options)?;
+            if is_computed(&tried) || !is_computed(&all) {
+                found = Some((layers, tried));
+                break;
+            }
+        }
+        match found {
+            Some((layers, tried)) if fits(&tried) => (low, best) = (layers, tried),
+            Some((layers, _)) => high = layers,
+            None => high = middle,
         }
     }
     Ok(Some(best))

@@ -23,6 +23,8 @@ pub enum Unknown {
     },
     /// Compute buffers, and why.
     Compute(String),
+    /// What some kinds of GPU need beyond compute buffers, which depends on their programs.
+    Backend(&'static str),
 }
 
 impl Unknown {
@@ -31,12 +33,13 @@ impl Unknown {
         Self::Weights { tensor: tensor.name().to_string(), ggml_type: tensor.ggml_type() }
     }
 
-    /// The part that is not included: `weights`, `context` or `compute`.
+    /// The part that is not included: `weights`, `context`, `compute` or `backend`.
     pub fn part(&self) -> &'static str {
         match self {
             Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",
             Self::Weights { .. } => "weights",
             Self::Compute(_) => "compute",
+            Self::Backend(_) => "backend",
         }
     }
 }
@@ -63,6 +66,7 @@ impl fmt::Display for Unknown {
                 name(tensor)
             ),
             Self::Compute(why) => write!(f, "compute buffers: {why}"),
+            Self::Backend(what) => f.write_str(what),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `io` | yes | files: maps, positioned reads, shard sets, atomic writes |
 //! | `quant` | yes | block codecs: values of tensors, and tensors of values |
 //! | `arch` | | architectures as data |
+//! | `checkpoints` | yes | no module: what `arch` and `inspect` know of checkpoints |
 //! | `check` | | coded rules about files, their findings and fixes |
 //! | `convert` | | checkpoints into GGUF |
 //! | `edit` | | metadata edits; shards; tensors in and out |

@@ -1,5 +1,6 @@
 //! `ggmill estimate`: the memory that a model takes to run.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,8 @@ Examples:
   ggmill estimate model.gguf --fit 24GiB --cache-type q8_0
 
 Weights, KV caches and recurrent states match llama.cpp's allocation to the byte. Compute buffers \
-are approximate; a GPU that computes with weights of the host (CUDA, without --no-op-offload) needs \
-more. Only the header of the file is read. Anything that cannot be estimated is listed as not included.")]
+are estimated; what some GPUs need beyond them is listed as not included, like anything else that \
+cannot be estimated. Only the header of the file is read.")]
 #[expect(clippy::struct_excessive_bools, reason = "options are independent of each other")]
 pub(crate) struct Args {
     /// The model: a file, any shard of a split model, or - for standard input
@@ -330,8 +331,19 @@ fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Fa
             sum(Device::total),
         )?;
     }
-    if let Some((_, estimate)) = cases.first() {
-        write_unknown(&mut out, estimate)?;
+    let mut told = BTreeSet::new();
+    for (_, estimate) in cases {
+        for unknown in &estimate.unknown {
+            let text = unknown.to_string();
+            if !told.contains(&text) {
+                let all = cases.iter().all(|(_, other)| {
+                    other.unknown.iter().any(|unknown| unknown.to_string() == text)
+                });
+                let rows = if all { "" } else { " of some rows" };
+                writeln!(out, "not included{rows}: {text}")?;
+                told.insert(text);
+            }
+        }
     }
     out.flush()?;
     Ok(())

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::Endian;
+use ggmill_core::{Endian, GgmlType};
 use ggmill_estimate::{Device, Options, estimate};
 
 use crate::models::Listed;
@@ -241,4 +241,33 @@ fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
     options.placement.overrides.insert("output.weight".to_owned(), 0);
     let why = "compute buffers: unknown where tensors are placed by their names";
     assert_eq!(unknown(&options), [why]);
+}
+
+/// What the recorded devices do not need, and others do, is said.
+#[test]
+fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
+    let models = models();
+    let listed = models.values().find(|model| model.architecture() == "llama").unwrap();
+    let model = listed.open(Endian::Little);
+    let parts = |options: &Options| {
+        let found = estimate(&model, listed.description(), options).unwrap();
+        assert!(found.devices.iter().all(|device| device.compute > 0));
+        found
+            .unknown
+            .iter()
+            .map(|unknown| (unknown.part(), unknown.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let mut options = placed("one");
+    assert_eq!(parts(&options), []);
+    options.key_type = GgmlType::Q8_0;
+    options.value_type = GgmlType::Q8_0;
+    let found = parts(&options);
+    assert!(matches!(&*found, [("backend", what)] if what.contains("F16 copies")), "{found:?}");
+    options.placement.layers = 1;
+    let found = parts(&options);
+    assert!(
+        matches!(&*found, [("backend", what), ("backend", _)] if what.contains("--no-op-offload")),
+        "{found:?}"
+    );
 }

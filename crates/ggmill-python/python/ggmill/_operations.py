@@ -196,10 +196,9 @@ def estimate(
     """Estimate the memory that a model takes to run, by device and purpose.
 
     Only the header of the file is read. Weights, KV caches and recurrent states match llama.cpp's
-    allocation to the byte. Compute buffers are within a few percent of it; they are left out for
-    some placements (``overrides``, ``context_on_host``) and for architectures whose description does
-    not list what is computed. A device that computes with weights of the host (CUDA, without
-    ``--no-op-offload``) needs more. Anything that cannot be estimated is listed in
+    allocation to the byte. Compute buffers are estimated for most architectures and
+    placements. What some GPUs need beyond them is listed in :attr:`Estimate.unknown` with the part
+    ``backend``. Anything that cannot be estimated is listed in
     :attr:`Estimate.unknown`, and is not in the totals.
 
     Args:
