@@ -225,7 +225,7 @@ fn of_backends(
     // `ggml_backend_offload_op`: all backends of GPUs have it.
     let copies_weights = (on_devices > 0 && on_devices < layers.all()).then_some(
         "copies on GPUs of the weights of layers on the host, for batches of 32 tokens or more, unless \
-         llama.cpp runs with --no-op-offload",
+         op offload is disabled",
     );
     // `ggml_backend_cuda_buffer_type_get_alloc_size`.
     let is_half = [options.key_type, options.value_type] == [GgmlType::F16; 2];

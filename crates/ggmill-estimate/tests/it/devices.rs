@@ -267,7 +267,7 @@ fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
     options.placement.layers = 1;
     let found = parts(&options);
     assert!(
-        matches!(&*found, [("backend", what), ("backend", _)] if what.contains("--no-op-offload")),
+        matches!(&*found, [("backend", what), ("backend", _)] if what.contains("op offload")),
         "{found:?}"
     );
 }
