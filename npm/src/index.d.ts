@@ -382,7 +382,7 @@ export interface Estimate {
   devices: EstimateDevice[];
   total: number;
   /** What the numbers do not include. */
-  unknown: { part: "weights" | "context" | "compute"; message: string }[];
+  unknown: { part: "weights" | "context" | "compute" | "backend"; message: string }[];
 }
 
 /** The memory used on a device, in bytes. */
