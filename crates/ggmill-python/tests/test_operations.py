@@ -266,7 +266,9 @@ def test_notebooks_show_estimates(llama: Path, tmp_path: Path) -> None:
         assert f">{device.name}</td>" in page and device.name in repr(found)
     assert "context of 1,024 tokens" in page and "context of 1,024 tokens" in repr(found)
     assert "6 of 6 layers on devices" in page
-    assert found.unknown and found.unknown[0] in page
+    assert not found.unknown
+    partly = ggmill.estimate(llama, context=1024, layers=3, shares=[1, 1])
+    assert partly.unknown and partly.unknown[0] in partly._repr_html_()
     host = ggmill.estimate(llama, context=1024)
     assert host._repr_html_().count("<tr>") == 2
     odd = tmp_path / "odd.gguf"

@@ -36,7 +36,7 @@ rules! { Metadata;
         why: "llama.cpp reads it as true; readers that follow the specification reject the file.",
         remedy: "Set the key to true or false.",
         fixed: "llama.attention.causal = true",
-        automatic: "sets a single value to true, as llama.cpp reads it; it does not change arrays",
+        automatic: "sets an invalid scalar value to true, which is how llama.cpp reads it; arrays are left unchanged",
     }
     NOT_UTF8 = "GG1105" Warning Must {
         summary: "String is not valid UTF-8",

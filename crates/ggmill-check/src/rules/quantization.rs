@@ -42,7 +42,7 @@ rules! { Quantization;
     }
     NOT_FOR_STORAGE = "GG1405" Warning Practice {
         summary: "Tensor type is for intermediate results only",
-        clause: "Reported when a tensor has the type Q8_1 or Q8_K. ggml creates these types only from activations at run time, and no file type uses them.",
+        clause: "Reported when a tensor has the type Q8_1 or Q8_K. ggml uses these types only for activations that it quantizes at run time, and no file type uses them.",
         why: "ggml does not implement most operations for weights of this type.",
         remedy: "Quantize the tensor to Q8_0.",
         fixed: "tensor \"x.weight\": Q8_0",

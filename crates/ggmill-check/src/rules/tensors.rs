@@ -40,7 +40,7 @@ rules! { Tensors;
         summary: "Tensor name is longer than 64 bytes",
         clause: "Reported when a tensor name is longer than 64 bytes. According to the specification, a tensor name \"must be at most 64 bytes long\".",
         why: "llama.cpp rejects the file. It also rejects names of exactly 64 bytes, which the specification allows (GG1306).",
-        remedy: "Regenerate the file with a shorter name, and adapt programs that expect the long name.",
+        remedy: "Regenerate the file with a shorter tensor name, and adapt programs that expect the long one.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_64 = "GG1306" Error Reference {
@@ -97,7 +97,7 @@ rules! { Tensors;
     NO_ELEMENTS = "GG1313" Note Practice {
         summary: "Tensor has no elements",
         clause: "Reported when a tensor has a dimension of size 0, which llama.cpp accepts.",
-        why: "The tensor contains no data, so it cannot be used in a computation. A part of the \
+        why: "The tensor contains no data, so it cannot be used in a computation. Part of the \
               model may be missing.",
         remedy: "Remove the tensor, or convert the model again if the tensor should have data.",
         fixed: "tensor \"a.b\": dimensions [8]",
