@@ -310,3 +310,30 @@ impl<T: Coded> Coded for BTreeMap<String, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of any size and sign.
+    #[test]
+    fn numbers_are_coded_and_decoded_without_a_change() {
+        fn same<T: Coded + PartialEq + std::fmt::Debug>(number: &T) {
+            let mut texts = Texts::default();
+            let mut out = Output::new(&mut texts);
+            number.encode(&mut out);
+            let bytes = std::mem::take(&mut out.bytes);
+            let mut input = Input::new(&bytes, &[]);
+            assert_eq!(T::decode(&mut input), *number);
+            assert!(input.is_empty(), "{number:?}");
+        }
+
+        for number in [0, 1, 127, 128, u64::MAX / 2, u64::MAX] {
+            same(&number);
+            same(&number.cast_signed());
+            same(&f64::from_bits(number & (f64::MAX.to_bits() | 1 << 63)));
+        }
+        same(&-0.0);
+        same(&f32::MIN);
+    }
+}

@@ -65,37 +65,37 @@ pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, 
         _ => {
             let hint = error.path().and_then(|path| Some((what_it_is(path)?, path)));
             let hint = hint.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
-            let hint =
-                hint.map(|(found, path)| advice(&found, path)).or_else(|| without_config(src));
+            let hint = hint.map(|(found, path)| advice(&found, path)).or_else(|| beside(src));
             Failure::new(&error).with_hint(hint)
         }
     })
 }
 
-/// What to do where weights have no configuration beside them.
-fn without_config(src: &Path) -> Option<String> {
+/// What to do about what is in the directory of a checkpoint, or is not: weights without a
+/// configuration, or GGUF files and no weights.
+fn beside(src: &Path) -> Option<String> {
     let parent = src.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
-    let names = || std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_of = |endings: &[&str]| {
-        names().any(|entry| {
-            let name = entry.path();
-            name.extension().is_some_and(|ending| endings.iter().any(|of| ending == *of))
+    let has = |endings: &[&str]| {
+        let mut names = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        names.any(|entry| {
+            let path = entry.path();
+            endings.iter().any(|ending| path.extension().is_some_and(|found| found == *ending))
         })
     };
-    if !is_of(&["safetensors", "bin", "pt", "pth"]) {
-        return is_of(&["gguf"]).then(|| {
-            "the directory has GGUF files, which need no conversion: `ggmill quantize` changes \
-             their types"
-                .to_owned()
+    if has(&["safetensors", "bin", "pt", "pth"]) {
+        return (!directory.join("config.json").exists()).then(|| {
+            format!(
+                "the weights do not identify the model: put the config.json of the checkpoint, and \
+                 its tokenizer files, into {}",
+                shown(directory)
+            )
         });
     }
-    (!directory.join("config.json").exists()).then(|| {
-        format!(
-            "the weights do not identify the model: put the config.json of the checkpoint, and its \
-             tokenizer files, into {}",
-            shown(directory)
-        )
+    has(&["gguf"]).then(|| {
+        "the directory has GGUF files, which need no conversion: `ggmill quantize` changes their \
+         types"
+            .to_owned()
     })
 }
 

@@ -296,14 +296,20 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
             writeln!(out)?;
         }
     }
-    write_unknown(&mut out, estimate)?;
+    write_unknown(&mut out, &[estimate])?;
     out.flush()?;
     Ok(())
 }
 
-fn write_unknown(out: &mut impl std::io::Write, estimate: &Estimate) -> Result<(), Failure> {
-    for unknown in &estimate.unknown {
-        writeln!(out, "not included: {unknown}")?;
+/// What is not in estimates, each once.
+fn write_unknown(out: &mut impl std::io::Write, estimates: &[&Estimate]) -> Result<(), Failure> {
+    let texts = |estimate: &&Estimate| -> BTreeSet<String> {
+        estimate.unknown.iter().map(ToString::to_string).collect()
+    };
+    let each: Vec<BTreeSet<String>> = estimates.iter().map(texts).collect();
+    for text in each.iter().flatten().collect::<BTreeSet<_>>() {
+        let is_of_all = each.iter().all(|texts| texts.contains(text));
+        writeln!(out, "not included{}: {text}", if is_of_all { "" } else { " of some rows" })?;
     }
     Ok(())
 }
@@ -331,20 +337,8 @@ fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Fa
             sum(Device::total),
         )?;
     }
-    let mut told = BTreeSet::new();
-    for (_, estimate) in cases {
-        for unknown in &estimate.unknown {
-            let text = unknown.to_string();
-            if !told.contains(&text) {
-                let all = cases.iter().all(|(_, other)| {
-                    other.unknown.iter().any(|unknown| unknown.to_string() == text)
-                });
-                let rows = if all { "" } else { " of some rows" };
-                writeln!(out, "not included{rows}: {text}")?;
-                told.insert(text);
-            }
-        }
-    }
+    let estimates: Vec<&Estimate> = cases.iter().map(|(_, estimate)| estimate).collect();
+    write_unknown(&mut out, &estimates)?;
     out.flush()?;
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ggmill_core::{Endian, GgmlType};
-use ggmill_estimate::{Device, Options, estimate};
+use ggmill_estimate::{Beside, Device, Estimate, Options, estimate, fit};
 
 use crate::models::Listed;
 use crate::reference::{lines, models, options};
@@ -270,4 +270,37 @@ fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
         matches!(&*found, [("backend", what), ("backend", _)] if what.contains("op offload")),
         "{found:?}"
     );
+}
+
+/// Placements whose compute buffers are unknown would seem to need less than those around them.
+#[test]
+fn what_fits_is_not_what_is_unknown() {
+    let mut unknown = 0;
+    for listed in models().values() {
+        let model = listed.open(Endian::Little);
+        let at = |layers: u64| {
+            let mut placed = options("plain");
+            placed.placement.shares = vec![1.0];
+            placed.placement.layers = layers;
+            estimate(&model, listed.description(), &placed).unwrap()
+        };
+        let is_known = |found: &Estimate| found.unknown.iter().all(|it| it.part() != "compute");
+        let all = at(u64::MAX);
+        if !is_known(&all) {
+            continue;
+        }
+        for layers in (0..=all.layer_count()).filter(|&layers| !is_known(&at(layers))) {
+            unknown += 1;
+            // Room for what is known of this placement, and no more.
+            let size = at(layers).devices[1].total();
+            let mut fitting = options("plain");
+            fitting.placement.shares = vec![1.0];
+            let found = fit(&model, listed.description(), &fitting, &[size], &Beside::default());
+            if let Ok(Some(found)) = found {
+                assert!(is_known(&found.estimate), "{}, {layers} layers", listed.name);
+                assert!(found.estimate.devices[1].total() <= size, "{}", listed.name);
+            }
+        }
+    }
+    assert!(unknown > 10, "{unknown}");
 }
