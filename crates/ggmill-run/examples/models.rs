@@ -1,7 +1,15 @@
 //! Tiny models for another program to run, and what ggmill computes of them.
 //!
 //! ```text
-//! cargo run -p ggmill-run --example models DIRECTORY    writes NAME.gguf and NAME.ours (f32, a row for each token) for each, tokens.txt, and the names of measured.txt
+//! cargo run -p ggmill-run --example models DIRECTORY    writes NAME.gguf and NAME.ours (f32, a row for each token) for each, tokens.txt, models.txt and measured.txt
+//! ```
+//!
+//! `models.txt` has a line for each model, `NAME LIMIT OUTPUT`: the greatest error that it may have, and
+//! whether it gives logits or an embedding. `measured.txt` has the names of those whose activations are compared.
+//! With names after the directory, only these models:
+//!
+//! ```text
+//! cargo run -p ggmill-run --example models DIRECTORY llama qwen3
 //! ```
 
 #![allow(
@@ -12,24 +20,30 @@
 )]
 #![allow(dead_code, reason = "the tests use more of what they share")]
 
-#[path = "../tests/it/models.rs"]
+#[path = "../tests/it/models/mod.rs"]
 mod models;
 
 use std::fs;
 use std::path::Path;
 
+use ggmill_arch::graph::Output;
 use ggmill_run::{Options, Program, Runner};
-use models::{CASES, MEASURED, RECORDED, TOKENS};
+use models::{CASES, MEASURED, RECORDED, TOKENS, greatest_error};
 
 fn main() {
-    let directory = std::env::args().nth(1).expect("a directory");
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().expect("a directory");
     let directory = Path::new(&directory);
+    let names: Vec<String> = arguments.collect();
     fs::create_dir_all(directory).unwrap();
     let tokens: Vec<String> = TOKENS.iter().map(u32::to_string).collect();
     fs::write(directory.join("tokens.txt"), format!("{RECORDED}\n{}\n", tokens.join(" "))).unwrap();
     fs::write(directory.join("measured.txt"), MEASURED.join("\n")).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
-    for case in CASES {
+    let mut about = String::new();
+    for case in
+        CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name))
+    {
         fs::write(directory.join(format!("{}.gguf", case.name)), case.bytes()).unwrap();
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
@@ -37,6 +51,8 @@ fn main() {
         let output = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
-        println!("{}", case.name);
+        let output = if program.output() == Output::Embedding { "embedding" } else { "logits" };
+        about += &format!("{} {:e} {output}\n", case.name, greatest_error(&program));
     }
+    fs::write(directory.join("models.txt"), about).unwrap();
 }

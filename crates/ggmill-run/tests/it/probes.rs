@@ -86,7 +86,7 @@ fn recorded_logits_say_how_far_off_a_model_is() {
 
 #[test]
 fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
-    for case in CASES {
+    for case in CASES.iter() {
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
         let found = probe(&runner(), &program, None).unwrap();

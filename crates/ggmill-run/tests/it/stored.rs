@@ -40,7 +40,7 @@ fn bits(program: &Program<'_>) -> Vec<u32> {
 
 #[test]
 fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
-    for case in CASES {
+    for case in CASES.iter() {
         let model = case.model();
         let original = Program::of(&model, case.described()).unwrap();
         let mut metadata = named();

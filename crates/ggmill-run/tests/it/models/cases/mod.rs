@@ -1,0 +1,12 @@
+//! Models by family, each with the tensors that it has of those it may lack. A family is a file.
+
+mod common;
+mod encoders;
+
+use super::{Case, Value, Value::U, case};
+
+/// All families.
+pub(super) const FAMILIES: &[&[Case]] = &[common::CASES, encoders::CASES];
+
+const LONG: [(&str, Value); 2] =
+    [("attention.key_length", U(12)), ("attention.value_length", U(12))];
