@@ -151,9 +151,21 @@ impl Head<'_> {
 
     /// The tokens that a token attends to.
     fn visible(&self, token: usize, tokens: usize) -> Range<usize> {
-        let window = self.options.window as usize;
-        let start = if window > 0 { (token + 1).saturating_sub(window) } else { 0 };
-        start..if self.options.causal { token + 1 } else { tokens }
+        let options = self.options;
+        let (window, chunk) = (options.window as usize, options.chunk as usize);
+        let mut seen = 0..tokens;
+        if chunk > 0 {
+            seen.start = token / chunk * chunk;
+            seen.end = tokens.min(seen.start.saturating_add(chunk));
+        }
+        if window > 0 {
+            seen.start = seen.start.max((token + 1).saturating_sub(window));
+        }
+        let ahead = if options.causal { Some(0) } else { options.ahead };
+        if let Some(ahead) = ahead {
+            seen.end = seen.end.min((token + 1).saturating_add(ahead as usize));
+        }
+        seen
     }
 
     /// Turns the scores of a token with those from `start` on into their shares in its result.

@@ -1,8 +1,10 @@
 //! Operations on the numbers of each token by itself.
 
-use ggmill_arch::graph::{Arithmetic, Extent, Function};
+use ggmill_arch::graph::{Arithmetic, Extent, Function, Groups};
 use ggmill_quant::{Isa, functions};
-use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
+use rayon::iter::{
+    IndexedParallelIterator as _, IntoParallelRefMutIterator as _, ParallelIterator as _,
+};
 use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
 
 /// Numbers that one task works on.
@@ -24,6 +26,10 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
         }
         Function::Relu => each(values, |x| x.max(0.0)),
         Function::Tanh => each(values, libm::tanhf),
+        Function::Exp => each(values, libm::expf),
+        Function::Softplus => {
+            each(values, |x| if x > 20.0 { x } else { libm::log1pf(libm::expf(x)) });
+        }
         // A function of a later operation set, which no description read by this library has.
         _ => values.fill(f32::NAN),
     });
@@ -209,21 +215,78 @@ pub(crate) fn normalize(values: &mut [f32], extent: Extent) {
     });
 }
 
-/// The places of the greatest numbers of each token, the greatest first.
-pub(crate) fn top(values: &[f32], width: usize, count: usize) -> Vec<u32> {
+/// Division by the root of the sum of squares, which is at least a number.
+pub(crate) fn l2_norm(values: &mut [f32], extent: Extent, least: f32) {
+    each_part(values, extent, |part, _| {
+        let scale = 1.0 / (sum_of(part, |x| x * x) as f32).sqrt().max(least);
+        for x in part.iter_mut() {
+            *x *= scale;
+        }
+    });
+}
+
+/// The sum of each part.
+pub(crate) fn total(values: &[f32], extent: Extent, out: &mut [f32]) {
+    let parts = values.par_chunks((extent.length as usize).max(1));
+    out.par_iter_mut().zip(parts).for_each(|(out, part)| *out = sum_of(part, |x| x) as f32);
+}
+
+/// All parts of each token, so many times.
+pub(crate) fn repeat(values: &[f32], extent: Extent, count: usize, out: &mut [f32]) {
+    let width = extent.elements() as usize;
+    let rows = values.par_chunks(width.max(1));
+    out.par_chunks_mut((width * count).max(1)).zip(rows).for_each(|(out, row)| {
+        for out in out.chunks_exact_mut(width.max(1)) {
+            out.copy_from_slice(row);
+        }
+    });
+}
+
+/// The places of the greatest numbers of each token, the greatest first; of those in the best groups
+/// only, where there are groups.
+pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Groups>) -> Vec<u32> {
     let mut places = Vec::with_capacity(values.len() / width.max(1) * count);
     let mut order: Vec<u32> = Vec::with_capacity(width);
     for row in values.chunks_exact(width.max(1)) {
         order.clear();
-        order.extend((0u32..).take(width));
-        // Of equal numbers the first; NaN is the least.
-        order.sort_by(|&a, &b| {
-            let (a, b) = (row[a as usize], row[b as usize]);
-            b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-        });
+        match groups {
+            None => order.extend((0u32..).take(width)),
+            Some(groups) => order.extend(of_best_groups(row, groups)),
+        }
+        sort_by_number(&mut order, row);
         places.extend_from_slice(&order[..count.min(width)]);
     }
     places
+}
+
+/// Sorts places by their numbers, the greatest first; of equal numbers the first place, and NaN last.
+fn sort_by_number(order: &mut [u32], row: &[f32]) {
+    order.sort_by(|&a, &b| {
+        let (a, b) = (row[a as usize], row[b as usize]);
+        b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    });
+}
+
+/// The places in the groups whose two greatest numbers have the greatest sums.
+fn of_best_groups(row: &[f32], groups: Groups) -> Vec<u32> {
+    let size = row.len() / (groups.count as usize).max(1);
+    let sums: Vec<f32> = row
+        .chunks_exact(size.max(1))
+        .map(|group| {
+            let mut order: Vec<u32> = (0u32..).take(size).collect();
+            sort_by_number(&mut order, group);
+            order.iter().take(2).map(|&place| group[place as usize]).sum()
+        })
+        .collect();
+    let mut best: Vec<u32> = (0u32..).take(sums.len()).collect();
+    sort_by_number(&mut best, &sums);
+    best.truncate(groups.used as usize);
+    best.sort_unstable();
+    let places = best.into_iter().flat_map(|group| {
+        let start = group * size as u32;
+        start..start + size as u32
+    });
+    places.collect()
 }
 
 /// The numbers of each token at its places.

@@ -22,6 +22,7 @@ mod program;
 mod rope;
 mod rounded;
 mod run;
+mod sequence;
 mod variant;
 mod weights;
 

@@ -109,6 +109,32 @@ impl Program<'_> {
         Ok(())
     }
 
+    /// `linear_heads`: the product of each part with its matrix.
+    pub(crate) fn head_linear(
+        &self,
+        isa: Isa,
+        values: &[f32],
+        matrix: usize,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let [columns, rows, heads] =
+            [self.row_len(matrix), self.dimension(matrix, 1), self.dimension(matrix, 2)];
+        let tokens = values.len() / (columns * heads).max(1);
+        let (mut gathered, mut products) = (room(tokens * columns)?, room(tokens * rows)?);
+        for head in 0..heads {
+            let parts = values.chunks_exact(columns).skip(head).step_by(heads);
+            for (out, part) in gathered.chunks_exact_mut(columns).zip(parts) {
+                out.copy_from_slice(part);
+            }
+            self.product(isa, &gathered, matrix, [head * rows, rows], &mut products)?;
+            let parts = out.chunks_exact_mut(rows).skip(head).step_by(heads);
+            for (out, product) in parts.zip(products.chunks_exact(rows)) {
+                out.copy_from_slice(product);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn dimension(&self, weight: usize, number: usize) -> usize {
         self.graph.weights()[weight].dimensions.get(number).map_or(1, |&len| len as usize)
     }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Extent, Graph, Operation, Output, Rows, STEPS_KEY};
+use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, Rows, STEPS_KEY};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
 use ggmill_core::Model;
 use ggmill_quant::{Panels, codec};
@@ -119,16 +119,10 @@ impl<'m> Program<'m> {
         }
         last_use[graph.output()] = nodes.len();
         let last = graph.sections().last().filter(|section| section.block.is_none());
-        let attends = |nodes: &Range<usize>| {
-            let mut operations = graph.nodes()[nodes.clone()].iter().map(|node| &node.operation);
-            operations.any(|operation| {
-                matches!(
-                    operation,
-                    Operation::Attention(_) | Operation::Rope(_) | Operation::Rows { .. }
-                )
-            })
+        let is_of_text = |nodes: &Range<usize>| {
+            graph.nodes()[nodes.clone()].iter().any(|node| node.operation.is_of_text())
         };
-        let tail = last.filter(|section| section.nodes.start > 0 && !attends(&section.nodes));
+        let tail = last.filter(|section| section.nodes.start > 0 && !is_of_text(&section.nodes));
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
         let rows_of = |wanted: Rows| {
             let tables = graph.nodes().iter().filter_map(|node| match node.operation {
@@ -216,11 +210,16 @@ impl<'m> Program<'m> {
         let (mut held, mut most) = (before, before);
         for number in range {
             let node = &nodes[number];
-            // Keys and values of attention are there a second time, arranged for products, and
-            // what is taken by experts, and their results, in the order of the experts.
+            // Keys and values of attention are there a second time, arranged for products, the
+            // results of a recurrence by heads, and what is taken by experts, and their results,
+            // in the order of the experts. Heads with a matrix each are taken one at a time.
             let arranged: u64 = match node.operation {
                 Operation::Attention(_) => {
                     node.inputs[1..].iter().map(|&input| arranged(nodes[input].extent)).sum()
+                }
+                Operation::Recurrence(_) => node.extent.elements(),
+                Operation::HeadLinear { .. } => {
+                    node.extent.length.saturating_add(nodes[node.inputs[0]].extent.length)
                 }
                 Operation::ExpertLinear { .. } => {
                     let used = nodes[node.inputs[1]].extent.length;
@@ -260,7 +259,15 @@ impl<'m> Program<'m> {
         // A cosine and a sine for each pair of each position, and what YaRN has for each pair.
         let turns = rotated.max().unwrap_or(0).saturating_mul(4 * TURNS as u64);
         let turns = turns.saturating_mul(longest.saturating_add(1));
-        results.saturating_add(turns).saturating_add(scores).saturating_add(TILES)
+        // The matrices of recurrences, for one head on each thread.
+        let of_head = |node: &Node| {
+            let heads = node.extent.parts.unwrap_or(1).max(1);
+            self.graph.state_of(node) / heads
+        };
+        let held = self.graph.nodes().iter().map(of_head).max().unwrap_or(0);
+        let held = held.saturating_mul(4).saturating_mul(threads);
+        let sum = results.saturating_add(turns).saturating_add(scores).saturating_add(TILES);
+        sum.saturating_add(held)
     }
 
     /// Bytes of memory that the output for so many tokens takes, beside the states and the

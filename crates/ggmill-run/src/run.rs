@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope, Rows};
+use ggmill_arch::graph::{Arithmetic, Node, Operation, Recurrence, Rope, Rows};
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
@@ -14,6 +14,7 @@ use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
+use crate::sequence;
 
 /// How a model is run. Results do not depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -352,6 +353,18 @@ impl Run<'_> {
         self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, places))
     }
 
+    /// The same for a matrix for each part.
+    fn activated_by_part(&mut self, matrix: usize, values: &[f32]) -> Result<()> {
+        if self.activations.is_none() {
+            return Ok(());
+        }
+        let columns = self.program.row_len(matrix).max(1);
+        let heads = self.program.dimension(matrix, 2);
+        let places: Vec<u32> =
+            (0..values.len() / columns).map(|row| (row % heads) as u32).collect();
+        self.activated(matrix, values, Some(&places))
+    }
+
     fn drop_value(&mut self, number: usize) {
         if let Some(Data::Numbers(data)) = self.values[number].take() {
             self.arena.put(data);
@@ -461,6 +474,13 @@ impl Run<'_> {
                 program.expert_linear(isa, &values, &places, used, weights, &mut out)?;
                 out
             }
+            Operation::HeadLinear { matrix } => {
+                let values = self.numbers(node, 0)?;
+                self.activated_by_part(matrix, &values)?;
+                let mut out = self.room(node)?;
+                program.head_linear(isa, &values, matrix, &mut out)?;
+                out
+            }
             Operation::RmsNorm { weight, epsilon } => {
                 let mut values = self.taken(node, number)?;
                 each::rms_norm(&mut values, extent, whole(weight)?.as_deref(), epsilon);
@@ -520,9 +540,9 @@ impl Run<'_> {
                 each::softmax(isa, &mut values, extent);
                 values
             }
-            Operation::Top { count } => {
+            Operation::Top { count, groups } => {
                 let width = of(0).length as usize;
-                let places = each::top(&self.numbers(node, 0)?, width, count as usize);
+                let places = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
                 return Ok(Data::Places(Arc::new(places)));
             }
             Operation::Take => {
@@ -537,6 +557,43 @@ impl Run<'_> {
                 each::normalize(&mut values, extent);
                 values
             }
+            Operation::L2Norm { epsilon } => {
+                let mut values = self.taken(node, number)?;
+                each::l2_norm(&mut values, extent, epsilon);
+                values
+            }
+            Operation::Total => {
+                let mut out = self.room(node)?;
+                each::total(&self.numbers(node, 0)?, of(0), &mut out);
+                out
+            }
+            Operation::Repeat { count } => {
+                let mut out = self.room(node)?;
+                each::repeat(&self.numbers(node, 0)?, of(0), count as usize, &mut out);
+                out
+            }
+            Operation::ByPosition(growth) => {
+                let mut values = self.taken(node, number)?;
+                let width = extent.elements() as usize;
+                sequence::by_position(&mut values, width, growth, &self.positions);
+                values
+            }
+            Operation::Shift => {
+                let mut out = self.room(node)?;
+                let values = self.numbers(node, 0)?;
+                sequence::shift(&values, extent.elements() as usize, &self.texts, &mut out);
+                out
+            }
+            Operation::Convolution { kernel, bias } => {
+                let (taps, bias) = (program.whole(kernel)?, whole(bias)?);
+                let mut out = self.room(node)?;
+                let values = self.numbers(node, 0)?;
+                let (width, bias) = (extent.elements() as usize, bias.as_deref());
+                let positions = &self.positions;
+                sequence::convolution(&values, width, &taps, bias, positions, &mut out);
+                out
+            }
+            Operation::Recurrence(options) => self.recurrence(node, options)?,
             Operation::Mix => {
                 let mut out = self.room(node)?;
                 each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, &mut out);
@@ -565,6 +622,26 @@ impl Run<'_> {
             }
         };
         Ok(Data::Numbers(Arc::new(values)))
+    }
+
+    fn recurrence(&mut self, node: &Node, options: Recurrence) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let rates = options.rates.map(|rates| self.program.whole(rates)).transpose()?;
+        let (mut by_head, mut out) = (self.room(node)?, self.room(node)?);
+        let operands = (0..node.inputs.len()).map(|input| self.numbers(node, input));
+        let operands = operands.collect::<Result<Vec<_>>>()?;
+        let of = |input: usize| (operands[input].as_slice(), nodes[node.inputs[input]].extent);
+        let operands = sequence::Operands {
+            queries: of(0),
+            keys: of(1),
+            values: of(2),
+            decays: of(3),
+            moves: options.moves.then(|| [of(4), of(5)]),
+            rates: rates.as_deref(),
+        };
+        sequence::recurrence(options, &operands, &self.texts, &mut by_head, &mut out)?;
+        self.arena.put(Arc::new(by_head));
+        Ok(out)
     }
 
     /// A row of a table for each token. A row that many tokens have is read once.

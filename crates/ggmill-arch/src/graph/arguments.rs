@@ -137,6 +137,22 @@ impl<'a> Argument<'a> {
         self.option(name).map_or(Ok(0), |value| whole(&value.known()?))
     }
 
+    /// A number where the option is given: 0 is one.
+    pub(super) fn optional_whole(&mut self, name: &str) -> Outcome<Option<u64>> {
+        self.option(name).map(|value| whole(&value.known()?)).transpose()
+    }
+
+    /// The result of a node where the option is given.
+    pub(super) fn tensor_option(&mut self, name: &str) -> Outcome<Option<usize>> {
+        match self.option(name) {
+            None => Ok(None),
+            Some(Value::Tensor(node)) => Ok(Some(node)),
+            Some(other) => {
+                Err(format!("has {name} = {}, expected a per-token value", other.kind()))
+            }
+        }
+    }
+
     pub(super) fn bool_option(&mut self, name: &str, default: bool) -> Outcome<bool> {
         let Some(value) = self.option(name) else { return Ok(default) };
         let value = value.known()?;

@@ -8,6 +8,8 @@ mod arguments;
 mod build;
 mod operations;
 mod sample;
+mod sequence;
+mod set;
 mod shape;
 mod stored;
 mod text;
@@ -26,7 +28,7 @@ pub use self::stored::{STEPS_KEY, VERSION_KEY};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
-pub const OPERATION_SET: u32 = 1;
+pub const OPERATION_SET: u32 = 2;
 
 /// What one model computes: operations in the order in which they can be carried out.
 ///
@@ -135,6 +137,11 @@ pub enum Operation {
         /// A number for each row of each expert's matrix.
         bias: Option<usize>,
     },
+    /// The product of each part with a matrix of its own.
+    HeadLinear {
+        /// The matrices, one for each part.
+        matrix: usize,
+    },
     /// Division by the root mean square, then the product with a weight.
     RmsNorm {
         /// The weight, of a part or of all.
@@ -165,6 +172,11 @@ pub enum Operation {
     },
     /// The second operand after the first, part by part.
     Concat,
+    /// All parts one after the other, so many times.
+    Repeat {
+        /// How many times.
+        count: u64,
+    },
     /// A function of each number.
     Apply(Function),
     /// Each number, at least the first and at most the second.
@@ -180,11 +192,34 @@ pub enum Operation {
     Top {
         /// How many.
         count: u64,
+        /// Which of them are considered; `None` for all.
+        groups: Option<Groups>,
     },
     /// The numbers at the places that the second operand has.
     Take,
     /// Division by the sum, which is at least 2⁻¹⁴.
     Normalize,
+    /// Division by the root of the sum of squares, which is at least this.
+    L2Norm {
+        /// The least divisor.
+        epsilon: f32,
+    },
+    /// The sum of each part.
+    Total,
+    /// The product with a number that grows with the place in the text.
+    ByPosition(Growth),
+    /// What the token before has; 0 for the first of a text.
+    Shift,
+    /// For each number the sum of its last values in the text, each multiplied by a number of the
+    /// kernel.
+    Convolution {
+        /// A row of taps for each number, that of the token itself last.
+        kernel: usize,
+        /// What is added.
+        bias: Option<usize>,
+    },
+    /// A matrix for each head, changed with each token of the text.
+    Recurrence(Recurrence),
     /// The sum of the parts of the first operand, each multiplied by a number of the second.
     Mix,
     /// The gated unit of gpt-oss, of gate and value.
@@ -228,6 +263,45 @@ pub enum Function {
     Tanh,
     /// `1 / (1 + exp(-x))`
     Sigmoid,
+    /// `exp(x)`
+    Exp,
+    /// `log(1 + exp(x))`, and the number itself where it is greater than 20.
+    Softplus,
+}
+
+/// Groups of which only the best are considered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Groups {
+    /// How many groups of equal size there are, in order.
+    pub count: u64,
+    /// How many of them are considered: those with the greatest sum of their two greatest numbers.
+    pub used: u64,
+}
+
+/// The factor `1 + factor · log(1 + floor((p + offset) / length))` of the token at place *p*.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Growth {
+    /// After how many tokens it grows.
+    pub length: f32,
+    /// What the logarithm is multiplied by.
+    pub factor: f32,
+    /// What is added to the place.
+    pub offset: f32,
+}
+
+/// How the matrix of a head changes with a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recurrence {
+    /// For each head a number, or one for each number of a key: the matrix is multiplied by
+    /// `exp(decay · rate)`, not by the decay itself.
+    pub rates: Option<usize>,
+    /// Whether the result is taken before the change.
+    pub before: bool,
+    /// Whether two more operands say what is read from the matrix, and where it is added.
+    pub moves: bool,
 }
 
 /// An operator between two numbers.
@@ -301,6 +375,10 @@ pub struct Attention {
     pub alibi: f32,
     /// A score for each head that belongs to no token.
     pub sinks: Option<usize>,
+    /// How many later tokens it attends to where it is not causal; `None` for all.
+    pub ahead: Option<u64>,
+    /// Texts are divided into runs of so many tokens, and none attends to another run; 0 for not.
+    pub chunk: u64,
 }
 
 impl Graph {

@@ -2,7 +2,7 @@
 
 use super::arguments::{Argument, Value, arithmetic, number};
 use super::build::Builder;
-use super::{Attention, Extent, Function, Operation, Rope, RopeStyle, Rows, Yarn};
+use super::{Attention, Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
 use crate::expression::{Operator, Outcome, binary};
 
 impl Builder<'_> {
@@ -73,19 +73,19 @@ impl Builder<'_> {
     }
 
     /// The tensor of exactly this name, or the one with the usual ending.
-    fn plain(&mut self, name: &str) -> Outcome<usize> {
+    pub(super) fn plain(&mut self, name: &str) -> Outcome<usize> {
         let found = self.weights.find(&format!("{name}.weight"));
         let found = found.or_else(|| self.weights.find(name));
         found.ok_or_else(|| format!("needs the tensor {name}, which the model does not have"))
     }
 
-    fn misfit(&self, weight: usize, extent: Extent) -> String {
+    pub(super) fn misfit(&self, weight: usize, extent: Extent) -> String {
         let (name, shape) = (self.weights.name(weight), shown(self.weights.dimensions(weight)));
         format!("applies {name}, which has dimensions {shape}, to {extent} numbers per token")
     }
 
     /// The matrix whose name begins so, with its scale and its bias.
-    fn matrix(&mut self, name: &str, dimensions: usize) -> Outcome<usize> {
+    pub(super) fn matrix(&mut self, name: &str, dimensions: usize) -> Outcome<usize> {
         let matrix = self.plain(name)?;
         let found = self.weights.dimensions(matrix);
         if found.len() > dimensions {
@@ -98,11 +98,11 @@ impl Builder<'_> {
         Ok(matrix)
     }
 
-    fn dimension(&self, weight: usize, number: usize) -> u64 {
+    pub(super) fn dimension(&self, weight: usize, number: usize) -> u64 {
         self.weights.dimensions(weight).get(number).copied().unwrap_or(1)
     }
 
-    fn bias(&mut self, name: &str, dimensions: &[u64]) -> Outcome<Option<usize>> {
+    pub(super) fn bias(&mut self, name: &str, dimensions: &[u64]) -> Outcome<Option<usize>> {
         let bias = self.weights.find(&format!("{name}.bias"));
         self.with_dimensions(bias, dimensions)
     }
@@ -132,6 +132,8 @@ impl Builder<'_> {
             "relu" => Some(Function::Relu),
             "tanh" => Some(Function::Tanh),
             "sigmoid" => Some(Function::Sigmoid),
+            "exp" => Some(Function::Exp),
+            "softplus" => Some(Function::Softplus),
             _ => None,
         };
         if let Some(function) = function {
@@ -142,6 +144,7 @@ impl Builder<'_> {
             "rows" => self.rows(&mut given),
             "linear" => self.linear(&mut given),
             "linear_of" => self.linear_of(&mut given),
+            "linear_heads" => self.linear_heads(&mut given),
             "rms_norm" | "layer_norm" => self.norm(name == "rms_norm", &mut given),
             "rope" => self.rope(&mut given),
             "attention" => self.attention(&mut given),
@@ -188,14 +191,7 @@ impl Builder<'_> {
                     if name == "softmax" { Operation::Softmax } else { Operation::Normalize };
                 self.push(operation, vec![node], self.extent(node))
             }
-            "top" => {
-                let (node, count) = (given.tensor()?, given.whole()?);
-                let extent = self.extent(node);
-                if extent.parts.is_some() || count > extent.length {
-                    return Err(format!("cannot select {count} of {extent} numbers"));
-                }
-                self.push(Operation::Top { count }, vec![node], Extent::run(count))
-            }
+            "top" => self.top(&mut given),
             "take" => {
                 let (node, choice) = (given.tensor()?, given.choice()?);
                 let extent = self.extent(node);
@@ -213,8 +209,57 @@ impl Builder<'_> {
                 }
                 self.push(Operation::Mix, vec![node, shares], Extent::run(extent.length))
             }
+            "repeat" => {
+                let (node, count) = (given.tensor()?, given.whole()?);
+                let extent = self.extent(node);
+                let parts = extent.parts.unwrap_or(1).saturating_mul(count);
+                let extent = Extent { parts: Some(parts), ..extent };
+                self.push(Operation::Repeat { count }, vec![node], extent)
+            }
+            "l2_norm" => {
+                let (node, epsilon) = (given.tensor()?, given.number()?);
+                if epsilon <= 0.0 {
+                    return Err(format!("has the least divisor {epsilon}, expected more than 0"));
+                }
+                self.push(Operation::L2Norm { epsilon }, vec![node], self.extent(node))
+            }
+            "total" => {
+                let node = given.tensor()?;
+                let extent = self.extent(node).with_length(1);
+                self.push(Operation::Total, vec![node], extent)
+            }
+            "shift" => {
+                let node = given.tensor()?;
+                self.push(Operation::Shift, vec![node], self.extent(node))
+            }
+            "by_position" => self.by_position(&mut given),
+            "conv" => self.conv(&mut given),
+            "recurrence" => self.recurrence(&mut given),
             _ => Err("is not an operation".into()),
         }
+    }
+
+    fn top(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (node, count) = (given.tensor()?, given.whole()?);
+        let extent = self.extent(node);
+        let [all, used] = [given.whole_option("groups")?, given.whole_option("used_groups")?];
+        let mut considered = extent.length;
+        let mut groups = None;
+        if all > 0 {
+            let size = extent.length.checked_div(all).unwrap_or(0);
+            if size < 2 || size.checked_mul(all) != Some(extent.length) || used == 0 || used > all {
+                return Err(format!(
+                    "cannot use {used} of {all} groups of {extent} numbers, expected equal groups \
+                     of at least 2"
+                ));
+            }
+            considered = size.saturating_mul(used);
+            groups = Some(Groups { count: all, used });
+        }
+        if extent.parts.is_some() || count > considered {
+            return Err(format!("cannot select {count} of {extent} numbers"));
+        }
+        self.push(Operation::Top { count, groups }, vec![node], Extent::run(count))
     }
 
     /// How many there are to choose from.
@@ -277,6 +322,17 @@ impl Builder<'_> {
         let operation = Operation::ExpertLinear { matrix, scale, bias };
         let extent = Extent { parts: Some(chosen), length: rows };
         self.push(operation, vec![node, choice], extent)
+    }
+
+    fn linear_heads(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, node) = (given.weight()?, given.tensor()?);
+        let matrix = self.matrix(&name, 3)?;
+        let [columns, rows, heads] = [0, 1, 2].map(|number| self.dimension(matrix, number));
+        let extent = self.extent(node);
+        if extent.length != columns || extent.parts.unwrap_or(1) != heads {
+            return Err(self.misfit(matrix, extent));
+        }
+        self.push(Operation::HeadLinear { matrix }, vec![node], extent.with_length(rows))
     }
 
     fn norm(&mut self, is_rms: bool, given: &mut Argument<'_>) -> Outcome<Value> {
@@ -373,6 +429,8 @@ impl Builder<'_> {
             softcap: given.number_option("softcap", 0.0)?,
             alibi: given.number_option("alibi", 0.0)?,
             sinks,
+            ahead: given.optional_whole("ahead")?,
+            chunk: given.whole_option("chunk")?,
         });
         let length = parts(q).saturating_mul(v.length);
         self.push(operation, vec![queries, keys, values], Extent::run(length))

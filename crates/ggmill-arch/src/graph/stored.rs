@@ -74,7 +74,14 @@ impl Graph {
                 }
                 steps.push(step);
             }
-            Self::of_steps(&steps, dimensions)
+            let graph = Self::of_steps(&steps, dimensions)?;
+            let needed = graph.operation_set();
+            if u64::from(needed) > version {
+                return Err(Error::configuration(format!(
+                    "{VERSION_KEY} is {version}, but the steps have operations of set {needed}"
+                )));
+            }
+            Ok(graph)
         };
         Some(read())
     }
@@ -142,7 +149,7 @@ impl Graph {
     pub fn write(&self, metadata: &mut MetadataBuf) -> Result<()> {
         let steps = self.steps()?;
         let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-        metadata.set(VERSION_KEY, OPERATION_SET);
+        metadata.set(VERSION_KEY, self.operation_set());
         metadata.set(STEPS_KEY, steps.as_slice());
         Ok(())
     }
@@ -161,6 +168,11 @@ impl Graph {
             let operands = operands.fold(0u64, |sum, &input| sum.saturating_add(elements(input)));
             match node.operation {
                 Operation::View => 0,
+                Operation::Repeat { .. } => node.extent.elements(),
+                Operation::Convolution { kernel, .. } => {
+                    let taps = self.weights.get(kernel).and_then(|found| found.dimensions.first());
+                    operands.saturating_mul(taps.copied().unwrap_or(1))
+                }
                 Operation::Part { .. } => node.extent.elements(),
                 Operation::ExpertLinear { matrix, .. } => {
                     let dimensions = self.weights.get(matrix).map(|found| &found.dimensions);
@@ -192,15 +204,31 @@ impl Graph {
         self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))
     }
 
-    /// Multiplications for each token with the numbers of matrices.
+    /// Numbers of the matrices that a recurrence has for all heads of a text; 0 for other nodes.
+    pub fn state_of(&self, node: &Node) -> u64 {
+        let keys = node.inputs.get(1).and_then(|&keys| self.nodes.get(keys));
+        match (&node.operation, keys) {
+            (Operation::Recurrence(_), Some(keys)) => {
+                node.extent.elements().saturating_mul(keys.extent.length)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Multiplications for each token with the numbers of matrices, those of recurrences included.
     /// [`attention_multiplications`](Self::attention_multiplications) are others, which grow with
     /// the length of a text.
     pub fn multiplications(&self) -> u64 {
         let of = |node: &Node| match node.operation {
-            Operation::Linear { matrix, .. } | Operation::ExpertLinear { matrix, .. } => {
+            Operation::Linear { matrix, .. }
+            | Operation::ExpertLinear { matrix, .. }
+            | Operation::HeadLinear { matrix } => {
                 let columns = self.weights.get(matrix).and_then(|found| found.dimensions.first());
                 node.extent.elements().saturating_mul(columns.copied().unwrap_or(1))
             }
+            // The matrix of each head is multiplied by the decay and with the query, and twice
+            // something is added to it.
+            Operation::Recurrence(_) => self.state_of(node).saturating_mul(4),
             _ => 0,
         };
         self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))

@@ -1,7 +1,7 @@
 //! The steps of a graph as text, one operation each.
 
 use super::{
-    Arithmetic, Attention, Function, Graph, Node, Operation, Output, Rope, RopeStyle, Rows,
+    Arithmetic, Attention, Function, Graph, Groups, Node, Operation, Output, Rope, RopeStyle, Rows,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::steps::OUTPUTS;
@@ -31,6 +31,8 @@ fn of_function(function: Function) -> &'static str {
         Function::Relu => "relu",
         Function::Tanh => "tanh",
         Function::Sigmoid => "sigmoid",
+        Function::Exp => "exp",
+        Function::Softplus => "softplus",
     }
 }
 
@@ -125,6 +127,9 @@ impl<'a> Writer<'a> {
             Operation::ExpertLinear { matrix, .. } => {
                 format!("linear_of({}, {a}, {b})", self.weight(*matrix)?)
             }
+            Operation::HeadLinear { matrix } => {
+                format!("linear_heads({}, {a})", self.weight(*matrix)?)
+            }
             Operation::RmsNorm { weight: by, epsilon } => {
                 format!("rms_norm({a}, {}, {})", weight(*by)?, number(*epsilon))
             }
@@ -145,9 +150,42 @@ impl<'a> Writer<'a> {
                 format!("clamp({a}, {}, {})", number(*low), number(*high))
             }
             Operation::Softmax => format!("softmax({a})"),
-            Operation::Top { count } => format!("top({a}, {count})"),
+            Operation::Top { count, groups } => match groups {
+                None => format!("top({a}, {count})"),
+                Some(Groups { count: all, used }) => {
+                    format!("top({a}, {count}, groups = {all}, used_groups = {used})")
+                }
+            },
             Operation::Take => format!("take({a}, {b})"),
             Operation::Normalize => format!("normalize({a})"),
+            Operation::Repeat { count } => format!("repeat({a}, {count})"),
+            Operation::L2Norm { epsilon } => format!("l2_norm({a}, {})", number(*epsilon)),
+            Operation::Total => format!("total({a})"),
+            Operation::ByPosition(growth) => {
+                let [length, factor] = [growth.length, growth.factor].map(number);
+                let mut text = format!("by_position({a}, {length}, {factor}");
+                push_unless(&mut text, "offset", growth.offset, 0.0);
+                text + ")"
+            }
+            Operation::Shift => format!("shift({a})"),
+            Operation::Convolution { kernel, .. } => {
+                format!("conv({}, {a})", self.weight(*kernel)?)
+            }
+            Operation::Recurrence(options) => {
+                let operands: Vec<String> = (0..4).map(|place| self.input(node, place)).collect();
+                let mut text = format!("recurrence({}", operands.join(", "));
+                if let Some(rates) = options.rates {
+                    push(&mut text, "rates", &self.weight(rates)?);
+                }
+                if options.before {
+                    push(&mut text, "before", "true");
+                }
+                if options.moves {
+                    push(&mut text, "from", &self.input(node, 4));
+                    push(&mut text, "to", &self.input(node, 5));
+                }
+                text + ")"
+            }
             Operation::Mix => format!("mix({a}, {b})"),
             Operation::SwigluOai => format!("swiglu_oai({a}, {b})"),
             Operation::Arithmetic(with) => format!("{a} {} {b}", sign(*with)),
@@ -191,6 +229,12 @@ impl<'a> Writer<'a> {
         push_unless(&mut text, "alibi", options.alibi, 0.0);
         if let Some(sinks) = options.sinks {
             push(&mut text, "sinks", &self.weight(sinks)?);
+        }
+        if let Some(ahead) = options.ahead {
+            push(&mut text, "ahead", &ahead.to_string());
+        }
+        if options.chunk > 0 {
+            push(&mut text, "chunk", &options.chunk.to_string());
         }
         text.push(')');
         Ok(text)

@@ -136,7 +136,9 @@ impl Operation {
     /// Passes the numbers of the tensors that it takes.
     fn each_weight(&mut self, take: &mut dyn FnMut(&mut usize)) {
         let some = match self {
-            Self::Rows { table: weight, .. } | Self::WithWeight { weight, .. } => {
+            Self::Rows { table: weight, .. }
+            | Self::WithWeight { weight, .. }
+            | Self::HeadLinear { matrix: weight } => {
                 return take(weight);
             }
             Self::Linear { matrix, scale, bias } | Self::ExpertLinear { matrix, scale, bias } => {
@@ -147,6 +149,11 @@ impl Operation {
             Self::LayerNorm { weight, bias, .. } => [weight.as_mut(), bias.as_mut()],
             Self::Rope(rope) => [rope.factors.as_mut(), None],
             Self::Attention(attention) => [attention.sinks.as_mut(), None],
+            Self::Recurrence(recurrence) => [recurrence.rates.as_mut(), None],
+            Self::Convolution { kernel, bias } => {
+                take(kernel);
+                [bias.as_mut(), None]
+            }
             Self::View
             | Self::Part { .. }
             | Self::Concat
@@ -156,6 +163,11 @@ impl Operation {
             | Self::Top { .. }
             | Self::Take
             | Self::Normalize
+            | Self::L2Norm { .. }
+            | Self::Total
+            | Self::ByPosition(_)
+            | Self::Shift
+            | Self::Repeat { .. }
             | Self::Mix
             | Self::SwigluOai
             | Self::Arithmetic(_)

@@ -18,15 +18,16 @@ const fn of(
     Signature { name, arguments: (least, most), options }
 }
 
-/// Operation set 1. An operation keeps its meaning for ever; others are added with a higher number.
-const OPERATIONS: [Signature; 24] = [
+/// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
+/// (`Operation::set`).
+const OPERATIONS: [Signature; 34] = [
     of("rows", 2, 2, &[]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
     of("rms_norm", 3, 3, &[]),
     of("layer_norm", 3, 3, &[]),
     of("rope", 4, 4, &["factors", "scale", "magnitude", "yarn"]),
-    of("attention", 4, 4, &["causal", "window", "softcap", "alibi", "sinks"]),
+    of("attention", 4, 4, &["causal", "window", "softcap", "alibi", "sinks", "ahead", "chunk"]),
     of("split", 2, 2, &[]),
     of("merge", 1, 1, &[]),
     of("parts", 2, 9, &[]),
@@ -40,10 +41,20 @@ const OPERATIONS: [Signature; 24] = [
     of("swiglu_oai", 2, 2, &[]),
     of("clamp", 3, 3, &[]),
     of("softmax", 1, 1, &[]),
-    of("top", 2, 2, &[]),
+    of("top", 2, 2, &["groups", "used_groups"]),
     of("take", 2, 2, &[]),
     of("normalize", 1, 1, &[]),
     of("mix", 2, 2, &[]),
+    of("linear_heads", 2, 2, &[]),
+    of("repeat", 2, 2, &[]),
+    of("exp", 1, 1, &[]),
+    of("softplus", 1, 1, &[]),
+    of("l2_norm", 2, 2, &[]),
+    of("total", 1, 1, &[]),
+    of("by_position", 3, 3, &["offset"]),
+    of("shift", 1, 1, &[]),
+    of("conv", 2, 2, &[]),
+    of("recurrence", 4, 4, &["rates", "before", "from", "to"]),
 ];
 
 /// What a graph is given: the numbers of tokens, and their places in the text.

@@ -260,6 +260,7 @@ fn a_graph_of_metadata_has_its_operation_set() {
     let steps = [BEGIN, "y = silu(x)", END];
     let graph = stored(|metadata| read(&steps).unwrap().write(metadata).unwrap()).unwrap().unwrap();
     assert_eq!(graph, read(&steps).unwrap());
+    assert_eq!(graph.operation_set(), 1);
     assert!(stored(|_| {}).is_none());
     let message = |set: &dyn Fn(&mut MetadataBuf)| stored(set).unwrap().unwrap_err().to_string();
     let without = message(&|metadata| {
@@ -267,10 +268,19 @@ fn a_graph_of_metadata_has_its_operation_set() {
     });
     assert!(without.contains(VERSION_KEY), "{without}");
     let later = message(&|metadata| {
-        metadata.set(VERSION_KEY, 2u32);
+        metadata.set(VERSION_KEY, 3u32);
         metadata.set(STEPS_KEY, &steps[..]);
     });
-    assert!(later.contains("is 2, but the newest operation set that is known is 1"), "{later}");
+    assert!(later.contains("is 3, but the newest operation set that is known is 2"), "{later}");
+    // A graph has the least set that has its operations, and no others.
+    let newer = [BEGIN, "y = shift(x)", END];
+    let graph = stored(|metadata| read(&newer).unwrap().write(metadata).unwrap()).unwrap();
+    assert_eq!(graph.unwrap().operation_set(), 2);
+    let earlier = message(&|metadata| {
+        metadata.set(VERSION_KEY, 1u32);
+        metadata.set(STEPS_KEY, &newer[..]);
+    });
+    assert!(earlier.contains("is 1, but the steps have operations of set 2"), "{earlier}");
     let text = message(&|metadata| {
         metadata.set(VERSION_KEY, 1u32);
         metadata.set(STEPS_KEY, "x = 1");

@@ -1,0 +1,82 @@
+//! What the operations take and give that depend on other tokens or on the place in the text,
+//! attention and rotary positions aside.
+
+use super::arguments::{Argument, Value};
+use super::build::Builder;
+use super::{Extent, Growth, Operation, Recurrence};
+use crate::expression::Outcome;
+
+impl Builder<'_> {
+    pub(super) fn by_position(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (node, length, factor) = (given.tensor()?, given.number()?, given.number()?);
+        let offset = given.number_option("offset", 0.0)?;
+        if length < 1.0 || offset < 0.0 {
+            return Err(format!(
+                "has the length {length} and the offset {offset}, expected at least 1 and 0"
+            ));
+        }
+        let operation = Operation::ByPosition(Growth { length, factor, offset });
+        self.push(operation, vec![node], self.extent(node))
+    }
+
+    pub(super) fn conv(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, node) = (given.weight()?, given.tensor()?);
+        let kernel = self.matrix(&name, 2)?;
+        let extent = self.extent(node);
+        let channels = self.dimension(kernel, 1);
+        if channels != extent.elements() {
+            return Err(self.misfit(kernel, extent));
+        }
+        let bias = self.bias(&name, &[channels])?;
+        self.push(Operation::Convolution { kernel, bias }, vec![node], extent)
+    }
+
+    pub(super) fn recurrence(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let nodes = [given.tensor()?, given.tensor()?, given.tensor()?, given.tensor()?];
+        let [queries, keys, values, decays] = nodes.map(|node| self.extent(node));
+        let parts = |extent: Extent| extent.parts.unwrap_or(1);
+        let (heads, length) = (parts(values), keys.length);
+        let divides = |extent: Extent| heads.checked_rem(parts(extent)) == Some(0);
+        let has_all = |extent: Extent| parts(extent) == heads && extent.length == length;
+        let rates = match given.weight_option("rates")? {
+            Some(name) => Some(self.plain(&name)?),
+            None => None,
+        };
+        let is_single = parts(decays) == heads && decays.length == 1;
+        let decays_fit = if rates.is_some() { is_single } else { is_single || has_all(decays) };
+        if queries.length != length || !divides(queries) || !divides(keys) || !decays_fit {
+            return Err(format!(
+                "cannot combine queries of {queries}, keys of {keys}, values of {values} and \
+                 decays of {decays} numbers"
+            ));
+        }
+        if let Some(rates) = rates {
+            let found = self.weights.dimensions(rates);
+            if found != [length, heads] && !(heads == 1 && found == [length]) {
+                return Err(self.misfit(rates, Extent { parts: Some(heads), length }));
+            }
+        }
+        let mut inputs = nodes.to_vec();
+        let moves = [given.tensor_option("from")?, given.tensor_option("to")?];
+        match moves {
+            [Some(from), Some(to)] => {
+                if !has_all(self.extent(from)) || !has_all(self.extent(to)) {
+                    return Err(format!(
+                        "has from and to of {} and {} numbers, expected {heads} times {length}",
+                        self.extent(from),
+                        self.extent(to)
+                    ));
+                }
+                inputs.extend([from, to]);
+            }
+            [None, None] => {}
+            _ => return Err("has one of from and to without the other".into()),
+        }
+        let operation = Operation::Recurrence(Recurrence {
+            rates,
+            before: given.bool_option("before", false)?,
+            moves: inputs.len() > nodes.len(),
+        });
+        self.push(operation, inputs, values)
+    }
+}

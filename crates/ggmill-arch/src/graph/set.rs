@@ -1,0 +1,55 @@
+//! Which operation set an operation belongs to.
+
+use super::{Function, Graph, Operation};
+
+impl Operation {
+    /// The number of the operation set that first had this operation with these options.
+    pub fn set(&self) -> u32 {
+        let is_new = match self {
+            Self::HeadLinear { .. }
+            | Self::Repeat { .. }
+            | Self::Apply(Function::Exp | Function::Softplus)
+            | Self::L2Norm { .. }
+            | Self::Total
+            | Self::ByPosition(_)
+            | Self::Shift
+            | Self::Convolution { .. }
+            | Self::Recurrence(_) => true,
+            Self::Top { groups, .. } => groups.is_some(),
+            Self::Attention(attention) => attention.ahead.is_some() || attention.chunk > 0,
+            _ => false,
+        };
+        if is_new { 2 } else { 1 }
+    }
+
+    /// Whether the result for a token depends on its place in the text or on other tokens.
+    pub fn is_of_text(&self) -> bool {
+        matches!(
+            self,
+            Self::Rows { .. }
+                | Self::Rope(_)
+                | Self::Attention(_)
+                | Self::ByPosition(_)
+                | Self::Shift
+                | Self::Convolution { .. }
+                | Self::Recurrence(_)
+        )
+    }
+}
+
+impl Graph {
+    /// The least operation set that has all operations of the graph.
+    ///
+    /// ```
+    /// use ggmill_arch::graph::Graph;
+    /// let dimensions = |_: &str| Some(vec![8, 100]);
+    /// let mut steps = vec!["v0 = rows('token_embd', tokens)", "logits = linear('output', v0)"];
+    /// assert_eq!(Graph::of_steps(&steps, &dimensions)?.operation_set(), 1);
+    /// steps = vec!["v0 = rows('token_embd', tokens)", "v1 = shift(v0)", "logits = linear('output', v1)"];
+    /// assert_eq!(Graph::of_steps(&steps, &dimensions)?.operation_set(), 2);
+    /// # Ok::<(), ggmill_arch::Error>(())
+    /// ```
+    pub fn operation_set(&self) -> u32 {
+        self.nodes.iter().map(|node| node.operation.set()).max().unwrap_or(1)
+    }
+}
