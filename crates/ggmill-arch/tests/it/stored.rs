@@ -88,7 +88,8 @@ fn a_step_is_one_operation_on_what_is_known() {
         ("x = silu(x)", "the name x is already in use"),
         ("y = rows('t_8x100', 100)", "uses row 100 of t_8x100.weight, which has 100 rows"),
         ("y = silu(x, x)", "silu takes 1 arguments, found 2"),
-        ("y = conv(x)", "there is no function"),
+        ("y = fold(x)", "there is no function"),
+        ("y = conv(x)", "conv takes 2 arguments, found 1"),
         ("y = rope(x, 'odd', 4, 1e4)", "has the style \"odd\""),
         ("y = split(x, 0)", "cannot divide 8 numbers into 0 equal parts"),
     ] {

@@ -2,12 +2,14 @@
 
 mod common;
 mod encoders;
+mod latent;
 mod states;
 
 use super::{Case, Value, Value::U, case};
 
 /// All families.
-pub(super) const FAMILIES: &[&[Case]] = &[common::CASES, encoders::CASES, states::CASES];
+pub(super) const FAMILIES: &[&[Case]] =
+    &[common::CASES, encoders::CASES, latent::CASES, states::CASES];
 
 const LONG: [(&str, Value); 2] =
     [("attention.key_length", U(12)), ("attention.value_length", U(12))];
