@@ -25,6 +25,7 @@ use crate::steps::GraphTemplate;
 
 pub use self::shape::{Dimensions, Extent};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
+pub use crate::steps::{StepOutline, StepsOutline};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
@@ -425,6 +426,12 @@ impl Architecture {
     /// ```
     pub fn graph_text(&self) -> Option<String> {
         self.graph.as_ref().map(GraphTemplate::text)
+    }
+
+    /// The steps of the computation graph as the description has them, and which take the values of
+    /// which.
+    pub fn graph_outline(&self) -> Option<Vec<StepsOutline>> {
+        self.graph.as_ref().map(GraphTemplate::outline)
     }
 
     /// Checks the computation graph on models with made-up numbers, until each side of every

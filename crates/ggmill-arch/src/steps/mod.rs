@@ -1,12 +1,15 @@
 //! The steps of a computation graph as a description writes them: `docs/formats/graph.md`.
 
 mod known;
+mod outline;
 
 use crate::block::BLOCK;
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Binding, Loop, Node, parse_condition};
 use crate::schema::RawSteps;
 use crate::tensor::TensorGroup;
+
+pub use outline::{StepOutline, StepsOutline};
 
 pub(crate) use known::{INPUTS, OUTPUTS, Signature, is_operation, signature};
 

@@ -21,6 +21,7 @@ Examples:
   ggmill explain Q4_K_M
   ggmill explain context_length
   ggmill explain qwen3 --graph # the computation graph
+  ggmill explain qwen3 --graph --svg > qwen3.svg
   ggmill explain types        # all types; also standard-keys, architectures
   ggmill explain              # list all topics")]
 pub(crate) struct Args {
@@ -30,6 +31,9 @@ pub(crate) struct Args {
     /// Print the computation graph of the architecture
     #[arg(long, requires = "topic")]
     graph: bool,
+    /// Print the computation graph as a picture, an SVG document
+    #[arg(long, requires = "graph")]
+    svg: bool,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
@@ -37,7 +41,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if args.graph {
         let topic = args.topic.as_deref().unwrap_or_default().trim();
         let mut out = console.text();
-        out.write_all(graph(topic, &catalogue)?.as_bytes())?;
+        out.write_all(graph(topic, args.svg, &catalogue)?.as_bytes())?;
         out.flush()?;
         return Ok(Status::Fine);
     }
@@ -62,9 +66,9 @@ fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 }
 
 /// The computation graph of an architecture, with its operation set.
-fn graph(topic: &str, catalogue: &Catalogue) -> Result<String, Failure> {
+fn graph(topic: &str, is_picture: bool, catalogue: &Catalogue) -> Result<String, Failure> {
     let architecture = catalogue.by_name(topic).ok_or_else(|| unknown(topic, catalogue))?;
-    let text = architecture.graph_text().ok_or_else(|| {
+    let (title, missing) = (architecture.title(), || {
         let with: Vec<&str> = catalogue
             .architectures()
             .filter(|architecture| architecture.has_graph())
@@ -74,8 +78,13 @@ fn graph(topic: &str, catalogue: &Catalogue) -> Result<String, Failure> {
         let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
         Failure::new(format_args!("the description of {topic} has no computation graph"))
             .with_hint(Some(format!("architectures that have one: {near}")))
-    })?;
-    Ok(format!("# {}, operation set {OPERATION_SET}\n{text}", architecture.title()))
+    });
+    if is_picture {
+        let outline = architecture.graph_outline().ok_or_else(missing)?;
+        return Ok(explain::graph_svg(title, &outline));
+    }
+    let text = architecture.graph_text().ok_or_else(missing)?;
+    Ok(format!("# {title}, operation set {OPERATION_SET}\n{text}"))
 }
 
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {

@@ -104,6 +104,8 @@ fn graphs_are_printed() {
     assert_eq!((found.code, &*found.stderr), (0, ""));
     assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 1\n"), "{}", found.stdout);
     assert!(found.stdout.contains("\nfor bid in 0..block_count:\n    a = rms_norm(x, attn_norm,"));
+    let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
+    assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("rows(token_embd, tokens)"));
     let found = ggmill(directory.path(), &["explain", "whisper", "--graph"]);
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("has no computation graph"), "{}", found.stderr);

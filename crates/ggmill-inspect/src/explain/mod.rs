@@ -2,9 +2,12 @@
 
 mod architecture;
 mod drawing;
+mod graph_svg;
 mod keys;
 mod mixtures;
 mod types;
+
+pub use self::graph_svg::graph_svg;
 
 use ggmill_arch::{Architecture, Catalogue, StandardKey, TensorNames};
 use ggmill_core::{GgmlType, ValueType};
