@@ -23,6 +23,8 @@ from pathlib import Path
 import numpy as np
 
 CONTEXT = 512
+# Functions that libllama calls have to live as long as it does.
+SILENT = []
 NAMES = ["perplexity", "mean", "median", "99%", "max", "same top"]
 
 
@@ -57,7 +59,8 @@ def libllama(path, tokens):
 
     import llama_cpp
 
-    llama_cpp.llama_log_set(llama_cpp.llama_log_callback(0), None)
+    SILENT.append(llama_cpp.llama_log_callback(lambda *_: None))
+    llama_cpp.llama_log_set(SILENT[-1], ctypes.c_void_p(0))
     parameters = llama_cpp.llama_model_default_params()
     parameters.n_gpu_layers, parameters.use_extra_bufts = 0, False
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)
@@ -116,9 +119,12 @@ def main():
     run = lambda *words: subprocess.run([given.ggmill, *map(str, words)], check=True, capture_output=True, text=True).stdout
     base, failed = given.directory / "F32.gguf", False
     run("quantize", given.model, base, "F32", "--allow-requantize", "--force")
-    ids = json.loads(run("tokenize", base, given.text, "--json", "--ids"))
-    counted = given.chunks * CONTEXT
-    tokens = np.array(ids[:counted]).reshape(-1, CONTEXT)
+    ids = json.loads(run("tokenize", base, "--file", given.text, "--ids"))
+    tokens = np.array(ids[: given.chunks * CONTEXT]).reshape(-1, CONTEXT)
+    start = json.loads(run("tokenize", base, "", "--ids"))
+    if start:
+        # The token that begins a text begins each chunk.
+        tokens[:, 0] = start[0]
     stored, ours, theirs = given.directory / "base.kld", None, None
     print(f"{given.model.name}, {given.text.name}, {len(tokens)} chunks of {CONTEXT} tokens\n")
     print(f"| type | by | {' | '.join(NAMES)} |\n|---|---|{'---:|' * len(NAMES)}")

@@ -15,6 +15,7 @@ mod legacy;
 mod logits;
 mod older;
 mod open;
+mod perplexity;
 mod python;
 mod quant;
 mod quantize;
@@ -106,6 +107,9 @@ pub(crate) enum Peers {
     /// Compare types chosen for a size, by error and by measured sensitivity, with plain types of that
     /// size: the KL divergence on text that was held out
     Fit(quantize::FitArgs),
+    /// Compare `ggmill measure` on a real model with llama-perplexity, and with its method in double
+    /// precision
+    Perplexity(perplexity::Args),
     /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
     Imatrix,
     /// Compare `ggmill estimate` with what libllama accounts for: weights, caches and states
@@ -165,6 +169,7 @@ impl Peers {
             Self::Vectors => vectors(),
             Self::Older(args) => older::execute(args),
             Self::Quantize(args) => quantize::execute(args),
+            Self::Perplexity(args) => perplexity::execute(args),
             Self::Fit(args) => quantize::fit(args),
             Self::Imatrix => quantize::imatrix(),
             Self::Estimate(args) => estimate::execute(args),
