@@ -231,13 +231,12 @@ pub(crate) fn total(values: &[f32], extent: Extent, out: &mut [f32]) {
     out.par_iter_mut().zip(parts).for_each(|(out, part)| *out = sum_of(part, |x| x) as f32);
 }
 
-/// All parts of each token, so many times.
-pub(crate) fn repeat(values: &[f32], extent: Extent, count: usize, out: &mut [f32]) {
-    let width = extent.elements() as usize;
-    let rows = values.par_chunks(width.max(1));
-    out.par_chunks_mut((width * count).max(1)).zip(rows).for_each(|(out, row)| {
-        for out in out.chunks_exact_mut(width.max(1)) {
-            out.copy_from_slice(row);
+/// Runs of so many numbers, each so many times.
+pub(crate) fn repeat(values: &[f32], run: usize, count: usize, out: &mut [f32]) {
+    let runs = values.par_chunks(run.max(1));
+    out.par_chunks_mut((run * count).max(1)).zip(runs).for_each(|(out, values)| {
+        for out in out.chunks_exact_mut(run.max(1)) {
+            out.copy_from_slice(values);
         }
     });
 }

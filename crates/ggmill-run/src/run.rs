@@ -567,9 +567,10 @@ impl Run<'_> {
                 each::total(&self.numbers(node, 0)?, of(0), &mut out);
                 out
             }
-            Operation::Repeat { count } => {
+            Operation::Repeat { count, each } => {
                 let mut out = self.room(node)?;
-                each::repeat(&self.numbers(node, 0)?, of(0), count as usize, &mut out);
+                let runs = if each { of(0).length } else { of(0).elements() } as usize;
+                each::repeat(&self.numbers(node, 0)?, runs, count as usize, &mut out);
                 out
             }
             Operation::ByPosition(growth) => {

@@ -177,6 +177,8 @@ pub enum Operation {
     Repeat {
         /// How many times.
         count: u64,
+        /// Whether each part is followed by its repetitions, and then by the next part.
+        each: bool,
     },
     /// A function of each number.
     Apply(Function),

@@ -214,7 +214,8 @@ impl Builder<'_> {
                 let extent = self.extent(node);
                 let parts = extent.parts.unwrap_or(1).saturating_mul(count);
                 let extent = Extent { parts: Some(parts), ..extent };
-                self.push(Operation::Repeat { count }, vec![node], extent)
+                let each = given.bool_option("each", false)?;
+                self.push(Operation::Repeat { count, each }, vec![node], extent)
             }
             "l2_norm" => {
                 let (node, epsilon) = (given.tensor()?, given.number()?);

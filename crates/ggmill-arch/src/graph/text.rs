@@ -158,7 +158,8 @@ impl<'a> Writer<'a> {
             },
             Operation::Take => format!("take({a}, {b})"),
             Operation::Normalize => format!("normalize({a})"),
-            Operation::Repeat { count } => format!("repeat({a}, {count})"),
+            Operation::Repeat { count, each: false } => format!("repeat({a}, {count})"),
+            Operation::Repeat { count, each: true } => format!("repeat({a}, {count}, each = true)"),
             Operation::L2Norm { epsilon } => format!("l2_norm({a}, {})", number(*epsilon)),
             Operation::Total => format!("total({a})"),
             Operation::ByPosition(growth) => {

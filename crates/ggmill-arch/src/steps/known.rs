@@ -46,7 +46,7 @@ const OPERATIONS: [Signature; 34] = [
     of("normalize", 1, 1, &[]),
     of("mix", 2, 2, &[]),
     of("linear_heads", 2, 2, &[]),
-    of("repeat", 2, 2, &[]),
+    of("repeat", 2, 2, &["each"]),
     of("exp", 1, 1, &[]),
     of("softplus", 1, 1, &[]),
     of("l2_norm", 2, 2, &[]),

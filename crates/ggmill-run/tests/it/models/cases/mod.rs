@@ -1,6 +1,7 @@
 //! Models by family, each with the tensors that it has of those it may lack. A family is a file.
 
 mod common;
+mod delta;
 mod encoders;
 mod latent;
 mod states;
@@ -9,7 +10,7 @@ use super::{Case, Value, Value::U, case};
 
 /// All families.
 pub(super) const FAMILIES: &[&[Case]] =
-    &[common::CASES, encoders::CASES, latent::CASES, states::CASES];
+    &[common::CASES, delta::CASES, encoders::CASES, latent::CASES, states::CASES];
 
 const LONG: [(&str, Value); 2] =
     [("attention.key_length", U(12)), ("attention.value_length", U(12))];
