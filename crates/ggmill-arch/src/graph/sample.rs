@@ -38,14 +38,17 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         *reason = reason.saturating_add(1);
     };
     let fuel = Cell::new(FUEL);
-    // A model is made of the last that has a graph, with some numbers changed.
-    let mut last = BTreeMap::new();
+    // A model is made of the last that has a graph, with some numbers changed. Before there is one,
+    // every second is made of the one that was asked for the most keys before it was excluded.
+    let (mut last, mut furthest) = (BTreeMap::new(), BTreeMap::new());
     for seed in 0..TRIES {
         if fuel.get() == 0 {
             let message = "graph: takes too many steps to check";
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        let source = Source::new(seed, &constants, &last);
+        let has_most = seed & 1 == 0 && models == 0;
+        let before = if has_most { &furthest } else { &last };
+        let source = Source::new(seed, &constants, before, has_most);
         // Most are excluded by their numbers, before there are tensors.
         let numbers = Resolved::numbers_within(architecture, &source, &fuel);
         let numbers = numbers.map(|numbers| build::excluded(&numbers, template, &fuel));
@@ -55,6 +58,10 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             Err(error) => Some(error),
         } {
             refuse(&error);
+            let values = source.values.into_inner();
+            if values.len() >= furthest.len() {
+                furthest = values;
+            }
             continue;
         }
         let resolved = match Resolved::of_file_within(architecture, &source, &fuel) {
@@ -151,13 +158,22 @@ struct Source<'a> {
     constants: &'a Constants,
     last: &'a BTreeMap<String, Option<Value>>,
     state: Cell<u64>,
+    /// One in so many keys that a file may lack is missing.
+    missing: u64,
     values: RefCell<BTreeMap<String, Option<Value>>>,
 }
 
 impl<'a> Source<'a> {
-    fn new(seed: u64, constants: &'a Constants, last: &'a BTreeMap<String, Option<Value>>) -> Self {
+    fn new(
+        seed: u64,
+        constants: &'a Constants,
+        last: &'a BTreeMap<String, Option<Value>>,
+        has_most: bool,
+    ) -> Self {
         let state = Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1));
-        Self { constants, last, state, values: RefCell::default() }
+        // What a default cannot stand in for excludes models without most keys, or with numbers of 0.
+        let missing = if has_most { 16 } else { 2 };
+        Self { constants, last, state, missing, values: RefCell::default() }
     }
 
     /// A number below a limit (splitmix64).
@@ -177,23 +193,42 @@ impl<'a> Source<'a> {
     fn make(&self, parameter: &Parameter, key: &str) -> Option<Value> {
         let optional = !self.constants.required.contains(key)
             && (parameter.optional || self.default(parameter).is_some());
-        if optional && self.below(2) == 0 {
+        if optional && self.below(self.missing) == 0 {
             return None;
         }
         let special = self.below(8) == 0;
         let number = match self.one_of(&self.constants.numbers).filter(|_| special) {
             Some(&number) => number,
-            None if optional && self.below(12) == 0 => 0,
+            None if optional && self.missing == 2 && self.below(12) == 0 => 0,
             // Time grows with the blocks.
             None if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,
-            None => *self.one_of(&NUMBERS)?,
+            // Numbers that have to be equal often are.
+            None => match self.known_number().filter(|_| self.below(3) == 0) {
+                Some(number) => number,
+                None => *self.one_of(&NUMBERS)?,
+            },
         };
         let text = || self.one_of(&self.constants.texts).cloned();
-        if parameter.kind.can_be_list() && self.below(4) == 0 {
+        let is_scalar = [Value::Int(number), Value::Bool(true)];
+        let is_scalar = is_scalar.iter().any(|value| parameter.kind.accept(value).is_some());
+        if parameter.kind.can_be_list() && (self.below(4) == 0 || !is_scalar) {
             return self.list(parameter, number);
         }
         let candidates = [Value::Int(number), Value::Bool(self.below(2) == 0)];
         candidates.into_iter().chain(text()).find_map(|value| parameter.kind.accept(&value))
+    }
+
+    /// A number that the model has already.
+    fn known_number(&self) -> Option<i64> {
+        let values = self.values.borrow();
+        let numbers = values.iter().filter(|(key, _)| !key.ends_with(BLOCKS));
+        let numbers: Vec<i64> = numbers
+            .filter_map(|(_, value)| match value {
+                Some(Value::Int(number)) if *number > 0 => Some(*number),
+                _ => None,
+            })
+            .collect();
+        self.one_of(&numbers).copied()
     }
 
     /// A list with an element for each block.
