@@ -141,7 +141,7 @@ def main():
 
     def divergence(path):
         found = json.loads(run(ggmill, "measure", path, "--against", base, "--tokens", files["test"], "--json")[0])
-        return found["comparison"]["kl_divergence"]["mean"]["value"]
+        return found["models"][0]["comparison"]["kl_divergence"]["mean"]["value"]
 
     if not model.is_dir():
         print(f"the model with other factors differs from the original by {divergence(directory / 'fit-original.gguf'):.1e}", file=sys.stderr)

@@ -64,7 +64,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
-    ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
+    ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill-index", &["ggmill-core", "ggmill-inspect", "ggmill-text"]),
     ("ggmill-remote", &["ggmill-core"]),

@@ -62,6 +62,39 @@ pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     found.into_iter().map(|(_, known)| known).take(3).collect()
 }
 
+/// Keys that are spelled like another one, or contain it, the nearest first: those that the fewest
+/// changes lead to, and among equally near ones those that contain it.
+///
+/// ```
+/// let keys = ["general.basename", "general.name", "llama.context_length"];
+/// assert_eq!(ggmill_check::near_keys("name", &keys), ["general.name", "general.basename"]);
+/// assert_eq!(ggmill_check::near_keys("context_lenght", &keys), ["llama.context_length"]);
+/// assert_eq!(ggmill_check::near_keys("xyz", &keys), [""; 0]);
+/// ```
+pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
+    const MAX_LEN: usize = 64;
+    if key.is_empty() || key.len() > MAX_LEN {
+        return Vec::new();
+    }
+    let wanted = key.to_ascii_lowercase();
+    let distance = |other: &str| ggmill_arch::distance(other.as_bytes(), wanted.as_bytes());
+    let mut found: Vec<(usize, bool, &str)> = Vec::new();
+    for &known in known.iter().filter(|known| known.len() <= 2 * MAX_LEN) {
+        let lower = known.to_ascii_lowercase();
+        // The key, and what is left of it without its first segments.
+        let dots = lower.match_indices('.').map(|(dot, _)| dot + 1);
+        let ends: Vec<&str> =
+            core::iter::once(0).chain(dots).filter_map(|start| lower.get(start..)).collect();
+        let contains = lower.contains(&wanted);
+        let nearest = ends.iter().map(|end| distance(end)).min().unwrap_or(usize::MAX);
+        if contains || ends.iter().any(|end| distance(end) <= end.len() / 3) {
+            found.push((nearest, !contains, known));
+        }
+    }
+    found.sort_by_key(|&(distance, is_other, _)| (distance, is_other));
+    found.into_iter().map(|(.., known)| known).collect()
+}
+
 /// The page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;

@@ -20,7 +20,7 @@ mod templates;
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
 #[cfg(feature = "examine")]
 pub use examine::examine;
-pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
+pub use explain::{explain, near, near_keys, rule_page, rules_about, rules_index, topics};
 pub use fix::{Fix, FixValue, ProposedFix};
 pub use input::Input;
 pub use options::{Options, Profile, ProfileError, Selector, SelectorError};

@@ -48,7 +48,8 @@ pub(crate) fn failed(path: &Path, error: &ggmill_run::Error) -> Failure {
     refused(error).within(path)
 }
 
-fn refused(error: &ggmill_run::Error) -> Failure {
+/// An error, with what to do about it.
+pub(crate) fn refused(error: &ggmill_run::Error) -> Failure {
     Failure::new(error).with_hint(hint(error.kind()))
 }
 

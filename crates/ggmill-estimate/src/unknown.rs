@@ -21,6 +21,11 @@ pub enum Unknown {
         /// Its type.
         ggml_type: GgmlType,
     },
+    /// All weights: the file has no tensors.
+    NoTensors {
+        /// Whether it has a vocabulary instead.
+        has_vocabulary: bool,
+    },
     /// Compute buffers, and why.
     Compute(String),
     /// What some kinds of GPU need beyond compute buffers, which depends on their programs.
@@ -33,11 +38,23 @@ impl Unknown {
         Self::Weights { tensor: tensor.name().to_string(), ggml_type: tensor.ggml_type() }
     }
 
+    /// What a sum lacks by it, such as `compute`: nothing where all of what an estimate has of the part
+    /// is known, as with the needs of some backends.
+    pub fn lacking(&self) -> Option<&'static str> {
+        match self {
+            Self::Weights { .. } => Some("some weights"),
+            Self::NoTensors { .. } => Some("weights"),
+            Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => Some("caches"),
+            Self::Compute(_) => Some("compute"),
+            Self::Backend(_) => None,
+        }
+    }
+
     /// The part that is not included: `weights`, `context`, `compute` or `backend`.
     pub fn part(&self) -> &'static str {
         match self {
             Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",
-            Self::Weights { .. } => "weights",
+            Self::Weights { .. } | Self::NoTensors { .. } => "weights",
             Self::Compute(_) => "compute",
             Self::Backend(_) => "backend",
         }
@@ -65,6 +82,12 @@ impl fmt::Display for Unknown {
                 "weights of tensor {}: the layout of {ggml_type} is unknown",
                 name(tensor)
             ),
+            Self::NoTensors { has_vocabulary: true } => {
+                f.write_str("weights: the file has no tensors, only a vocabulary")
+            }
+            Self::NoTensors { has_vocabulary: false } => {
+                f.write_str("weights: the file has no tensors")
+            }
             Self::Compute(why) => write!(f, "compute buffers: {why}"),
             Self::Backend(what) => f.write_str(what),
         }

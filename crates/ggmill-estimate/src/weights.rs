@@ -1,7 +1,7 @@
 //! The weights that are loaded, and where.
 
 use ggmill_arch::{MemorySpec, Role, TensorPlace};
-use ggmill_core::Model;
+use ggmill_core::{Model, keys};
 
 use crate::error::Result;
 use crate::placement::{Layers, Placement};
@@ -24,6 +24,10 @@ pub(crate) fn by_device(
         }
         Ok(())
     };
+    if model.tensors().is_empty() {
+        let has_vocabulary = model.metadata().get(keys::TOKENIZER_TOKENS).is_some();
+        unknown.push(Unknown::NoTensors { has_vocabulary });
+    }
     let (mut embedding, mut has_output) = (None, false);
     let with_blocks = layers.with_blocks();
     for tensor in model.tensors().iter() {

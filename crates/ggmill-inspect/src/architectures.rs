@@ -7,8 +7,9 @@ use ggmill_arch::{Architecture, Catalogue, TensorNames};
 use serde_json::json;
 
 use crate::text::Options;
-use crate::text::measure::{Padded, cut, lines_of, width};
+use crate::text::measure::{Padded, cut, width};
 use crate::text::style::Styles;
+use crate::text::table::{Column, Table};
 
 /// An architecture in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,10 +90,6 @@ const MIN_CLASSES: usize = 24;
 const VOCABULARIES: usize = 2;
 const MAX_VOCABULARIES: usize = 20;
 
-fn columns_of_heads(heads: &[&str]) -> usize {
-    heads.iter().map(|head| width(head)).max().unwrap_or_default()
-}
-
 /// Writes a table: name, whether checkpoints are converted, vocabularies, classes. Lines fit the
 /// terminal where there is one, and nothing is cut otherwise.
 pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io::Result<()> {
@@ -124,16 +121,12 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
         .collect();
     let before = columns.iter().map(|column| column + 2).sum::<usize>();
     if let Some(room) = options.width.filter(|room| *room < before + MIN_CLASSES) {
+        let [head, others @ ..] = heads;
+        let mut table = Table::new(head, &others.map(Column::Text));
         for row in &rows {
-            writeln!(out, "{key}{}{key:#}", row[0])?;
-            let start = 2 + columns_of_heads(&heads[1..]) + 2;
-            for (head, cell) in heads[1..].iter().zip(&row[1..]) {
-                let lines = lines_of(cell, room.saturating_sub(start));
-                let next = format!("\n{:start$}", "");
-                let head = Padded(head, start - 4);
-                writeln!(out, "  {faint}{head}{faint:#}  {}", lines.join(&next))?;
-            }
+            table.add(&row[0], row[1..].iter().cloned());
         }
+        table.write_stacked(out, room, &Styles::new(options.styled))?;
     } else {
         let mut line = |cells: [&str; 4], style: anstyle::Style| -> io::Result<()> {
             write!(out, "{style}{}{style:#}", Padded(cells[0], columns[0]))?;

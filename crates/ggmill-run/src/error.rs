@@ -19,6 +19,8 @@ pub enum ErrorKind {
     NotFinite,
     /// A token that the model does not have, or more of them than it has positions for.
     Tokens,
+    /// The model outputs embeddings, which are measured against those of a base only.
+    Embeddings,
     /// The text has too few tokens.
     TooShort,
     /// Two models cannot be compared: they have different vocabularies.
@@ -40,6 +42,7 @@ impl ErrorKind {
             Self::Tensor => "tensor",
             Self::NotFinite => "not_finite",
             Self::Tokens => "tokens",
+            Self::Embeddings => "embeddings",
             Self::TooShort => "too_short",
             Self::Vocabulary => "vocabulary",
             Self::Memory => "memory",
@@ -50,17 +53,29 @@ impl ErrorKind {
 }
 
 /// An error with its kind. The size of a pointer.
-pub struct Error(Box<(ErrorKind, String)>);
+pub struct Error(Box<(ErrorKind, String, Option<usize>)>);
 
 impl Error {
     #[cold]
     pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self(Box::new((kind, message.to_string())))
+        Self(Box::new((kind, message.to_string(), None)))
     }
 
     #[cold]
     pub(crate) fn memory(elements: usize) -> Self {
         Self::new(ErrorKind::Memory, format_args!("{elements} numbers do not fit into memory"))
+    }
+
+    /// The same about one of several programs.
+    #[cold]
+    pub(crate) fn of_program(mut self, number: usize) -> Self {
+        self.0.2 = Some(number);
+        self
+    }
+
+    /// Which of several programs it is about, by its number; the base has the one after the last.
+    pub fn program(&self) -> Option<usize> {
+        self.0.2
     }
 
     /// Which sort of error this is.

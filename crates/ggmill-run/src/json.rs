@@ -3,30 +3,41 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::measure::{Comparison, Distribution, Estimate, Measurement};
+use crate::measure::{Comparison, Distribution, Estimate, Measurement, Similarity};
 use crate::probe::Probe;
 
 /// The name and version of the JSON of [`document`].
 pub const SCHEMA: &str = "ggmill.measure/1";
 
-/// A measurement as `ggmill measure --json` writes it: `docs/formats/measure.md`. `file` and `base`
-/// are the names of the model and of the one that it was compared with; `context` is the number of
-/// tokens of a chunk.
-pub fn document(
-    file: &str,
+/// Measurements as `ggmill measure --json` writes them: `docs/formats/measure.md`. `base` is the name
+/// of the model that they were compared with, `context` the number of tokens of a chunk; each
+/// measurement comes with the name of its model.
+pub fn document<'a>(
     base: Option<&str>,
     context: usize,
-    measured: &Measurement,
+    measured: impl IntoIterator<Item = (&'a str, &'a Measurement)>,
 ) -> impl Serialize {
+    let measured: Vec<(&str, &Measurement)> = measured.into_iter().collect();
+    let first = measured.first().map(|(_, first)| first);
+    let models: Vec<Value> = measured
+        .iter()
+        .map(|(file, measured)| {
+            json!({
+                "file": file,
+                "perplexity": measured.perplexity.as_ref().map(estimate),
+                "comparison": measured.comparison.as_ref().map(comparison),
+                "embeddings": measured.similarity.as_ref().map(similarity),
+            })
+        })
+        .collect();
     json!({
         "schema": SCHEMA,
         "about": Measurement::ABOUT,
-        "file": file,
+        "base": base,
         "context": context,
-        "chunks": measured.chunks,
-        "counted": measured.counted,
-        "perplexity": estimate(&measured.perplexity),
-        "comparison": measured.comparison.as_ref().map(|compared| comparison(base, compared)),
+        "chunks": first.map(|first| first.chunks),
+        "counted": first.map(|first| first.counted),
+        "models": models,
     })
 }
 
@@ -59,15 +70,22 @@ pub fn probed(found: Result<&Probe, &str>) -> Value {
     }
 }
 
-fn comparison(base: Option<&str>, compared: &Comparison) -> Value {
+fn comparison(compared: &Comparison) -> Value {
     json!({
-        "base": base,
         "base_perplexity": estimate(&compared.base_perplexity),
         "perplexity_ratio": estimate(&compared.ratio),
         "kl_divergence": distribution(&compared.divergence),
+        "kl_divergence_by_chunk": compared.divergence_by_chunk,
         "probability_change": distribution(&compared.probability_change),
         "probability_rms": estimate(&compared.probability_rms),
         "same_top": estimate(&compared.same_top),
+    })
+}
+
+fn similarity(found: &Similarity) -> Value {
+    json!({
+        "cosine": distribution(&found.cosine),
+        "cosine_by_chunk": found.cosine_by_chunk,
     })
 }
 

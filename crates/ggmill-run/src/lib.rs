@@ -13,6 +13,7 @@ mod attention;
 mod collect;
 mod elementwise;
 mod error;
+pub mod html;
 pub mod json;
 mod logits;
 mod matrix;
@@ -30,8 +31,8 @@ pub use activations::{Activations, TensorActivations};
 pub use collect::activations;
 pub use error::{Error, ErrorKind, Result};
 pub use measure::{
-    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, Trial, Tried, measure,
-    trials,
+    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, Similarity, Trial, Tried,
+    measure, measure_together, trials,
 };
 pub use probe::{Difference, Probe, Recorded, probe};
 pub use program::{GraphSource, Program};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, Rows, STEPS_KEY};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
-use ggmill_core::Model;
+use ggmill_core::{Model, keys};
 use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;
@@ -57,6 +57,9 @@ impl<'m> Program<'m> {
             };
             Error::new(kind, error)
         };
+        if architecture.has_graph() {
+            Self::check_present(model)?;
+        }
         let resolved = architecture.resolve_file(model.metadata()).map_err(failed)?;
         let present = |name: &str| model.tensor(name).is_ok();
         let graph = resolved.graph(&present).map_err(failed)?;
@@ -77,6 +80,7 @@ impl<'m> Program<'m> {
         let graph = Graph::stored(model.metadata(), &dimensions).ok_or_else(|| {
             Error::new(ErrorKind::NoGraph, "the file has no computation graph in its metadata")
         })?;
+        Self::check_present(model)?;
         let graph = graph.map_err(|error| Error::new(ErrorKind::Graph, error))?;
         Self::new(model, graph, GraphSource::File)
     }
@@ -106,6 +110,16 @@ impl<'m> Program<'m> {
                 Err(Error::new(ErrorKind::NoGraph, message))
             }
         }
+    }
+
+    /// Fails for a file that has nothing to run, whatever its graph says.
+    fn check_present(model: &Model) -> Result<()> {
+        if !model.tensors().is_empty() {
+            return Ok(());
+        }
+        let has_vocabulary = model.metadata().get(keys::TOKENIZER_TOKENS).is_some();
+        let rest = if has_vocabulary { ", only a vocabulary" } else { "" };
+        Err(Error::new(ErrorKind::Tensor, format_args!("the file has no tensors{rest}")))
     }
 
     fn new(model: &'m Model, graph: Graph, source: GraphSource) -> Result<Self> {
@@ -197,10 +211,19 @@ impl<'m> Program<'m> {
     /// The most numbers that are held at once for each token of which the output is computed: what
     /// the end of the graph takes, its results and the output.
     pub(crate) fn numbers_of_output(&self) -> u64 {
+        self.most_held(self.tail..self.graph.nodes().len(), self.numbers_kept())
+    }
+
+    /// The numbers that are left for each token when all blocks are done.
+    fn numbers_kept(&self) -> u64 {
         let nodes = self.graph.nodes();
         let taken = (0..self.tail).filter(|&number| self.last_use[number] >= self.tail);
-        let taken = taken.fold(0u64, |sum, node| sum.saturating_add(nodes[node].extent.elements()));
-        self.most_held(self.tail..nodes.len(), taken)
+        taken.fold(0u64, |sum, node| sum.saturating_add(nodes[node].extent.elements()))
+    }
+
+    /// Bytes of memory that are left for so many tokens when all blocks are done.
+    pub(crate) fn memory_kept(&self, tokens: u64) -> u64 {
+        self.numbers_kept().saturating_mul(tokens).saturating_mul(4)
     }
 
     /// The most numbers that are held at once for each token while these nodes are computed, where

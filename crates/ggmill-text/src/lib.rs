@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod glob;
+pub mod html;
 pub mod http;
 pub mod json;
 mod lossless;

@@ -154,6 +154,13 @@ rules! { Architecture;
         remedy: "Give the tensor the name that the architecture's converter writes.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
+    NO_CONTEXT = "GG1529" Warning Both {
+        summary: "Context length is 0",
+        clause: "Reported when `context_length` is 0. According to the specification, it is the \"length of the context (in tokens) that the model was trained on\". llama.cpp loads the model, but creates no context unless the caller specifies a length: \"n_ctx and model->hparams.n_ctx_train cannot both be zero\".",
+        why: "Programs that use the model's own context length cannot run it, and others do not know how long a text may be.",
+        remedy: "Set the key from the model's config.json (max_position_embeddings).",
+        fixed: "llama.context_length = 16",
+    }
     GRAPH = "GG1528" Warning Practice {
         summary: "Computation graph does not match the file",
         clause: "Reported when the computation graph in the metadata (`ggmill.graph`) cannot be \
@@ -242,7 +249,16 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
         }
     }
     heads(input, &model, out);
+    context(input, &model, out);
     rope(input, &model, out);
+}
+
+/// Whether there is a context length other than 0, where there is one.
+fn context(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
+    let Some(entry) = input.metadata().get(model.key("context_length")) else { return };
+    if model.integer("context_length") == Some(0) {
+        out.add(&NO_CONTEXT, Place::value(&entry), || "context_length is 0".into());
+    }
 }
 
 /// Whether a file without tensors is a vocabulary, which need not have the keys of a model.

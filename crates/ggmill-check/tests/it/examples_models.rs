@@ -35,6 +35,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             &[8],
             GgmlType::F32,
         )),
+        "GG1529" => model(llama().set("llama.context_length", Value::U32(0))),
         "GG1528" => model(
             llama()
                 .set("ggmill.graph.version", Value::U32(1))

@@ -8,7 +8,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, Device, Estimate, Fit, Options, Placement, TensorOverride, device_name, fit,
+    Beside, Device, Estimate, Fit, Options, Placement, TensorOverride, Unknown, device_name, fit,
 };
 use ggmill_inspect::size_text;
 
@@ -281,7 +281,9 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
         let layers = estimate.layers_on_devices();
         writeln!(out, "layers on devices: {layers} of {all}")?;
     }
-    write!(out, "{:8}", "")?;
+    let total = total_label(&[estimate]);
+    let column = total.len().max(8);
+    write!(out, "{:column$}", "")?;
     for device in 0..estimate.devices.len() {
         write!(out, "  {:>11}", device_name(device))?;
     }
@@ -289,7 +291,8 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
     for (purpose, bytes) in PURPOSES {
         // A row of nothing says nothing.
         if purpose == "total" || estimate.devices.iter().any(|device| bytes(device) > 0) {
-            write!(out, "{purpose:8}")?;
+            let label = if purpose == "total" { &*total } else { purpose };
+            write!(out, "{label:column$}")?;
             for device in &estimate.devices {
                 write!(out, "  {:>11}", size_text(bytes(device).into()))?;
             }
@@ -299,6 +302,21 @@ fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result
     write_unknown(&mut out, &[estimate])?;
     out.flush()?;
     Ok(())
+}
+
+/// The label of the sums, which says what none of them includes: `total without compute`.
+fn total_label(estimates: &[&Estimate]) -> String {
+    let lacking = |estimate: &Estimate| -> BTreeSet<&'static str> {
+        estimate.unknown.iter().filter_map(Unknown::lacking).collect()
+    };
+    let each = estimates.iter().map(|estimate| lacking(estimate));
+    let of_all = each.reduce(|some, others| &some & &others).unwrap_or_default();
+    let names: Vec<&str> = of_all.into_iter().collect();
+    if names.is_empty() {
+        "total".to_owned()
+    } else {
+        format!("total without {}", names.join(", "))
+    }
 }
 
 /// What is not in estimates, each once.
@@ -317,18 +335,21 @@ fn write_unknown(out: &mut impl std::io::Write, estimates: &[&Estimate]) -> Resu
 /// A row for each context and type of caches.
 fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Failure> {
     let mut out = console.text();
+    let estimates: Vec<&Estimate> = cases.iter().map(|(_, estimate)| estimate).collect();
+    let total = total_label(&estimates);
     writeln!(
         out,
-        "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>11}",
-        "context", "keys", "values", "weights", "context", "total"
+        "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {total:>11}",
+        "context", "keys", "values", "weights", "context"
     )?;
+    let column = total.len().max(11);
     for (options, estimate) in cases {
         let sum = |of: fn(&Device) -> u64| {
             size_text(estimate.devices.iter().map(of).fold(0, u64::saturating_add).into())
         };
         writeln!(
             out,
-            "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>11}",
+            "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>column$}",
             estimate.context_length().map(|tokens| tokens.to_string()).unwrap_or_default(),
             options.key_type,
             options.value_type,
@@ -337,7 +358,6 @@ fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Fa
             sum(Device::total),
         )?;
     }
-    let estimates: Vec<&Estimate> = cases.iter().map(|(_, estimate)| estimate).collect();
     write_unknown(&mut out, &estimates)?;
     out.flush()?;
     Ok(())

@@ -118,19 +118,12 @@ fn value<'a>(model: &'a Model, args: &Args) -> Result<Value<'a>, Failure> {
 /// The keys that could have been meant.
 fn near(model: &Model, key: &str) -> Option<String> {
     const SHOWN: usize = 3;
-    let keys: Vec<String> = model
-        .metadata()
-        .iter()
-        .filter_map(|entry| Some(entry.key().to_str().ok()?.to_owned()))
+    let keys: Vec<&str> =
+        model.metadata().iter().filter_map(|entry| entry.key().to_str().ok()).collect();
+    let shown: Vec<String> = ggmill_check::near_keys(key, &keys)
+        .into_iter()
+        .take(SHOWN)
+        .map(|key| RawStr::from(key).to_string())
         .collect();
-    let mut meant: Vec<&String> = keys.iter().filter(|known| known.contains(key)).collect();
-    let near = ggmill_check::near(key, keys.iter().cloned());
-    let contains = meant.len();
-    meant.extend(keys.iter().filter(|known| near.contains(known)));
-    let (first, rest) = meant.split_at(contains);
-    let rest = rest.iter().filter(|key| !first.contains(key));
-    let meant: Vec<&String> = first.iter().chain(rest).copied().collect();
-    let shown: Vec<String> =
-        meant.iter().take(SHOWN).map(|key| RawStr::from(key.as_str()).to_string()).collect();
     (!shown.is_empty()).then(|| format!("did you mean {}?", shown.join(" or ")))
 }

@@ -221,3 +221,19 @@ fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
     let found = ggmill(directory.path(), &fitting);
     assert_eq!(found.code, 0, "{}", found.stderr);
 }
+
+#[test]
+fn the_label_of_the_sum_says_what_it_does_not_include() {
+    let directory = directory();
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "v.gguf", "--vocab-only"]);
+    assert_eq!(outcome(&mut convert).code, 0);
+    let found = ggmill(directory.path(), &["estimate", "v.gguf"]);
+    let total = found.stdout.lines().find(|line| line.starts_with("total")).unwrap().to_owned();
+    assert!(total.starts_with("total without weights "), "{}", found.stdout);
+    let words = "not included: weights: the file has no tensors, only a vocabulary";
+    assert!(found.stdout.contains(words), "{}", found.stdout);
+    let found = ggmill(directory.path(), &["estimate", "model.gguf", "--ctx=1024,2048"]);
+    let heads = found.stdout.lines().next().unwrap().to_owned();
+    assert!(heads.ends_with("  total without compute"), "{heads}");
+}

@@ -290,3 +290,14 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
         assert!(found.code == 2 && found.stderr.contains(words), "{}", found.stderr);
     }
 }
+
+#[test]
+fn standard_input_is_refused_with_what_works() {
+    let directory = Directory::new();
+    for args in [&["hash", "-"][..], &["measure", "-", "--tokens", "ids.json"]] {
+        let found = ggmill(directory.path(), args);
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
+        assert!(found.stderr.contains("-: tensor data is read at any place"), "{}", found.stderr);
+        assert!(found.stderr.contains("hint: save it to a file"), "{}", found.stderr);
+    }
+}

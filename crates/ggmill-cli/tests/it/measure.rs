@@ -39,17 +39,73 @@ fn a_model_is_measured_against_its_base() {
     assert_eq!(found["schema"], "ggmill.measure/1");
     let number = |place: &str| found.pointer(place).and_then(Json::as_f64).unwrap();
     // A model that was trained on such stories expects them; one of 512 equal tokens has 512.
-    let base = number("/comparison/base_perplexity/value");
+    let base = number("/models/0/comparison/base_perplexity/value");
     assert!(base > 1.0 && base < 12.0, "{base}");
-    let divergence = number("/comparison/kl_divergence/mean/value");
+    let divergence = number("/models/0/comparison/kl_divergence/mean/value");
     assert!(divergence > 0.0 && divergence < 0.5, "{divergence}");
-    assert!(number("/comparison/kl_divergence/quantiles/max") >= divergence);
-    let same = number("/comparison/same_top/value");
+    assert!(number("/models/0/comparison/kl_divergence/quantiles/max") >= divergence);
+    let same = number("/models/0/comparison/same_top/value");
     assert!(same > 0.5 && same <= 1.0, "{same}");
     // The same for any number of threads, and by itself.
     assert_eq!(found, run(&["--against", "base.gguf", "--threads", "1"]));
-    assert_eq!(run(&[])["perplexity"], found["perplexity"]);
-    assert_eq!(run(&[])["comparison"], Json::Null);
+    let alone = run(&[]);
+    assert_eq!(alone["models"][0]["perplexity"], found["models"][0]["perplexity"]);
+    assert_eq!(alone["models"][0]["comparison"], Json::Null);
+    assert_eq!((&alone["base"], &found["base"]), (&Json::Null, &"base.gguf".into()));
+}
+
+/// A quantized model and its base, against the base.
+const TOGETHER: [&str; 9] = [
+    "measure",
+    "small.gguf",
+    "base.gguf",
+    "--against",
+    "base.gguf",
+    "--text",
+    "story.txt",
+    "--ctx",
+    "32",
+];
+
+#[test]
+fn several_models_are_measured_in_one_pass() {
+    let directory = directory();
+    let run = |args: &[&str]| ggmill(directory.path(), args);
+    let both = json(&run(&[&TOGETHER[..], &["--json"]].concat()));
+    let alone = |file: &str| {
+        let args =
+            ["measure", file, "--against", "base.gguf", "--text", "story.txt", "--ctx", "32"];
+        json(&run(&[&args[..], &["--json"]].concat()))["models"][0].clone()
+    };
+    assert_eq!(both["models"][0], alone("small.gguf"));
+    assert_eq!(both["models"][1], alone("base.gguf"));
+    let found = run(&[&TOGETHER[..], &["--html", "page.html"]].concat());
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert!(lines[2].ends_with(" chunks of 32 tokens, 45 tokens counted"), "{}", found.stdout);
+    let row = |name: &str| {
+        lines.iter().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{lines:?}"))
+    };
+    assert!(row("model ").ends_with("KL divergence  its 99 %  same top"), "{lines:?}");
+    assert!(row("base.gguf (base)").contains(" – "), "{lines:?}");
+    assert!(row("small.gguf").contains(" ± "), "{lines:?}");
+    assert!(row("base.gguf  ").ends_with("100.00 %"), "{lines:?}");
+    let page = std::fs::read_to_string(directory.path().join("page.html")).unwrap();
+    assert!(page.contains("<h1>2 models against base.gguf</h1>"), "{page}");
+    assert_eq!(page.matches("<polyline").count(), 4, "{page}");
+    // It is not replaced, and neither is an input.
+    let found = run(&[&TOGETHER[..], &["--html", "page.html"]].concat());
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("--force"), "{}", found.stderr);
+    let found = run(&[&TOGETHER[..], &["--html", "base.gguf", "--force"]].concat());
+    assert_eq!(found.code, 2, "{}", found.stderr);
+    let found = run(&[&TOGETHER[..], &["--logits", "out.npy"]].concat());
+    assert!(
+        found.code == 2 && found.stderr.contains("--logits takes one FILE"),
+        "{}",
+        found.stderr
+    );
+    assert_eq!(directory.files().len(), 4, "{:?}", directory.files());
 }
 
 #[test]
@@ -92,6 +148,11 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     assert!(error.contains("token ID 5000, but the model has 512 tokens"), "{error}");
     let error = refused(&["base.gguf", "--text", "story.txt", "-c", "32", "--memory", "1MiB"]);
     assert!(error.contains("--memory SIZE"), "{error}");
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "v.gguf", "--vocab-only"]);
+    assert_eq!(outcome(&mut convert).code, 0);
+    let error = refused(&["v.gguf", "--text", "story.txt", "-c", "32"]);
+    assert!(error.contains("v.gguf: the file has no tensors, only a vocabulary"), "{error}");
     let logits = ["base.gguf", "--text", "short.txt", "--logits", "out.npy"];
     refused(&logits);
     assert!(!directory.path().join("out.npy").exists(), "nothing is left behind");

@@ -5,16 +5,11 @@ use std::fmt;
 use std::io::{self, Write};
 
 use ggmill_core::{GgmlType, RawStr};
+use ggmill_text::html::{COLOURS, Escaped, write_head};
 
 use super::text::{human_summary, percent, scientific};
 use super::{LossReport, Row};
 use crate::human::{self, counted, grouped};
-
-/// Colors for types, those with the most bytes first.
-const COLOURS: [&str; 12] = [
-    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee7733", "#009988",
-    "#882255", "#999933", "#44aa99", "#bbbbbb",
-];
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}
@@ -38,18 +33,7 @@ td svg{width:8rem;height:.8rem;margin:0;display:inline-block;vertical-align:midd
 /// Writes the page. Fails when `out` does.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     let name = RawStr::from(report.output);
-    writeln!(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">")?;
-    writeln!(
-        out,
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'\">"
-    )?;
-    writeln!(
-        out,
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Quantization errors of \
-         {}</title>\n<style>{STYLE}</style>",
-        Escaped(name)
-    )?;
+    write_head(out, format_args!("Quantization errors of {name}"), STYLE)?;
     let (weights, size) = (report.weights(), report.size());
     writeln!(out, "<h1>{}</h1>\n<p><b>{}</b></p>", Escaped(name), Escaped(human_summary(report)))?;
     provenance(out, report)?;
@@ -259,24 +243,5 @@ struct Breakable<'a>(RawStr<'a>);
 impl fmt::Display for Breakable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&Escaped(self.0).to_string().replace('.', ".<wbr>"))
-    }
-}
-
-/// Text as HTML: nothing in it is markup, in text and in quoted attributes.
-struct Escaped<T>(T);
-
-impl<T: fmt::Display> fmt::Display for Escaped<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.to_string().chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
     }
 }

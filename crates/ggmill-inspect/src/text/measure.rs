@@ -83,15 +83,28 @@ pub(crate) fn write_name(
 
 /// The words of a text in lines of at most `columns` where words allow it.
 pub(crate) fn lines_of(text: &str, columns: usize) -> Vec<String> {
+    packed(text.split(' '), " ", columns)
+}
+
+/// Pieces of text in lines of at most `columns` where pieces allow it, with `between` between those
+/// of a line.
+pub(crate) fn packed<'a>(
+    pieces: impl Iterator<Item = &'a str>,
+    between: &str,
+    columns: usize,
+) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    for piece in pieces {
         match lines.last_mut() {
-            Some(line) if width(line) + 1 + width(word) <= columns => {
-                line.push(' ');
-                line.push_str(word);
+            Some(line) if width(line) + width(between) + width(piece.trim_end()) <= columns => {
+                line.push_str(between);
+                line.push_str(piece);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(piece.to_owned()),
         }
+    }
+    for line in &mut lines {
+        line.truncate(line.trim_end().len());
     }
     lines
 }

@@ -11,11 +11,13 @@ mod metadata;
 mod sizes;
 pub(crate) mod style;
 pub(crate) mod summary;
+pub(crate) mod table;
 mod tensors;
 pub(crate) mod value;
 
 pub use sizes::{Candidate, write_comparison, write_size};
 use style::Styles;
+pub use table::{Column, Table};
 
 /// How the text looks.
 ///
@@ -107,6 +109,13 @@ pub fn write(
         page.tensors(out, titled)?;
     }
     Ok(())
+}
+
+/// Writes a paragraph, in lines that fit the terminal where there is one. Of [`Options`] it heeds
+/// `width`. Fails when `out` does.
+pub fn write_paragraph(out: &mut dyn Write, text: &str, options: &Options) -> io::Result<()> {
+    let lines = measure::lines_of(text, options.width.unwrap_or(usize::MAX));
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// Common to all sections.

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::Options;
-use super::measure::{Padded, width};
 use super::style::Styles;
 use super::summary::{largest_first, share, write_types};
+use super::table::{Column, Table};
 use crate::TypeUse;
 use crate::human;
 
@@ -61,44 +61,31 @@ pub fn write_comparison(
     original_len: Option<u64>,
     options: &Options,
 ) -> io::Result<()> {
-    let Styles { faint, key, number, .. } = Styles::new(options.styled);
-    let heads = ["type", "size", "bits per weight", "of input", "tensor types"];
-    let rows: Vec<[String; 5]> = candidates
-        .iter()
-        .map(|candidate| {
-            let bits = TypeUse::bits_per_weight(&candidate.types);
-            let of_input = original_len.filter(|&len| len > 0).map(|len| {
-                format!("{:.1} %", share(candidate.file_len.into(), len.into()) * 100.0)
-            });
-            [
-                candidate.name.clone(),
-                human::bytes(candidate.file_len.into()),
-                bits.map_or_else(|| "–".to_owned(), |bits| format!("{bits:.2}")),
-                of_input.unwrap_or_else(|| "–".to_owned()),
-                shares(&candidate.types),
-            ]
-        })
-        .collect();
-    let columns: Vec<usize> = (0..heads.len())
-        .map(|column| rows.iter().map(|row| width(&row[column])).chain([heads[column].len()]).max())
-        .map(Option::unwrap_or_default)
-        .collect();
-    let line = |out: &mut dyn Write, cells: [&str; 5], name: anstyle::Style| -> io::Result<()> {
-        let [first, size, bits, part, types] = cells;
-        write!(out, "{name}{}{name:#}", Padded(first, columns[0]))?;
-        for (cell, &column) in [size, bits, part].iter().zip(&columns[1..]) {
-            write!(out, "  {number}{:>}{number:#}", Padded(cell, column))?;
-        }
-        writeln!(out, "  {types}")
-    };
-    line(out, heads, faint)?;
-    for (row, candidate) in rows.iter().zip(candidates) {
-        line(out, row.each_ref().map(String::as_str), key)?;
+    let columns = [
+        Column::Number("size"),
+        Column::Number("bits per weight"),
+        Column::Number("of input"),
+        Column::Text("tensor types"),
+    ];
+    let mut table = Table::new("type", &columns);
+    for candidate in candidates {
+        let bits = TypeUse::bits_per_weight(&candidate.types);
+        let of_input = original_len
+            .filter(|&len| len > 0)
+            .map(|len| format!("{:.1} %", share(candidate.file_len.into(), len.into()) * 100.0));
+        let unknown = || "–".to_owned();
+        let cells = [
+            human::bytes(candidate.file_len.into()),
+            bits.map_or_else(unknown, |bits| format!("{bits:.2}")),
+            of_input.unwrap_or_else(unknown),
+            shares(&candidate.types),
+        ];
+        table.add(&candidate.name, cells);
         if let Some(remark) = &candidate.remark {
-            writeln!(out, "  {faint}{remark}{faint:#}")?;
+            table.remark(remark);
         }
     }
-    Ok(())
+    table.write(out, options)
 }
 
 /// `Q4_K 71 %, Q6_K 28 %, F32 1 %`.

@@ -1,6 +1,8 @@
-//! What a model makes of a text: perplexity, and how far it is from another model.
+//! What a model makes of a text: perplexity or embeddings, and how far it is from another model.
 
 mod chunks;
+mod pass;
+mod similarity;
 mod statistics;
 mod trials;
 
@@ -10,6 +12,9 @@ use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSlice as _;
 
 pub use self::chunks::Chunks;
+use self::pass::Pass;
+pub use self::similarity::Similarity;
+use self::similarity::Vectors;
 pub use self::statistics::{Distribution, Estimate};
 use self::statistics::{Sums, covariance, exponential};
 pub use self::trials::{Trial, Tried, trials};
@@ -24,13 +29,15 @@ use crate::run::Runner;
 pub struct Measurement {
     /// How many chunks the text had.
     pub chunks: usize,
-    /// How many tokens were predicted and counted.
+    /// How many tokens were predicted and counted; of embeddings, all tokens.
     pub counted: usize,
     /// `exp` of the mean of the negative logarithms of the probabilities that the model gave to the
-    /// tokens that came.
-    pub perplexity: Estimate,
-    /// How far it is from another model, where there is one.
+    /// tokens that came; `None` for a model whose output is embeddings.
+    pub perplexity: Option<Estimate>,
+    /// How far it is from another model, where there is one and the output is logits.
     pub comparison: Option<Comparison>,
+    /// How near its embeddings are to those of another model, where the output is embeddings.
+    pub similarity: Option<Similarity>,
 }
 
 impl Measurement {
@@ -50,6 +57,8 @@ pub struct Comparison {
     /// The Kullback-Leibler divergence of the probabilities of the model from those of the base, in
     /// nats.
     pub divergence: Distribution,
+    /// Its mean in each chunk.
+    pub divergence_by_chunk: Vec<f64>,
     /// The probability of the token that came: that of the model minus that of the base.
     pub probability_change: Distribution,
     /// The root mean square of that change.
@@ -62,6 +71,8 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Measured<'a> {
+    /// Which of the models it is of.
+    pub program: usize,
     /// The number of the chunk.
     pub chunk: usize,
     /// How many there are.
@@ -80,12 +91,8 @@ struct Position {
     same_top: bool,
 }
 
-/// Measures a model over a text, against a base where there is one. `watch` is called for each chunk
-/// when it is done, with all its logits where `with_logits` says so; what it returns as an error ends
-/// the measurement.
-///
-/// Fails for a model whose output is not logits, for two models with different vocabularies, for a
-/// file that changed while it was read, and as [`Runner::states`] and [`Runner::output`] do.
+/// Measures a model over a text, against a base where there is one: [`measure_together`] for one
+/// model.
 ///
 /// ```no_run
 /// use ggmill_arch::Catalogue;
@@ -97,7 +104,8 @@ struct Position {
 /// let chunks = Chunks::of(&tokens, Chunks::CONTEXT, Some(1))?;
 /// let runner = Runner::new(Options::default())?;
 /// let measured = measure(&runner, &program, None, &chunks, false, |_| Ok::<_, ggmill_run::Error>(()))?;
-/// println!("{:.4} ± {:.4}", measured.perplexity.value, measured.perplexity.error);
+/// let perplexity = measured.perplexity.ok_or("logits")?;
+/// println!("{:.4} ± {:.4}", perplexity.value, perplexity.error);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn measure<E: From<Error>>(
@@ -106,61 +114,96 @@ pub fn measure<E: From<Error>>(
     base: Option<&Program<'_>>,
     chunks: &Chunks,
     with_logits: bool,
-    mut watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+    watch: impl FnMut(Measured<'_>) -> Result<(), E>,
 ) -> Result<Measurement, E> {
-    check(program, base)?;
-    let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
-    let length = chunks.context() as u64;
-    let counted = chunks.counted();
-    let outputs = if with_logits { length } else { counted.len() as u64 };
-    let mut at_once = runner.texts_with(program, length, outputs)?;
-    if let Some(base) = base {
-        // Both are held together.
-        let others = runner.texts_with(base, length, counted.len() as u64)?;
-        at_once = at_once.min(others).div_ceil(2);
-    }
-    let mut positions = Vec::with_capacity(counted.len() * chunks.texts().len());
-    for (group, texts) in chunks.texts().chunks(at_once).enumerate() {
-        let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let states = runner.states(program, &tokens)?;
-        let base = match base {
-            Some(base) => Some((base, runner.states(base, &tokens)?)),
-            None => None,
-        };
-        for (number, text) in texts.iter().enumerate() {
-            let start = if with_logits { 0 } else { counted.start };
-            let end = if with_logits { text.len() } else { counted.end };
-            let logits = runner.output(program, &states, number, start..end)?;
-            let rows = &logits[(counted.start - start) * width..(counted.end - start) * width];
-            let others = match &base {
-                Some((base, states)) => {
-                    Some(runner.output(base, states, number, counted.clone())?)
-                }
-                None => None,
-            };
-            let came = &text[counted.start + 1..=counted.end];
-            positions.extend(runner.install(|| compare(rows, others.as_deref(), width, came))?);
-            let chunk = group * at_once + number;
-            let logits = if with_logits { &logits[..] } else { &[] };
-            watch(Measured { chunk, chunks: chunks.texts().len(), logits })?;
-        }
-    }
-    for program in [Some(program), base].into_iter().flatten() {
-        program.verify()?;
-    }
-    Ok(summary(&positions, base.is_some(), chunks.texts().len()))
+    let mut measured = measure_together(runner, &[program], base, chunks, with_logits, watch)?;
+    let missing = || Error::new(ErrorKind::Graph, "nothing was measured").into();
+    measured.pop().ok_or_else(missing)
 }
 
+/// Measures several models over a text in one pass, each against the same base where there is one,
+/// whose output for a chunk is computed once. `watch` is called for each model and chunk when it is
+/// done, all models of a chunk one after the other, with all its logits where `with_logits` says so;
+/// what it returns as an error ends the measurement.
+///
+/// A model whose output is embeddings is measured by how near they are to those of the base, for all
+/// tokens of each chunk.
+///
+/// Fails for models with embeddings without a base, for a model whose output is of another kind than
+/// that of the base, for models with different vocabularies, for a file that changed while it was
+/// read, and as [`Runner::states`] and [`Runner::output`] do; [`Error::program`] names the model.
+pub fn measure_together<E: From<Error>>(
+    runner: &Runner,
+    programs: &[&Program<'_>],
+    base: Option<&Program<'_>>,
+    chunks: &Chunks,
+    with_logits: bool,
+    mut watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+) -> Result<Vec<Measurement>, E> {
+    for (number, program) in programs.iter().enumerate() {
+        check(program, base).map_err(|error| error.of_program(number))?;
+    }
+    let Some(first) = programs.first() else { return Ok(Vec::new()) };
+    let (count, all) = (chunks.texts().len(), 0..chunks.context());
+    let of_embeddings = first.output() == Output::Embedding;
+    let counted = if of_embeddings { all.clone() } else { chunks.counted() };
+    let rows = if with_logits { all } else { counted.clone() };
+    let skipped = counted.start - rows.start;
+    let pass = Pass { runner, programs, base, chunks, rows, base_rows: counted.clone() };
+    let mut positions: Vec<Vec<Position>> = vec![Vec::new(); programs.len()];
+    let mut vectors = vec![Vectors::default(); programs.len()];
+    pass.run(|found| {
+        let width = usize::try_from(programs[found.program].output_len())
+            .map_err(|_| Error::memory(usize::MAX))?;
+        let rows = &found.rows[skipped * width..(skipped + counted.len()) * width];
+        let of = found.program;
+        if let (true, Some(base)) = (of_embeddings, found.base) {
+            let near = runner.install(|| similarity::compare(rows, base, width));
+            vectors[of].extend(near.map_err(|error| error.of_program(of))?);
+        } else {
+            let came = &found.text[counted.start + 1..=counted.end];
+            let some = runner.install(|| compare(rows, found.base, width, came));
+            positions[of].extend(some.map_err(|error| error.of_program(of))?);
+        }
+        let logits = if with_logits { found.rows } else { &[] };
+        watch(Measured { program: of, chunk: found.chunk, chunks: count, logits })
+    })?;
+    let summaries = positions.iter().zip(vectors).map(|(positions, vectors)| {
+        if of_embeddings {
+            vectors.summary(count)
+        } else {
+            summary(positions, base.is_some(), count)
+        }
+    });
+    Ok(summaries.collect())
+}
+
+/// What a program is measured by, and what it is compared with, are of one kind.
 fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
-    if program.output() != Output::Logits {
-        let message = "the model outputs vectors, not logits, so it has no perplexity";
+    let (output, width) = (program.output(), program.output_len());
+    let Some(base) = base else {
+        if output == Output::Logits {
+            return Ok(());
+        }
+        let message = "the model outputs embeddings, not logits, so it has no perplexity";
+        return Err(Error::new(ErrorKind::Embeddings, message));
+    };
+    if base.output() != output {
+        let kind = |output| if output == Output::Logits { "logits" } else { "embeddings" };
+        let (ours, theirs) = (kind(output), kind(base.output()));
+        let message = format!("the model outputs {ours}, but the base {theirs}");
         return Err(Error::new(ErrorKind::Graph, message));
     }
-    let Some(base) = base else { return Ok(()) };
-    let (ours, theirs) = (program.output_len(), base.output_len());
-    if base.output() != Output::Logits || ours != theirs {
-        let message = format!("the model has {ours} tokens, but the base has {theirs}");
-        return Err(Error::new(ErrorKind::Vocabulary, message));
+    let theirs = base.output_len();
+    if width != theirs {
+        if output == Output::Logits {
+            let message = format!("the model has {width} tokens, but the base has {theirs}");
+            return Err(Error::new(ErrorKind::Vocabulary, message));
+        }
+        let message = format!(
+            "the model outputs embeddings of {width} numbers, but the base outputs {theirs}"
+        );
+        return Err(Error::new(ErrorKind::Graph, message));
     }
     match other_token(program.model, base.model) {
         Some(token) => {
@@ -206,7 +249,10 @@ fn compare(
         }
         let is_finite = position.surprise.is_finite() && position.divergence.is_finite();
         is_finite.then_some(position).ok_or_else(|| {
-            Error::new(ErrorKind::NotFinite, "an output of the model is not a finite number")
+            let is_of_base = position.surprise.is_finite() && !position.base_surprise.is_finite();
+            let whose = if is_of_base { "base" } else { "model" };
+            let message = format!("an output of the {whose} is not a finite number");
+            Error::new(ErrorKind::NotFinite, message)
         })
     };
     rows.par_chunks_exact(width).enumerate().map(one).collect()
@@ -225,6 +271,7 @@ fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement
         let change =
             |position: &Position| (-position.surprise).exp() - (-position.base_surprise).exp();
         let changes: Vec<f64> = positions.iter().map(change).collect();
+        let divergences: Vec<f64> = positions.iter().map(|position| position.divergence).collect();
         let squares = Sums::of(changes.iter().map(|change| change * change)).mean();
         let rms = squares.value.sqrt();
         let rms_error = if rms > 0.0 { squares.error / (2.0 * rms) } else { 0.0 };
@@ -232,13 +279,18 @@ fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement
         Comparison {
             base_perplexity: exponential(base_mean),
             ratio: exponential(difference),
-            divergence: Distribution::of(
-                positions.iter().map(|position| position.divergence).collect(),
-            ),
+            divergence_by_chunk: statistics::by_part(&divergences, chunks),
+            divergence: Distribution::of(divergences),
             probability_change: Distribution::of(changes),
             probability_rms: Estimate { value: rms, error: rms_error },
             same_top: Sums::of(same).mean(),
         }
     });
-    Measurement { chunks, counted: positions.len(), perplexity: exponential(mean), comparison }
+    Measurement {
+        chunks,
+        counted: positions.len(),
+        perplexity: Some(exponential(mean)),
+        comparison,
+        similarity: None,
+    }
 }

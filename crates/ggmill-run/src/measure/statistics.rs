@@ -57,6 +57,12 @@ pub(super) fn covariance(left: &[f64], right: &[f64]) -> f64 {
     if count > 1.0 { (products - mean(left) * mean(right)) / (count - 1.0) } else { 0.0 }
 }
 
+/// The means of so many equal parts of some values, in order.
+pub(super) fn by_part(values: &[f64], parts: usize) -> Vec<f64> {
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    values.chunks((values.len() / parts.max(1)).max(1)).map(mean).collect()
+}
+
 impl Distribution {
     /// The shares of values that are reported of a distribution, with their names.
     pub const SHARES: [(&'static str, f64); 9] = [

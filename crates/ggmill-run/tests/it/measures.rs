@@ -2,10 +2,11 @@
 
 use ggmill_core::Model;
 use ggmill_run::{
-    Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, measure,
+    Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, html, measure,
+    measure_together,
 };
 
-use crate::models::{CASES, Change};
+use crate::models::{CASES, Case, Change};
 
 const CONTEXT: usize = 16;
 
@@ -66,12 +67,18 @@ fn measures_are_those_of_all_logits() {
     };
     let comparison = measured.comparison.unwrap();
     assert_eq!((measured.chunks, measured.counted), (4, 28));
-    close(measured.perplexity.value, mean(&surprise).exp(), "perplexity");
+    let perplexity = measured.perplexity.unwrap();
+    close(perplexity.value, mean(&surprise).exp(), "perplexity");
     close(comparison.base_perplexity.value, mean(&base_surprise).exp(), "of the base");
     close(comparison.ratio.value, (mean(&surprise) - mean(&base_surprise)).exp(), "ratio");
     close(comparison.divergence.mean.value, mean(&divergence), "divergence");
     close(comparison.same_top.value, same / count, "same top");
     close(comparison.probability_rms.value, (squares / count).sqrt(), "change");
+    // Seven places of each chunk are counted.
+    for (part, found) in divergence.chunks(7).zip(&comparison.divergence_by_chunk) {
+        close(*found, part.iter().sum::<f64>() / 7.0, "divergence of a chunk");
+    }
+    assert_eq!(comparison.divergence_by_chunk.len(), 4);
     divergence.sort_by(f64::total_cmp);
     close(
         comparison.divergence.quantile(0.5),
@@ -81,7 +88,7 @@ fn measures_are_those_of_all_logits() {
     close(comparison.divergence.quantile(1.0), divergence[27], "greatest");
     let deviation = surprise.iter().map(|x| (x - mean(&surprise)).powi(2)).sum::<f64>() / count;
     let error = (deviation / (count - 1.0)).sqrt();
-    close(measured.perplexity.error, error * measured.perplexity.value, "error");
+    close(perplexity.error, error * perplexity.value, "error");
     // The error of the ratio is that of the differences.
     let differences: Vec<f64> = surprise.iter().zip(&base_surprise).map(|(a, b)| a - b).collect();
     let deviation =
@@ -96,10 +103,106 @@ fn a_model_does_not_differ_from_itself() {
     let program = Program::of(&model, CASES[5].described()).unwrap();
     let measured = measured(&runner(), &program, Some(&program));
     let comparison = measured.comparison.unwrap();
-    assert_eq!(comparison.base_perplexity, measured.perplexity);
+    assert_eq!(Some(comparison.base_perplexity), measured.perplexity);
     assert!((comparison.ratio.value - 1.0).abs() < 1e-12 && comparison.ratio.error < 1e-6);
     assert!(comparison.divergence.quantile(1.0).abs() < 1e-12);
     assert!((comparison.same_top.value - 1.0).abs() < 1e-12);
+}
+
+/// Several models in one pass, with as much memory as this.
+fn together(
+    memory: Option<u64>,
+    programs: &[&Program<'_>],
+    base: &Program<'_>,
+) -> Vec<Measurement> {
+    let mut options = Options::default().with_threads(Some(2));
+    options.memory = memory.unwrap_or(options.memory);
+    let chunks = Chunks::of(&tokens(), CONTEXT, Some(1)).unwrap();
+    let mut seen = Vec::new();
+    let measured = measure_together(
+        &Runner::new(options).unwrap(),
+        programs,
+        Some(base),
+        &chunks,
+        false,
+        |it| {
+            seen.push((it.chunk, it.program));
+            Ok::<_, Error>(())
+        },
+    );
+    let expected = (0..4).flat_map(|chunk| (0..programs.len()).map(move |it| (chunk, it)));
+    assert_eq!(seen, expected.collect::<Vec<_>>());
+    measured.unwrap()
+}
+
+#[test]
+fn several_models_in_one_pass_give_what_each_gives_alone() {
+    let cases = [CASES[0], CASES[3], CASES[5]];
+    let models = cases.map(Case::model);
+    let program = |number: usize| Program::of(&models[number], cases[number].described()).unwrap();
+    let programs = [program(0), program(1), program(2)];
+    let [base, first, second] = &programs;
+    let alone = [first, second, base].map(|program| measured(&runner(), program, Some(base)));
+    assert_eq!(together(None, &[first, second, base], base), alone);
+    assert_ne!(alone[0], alone[1]);
+    // As little memory as one chunk of the largest needs, with what is held of the others.
+    let least = programs.iter().map(|program| program.memory(1, 16, 2)).max().unwrap();
+    assert_eq!(together(Some(2 * least), &[first, second, base], base), alone);
+    let names = ["a<b>.gguf", "b.gguf", "c.gguf"];
+    let mut page = Vec::new();
+    html::Page::new(Some("base.gguf"), CONTEXT, names.into_iter().zip(&alone))
+        .write(&mut page)
+        .unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(page.matches("<polyline").count(), 6, "{page}");
+    assert!(page.contains("a&lt;b&gt;.gguf") && !page.contains("a<b>"), "{page}");
+    assert!(page.contains("KL divergence by chunk") && page.contains("by percentile"), "{page}");
+    for outside in ["<script", "http:", "https:", "src=", "href=", "url("] {
+        assert!(!page.contains(outside), "{outside}: {page}");
+    }
+}
+
+#[test]
+fn embeddings_are_compared_by_their_directions() {
+    let case = CASES.iter().find(|case| case.name == "bert").unwrap();
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let same = measured(&runner(), &program, Some(&program));
+    assert_eq!((same.chunks, same.counted), (4, 4 * CONTEXT));
+    assert!(same.perplexity.is_none() && same.comparison.is_none());
+    let similarity = same.similarity.unwrap();
+    assert!((similarity.cosine.quantile(0.0) - 1.0).abs() < 1e-9, "{similarity:?}");
+    assert_eq!(similarity.cosine_by_chunk.len(), 4);
+    // Weights in the second half of the file with the precision of BF16.
+    let mut bytes = case.bytes();
+    let half = bytes.len() / 8 * 4;
+    for weight in bytes[half..].chunks_exact_mut(4) {
+        weight[..2].fill(0);
+    }
+    let other = Model::open(bytes).unwrap();
+    let other = Program::of(&other, case.described()).unwrap();
+    let found = measured(&runner(), &other, Some(&program)).similarity.unwrap();
+    let mut expected = Vec::new();
+    for chunk in tokens().chunks_exact(CONTEXT) {
+        let mut text = chunk.to_vec();
+        text[0] = 1;
+        let rows = |program: &Program<'_>| {
+            let states = runner().states(program, &[&text]).unwrap();
+            runner().output(program, &states, 0, 0..CONTEXT).unwrap()
+        };
+        let width = usize::try_from(program.output_len()).unwrap();
+        let (ours, theirs) = (rows(&other), rows(&program));
+        for (a, b) in ours.chunks_exact(width).zip(theirs.chunks_exact(width)) {
+            let dot = |a: &[f32], b: &[f32]| -> f64 {
+                a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+            };
+            expected.push(dot(a, b) / (dot(a, a) * dot(b, b)).sqrt());
+        }
+    }
+    let mean = expected.iter().sum::<f64>() / 64.0;
+    assert!((found.cosine.mean.value - mean).abs() < 1e-9, "{mean} {found:?}");
+    let least = expected.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!((found.cosine.quantile(0.0) - least).abs() < 1e-9 && least < 0.999_999_9, "{least}");
 }
 
 #[test]
@@ -165,7 +268,9 @@ fn models_that_cannot_be_compared_are_refused() {
     };
     let bert = encoder.model();
     let bert = Program::of(&bert, encoder.described()).unwrap();
-    assert_eq!(kind(&bert, None), ErrorKind::Graph);
+    assert_eq!(kind(&bert, None), ErrorKind::Embeddings);
+    assert_eq!(kind(&bert, Some(&program)), ErrorKind::Graph);
+    assert_eq!(kind(&program, Some(&bert)), ErrorKind::Graph);
     let change = Change { vocabulary: Some("<odd>"), ..Change::default() };
     let other = Model::open(CASES[0].changed(&change)).unwrap();
     let other = Program::of(&other, CASES[0].described()).unwrap();

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ggmill_text::html::Escaped;
 use ggmill_tokenizer::{Attributes, Piece, Tokenizer};
 
 use super::shown_tokens::{BACKGROUNDS, text};
@@ -46,23 +47,10 @@ pub(super) fn write(
             if line > 0 {
                 out.write_all("↵\n".as_bytes())?;
             }
-            write_escaped(out, &ggmill_core::RawStr::new(part).to_string())?;
+            write!(out, "{}", Escaped(ggmill_core::RawStr::new(part)))?;
         }
         out.write_all(b"</span>")?;
     }
     out.write_all(b"</p>\n</html>\n")?;
     out.flush()
-}
-
-fn write_escaped(out: &mut impl io::Write, text: &str) -> io::Result<()> {
-    for character in text.chars() {
-        match character {
-            '&' => out.write_all(b"&amp;")?,
-            '<' => out.write_all(b"&lt;")?,
-            '>' => out.write_all(b"&gt;")?,
-            '"' => out.write_all(b"&quot;")?,
-            other => write!(out, "{other}")?,
-        }
-    }
-    Ok(())
 }
