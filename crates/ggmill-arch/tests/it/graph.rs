@@ -116,7 +116,7 @@ fn what_does_not_fit_is_an_error_of_loading() {
         ("logits = ", "logit = ", "no step produces logits or embedding"),
         // Shapes, in each branch.
         ("linear(ffn_up, x)", "linear(ffn_down, x)", "ffn_down.weight, which has"),
-        ("x + linear(ffn_down, u)", "x + u", "combines"),
+        ("x + linear(ffn_down, u)", "x + u", "numbers per token"),
         ("u * silu(linear(ffn_gate, x))", "u * silu(x)", "combines"),
         ("linear(ffn_up, x)", "rope(linear(ffn_up, x), 'pairs', width, 10000.0)", "rope rotates"),
         ("silu(linear", "split(linear", "split takes"),
