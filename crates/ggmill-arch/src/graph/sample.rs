@@ -19,8 +19,8 @@ use crate::steps::GraphTemplate;
 use crate::value::ParameterValue as Value;
 
 /// Models that are made at most, and those of them that have to give a graph.
-const TRIES: u64 = 6000;
-const MODELS: u32 = 24;
+const TRIES: u64 = 30_000;
+const MODELS: u32 = 48;
 /// What the key for the number of blocks ends with.
 const BLOCKS: &str = ".block_count";
 /// Steps for all models together: a few seconds. Real descriptions take less than one.
@@ -198,12 +198,12 @@ impl<'a> Source<'a> {
         }
         let special = self.below(8) == 0;
         let number = match self.one_of(&self.constants.numbers).filter(|_| special) {
-            Some(&number) => number,
-            None if optional && self.missing == 2 && self.below(12) == 0 => 0,
+            Some(&number) if number > 0 || !key.ends_with(BLOCKS) => number,
+            _ if optional && self.missing == 2 && self.below(12) == 0 => 0,
             // Time grows with the blocks.
-            None if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,
-            // Numbers that have to be equal often are.
-            None => match self.known_number().filter(|_| self.below(3) == 0) {
+            _ if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,
+            // Numbers that have to be equal.
+            _ => match self.known_number().filter(|_| self.missing > 2 && self.below(3) == 0) {
                 Some(number) => number,
                 None => *self.one_of(&NUMBERS)?,
             },
