@@ -42,7 +42,7 @@ impl Graph {
     ///
     /// ```
     /// use ggmill_arch::graph::Graph;
-    /// let dimensions = |_: &str| Some(vec![8, 100]);
+    /// let dimensions = |name: &str| name.ends_with(".weight").then(|| vec![8, 100]);
     /// let mut steps = vec!["v0 = rows('token_embd', tokens)", "logits = linear('output', v0)"];
     /// assert_eq!(Graph::of_steps(&steps, &dimensions)?.operation_set(), 1);
     /// steps = vec!["v0 = rows('token_embd', tokens)", "v1 = shift(v0)", "logits = linear('output', v1)"];
