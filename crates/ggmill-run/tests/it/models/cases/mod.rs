@@ -1,12 +1,13 @@
 //! Models by family, each with the tensors that it has of those it may lack. A family is a file.
 
 mod common;
+mod dense;
 mod encoders;
 
 use super::{Case, Value, Value::U, case};
 
 /// All families.
-pub(super) const FAMILIES: &[&[Case]] = &[common::CASES, encoders::CASES];
+pub(super) const FAMILIES: &[&[Case]] = &[common::CASES, dense::CASES, encoders::CASES];
 
 const LONG: [(&str, Value); 2] =
     [("attention.key_length", U(12)), ("attention.value_length", U(12))];
