@@ -2,7 +2,7 @@
 //! of the original.
 
 use ggmill_arch::Architecture;
-use ggmill_arch::graph::{Graph, STEPS_KEY};
+use ggmill_arch::graph::{Graph, STEPS_KEY, Section};
 use ggmill_core::{Builder, MetadataBuf, Model};
 use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
 
@@ -51,7 +51,13 @@ fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
         assert_eq!(program.source(), GraphSource::File);
         assert_eq!(program.graph().nodes(), original.graph().nodes(), "{}", case.name);
         assert_eq!(program.graph().weights(), original.graph().weights(), "{}", case.name);
-        assert_eq!(program.graph().sections(), original.graph().sections(), "{}", case.name);
+        // As far as a file says, a block begins with its first tensor, and is carried out once.
+        let (nodes, sections) = (original.graph().nodes(), original.graph().sections());
+        let begins = |section: &Section| !nodes[section.nodes.start].operation.weights().is_empty();
+        let blocks = sections.iter().filter_map(|section| section.block);
+        if sections.iter().all(begins) && blocks.is_sorted_by(|one, next| one < next) {
+            assert_eq!(program.graph().sections(), sections, "{}", case.name);
+        }
         assert_eq!(program.vocabulary(), original.vocabulary());
         assert_eq!(bits(&program), bits(&original), "{}", case.name);
     }

@@ -2,6 +2,7 @@
 
 mod common;
 mod delta;
+mod dense;
 mod encoders;
 mod latent;
 mod states;
@@ -10,7 +11,7 @@ use super::{Case, Value, Value::U, case};
 
 /// All families.
 pub(super) const FAMILIES: &[&[Case]] =
-    &[common::CASES, delta::CASES, encoders::CASES, latent::CASES, states::CASES];
+    &[common::CASES, dense::CASES, encoders::CASES, delta::CASES, latent::CASES, states::CASES];
 
 const LONG: [(&str, Value); 2] =
     [("attention.key_length", U(12)), ("attention.value_length", U(12))];
