@@ -81,7 +81,10 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
         let args = ["measure", name, "--against", "base.gguf", "--text", "stories.txt"];
         let found = ggmill(directory.path(), &[&args[..], &["--ctx", "32", "--json"]].concat());
         let found = json(&found.stdout);
-        found.pointer("/models/0/comparison/kl_divergence/mean/value").and_then(Json::as_f64).unwrap()
+        found
+            .pointer("/models/0/comparison/kl_divergence/mean/value")
+            .and_then(Json::as_f64)
+            .unwrap()
     };
     quantized(&directory, &["base.gguf", "even.gguf", "--target-bpw", "8"]);
     let (measured, even) = (divergence("direct.gguf"), divergence("even.gguf"));
