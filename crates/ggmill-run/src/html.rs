@@ -42,7 +42,7 @@ pub struct Page<'a> {
 }
 
 /// Numbers of all models that are drawn together: a line for each.
-struct Lines<'a> {
+struct Drawing<'a> {
     title: &'a str,
     below: &'a str,
     /// The ends of the horizontal axis.
@@ -167,13 +167,13 @@ impl<'a> Page<'a> {
         let of_embeddings = self.models.iter().any(|(_, measured)| measured.similarity.is_some());
         let what = if of_embeddings { "1 − cosine" } else { "KL divergence" };
         let drawings = [
-            Lines {
+            Drawing {
                 title: &format!("{what} by chunk"),
                 below: "chunk",
                 ends: ["1".to_owned(), chunks.to_string()],
                 lines: by_chunk,
             },
-            Lines {
+            Drawing {
                 title: &format!("{what} by percentile"),
                 below: "share of tokens that are not above",
                 ends: ["0 %".to_owned(), "100 %".to_owned()],
@@ -187,7 +187,7 @@ impl<'a> Page<'a> {
     }
 }
 
-impl Lines<'_> {
+impl Drawing<'_> {
     /// Draws the lines, the values on a logarithmic scale. What is below it is at its lower end.
     fn write(&self, out: &mut dyn Write, models: &[(&str, &Measurement)]) -> io::Result<()> {
         let Self { title, below, ends, lines } = self;
@@ -224,9 +224,9 @@ impl Lines<'_> {
             power += 1.0;
         }
         for (number, ((name, _), line)) in models.iter().zip(lines).enumerate() {
-            let last = line.len().saturating_sub(1).max(1) as f64;
+            let steps = line.len().saturating_sub(1).max(1) as f64;
             let place = |(at, value): (usize, &f64)| {
-                format!("{:.1},{:.1}", LEFT + at as f64 / last * (right - LEFT), height(*value))
+                format!("{:.1},{:.1}", LEFT + at as f64 / steps * (right - LEFT), height(*value))
             };
             let points: Vec<String> = line.iter().enumerate().map(place).collect();
             writeln!(

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use ggmill_core::{RawStr, Tensor, Value};
+use ggmill_core::{FileType, RawStr, Tensor, Value, keys};
 
 use super::{DataDiff, Diff, Form, KeyDiff, TensorPair};
 use crate::human::{self, counted, grouped};
-use crate::text::measure::{Padded, shown_beginning, width, write_name};
+use crate::text::measure::{Padded, packed, shown_beginning, width, write_name};
 use crate::text::style::Styles;
 use crate::text::{Options, value};
 
@@ -14,6 +14,14 @@ use crate::text::{Options, value};
 const FREE_COLUMNS: usize = 96;
 /// Keys and names beyond this length are not aligned with.
 const MAX_ALIGNED_LEN: usize = 64;
+/// Below this width names have lines of their own.
+const NARROW: usize = 72;
+/// The least columns of each of two long values in one line.
+const MIN_HALF: usize = 24;
+/// What is between facts in a line.
+const BETWEEN: &str = "  ";
+/// Columns before what is written under a name.
+const UNDER: usize = 6;
 /// Bytes of a long string that are shown before the first one that differs.
 const BEFORE: u64 = 12;
 
@@ -98,12 +106,18 @@ impl Page<'_> {
     fn name_column<'n>(&self, names: impl Iterator<Item = RawStr<'n>>) -> usize {
         let widest = names.map(|name| width(&name.to_string())).max().unwrap_or(0);
         match self.options.width {
+            Some(columns) if columns < NARROW => 0,
             Some(columns) => widest.min(columns.saturating_mul(2) / 5),
             None => widest.min(MAX_ALIGNED_LEN),
         }
     }
 
+    /// A name, on a narrow terminal in a line of its own.
     fn name(&self, out: &mut dyn Write, name: RawStr<'_>, column: usize) -> io::Result<()> {
+        if self.is_narrow() {
+            let key = self.styles.key;
+            return write!(out, "{key}{name}{key:#}\n{:UNDER$}", "");
+        }
         write_name(out, name.to_string(), self.styles.key, (4, column), self.options.width)
     }
 
@@ -139,8 +153,11 @@ impl Page<'_> {
             self.sign(out, key.a().is_some(), key.b().is_some())?;
             self.name(out, key.key(), column)?;
             match (key.a(), key.b()) {
-                (Some(a), Some(b)) => self.change(out, a, b, key.first_difference(), room)?,
-                (Some(one), None) | (None, Some(one)) => self.value(out, one, room)?,
+                (Some(a), Some(b)) => self.change(out, key, [a, b], room)?,
+                (Some(one), None) | (None, Some(one)) => {
+                    self.value(out, one, room)?;
+                    self.meaning(out, key.key(), one)?;
+                }
                 (None, None) => {}
             }
             writeln!(out)?;
@@ -164,51 +181,88 @@ impl Page<'_> {
         }
     }
 
+    fn is_narrow(&self) -> bool {
+        self.options.width.is_some_and(|columns| columns < NARROW)
+    }
+
+    /// The name of a file type behind its number.
+    fn meaning(&self, out: &mut dyn Write, key: RawStr<'_>, value: &Value<'_>) -> io::Result<()> {
+        let Styles { faint, .. } = self.styles;
+        match file_type(key, value) {
+            Some(name) => write!(out, " {faint}({name}){faint:#}"),
+            None => Ok(()),
+        }
+    }
+
     fn change(
         &self,
         out: &mut dyn Write,
-        a: &Value<'_>,
-        b: &Value<'_>,
-        first: Option<u64>,
+        key: &KeyDiff<'_>,
+        [a, b]: [&Value<'_>; 2],
         room: usize,
     ) -> io::Result<()> {
         let Styles { faint, type_name, .. } = self.styles;
+        let first = key.first_difference();
         let (type_a, type_b) = (type_of(a), type_of(b));
         if self.options.full || type_a.split('[').next() != type_b.split('[').next() {
             self.value(out, a, room / 2)?;
+            self.meaning(out, key.key(), a)?;
             write!(out, " {faint}→{faint:#} ")?;
-            return self.value(out, b, room / 2);
+            self.value(out, b, room / 2)?;
+            return self.meaning(out, key.key(), b);
         }
         if type_a == type_b {
-            write!(out, "{type_name}{type_a}{type_name:#} ")?;
+            write!(out, "{type_name}{type_a}{type_name:#}")?;
         } else {
             write!(
                 out,
                 "{type_name}{type_a}{type_name:#} {faint}→{faint:#} \
-                 {type_name}{type_b}{type_name:#} "
+                 {type_name}{type_b}{type_name:#}"
             )?;
         }
-        let half = (room.saturating_sub(width(&type_a) + 4) / 2).max(12);
-        let show = |out: &mut dyn Write, value: Option<&Value<'_>>| match value {
-            Some(value) => value::write_short(out, value, half, &self.styles),
-            None => write!(out, "{faint}nothing{faint:#}"),
+        let left_over = room.saturating_sub(width(&type_a) + 4);
+        let longest = match (a, b) {
+            (Value::Str(a), Value::Str(b)) => a.len().max(b.len()),
+            _ => 0,
         };
         let (mut left, mut right) = (Some(*a), Some(*b));
+        let mut note = String::new();
         match (a, b, first) {
             (Value::Array(a), Value::Array(b), Some(index)) => {
-                write!(out, "{faint}from {} on{faint:#} ", grouped(index))?;
+                note = format!("from {} on", grouped(index));
                 (left, right) =
                     (a.get(index).and_then(Result::ok), b.get(index).and_then(Result::ok));
             }
-            (Value::Str(a), Value::Str(b), Some(byte)) if a.len().max(b.len()) > half => {
-                write!(out, "{faint}from byte {} on{faint:#} ", grouped(byte))?;
+            (Value::Str(a), Value::Str(b), Some(byte)) if longest > (left_over / 2).max(12) => {
+                note = format!("from byte {} on", grouped(byte));
                 (left, right) =
                     (Some(Value::Str(around(*a, byte))), Some(Value::Str(around(*b, byte))));
             }
             _ => {}
         }
+        if !note.is_empty() {
+            write!(out, " {faint}{note}{faint:#}")?;
+        }
+        let beside = self.options.width.map_or(0, |_| width(&note));
+        let half = left_over.saturating_sub(beside) / 2;
+        // Long values that do not fit a line are one under the other.
+        let is_long = !note.is_empty() || longest + 2 > half;
+        let under = self.options.width.filter(|_| is_long && half < MIN_HALF);
+        let (half, between) = match under {
+            Some(columns) => (columns.saturating_sub(UNDER + 2), format!("\n{:UNDER$}", "")),
+            None => (half, " ".to_owned()),
+        };
+        let half = half.max(12);
+        let show = |out: &mut dyn Write, value: Option<&Value<'_>>| match value {
+            Some(value) => {
+                value::write_short(out, value, half, &self.styles)?;
+                self.meaning(out, key.key(), value)
+            }
+            None => write!(out, "{faint}nothing{faint:#}"),
+        };
+        write!(out, "{between}")?;
         show(out, left.as_ref())?;
-        write!(out, " {faint}→{faint:#} ")?;
+        write!(out, "{between}{faint}→{faint:#} ")?;
         show(out, right.as_ref())
     }
 
@@ -229,6 +283,13 @@ impl Page<'_> {
             tensors.iter().filter(|pair| self.options.full || !pair.is_same()).collect();
         let column = self.name_column(shown.iter().map(|pair| pair.name()));
         let types = shown.iter().map(|pair| width(&types(pair))).max().unwrap_or(0);
+        let before = 4 + column + 2 + types;
+        let fits = |pair: &&TensorPair<'_>| {
+            let facts = facts(pair);
+            let facts = facts.iter().map(|fact| width(fact) + BETWEEN.len()).sum::<usize>();
+            self.options.width.is_none_or(|columns| before + facts <= columns)
+        };
+        let are_beside = shown.iter().all(fits);
         for pair in shown {
             if pair.is_same() {
                 write!(out, "    ")?;
@@ -236,39 +297,58 @@ impl Page<'_> {
                 self.sign(out, pair.a().is_some(), pair.b().is_some())?;
             }
             self.name(out, pair.name(), column)?;
-            self.tensor(out, pair, types)?;
+            self.tensor(out, pair, types, are_beside)?;
         }
         self.moved(out, self.diff.moved_tensor())
     }
 
+    /// The types of a tensor and what differs, beside the name or in lines under it.
     fn tensor(
         &self,
         out: &mut dyn Write,
         pair: &TensorPair<'_>,
         types_column: usize,
+        are_beside: bool,
     ) -> io::Result<()> {
         let Styles { type_name, .. } = self.styles;
-        let mut facts = Vec::new();
-        match pair.both() {
-            Some((a, b)) if a.tensor.shape() != b.tensor.shape() => {
-                facts.push(format!("{} → {}", a.tensor.shape(), b.tensor.shape()));
-            }
-            Some(_) => facts.extend(pair.data().map(data)),
-            None => facts
-                .extend([pair.a(), pair.b()].into_iter().flatten().map(|one| size(&one.tensor))),
-        }
-        facts.retain(|fact| !fact.is_empty());
-        let types = types(pair);
+        let (types, facts) = (types(pair), facts(pair));
         if facts.is_empty() {
             return writeln!(out, "{type_name}{types}{type_name:#}");
         }
-        writeln!(
-            out,
-            "{type_name}{}{type_name:#}  {}",
-            Padded(&types, types_column),
-            facts.join("  ")
-        )
+        if are_beside {
+            let types = Padded(&types, types_column);
+            let facts = facts.join(BETWEEN);
+            return writeln!(out, "{type_name}{types}{type_name:#}{BETWEEN}{facts}");
+        }
+        writeln!(out, "{type_name}{types}{type_name:#}")?;
+        let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(UNDER);
+        for line in packed(facts.iter().map(String::as_str), BETWEEN, room) {
+            writeln!(out, "{:UNDER$}{line}", "")?;
+        }
+        Ok(())
     }
+}
+
+/// What is said of a tensor beside its types.
+fn facts(pair: &TensorPair<'_>) -> Vec<String> {
+    match pair.both() {
+        Some((a, b)) if a.tensor.shape() != b.tensor.shape() => {
+            vec![format!("{} → {}", a.tensor.shape(), b.tensor.shape())]
+        }
+        Some(_) => pair.data().map(data).unwrap_or_default(),
+        None => {
+            let sides = [pair.a(), pair.b()].into_iter().flatten();
+            sides.flat_map(|one| size(&one.tensor)).collect()
+        }
+    }
+}
+
+/// The name of a file type.
+fn file_type(key: RawStr<'_>, value: &Value<'_>) -> Option<String> {
+    (key.as_bytes() == keys::GENERAL_FILE_TYPE.as_bytes())
+        .then(|| value.as_u32())
+        .flatten()
+        .map(|number| FileType(number).to_string())
 }
 
 /// `F32`, or `F32 → Q8_0`.
@@ -282,12 +362,12 @@ fn types(pair: &TensorPair<'_>) -> String {
     }
 }
 
-fn size(tensor: &Tensor<'_>) -> String {
+fn size(tensor: &Tensor<'_>) -> [String; 2] {
     let size = tensor.size().map_or_else(|| "?".to_owned(), |size| human::bytes(size.into()));
-    format!("{}  {size}", tensor.shape())
+    [tensor.shape().to_string(), size]
 }
 
-fn data(data: &DataDiff) -> String {
+fn data(data: &DataDiff) -> Vec<String> {
     let mut facts = Vec::new();
     if let Some(first) = data.first_byte {
         let bytes = if data.different_bytes == 1 {
@@ -298,14 +378,15 @@ fn data(data: &DataDiff) -> String {
         facts.push(format!("{bytes}, from {first:#x} on"));
     }
     if let Some(numeric) = &data.numeric {
-        facts.push(format!("max {:.3e}  rmse {:.3e}", numeric.max_abs, numeric.rmse));
+        facts.push(format!("max {:.3e}", numeric.max_abs));
+        facts.push(format!("rmse {:.3e}", numeric.rmse));
         facts.extend(numeric.relative.map(|relative| format!("relative {relative:.3e}")));
         facts.extend(numeric.cosine.map(|cosine| format!("cosine {cosine:.6}")));
         facts.extend(
             (numeric.non_finite > 0).then(|| format!("{} not finite", grouped(numeric.non_finite))),
         );
     }
-    facts.join("  ")
+    facts
 }
 
 /// `u32`, or `string[32000]`.

@@ -1,5 +1,6 @@
 //! Tables for people: columns where the terminal is wide enough, otherwise lines under each name.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anstyle::Style;
@@ -13,7 +14,7 @@ const MIN_TEXT: usize = 24;
 
 /// A column after the first one: its head, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "what is no number is text")]
+#[expect(clippy::exhaustive_enums, reason = "all others are text")]
 pub enum Column<'a> {
     /// Numbers, which end at the same place.
     Number(&'a str),
@@ -130,7 +131,7 @@ impl<'a> Table<'a> {
                 match column {
                     Column::Number(_) => {
                         let cell = Padded(cell, width);
-                        text.push_str(&format!("  {of_number}{cell:>}{of_number:#}"));
+                        let _ = write!(text, "  {of_number}{cell:>}{of_number:#}");
                     }
                     Column::Text(_) => {
                         let next = format!("\n{:1$}", "", indent + before);

@@ -5,6 +5,7 @@
 mod expected;
 mod hostile;
 mod json;
+mod narrow;
 mod notice;
 mod support;
 mod text;
