@@ -4,8 +4,7 @@ use core::ops::Range;
 
 use ggmill_arch::graph::{Extent, Growth, Recurrence};
 use rayon::iter::{
-    IndexedParallelIterator as _, IntoParallelIterator as _, IntoParallelRefIterator as _,
-    ParallelIterator as _,
+    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
 };
 use rayon::slice::ParallelSliceMut as _;
 
@@ -73,8 +72,8 @@ pub(crate) struct Operands<'a> {
     pub(crate) rates: Option<&'a [f32]>,
 }
 
-/// The recurrence over all texts: each head of each text is a task of its own. The results are written
-/// head by head into `by_head`, and from there token by token into `out`.
+/// The recurrence over all texts: all heads of a text side by side. The results are written head by
+/// head into `by_head`, and from there token by token into `out`.
 pub(crate) fn recurrence(
     options: Recurrence,
     operands: &Operands<'_>,
@@ -84,27 +83,16 @@ pub(crate) fn recurrence(
 ) -> Result<()> {
     let extent = operands.values.1;
     let (heads, length) = (extent.parts.unwrap_or(1) as usize, extent.length as usize);
-    let mut tasks = Vec::with_capacity(texts.len() * heads);
-    let mut rest = by_head;
-    for text in texts {
-        for head in 0..heads {
-            let (some, others) = rest.split_at_mut(text.len() * length);
-            tasks.push((text.clone(), head, some));
-            rest = others;
-        }
-    }
-    let tasks: Vec<&[f32]> = tasks
-        .into_par_iter()
-        .map(|(text, head, out)| {
-            let head = Head { options, operands, heads, number: head };
-            head.run(text, out)?;
-            Ok(&*out)
-        })
-        .collect::<Result<_>>()?;
-    for (text, heads_of_text) in texts.iter().zip(tasks.chunks_exact(heads)) {
-        let rows = &mut out[text.start * heads * length..text.end * heads * length];
-        rows.par_chunks_mut(heads * length).enumerate().for_each(|(token, row)| {
-            for (out, values) in row.chunks_exact_mut(length).zip(heads_of_text) {
+    let width = heads * length;
+    for text in texts.iter().filter(|text| !text.is_empty()) {
+        let rows = text.start * width..text.end * width;
+        let by_head = &mut by_head[rows.clone()];
+        let run = text.len() * length;
+        by_head.par_chunks_mut(run).enumerate().try_for_each(|(number, out)| {
+            Head { options, operands, heads, number }.run(text.clone(), out)
+        })?;
+        out[rows].par_chunks_mut(width).enumerate().for_each(|(token, row)| {
+            for (out, values) in row.chunks_exact_mut(length).zip(by_head.chunks_exact(run)) {
                 out.copy_from_slice(&values[token * length..][..length]);
             }
         });

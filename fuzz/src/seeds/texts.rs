@@ -58,10 +58,11 @@ pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// The steps of graphs: one with every operation, and one of the plainest.
+/// The steps of graphs: for each operation set one with all of its operations, and one of the plainest.
 pub(super) fn graphs() -> Vec<(String, Vec<u8>)> {
     named(&[
         ("all", include_str!("graph.txt")),
+        ("set-2", include_str!("graph-2.txt")),
         ("small", "x = rows('t_8x9', tokens)\nlogits = linear('o_8x9', x)\n"),
     ])
 }

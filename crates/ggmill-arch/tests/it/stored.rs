@@ -26,6 +26,83 @@ fn between(steps: &[&str]) -> Result<Graph, (ErrorKind, String)> {
 }
 
 #[test]
+fn every_operation_of_set_2_is_written_as_it_is_read() {
+    let steps = [
+        "v0 = rows('t_8x100', tokens)",
+        "v1 = by_position(v0, 2.0, 0.5, offset = 1.0)",
+        "v2 = shift(v1)",
+        "v3 = conv('c_3x8', v2)",
+        "v4 = split(v3, 2)",
+        "v5 = repeat(v4, 2)",
+        "v6 = repeat(v4, 2, each = true)",
+        "v7 = linear_heads('h_4x3x2', v4)",
+        "v8 = l2_norm(v6, 1e-6)",
+        "v9 = total(v8)",
+        "v10 = softplus(v9)",
+        "v11 = exp(v10)",
+        "v12 = recurrence(v4, v4, v5, v11, rates = 'r_4x4')",
+        "v13 = recurrence(v4, v5, v6, v8, from = v5, to = v6, before = true)",
+        "v14 = v12 + v13",
+        "v15 = attention(v14, v14, v14, 0.5, causal = false, ahead = 1, chunk = 2)",
+        "v16 = linear('g_16x6', v15)",
+        "v17 = top(v16, 2, groups = 3, used_groups = 2)",
+        "v18 = take(v16, v17)",
+        "v19 = merge(v7)",
+        "v20 = concat(v18, v19)",
+        "logits = linear('o_8x100', v20)",
+    ];
+    let graph = read(&steps).unwrap();
+    assert_eq!(graph.steps().unwrap(), steps);
+    assert_eq!(graph.operation_set(), 2);
+    let sizes: Vec<_> =
+        [5, 7, 9, 12].map(|node: usize| graph.nodes()[node].extent.to_string()).into();
+    assert_eq!(sizes, ["4 × 4", "2 × 3", "4 × 1", "4 × 4"]);
+    // What does not fit is refused.
+    for (step, expected) in [
+        ("y = linear_heads('h_8x3x2', x)", "h_8x3x2.weight"),
+        ("y = conv('c_3x9', x)", "c_3x9.weight"),
+        ("y = repeat(x, 0)", "numbers per token"),
+        ("y = l2_norm(x, 0.0)", "expected more than 0"),
+        ("y = by_position(x, 0.5, 1.0)", "expected at least 1"),
+        ("y = recurrence(x, x, x, x, from = x)", "without the other"),
+        ("y = recurrence(x, x, x, x, before = 1)", "expected true or false"),
+        ("y = recurrence(x, x, x, 'w_8')", "per-token value"),
+        ("y = recurrence(x, x, x, x, rates = 'r_8x1')", "cannot combine"),
+        ("y = recurrence(x, x, x, x, from = 'w_8', to = x)", "expected a per-token value"),
+    ] {
+        let (_, message) = between(&[step]).unwrap_err();
+        assert!(message.contains(expected), "{step}: {message}");
+    }
+    let groups = |options: &str| {
+        let step = format!("e = top(x, 2, {options})");
+        between(&[&step, "c = take(x, e)", "y = concat(c, c)"]).map(|_| ()).unwrap_err().1
+    };
+    assert!(groups("groups = 3, used_groups = 1").contains("cannot use 1 of 3 groups"));
+    assert!(groups("groups = 8, used_groups = 8").contains("cannot use 8 of 8 groups"));
+    assert!(groups("groups = 4").contains("cannot use 0 of 4 groups"));
+}
+
+#[test]
+fn the_work_of_set_2_is_bounded() {
+    // A state of 2²⁰ numbers for a token of 2¹⁰: more multiplications than the tensors allow.
+    let wide =
+        ["a = linear('a_8x1024', x)", "s = recurrence(a, a, a, a)", "y = linear('b_1024x8', s)"];
+    let (kind, message) = between(&wide).unwrap_err();
+    assert_eq!(kind, ErrorKind::Limit, "{message}");
+    assert!(message.contains("multiplications per token"), "{message}");
+    // Taps count as often as they are read.
+    let (kind, message) =
+        between(&["a = repeat(x, 65536)", "b = merge(a)", "c = conv('c_1024x524288', b)", "y = x"])
+            .unwrap_err();
+    assert_eq!(kind, ErrorKind::Configuration, "{message}");
+    let far =
+        ["a = repeat(x, 65536)", "b = merge(a)", "c = conv('c_1024x524288', b)", "y = silu(x)"];
+    let (kind, message) = between(&far).unwrap_err();
+    assert_eq!(kind, ErrorKind::Limit, "{message}");
+    assert!(message.contains("reads"), "{message}");
+}
+
+#[test]
 fn every_operation_is_written_as_it_is_read() {
     let steps = [
         "v0 = rows('t_8x100', tokens)",

@@ -8,5 +8,6 @@ mod measures;
 mod models;
 mod probes;
 mod refusals;
+mod sequences;
 mod stored;
 mod trials;
