@@ -267,15 +267,15 @@ fn each_head_has_a_matrix_of_its_own() {
     let model = experts.model();
     let tensor = model.tensor("blk.0.ffn_up_exps.weight").unwrap();
     let weights = ggmill_quant::read_f32(&model, &tensor).unwrap();
-    let steps = |end: &'static str| {
-        ["x = rows('token_embd', tokens)", "h = repeat(x, 6)", end].map(str::to_owned)
-    };
-    let [inputs, found] =
-        ["embedding = merge(h)", "embedding = linear_heads('blk.0.ffn_up_exps', h)"].map(|end| {
-            let steps = steps(end);
-            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-            run_of(&model, &steps, &TEXTS)
-        });
+    let [inputs, found] = ["embedding = merge(h)", "embedding = merge(y)"].map(|end| {
+        let steps = [
+            "x = rows('token_embd', tokens)",
+            "h = repeat(x, 6)",
+            "y = linear_heads('blk.0.ffn_up_exps', h)",
+            end,
+        ];
+        run_of(&model, &steps, &TEXTS)
+    });
     let expected: Vec<Vec<f64>> = inputs
         .iter()
         .map(|row| {
