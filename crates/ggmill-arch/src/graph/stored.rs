@@ -168,12 +168,11 @@ impl Graph {
             let operands = operands.fold(0u64, |sum, &input| sum.saturating_add(elements(input)));
             match node.operation {
                 Operation::View => 0,
-                Operation::Repeat { .. } => node.extent.elements(),
                 Operation::Convolution { kernel, .. } => {
                     let taps = self.weights.get(kernel).and_then(|found| found.dimensions.first());
                     operands.saturating_mul(taps.copied().unwrap_or(1))
                 }
-                Operation::Part { .. } => node.extent.elements(),
+                Operation::Part { .. } | Operation::Repeat { .. } => node.extent.elements(),
                 Operation::ExpertLinear { matrix, .. } => {
                     let dimensions = self.weights.get(matrix).map(|found| &found.dimensions);
                     let experts = dimensions.and_then(|found| found.get(2)).copied().unwrap_or(1);
