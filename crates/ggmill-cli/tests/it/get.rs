@@ -47,7 +47,7 @@ fn what_is_not_there_is_an_error_that_helps() {
         ("tiny.gguf", "llama.context_lenght", "hint: did you mean llama.context_length?\n"),
         // The nearest is first, wherever it is in the file.
         ("model.gguf", "x.broke", "hint: did you mean x.broken"),
-        ("tiny.gguf", "token", "hint: did you mean tokenizer.ggml.scores?"),
+        ("model.gguf", "general", "hint: did you mean general.name or general.architecture?\n"),
         ("tiny.gguf", "zzz", "key \"zzz\": no such key\n"),
         ("tiny.gguf", "tokenizer.ggml.scores[20]", "the array has 20 elements, counted from 0"),
         ("tiny.gguf", "general.name[0]", "is not an array"),

@@ -27,7 +27,7 @@ use crate::source::open_whole;
 Examples:
   ggmill measure model-Q4_K_M.gguf --text wiki.test.raw
   ggmill measure model-Q4_K_M.gguf --against model-F16.gguf --text wiki.test.raw
-  ggmill measure Q4.gguf Q5.gguf --against F16.gguf --text wiki.raw --html kld.html
+  ggmill measure a.gguf b.gguf --against base.gguf --text t.txt --html page.html
   ggmill measure model.gguf --tokens ids.json --ctx 256 --logits logits.npy
 
 The text is divided into chunks, and only the second half of each chunk is scored, as in \
