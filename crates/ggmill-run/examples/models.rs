@@ -40,7 +40,7 @@ fn main() {
     fs::write(directory.join("tokens.txt"), format!("{RECORDED}\n{}\n", tokens.join(" "))).unwrap();
     fs::write(directory.join("measured.txt"), MEASURED.join("\n")).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
-    let mut about = String::new();
+    let mut about = Vec::new();
     for case in
         CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name))
     {
@@ -52,7 +52,7 @@ fn main() {
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
         let output = if program.output() == Output::Embedding { "embedding" } else { "logits" };
-        about += &format!("{} {:e} {output}\n", case.name, greatest_error(&program));
+        about.push(format!("{} {:e} {output}", case.name, greatest_error(&program)));
     }
-    fs::write(directory.join("models.txt"), about).unwrap();
+    fs::write(directory.join("models.txt"), about.join("\n") + "\n").unwrap();
 }

@@ -154,8 +154,8 @@ impl Head<'_> {
         let options = self.options;
         let (window, chunk) = (options.window as usize, options.chunk as usize);
         let mut seen = 0..tokens;
-        if chunk > 0 {
-            seen.start = token / chunk * chunk;
+        if let Some(number) = token.checked_div(chunk) {
+            seen.start = number * chunk;
             seen.end = tokens.min(seen.start.saturating_add(chunk));
         }
         if window > 0 {

@@ -1,9 +1,12 @@
 //! Running a program over texts: block by block, all texts at once.
 
+mod parts;
+mod text;
+
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Arithmetic, Node, Operation, Recurrence, Rope, Rows};
+use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope};
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
@@ -14,7 +17,6 @@ use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
-use crate::sequence;
 
 /// How a model is run. Results do not depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -512,17 +514,11 @@ impl Run<'_> {
                 out
             }
             Operation::View => return self.numbers(node, 0).map(Data::Numbers),
-            Operation::Part { start } => {
-                let mut out = self.room(node)?;
-                each::part(&self.numbers(node, 0)?, of(0), start as usize, extent, &mut out);
-                out
-            }
-            Operation::Concat => {
-                let mut out = self.room(node)?;
-                let (left, right) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
-                each::concat(&left, of(0), &right, of(1), &mut out);
-                out
-            }
+            Operation::Part { .. }
+            | Operation::Concat
+            | Operation::Repeat { .. }
+            | Operation::Total
+            | Operation::Mix => self.rearranged(node)?,
             Operation::Apply(function) => {
                 let mut values = self.taken(node, number)?;
                 each::apply(isa, function, &mut values);
@@ -562,44 +558,10 @@ impl Run<'_> {
                 each::l2_norm(&mut values, extent, epsilon);
                 values
             }
-            Operation::Total => {
-                let mut out = self.room(node)?;
-                each::total(&self.numbers(node, 0)?, of(0), &mut out);
-                out
-            }
-            Operation::Repeat { count, each } => {
-                let mut out = self.room(node)?;
-                let runs = if each { of(0).length } else { of(0).elements() } as usize;
-                each::repeat(&self.numbers(node, 0)?, runs, count as usize, &mut out);
-                out
-            }
-            Operation::ByPosition(growth) => {
-                let mut values = self.taken(node, number)?;
-                let width = extent.elements() as usize;
-                sequence::by_position(&mut values, width, growth, &self.positions);
-                values
-            }
-            Operation::Shift => {
-                let mut out = self.room(node)?;
-                let values = self.numbers(node, 0)?;
-                sequence::shift(&values, extent.elements() as usize, &self.texts, &mut out);
-                out
-            }
-            Operation::Convolution { kernel, bias } => {
-                let (taps, bias) = (program.whole(kernel)?, whole(bias)?);
-                let mut out = self.room(node)?;
-                let values = self.numbers(node, 0)?;
-                let (width, bias) = (extent.elements() as usize, bias.as_deref());
-                let positions = &self.positions;
-                sequence::convolution(&values, width, &taps, bias, positions, &mut out);
-                out
-            }
-            Operation::Recurrence(options) => self.recurrence(node, options)?,
-            Operation::Mix => {
-                let mut out = self.room(node)?;
-                each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, &mut out);
-                out
-            }
+            Operation::ByPosition(_)
+            | Operation::Shift
+            | Operation::Convolution { .. }
+            | Operation::Recurrence(_) => self.through_text(node, number)?,
             Operation::SwigluOai => {
                 let other = self.numbers(node, 1)?;
                 let mut values = self.taken(node, number)?;
@@ -623,50 +585,5 @@ impl Run<'_> {
             }
         };
         Ok(Data::Numbers(Arc::new(values)))
-    }
-
-    fn recurrence(&mut self, node: &Node, options: Recurrence) -> Result<Vec<f32>> {
-        let nodes = self.program.graph().nodes();
-        let rates = options.rates.map(|rates| self.program.whole(rates)).transpose()?;
-        let (mut by_head, mut out) = (self.room(node)?, self.room(node)?);
-        let operands = (0..node.inputs.len()).map(|input| self.numbers(node, input));
-        let operands = operands.collect::<Result<Vec<_>>>()?;
-        let of = |input: usize| (operands[input].as_slice(), nodes[node.inputs[input]].extent);
-        let operands = sequence::Operands {
-            queries: of(0),
-            keys: of(1),
-            values: of(2),
-            decays: of(3),
-            moves: options.moves.then(|| [of(4), of(5)]),
-            rates: rates.as_deref(),
-        };
-        sequence::recurrence(options, &operands, &self.texts, &mut by_head, &mut out)?;
-        self.arena.put(Arc::new(by_head));
-        Ok(out)
-    }
-
-    /// A row of a table for each token. A row that many tokens have is read once.
-    fn rows(&mut self, table: usize, rows: Rows) -> Result<Vec<f32>> {
-        let length = self.program.row_len(table);
-        let mut out = self.arena.take(self.tokens.len() * length)?;
-        let wanted: Vec<u64> = match rows {
-            Rows::Tokens => self.tokens.iter().map(|&token| u64::from(token)).collect(),
-            Rows::Positions => self.positions.iter().map(|&place| u64::from(place)).collect(),
-            Rows::Fixed(row) => vec![row; self.tokens.len()],
-            _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
-        };
-        let mut order: Vec<usize> = (0..wanted.len()).collect();
-        order.sort_by_key(|&token| wanted[token]);
-        let mut last: Option<(u64, Vec<f32>)> = None;
-        for token in order {
-            let row = wanted[token];
-            if last.as_ref().is_none_or(|(known, _)| *known != row) {
-                last = Some((row, self.program.rows(table, row as usize, 1)?));
-            }
-            if let Some((_, values)) = &last {
-                out[token * length..][..length].copy_from_slice(values);
-            }
-        }
-        Ok(out)
     }
 }

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use ggmill_arch::graph::StepsOutline;
 
-/// Characters of a line in a box, and the size of a character and a line in pixels.
+/// Characters of a line in a box, the pixels that so many take, and those of a line.
 const COLUMNS: usize = 96;
-const CHARACTER: f64 = 7.3;
+const WIDTH: usize = 700;
 const LINE: usize = 17;
 /// Between boxes, around frames, and between the lines of values.
 const GAP: usize = 14;
@@ -67,16 +67,9 @@ struct Picture {
     values: BTreeMap<(usize, String), Vec<usize>>,
 }
 
-/// The width of boxes, without the frames around them.
-fn box_width() -> usize {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few pixels")]
-    let width = (COLUMNS as f64 * CHARACTER) as usize;
-    width + 2 * INSET
-}
-
 /// Where frames of the outermost loops end at the right.
 fn right_edge() -> usize {
-    2 * INSET * 2 + box_width() + 2 * INSET
+    8 * INSET + WIDTH
 }
 
 impl Picture {
@@ -150,7 +143,7 @@ impl Picture {
     }
 
     fn finish(self, title: &str) -> String {
-        let (lines, lanes) = self.lines();
+        let (values, lanes) = self.lines();
         let (width, height) = (right_edge() + (lanes + 2) * LANE, self.y + GAP);
         let title = escaped(title);
         format!(
@@ -159,7 +152,7 @@ impl Picture {
              {title}\">\n<style>{STYLE}</style>\n<defs><marker id=\"end\" viewBox=\"0 0 6 6\" \
              refX=\"5\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\"><path \
              d=\"M0 0L6 3L0 6z\" fill=\"currentColor\"/></marker></defs>\n<text x=\"{INSET}\" \
-             y=\"{}\">{title}</text>\n{}{}{lines}</svg>\n",
+             y=\"{}\">{title}</text>\n{}{}{values}</svg>\n",
             GAP + LINE,
             self.frames,
             self.boxes,

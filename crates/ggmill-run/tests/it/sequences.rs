@@ -111,9 +111,9 @@ fn recurrence(decays: &[Vec<f64>], moves: Option<[&[Vec<f64>]; 2]>, before: bool
                     moves.map(|[from, to]| (times(state, &part(from, head)), part(to, head)));
                 for (place, row) in state.iter_mut().enumerate() {
                     for (column, number) in row.iter_mut().enumerate() {
-                        let moved =
+                        let added =
                             read.as_ref().map_or(0.0, |(read, to)| read[place] * to[column]);
-                        *number = *number * decay[column] + moved + value[place] * key[column];
+                        *number = *number * decay[column] + added + value[place] * key[column];
                     }
                 }
                 row.extend(if before { result } else { times(state, &query) });
@@ -191,7 +191,7 @@ fn values_are_repeated_summed_and_scaled() {
     });
     assert_close(&value(&["y = l2_norm(v, 2.0)"], "merge(y)"), &unit);
     let grown = each(&|place, row| {
-        let steps = ((place as f64 + 1.0) / 3.0).floor();
+        let steps = f64::from((u32::try_from(place).unwrap() + 1) / 3);
         row.iter().map(|x| x * (1.0 + 0.5 * (1.0 + steps).ln())).collect()
     });
     assert_close(&value(&["y = by_position(v, 3.0, 0.5, offset = 1.0)"], "merge(y)"), &grown);

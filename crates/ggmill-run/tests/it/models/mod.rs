@@ -20,9 +20,8 @@ pub(crate) enum Value {
     Bools(&'static [bool]),
     Us(&'static [u32]),
     Is(&'static [i32]),
-    Fs(&'static [f32]),
 }
-use Value::{B, Bools, F, Fs, Is, S, U, Us};
+use Value::{B, Bools, F, Is, S, U, Us};
 
 /// A model: its name, its architecture, the keys of it, and which of the tensors it may lack it has.
 pub(crate) struct Case {
@@ -106,7 +105,6 @@ impl Case {
                 Bools(values) => metadata.set(key, values),
                 Us(values) => metadata.set(key, values),
                 Is(values) => metadata.set(key, values),
-                Fs(values) => metadata.set(key, values),
             }
         }
         metadata

@@ -1,0 +1,87 @@
+//! Operations whose result for a token depends on the text: tables, and what goes through it.
+
+use std::sync::Arc;
+
+use ggmill_arch::graph::{Node, Operation, Recurrence, Rows};
+
+use super::Run;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sequence;
+
+impl Run<'_> {
+    /// Operations that go through each text token by token, or go by the place in it.
+    pub(super) fn through_text(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
+        let width = node.extent.elements() as usize;
+        Ok(match node.operation {
+            Operation::ByPosition(growth) => {
+                let mut values = self.taken(node, number)?;
+                sequence::by_position(&mut values, width, growth, &self.positions);
+                values
+            }
+            Operation::Shift => {
+                let mut out = self.room(node)?;
+                sequence::shift(&self.numbers(node, 0)?, width, &self.texts, &mut out);
+                out
+            }
+            Operation::Convolution { kernel, bias } => {
+                let taps = self.program.whole(kernel)?;
+                let bias = bias.map(|bias| self.program.whole(bias)).transpose()?;
+                let mut out = self.room(node)?;
+                let (values, bias) = (self.numbers(node, 0)?, bias.as_deref());
+                let positions = &self.positions;
+                sequence::convolution(&values, width, &taps, bias, positions, &mut out);
+                out
+            }
+            Operation::Recurrence(options) => self.recurrence(node, options)?,
+            ref other => {
+                let message = format!("{other:?} does not go through a text");
+                return Err(Error::new(ErrorKind::Graph, message));
+            }
+        })
+    }
+
+    fn recurrence(&mut self, node: &Node, options: Recurrence) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let rates = options.rates.map(|rates| self.program.whole(rates)).transpose()?;
+        let (mut by_head, mut out) = (self.room(node)?, self.room(node)?);
+        let operands = (0..node.inputs.len()).map(|input| self.numbers(node, input));
+        let operands = operands.collect::<Result<Vec<_>>>()?;
+        let of = |input: usize| (operands[input].as_slice(), nodes[node.inputs[input]].extent);
+        let operands = sequence::Operands {
+            queries: of(0),
+            keys: of(1),
+            values: of(2),
+            decays: of(3),
+            moves: options.moves.then(|| [of(4), of(5)]),
+            rates: rates.as_deref(),
+        };
+        sequence::recurrence(options, &operands, &self.texts, &mut by_head, &mut out)?;
+        self.arena.put(Arc::new(by_head));
+        Ok(out)
+    }
+
+    /// A row of a table for each token. A row that many tokens have is read once.
+    pub(super) fn rows(&mut self, table: usize, rows: Rows) -> Result<Vec<f32>> {
+        let length = self.program.row_len(table);
+        let mut out = self.arena.take(self.tokens.len() * length)?;
+        let wanted: Vec<u64> = match rows {
+            Rows::Tokens => self.tokens.iter().map(|&token| u64::from(token)).collect(),
+            Rows::Positions => self.positions.iter().map(|&place| u64::from(place)).collect(),
+            Rows::Fixed(row) => vec![row; self.tokens.len()],
+            _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
+        };
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|&token| wanted[token]);
+        let mut last: Option<(u64, Vec<f32>)> = None;
+        for token in order {
+            let row = wanted[token];
+            if last.as_ref().is_none_or(|(known, _)| *known != row) {
+                last = Some((row, self.program.rows(table, row as usize, 1)?));
+            }
+            if let Some((_, values)) = &last {
+                out[token * length..][..length].copy_from_slice(values);
+            }
+        }
+        Ok(out)
+    }
+}
