@@ -41,7 +41,7 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
         "v10 = softplus(v9)",
         "v11 = exp(v10)",
         "v12 = recurrence(v4, v4, v5, v11, rates = 'r_4x4')",
-        "v13 = recurrence(v4, v5, v6, v8, from = v5, to = v6, before = true)",
+        "v13 = recurrence(v4, v5, v6, v8, before = true, from = v5, to = v6)",
         "v14 = v12 + v13",
         "v15 = attention(v14, v14, v14, 0.5, causal = false, ahead = 1, chunk = 2)",
         "v16 = linear('g_16x6', v15)",
