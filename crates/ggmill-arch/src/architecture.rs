@@ -1,5 +1,6 @@
 //! A description, understood and checked.
 
+use core::cell::Cell;
 use std::collections::BTreeMap;
 
 use ggmill_core::ValueType;
@@ -7,8 +8,9 @@ use ggmill_core::ValueType;
 use crate::coded::{CHECKPOINTS, of_checkpoints};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
-use crate::expression::Expression;
+use crate::expression::{Expression, Scope};
 use crate::include::Parts;
+use crate::key::whole_key;
 use crate::key_template::KeyTemplate;
 use crate::kinds::{PROJECTOR, kind_of_architecture};
 use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_STEPS, MAX_TEMPLATES};
@@ -18,10 +20,11 @@ use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter};
 use crate::pattern::begins;
 use crate::role::Role;
-use crate::schema::{RawArchitecture, RawCheckpoint, RawRemark, SCHEMA};
+use crate::schema::{RawArchitecture, RawCheckpoint, RawExpression, RawRemark, SCHEMA};
 use crate::steps::GraphTemplate;
 use crate::tensor::TensorGroup;
 use crate::terms::{expression, optional};
+use crate::value::ParameterValue;
 use crate::vocabulary::VocabularyTemplate;
 use crate::vocabulary_kind::VocabularyKind;
 
@@ -67,6 +70,8 @@ pub struct Architecture {
     pub(crate) graph: Option<GraphTemplate>,
     /// How its checkpoints may be quantized, where the description says so.
     quantized: Option<Vec<Box<str>>>,
+    /// Keys and values of a small model, from which the check of the graph begins.
+    pub(crate) example: Vec<(Box<str>, ParameterValue)>,
 }
 
 /// A kind of checkpoint a description is for, with what its configuration may leave out.
@@ -198,6 +203,7 @@ impl Architecture {
             .then(|| GraphTemplate::understand(&raw.graph, &known, &groups))
             .transpose()
             .map_err(|error| error.at("graph"))?;
+        let example = example(raw)?;
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
@@ -213,6 +219,7 @@ impl Architecture {
             parameters,
             memory,
             graph,
+            example,
             quantized: raw
                 .quantized
                 .as_ref()
@@ -401,6 +408,7 @@ impl RawArchitecture {
             ("contradictions", self.contradiction.len(), MAX_ENTRIES),
             ("refusals", self.refuse.len(), MAX_ENTRIES),
             ("warnings", self.warn.len(), MAX_ENTRIES),
+            ("keys of the example", self.example.0.len(), MAX_KEYS),
             ("quantizations", self.quantized.as_ref().map_or(0, Vec::len), MAX_ENTRIES),
         ];
         match counts.into_iter().find(|(_, count, limit)| count > limit) {
@@ -410,6 +418,18 @@ impl RawArchitecture {
             None => Ok(()),
         }
     }
+}
+
+/// The values of the example of a description.
+fn example(raw: &RawArchitecture) -> Result<Vec<(Box<str>, ParameterValue)>> {
+    let fuel = Cell::new(Scope::FUEL);
+    let scope = Scope::new(&[], &fuel);
+    let value = |(key, value): &(String, RawExpression)| {
+        let value = expression(value, &|_| false).and_then(|value| value.evaluate(&scope));
+        let value = value.map_err(|error| error.at("example").about(SubjectKind::Key, key))?;
+        Ok((whole_key(&raw.name, key), value))
+    };
+    raw.example.0.iter().map(value).collect()
 }
 
 /// A hyperparameter that names no keys is read from those whose value it is.

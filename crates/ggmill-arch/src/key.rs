@@ -86,9 +86,10 @@ impl<T: ToValue> Settable for T {
 }
 
 /// A key as a file has it: those of the format itself are written whole in descriptions, the
-/// architecture's own without its name.
+/// architecture's own without its name. llama.cpp names the keys of the activation xIELU without an
+/// architecture.
 pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
-    let whole = ["general.", "tokenizer."].iter().any(|space| key.starts_with(space));
+    let whole = ["general.", "tokenizer.", "xielu."].iter().any(|space| key.starts_with(space));
     if whole { key.into() } else { format!("{architecture}.{key}").into() }
 }
 

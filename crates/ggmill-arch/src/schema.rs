@@ -37,6 +37,9 @@ macro_rules! description_and_part {
             /// How its checkpoints may be quantized.
             #[serde(default)]
             pub(crate) quantized: Option<Vec<String>>,
+            /// Metadata of a small model, from which the check of the graph begins.
+            #[serde(default)]
+            pub(crate) example: Ordered<RawExpression>,
             $($(#[$doc])* #[serde(default)] pub(crate) $field: $type,)*
             $($(#[$doc_of])* #[serde(default)] pub(crate) $of: $type_of,)*
         }
@@ -52,7 +55,7 @@ macro_rules! description_and_part {
 
         coded! {
             RawArchitecture { schema, name, title, loader, include, drop, $($field,)* }
-            of checkpoints { checkpoint, quantized, $($of,)* }
+            of checkpoints { checkpoint, quantized, example, $($of,)* }
         }
         coded! { RawPart { schema, $($field,)* } of checkpoints { $($of,)* } }
 

@@ -94,16 +94,18 @@ pub(crate) fn with_number(with: Arithmetic, values: &mut [f32], number: f32, lef
     pieces.for_each(|values| combine(with, values, core::iter::repeat(number), left));
 }
 
-/// An operand and a weight: as long as all parts, as a part, or with a number for each part.
+/// An operand and a weight: as long as all parts, as a part, or with a number for each part. The first
+/// of the dimensions tells the last two apart where there are as many parts as numbers of a part.
 pub(crate) fn with_weight(
     with: Arithmetic,
     values: &mut [f32],
     extent: Extent,
-    weight: &[f32],
+    (weight, dimensions): (&[f32], &[u64]),
     left: bool,
 ) {
     let (of_token, length) = (extent.elements() as usize, extent.length as usize);
-    let is_of_parts = weight.len() != of_token && weight.len() != length;
+    let is_of_parts = weight.len() != of_token
+        && (weight.len() != length || dimensions.len() > 1 && dimensions[0] == 1);
     values.par_chunks_mut(of_token.max(1)).for_each(|row| {
         if is_of_parts {
             for (part, &weight) in row.chunks_mut(length.max(1)).zip(weight) {

@@ -576,7 +576,9 @@ impl Run<'_> {
             }
             Operation::WithWeight { with, weight, left } => {
                 let mut values = self.taken(node, number)?;
-                each::with_weight(with, &mut values, extent, &program.whole(weight)?, left);
+                let dimensions = &program.graph().weights()[weight].dimensions;
+                let weight = (&*program.whole(weight)?, &**dimensions);
+                each::with_weight(with, &mut values, extent, weight, left);
                 values
             }
             ref other => {

@@ -61,10 +61,14 @@ impl Builder<'_> {
     ) -> Outcome<(Operation, Vec<usize>, Extent)> {
         let weight = self.plain(name)?;
         let extent = self.extent(node);
-        let dimensions = self.weights.dimensions(weight);
-        let fits = matches_parts(dimensions, extent)
-            || dimensions == [extent.length]
-            || extent.parts.is_some_and(|parts| dimensions == [1, parts] || dimensions == [parts]);
+        // Some files have dimensions of 1 between the others.
+        let shortened = without_ones(self.weights.dimensions(weight));
+        let matches = |expected: &[u64]| shortened == without_ones(expected);
+        let fits = matches(&[extent.elements()])
+            || matches(&[extent.length])
+            || extent
+                .parts
+                .is_some_and(|parts| matches(&[extent.length, parts]) || matches(&[parts]));
         if !fits {
             return Err(self.misfit(weight, extent));
         }
@@ -116,7 +120,8 @@ impl Builder<'_> {
     fn with_dimensions(&self, weight: Option<usize>, dimensions: &[u64]) -> Outcome<Option<usize>> {
         let Some(weight) = weight else { return Ok(None) };
         let found = self.weights.dimensions(weight);
-        if found == dimensions {
+        // A file may leave out dimensions of 1 at the end.
+        if without_last_ones(found) == without_last_ones(dimensions) {
             return Ok(Some(weight));
         }
         let (name, found) = (self.weights.name(weight), shown(found));
@@ -471,6 +476,17 @@ fn repeats(single: Extent, other: Extent) -> bool {
 fn matches_parts(dimensions: &[u64], extent: Extent) -> bool {
     extent.parts.is_some_and(|parts| dimensions == [extent.length, parts])
         || dimensions == [extent.elements()]
+}
+
+fn without_last_ones(mut dimensions: &[u64]) -> &[u64] {
+    while let [rest @ .., 1] = dimensions {
+        dimensions = rest;
+    }
+    dimensions
+}
+
+fn without_ones(dimensions: &[u64]) -> Vec<u64> {
+    dimensions.iter().copied().filter(|&dimension| dimension != 1).collect()
 }
 
 /// Dimensions for a message.

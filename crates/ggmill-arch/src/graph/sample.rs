@@ -38,16 +38,30 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         *reason = reason.saturating_add(1);
     };
     let fuel = Cell::new(FUEL);
-    // A model is made of the last that has a graph, with some numbers changed. Before there is one,
-    // every second is made of the one that was asked for the most keys before it was excluded.
-    let (mut last, mut furthest) = (BTreeMap::new(), BTreeMap::new());
+    // A model is made of the last that has a graph, with some numbers changed, or of the example.
+    // Before there is one, every second is made of the one that was asked for the most keys before it
+    // was excluded.
+    let example = architecture.example.iter();
+    let example = example.map(|(key, value)| (key.to_string(), Some(value.clone())));
+    let example: BTreeMap<_, _> = example.collect();
+    let (mut last, mut furthest) = (example.clone(), example.clone());
     for seed in 0..TRIES {
         if fuel.get() == 0 {
-            let message = "graph: takes too many steps to check";
+            let open = left(&taken)
+                .map(|(step, side)| format!("; a condition in {step:?} is {side} in all of them"));
+            let message = format!(
+                "graph: takes too many steps to check, after {models} generated models{}",
+                open.unwrap_or_default()
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let has_most = seed & 1 == 0 && models == 0;
-        let before = if has_most { &furthest } else { &last };
+        let of_example = seed & 3 == 3 && !example.is_empty();
+        let before = match (has_most, of_example) {
+            (true, _) => &furthest,
+            (false, true) => &example,
+            (false, false) => &last,
+        };
         let source = Source::new(seed, &constants, before, has_most);
         // Most are excluded by their numbers, before there are tensors.
         let numbers = Resolved::numbers_within(architecture, &source, &fuel);
@@ -160,6 +174,8 @@ struct Source<'a> {
     state: Cell<u64>,
     /// One in so many keys that a file may lack is missing.
     missing: u64,
+    /// One in so many keys that the last model had is made again.
+    changed: u64,
     values: RefCell<BTreeMap<String, Option<Value>>>,
 }
 
@@ -173,7 +189,9 @@ impl<'a> Source<'a> {
         let state = Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1));
         // What a default cannot stand in for excludes models without most keys, or with numbers of 0.
         let missing = if has_most { 16 } else { 2 };
-        Self { constants, last, state, missing, values: RefCell::default() }
+        // Models with many numbers are found in small steps.
+        let changed = if has_most && seed & 2 == 0 { 64 } else { 4 };
+        Self { constants, last, state, missing, changed, values: RefCell::default() }
     }
 
     /// A number below a limit (splitmix64).
@@ -237,7 +255,9 @@ impl<'a> Source<'a> {
         let blocks = values.iter().find(|(key, _)| key.ends_with(BLOCKS))?.1.clone();
         let blocks = usize::try_from(blocks?.as_u64()?).ok()?.min(64);
         let flags = (0..blocks).map(|_| Value::Bool(self.below(2) == 0));
-        let numbers = (0..blocks).map(|_| Value::Int(number));
+        // Blocks may differ.
+        let (differ, has) = (self.below(4) == 0, || self.below(2) != 0);
+        let numbers = (0..blocks).map(|_| Value::Int(if !differ || has() { number } else { 0 }));
         let candidates = [Value::List(flags.collect()), Value::List(numbers.collect())];
         candidates.into_iter().find_map(|value| parameter.kind.accept(&value))
     }
@@ -280,7 +300,7 @@ impl ParameterSource for Source<'_> {
             let key = place.to_string();
             let known = self.values.borrow().get(&key).cloned();
             let value = known.unwrap_or_else(|| {
-                let kept = self.last.get(&key).filter(|_| self.below(4) != 0);
+                let kept = self.last.get(&key).filter(|_| self.below(self.changed) != 0);
                 let made = kept.cloned().unwrap_or_else(|| self.make(parameter, &key));
                 self.values.borrow_mut().insert(key.clone(), made.clone());
                 made

@@ -21,10 +21,12 @@ impl Builder<'_> {
 
     pub(super) fn conv(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
         let (name, node) = (given.weight()?, given.tensor()?);
-        let kernel = self.matrix(&name, 2)?;
+        let kernel = self.plain(&name)?;
         let extent = self.extent(node);
-        let channels = self.dimension(kernel, 1);
-        if channels != extent.elements() {
+        // Some files have a dimension of 1 between the two.
+        let mut rows = self.weights.dimensions(kernel).iter().skip(1).filter(|&&rows| rows != 1);
+        let channels = rows.next().copied().unwrap_or(1);
+        if rows.next().is_some() || channels != extent.elements() {
             return Err(self.misfit(kernel, extent));
         }
         let bias = self.bias(&name, &[channels])?;

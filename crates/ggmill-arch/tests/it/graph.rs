@@ -155,3 +155,23 @@ fn what_a_graph_excludes_is_not_checked_and_is_said() {
     assert_eq!(error.kind(), ggmill_arch::ErrorKind::Unsupported);
     assert_eq!(error.to_string(), "architecture \"tiny\": the width is odd");
 }
+
+#[test]
+fn the_check_of_a_graph_begins_with_the_example_of_the_description() {
+    // 77 and 343 are not made up by chance.
+    let odd = "[[graph]]\nwhen = \"width * width + inner * inner != 123578\"\nbecause = \"the widths are others\"\n";
+    let odd = format!("{odd}{BLOCK}");
+    let error = refused(&odd);
+    assert!(error.contains("generated models has a graph: the widths are others"), "{error}");
+    let example =
+        "title = \"Tiny\"\nexample = { embedding_length = 77, feed_forward_length = \"343\" }";
+    let given = description(&odd).replace("title = \"Tiny\"", example);
+    let odd = Architecture::parse(&given).unwrap();
+    assert!(odd.has_graph());
+    // It says what metadata could say.
+    for (value, expected) in [("width", "embedding_length"), ("1 +", "example")] {
+        let given = given.replace("= 77", &format!("= \"{value}\""));
+        let error = Architecture::parse(&given).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
