@@ -1,7 +1,7 @@
 //! Decoders without experts.
 
 use super::{Case, LONG, case};
-use crate::models::Value::{B, Bools, F, Is, S, U, Us};
+use crate::models::Value::{B, Bools, F, Fs, Is, S, U, Us};
 
 /// Positions on several axes, of which pairs of a head of 8 numbers have their share.
 const AXES: (&str, super::Value) = ("rope.dimension_sections", Is(&[2, 1, 1, 0]));
@@ -278,5 +278,16 @@ pub(super) const CASES: &[Case] = &[
             ("logit_scale", F(2.0)),
         ],
         &[],
+    ),
+    case(
+        "apertus",
+        "apertus",
+        &[
+            ("xielu.alpha_n", Fs(&[0.8, 0.3])),
+            ("xielu.alpha_p", Fs(&[0.5, 0.9])),
+            ("xielu.beta", Fs(&[0.5, 0.4])),
+            ("xielu.eps", Fs(&[-1e-6, -1e-6])),
+        ],
+        &["output", "rope_freqs"],
     ),
 ];

@@ -4,14 +4,22 @@ mod common;
 mod delta;
 mod dense;
 mod encoders;
+mod experts;
 mod latent;
 mod states;
 
 use super::{Case, Value, Value::U, case};
 
 /// All families.
-pub(super) const FAMILIES: &[&[Case]] =
-    &[common::CASES, dense::CASES, encoders::CASES, delta::CASES, latent::CASES, states::CASES];
+pub(super) const FAMILIES: &[&[Case]] = &[
+    common::CASES,
+    dense::CASES,
+    encoders::CASES,
+    delta::CASES,
+    experts::CASES,
+    latent::CASES,
+    states::CASES,
+];
 
 const LONG: [(&str, Value); 2] =
     [("attention.key_length", U(12)), ("attention.value_length", U(12))];
