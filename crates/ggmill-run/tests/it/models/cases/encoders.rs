@@ -1,23 +1,91 @@
 //! Models that give vectors for texts.
 
-use super::{Case, case};
-use crate::models::Value::{B, U};
+use super::{Case, Value, case};
+use crate::models::Value::{B, Bools, F, S, U};
 
-pub(super) const CASES: &[Case] = &[case(
-    "bert",
-    "bert",
-    &[
-        ("attention.head_count_kv", U(4)),
-        ("attention.causal", B(false)),
-        ("tokenizer.ggml.token_type_count", U(2)),
-    ],
-    &[
-        "token_types",
-        "attn_q.bias",
-        "attn_k.bias",
-        "attn_v.bias",
-        "attn_output.bias",
-        "ffn_up.bias",
-        "ffn_down.bias",
-    ],
-)];
+const NOT_CAUSAL: (&str, Value) = ("attention.causal", B(false));
+const ALL_HEADS: (&str, Value) = ("attention.head_count_kv", U(4));
+const TYPES: (&str, Value) = ("tokenizer.ggml.token_type_count", U(2));
+/// Fewer tokens than the texts of the tests have, to both sides.
+const WINDOW: (&str, Value) = ("attention.sliding_window", U(6));
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "bert",
+        "bert",
+        &[ALL_HEADS, NOT_CAUSAL, TYPES],
+        &[
+            "token_types",
+            "attn_q.bias",
+            "attn_k.bias",
+            "attn_v.bias",
+            "attn_output.bias",
+            "ffn_up.bias",
+            "ffn_down.bias",
+        ],
+    ),
+    case("nomic-bert", "nomic-bert", &[ALL_HEADS, NOT_CAUSAL, TYPES], &["token_types", "attn_qkv"]),
+    case(
+        "nomic-bert-parts",
+        "nomic-bert",
+        &[ALL_HEADS, NOT_CAUSAL, ("tokenizer.ggml.token_type_count", U(1))],
+        &["attn_q", "attn_k", "attn_v", "attn_output.bias"],
+    ),
+    case(
+        "nomic-bert-moe",
+        "nomic-bert-moe",
+        &[
+            ALL_HEADS,
+            NOT_CAUSAL,
+            TYPES,
+            ("block_count", U(3)),
+            ("moe_every_n_layers", U(2)),
+            ("expert_count", U(6)),
+            ("expert_used_count", U(2)),
+        ],
+        &["token_types", "attn_qkv", "attn_output.bias", "ffn_up.bias", "ffn_down.bias"],
+    ),
+    case(
+        "jina-bert-v2",
+        "jina-bert-v2",
+        &[ALL_HEADS, NOT_CAUSAL, TYPES],
+        &[
+            "attn_q.bias",
+            "attn_k.bias",
+            "attn_v.bias",
+            "attn_q_norm",
+            "attn_k_norm",
+            "attn_norm_2",
+            "ffn_up.bias",
+            "ffn_down.bias",
+        ],
+    ),
+    case("jina-bert-v2-plain", "jina-bert-v2", &[ALL_HEADS, NOT_CAUSAL, TYPES], &["ffn_down.bias"]),
+    case("eurobert", "eurobert", &[ALL_HEADS, NOT_CAUSAL], &[]),
+    case("neo-bert", "neo-bert", &[ALL_HEADS, NOT_CAUSAL], &[]),
+    case(
+        "modern-bert",
+        "modern-bert",
+        &[ALL_HEADS, NOT_CAUSAL, ("block_count", U(4)), WINDOW, ("rope.freq_base_swa", F(500.0))],
+        &[],
+    ),
+    case(
+        "modern-bert-silu",
+        "modern-bert",
+        &[ALL_HEADS, NOT_CAUSAL, ("hidden_activation", S("silu"))],
+        &["attn_norm"],
+    ),
+    case(
+        "gemma-embedding",
+        "gemma-embedding",
+        &[
+            ("block_count", U(3)),
+            WINDOW,
+            ("attention.sliding_window_pattern", Bools(&[true, false, true])),
+            ("attention.key_length", U(12)),
+            ("attention.value_length", U(12)),
+            ("rope.freq_base", F(1e6)),
+        ],
+        &[],
+    ),
+];
