@@ -5,6 +5,7 @@ mod delta;
 mod dense;
 mod encoders;
 mod experts;
+mod gemma;
 mod latent;
 mod states;
 
@@ -17,6 +18,7 @@ pub(super) const FAMILIES: &[&[Case]] = &[
     encoders::CASES,
     delta::CASES,
     experts::CASES,
+    gemma::CASES,
     latent::CASES,
     states::CASES,
 ];
