@@ -343,9 +343,11 @@ export class Model {
 
   async renderTemplate(conversation) {
     const { messages, tools, documents, addGenerationPrompt = false, variables = {}, template, date = new Date() } = conversation;
+    const now = Math.floor(Number(date) / 1000);
+    if (!Number.isSafeInteger(now)) throw new GgmillError("misuse", "date: expected a valid date");
     return this.#json(OPERATION.render, {
       template,
-      now: Math.floor(Number(date) / 1000),
+      now,
       conversation: { ...variables, messages, tools, documents, add_generation_prompt: addGenerationPrompt },
     });
   }
