@@ -411,8 +411,11 @@ export class HeaderPatch {
 
 /** Options for `Model.check`. */
 export interface CheckOptions {
-  /** The rules to apply: those of the specification, of llama.cpp, or both. Default: `all`. */
-  profile?: "spec" | "ggml" | "all";
+  /**
+   * The rules to apply: those of the specification, of llama.cpp, or both; with `run`, chat templates
+   * are also rendered, and the vocabulary is examined with its tokenizer. Default: `all`.
+   */
+  profile?: "spec" | "ggml" | "all" | "run";
   /** Apply only these rules: codes, prefixes of codes, or groups. */
   select?: readonly string[];
   /** Skip these rules: codes, prefixes of codes, or groups. */

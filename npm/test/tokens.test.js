@@ -16,7 +16,7 @@ const written = (name, bytes) => {
   return path;
 };
 
-const TEXTS = ["Hello, world!", " two  spaces\n\n", "äöü 你好 🦙 e\u0301", "<s>[INST] <|end|> [CLS]", ""];
+const TEXTS = ["Hello, world! two  spaces\n\näöü 你好 🦙 e\u0301 <s>[INST] <|end|> [CLS] ", ""];
 const CHATML =
   "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}" +
   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";

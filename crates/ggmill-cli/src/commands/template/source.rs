@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, RawStr};
 use ggmill_template::{
-    Json, ModelTemplate, Moment, RenderOptions, Template, TemplateFile, choose_template, model_templates,
+    Json, ModelTemplate, Moment, RenderOptions, Template, TemplateFile, choose_template,
+    model_templates,
 };
 use ggmill_tokenizer::Tokenizer;
 
