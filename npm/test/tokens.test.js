@@ -149,6 +149,15 @@ describe("chat templates", () => {
     assert.deepEqual(ids.slice(0, 1), [1]);
   });
 
+  it("are checked by rendering them, as the command does", { skip: withoutCommand }, async () => {
+    const path = written("checked.gguf", chat({ "tokenizer.chat_template": "{{ messages[0].text }}{{ eos_token }}" }));
+    const model = await open(path);
+    const codes = ({ files: [{ findings }] }) => findings.map(({ code, message }) => `${code} ${message}`);
+    const found = codes(await model.check({ profile: "run", select: ["GG22"] }));
+    assert.deepEqual(found, codes(JSON.parse(ggmill("check", "--format", "json", "--profile", "run", "--select", "GG22", path))));
+    assert.ok(found.length > 0);
+  });
+
   it("are chosen by name, and have variables and a date", async () => {
     const template = "{{ greeting }} {{ strftime_now('%Y-%m-%d') }} {{ messages | length }}";
     const model = await open(file({ "tokenizer.chat_template": "default", "tokenizer.chat_template.other": template }));
