@@ -54,7 +54,21 @@ export type ErrorKind =
   | "naming"
   | "denied"
   | "not_found"
-  | "unavailable";
+  | "unavailable"
+  // Vocabularies.
+  | "unknown_model"
+  | "unknown_pre_tokenizer"
+  | "wrong_length"
+  | "duplicate_token"
+  | "no_tokenizer"
+  | "no_such_token"
+  // Chat templates.
+  | "syntax"
+  | "refused"
+  | "undefined"
+  | "value"
+  | "security"
+  | "conversation";
 
 /** An error in a file, in its source, or in a call. */
 export class GgmillError extends Error {
@@ -232,6 +246,30 @@ export class Model {
   check(options?: CheckOptions): Promise<CheckReport>;
   /** Estimates the memory that the model takes to run, like `ggmill estimate`. */
   estimate(options?: EstimateOptions): Promise<EstimateReport>;
+  /**
+   * Tokenizes a text with the vocabulary of the file, like `ggmill tokenize --json`. The first call
+   * loads the vocabulary, which is kept until `close`.
+   *
+   * @throws {GgmillError} if the file has no vocabulary (`missing`), one without a tokenizer
+   * (`no_tokenizer`), or one that is unknown or damaged.
+   */
+  tokenize(text: string | Uint8Array, options?: TokenizeOptions): Promise<TokenizedText>;
+  /**
+   * Returns the text of tokens. Bytes that are not UTF-8 are replaced by U+FFFD.
+   *
+   * @throws {GgmillError} as `tokenize`, and if an ID is not in the vocabulary (`no_such_token`).
+   */
+  detokenize(ids: Iterable<number>, options?: DetokenizeOptions): Promise<string>;
+  /**
+   * Renders a conversation with a chat template of the file, like `ggmill template render --json`.
+   * Special tokens are recognized in text from the template only: in message text they are plain
+   * text, and listed as `refused`.
+   *
+   * @throws {GgmillError} if the file has no such template (`missing`), the template cannot be parsed
+   * (`syntax`), it rejects the conversation (`refused`), it fails (`undefined`, `value`,
+   * `unsupported`, `security`, `limit`), or the conversation is not valid (`conversation`).
+   */
+  renderTemplate(conversation: ChatConversation): Promise<RenderedTemplate>;
   /** Returns the summary of `ggmill inspect --json`. */
   summary(): Promise<Summary>;
   /** Returns the file name according to the naming convention, from the metadata. */
@@ -244,6 +282,93 @@ export class Model {
   edit(edits: Edits, options?: { inPlace?: boolean }): Promise<HeaderPatch>;
   /** Frees the memory of the model. This also happens when the model is garbage-collected. */
   close(): void;
+}
+
+/** Options for `Model.tokenize`. */
+export interface TokenizeOptions {
+  /** Add the BOS, EOS and SEP tokens that the vocabulary asks for. Default: true. */
+  addSpecial?: boolean;
+  /** Parse the text of control tokens as these tokens. Default: true. */
+  parseSpecial?: boolean;
+}
+
+/** The tokens of a text. */
+export interface TokenizedText {
+  /** The number of tokens. */
+  count: number;
+  tokens: TextToken[];
+}
+
+/** A token of a text. */
+export interface TextToken {
+  id: number;
+  /** The text of the token; its bytes in hexadecimal if they are not UTF-8. */
+  piece: string | { bytes_hex: string };
+  /** The start of the token in the UTF-8 text, in bytes. Added tokens have an empty range. */
+  start: number;
+  /** The end of the token in the UTF-8 text, in bytes (exclusive). */
+  end: number;
+}
+
+/** Options for `Model.detokenize`. */
+export interface DetokenizeOptions {
+  /** Leave out a BOS token at the start and an EOS token at the end. Default: false. */
+  removeSpecial?: boolean;
+  /** Show control tokens as their text. Default: false. */
+  showSpecial?: boolean;
+}
+
+/** A JSON value. */
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [name: string]: JsonValue };
+
+/** A message of a conversation. Templates can use further fields, such as `tool_calls`. */
+export interface ChatMessage {
+  role: string;
+  content?: JsonValue;
+  [name: string]: JsonValue | undefined;
+}
+
+/** The conversation for `Model.renderTemplate`. */
+export interface ChatConversation {
+  /** The messages; at least one. */
+  messages: readonly ChatMessage[];
+  /** The descriptions of functions, as JSON Schema. */
+  tools?: readonly JsonValue[];
+  /** Documents with `title` and `text`. */
+  documents?: readonly JsonValue[];
+  /** Add the generation prompt, so that the text ends where the model's answer begins. Default: false. */
+  addGenerationPrompt?: boolean;
+  /** Other variables of the template by name, such as `{ enable_thinking: false }`. */
+  variables?: Readonly<Record<string, JsonValue>>;
+  /** The name of the template, `tokenizer.chat_template.NAME`. Default: the template without a name. */
+  template?: string;
+  /** The time that the template shows, in UTC. Default: now. */
+  date?: Date;
+}
+
+/** A rendered conversation. Offsets are in bytes of the UTF-8 text; ends are exclusive. */
+export interface RenderedTemplate {
+  text: string;
+  /** The parts of the text by origin, in order and without gaps. */
+  segments: RenderedSegment[];
+  /** The token IDs of the text. Without a usable vocabulary, this and the following fields are missing. */
+  ids?: number[];
+  /** The start and the end of each token. */
+  offsets?: [start: number, end: number][];
+  /** Whether each token is assistant output (`generation` blocks). */
+  generated?: boolean[];
+  /** Special tokens in message text, which are treated as plain text. */
+  refused?: { id: number; start: number; end: number; from: string }[];
+}
+
+/** A part of a rendered text. */
+export interface RenderedSegment {
+  start: number;
+  end: number;
+  /** `template`, or the path of the text in the conversation, such as `messages[0].content`. */
+  from: string;
+  /** Whether the text is assistant output (`generation` blocks). */
+  generated: boolean;
 }
 
 /** Metadata edits. Keys are first removed, then renamed, then set. */
@@ -286,8 +411,11 @@ export class HeaderPatch {
 
 /** Options for `Model.check`. */
 export interface CheckOptions {
-  /** The rules to apply: those of the specification, of llama.cpp, or both. Default: `all`. */
-  profile?: "spec" | "ggml" | "all";
+  /**
+   * The rules to apply: those of the specification, of llama.cpp, or both; with `run`, chat templates
+   * are also rendered, and the vocabulary is examined with its tokenizer. Default: `all`.
+   */
+  profile?: "spec" | "ggml" | "all" | "run";
   /** Apply only these rules: codes, prefixes of codes, or groups. */
   select?: readonly string[];
   /** Skip these rules: codes, prefixes of codes, or groups. */

@@ -323,6 +323,35 @@ export class Model {
     return this.#json(OPERATION.estimate, options);
   }
 
+  async tokenize(text, options = {}) {
+    if (typeof text !== "string" && !(text instanceof Uint8Array)) {
+      throw new GgmillError("misuse", "expected the text as a string or a Uint8Array");
+    }
+    const { addSpecial = true, parseSpecial = true } = options;
+    const input = typeof text === "string" ? new TextEncoder().encode(text) : text;
+    const document = (await this.#whole()).call(OPERATION.tokenize, bits(addSpecial, parseSpecial), input);
+    return JSON.parse(new TextDecoder().decode(document));
+  }
+
+  async detokenize(ids, options = {}) {
+    const { removeSpecial = false, showSpecial = false } = options;
+    const input = new RecordWriter();
+    for (const id of ids) input.u32(fitted(id, typeNumber("u32"), undefined, "ids"));
+    const held = await this.#whole();
+    return new TextDecoder().decode(held.call(OPERATION.detokenize, bits(removeSpecial, showSpecial), input.finish()));
+  }
+
+  async renderTemplate(conversation) {
+    const { messages, tools, documents, addGenerationPrompt = false, variables = {}, template, date = new Date() } = conversation;
+    const now = Math.floor(Number(date) / 1000);
+    if (!Number.isSafeInteger(now)) throw new GgmillError("misuse", "date: expected a valid date");
+    return this.#json(OPERATION.render, {
+      template,
+      now,
+      conversation: { ...variables, messages, tools, documents, add_generation_prompt: addGenerationPrompt },
+    });
+  }
+
   async summary() {
     return (await this.#json(OPERATION.inspect)).summary;
   }
@@ -404,6 +433,9 @@ export class HeaderPatch {
     return edited;
   }
 }
+
+/** Two options as the bits of an argument. */
+const bits = (first, second) => (first ? 1n : 0n) | (second ? 2n : 0n);
 
 /** Combines the shards in a module into one model. */
 export function join(module, files) {

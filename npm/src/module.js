@@ -22,6 +22,9 @@ export const OPERATION = Object.freeze({
   inspect: 23,
   name: 24,
   edit: 25,
+  tokenize: 26,
+  render: 27,
+  detokenize: 28,
 });
 
 /** The default URLs of the modules. Bundlers recognize these expressions. */

@@ -30,6 +30,9 @@ export const corpus = (kind) => {
   const found = files(CORPUS, (name) => name.startsWith(`${kind}-`));
   return kind === "valid" ? found.filter((path) => !BEYOND_LIMITS.some((name) => path.includes(name))) : found;
 };
+/** Vocabularies without tensors, in the repository. */
+export const vocabularies = () =>
+  files(join(import.meta.dirname, "../../crates/ggmill-testdata/real"), (name) => name.startsWith("ggml-vocab-"));
 export const data = () => files(DATA, () => true);
 
 /** Whether there is a command to compare with, or words about it for `skip`. */
@@ -65,6 +68,11 @@ export function file(entries = {}, tensors = {}) {
     if (typeof value === "number") {
       u32(4);
       u32(value);
+    } else if (value instanceof Int32Array || value instanceof Float32Array) {
+      u32(9);
+      u32(value instanceof Int32Array ? 5 : 6);
+      u64(value.length);
+      parts.push(Buffer.from(value.buffer));
     } else if (Array.isArray(value)) {
       u32(9);
       u32(8);

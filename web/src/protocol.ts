@@ -1,12 +1,16 @@
 // What the page asks its worker for.
 
 import type {
+  ChatConversation,
   CheckReport,
   Edits,
   EntryType,
   EstimateOptions,
   EstimateReport,
+  RenderedTemplate,
   Summary,
+  TokenizedText,
+  TokenizeOptions,
   Value,
 } from "ggmill";
 
@@ -114,6 +118,8 @@ export interface Api {
   rows(slot: Slot, key: string, query: string, from: number, to: number): Rows;
   weights(slot: Slot, tensor: number): Weights;
   edit(slot: Slot, edits: Edits): Patch;
+  tokenize(slot: Slot, text: string, options: TokenizeOptions): TokenizedText;
+  render(slot: Slot, conversation: ChatConversation): RenderedTemplate;
   compare(): Differences;
 }
 

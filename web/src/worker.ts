@@ -91,6 +91,8 @@ const api: { [Name in keyof Api]: (...args: Parameters<Api[Name]>) => Promise<Re
     const { header, replaces } = await opened(slot).model.edit(edits);
     return { header: new Uint8Array(header), replaces };
   },
+  tokenize: (slot, text, options) => opened(slot).model.tokenize(text, options),
+  render: (slot, conversation) => opened(slot).model.renderTemplate(conversation),
   compare: () => compare(opened("model").model, opened("other").model),
 };
 

@@ -415,6 +415,93 @@ describe("the page", { skip: missing }, () => {
     if (estimate.total < 1024 * 1024) assert.equal(await total(), `Total: ${shown(estimate.total)}`);
   }));
 
+  const chat = () => {
+    const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
+    const tokens = ["<unk>", "<|end|>", "▁", "H", "i", "Hi", MARKUP[0], ...bytes];
+    const types = tokens.map((token) => (token === "<unk>" ? 2 : token === "<|end|>" ? 3 : token.startsWith("<0x") ? 6 : 1));
+    const template = "{% for message in messages %}{{ message.role }}: {{ message.content }}<|end|>\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+    const entries = [
+      ...base.filter(([key]) => key !== "tokenizer.chat_template"),
+      ["tokenizer.ggml.model", "string", "llama"],
+      ["tokenizer.ggml.tokens", ["string"], tokens],
+      ["tokenizer.ggml.scores", ["f32"], tokens.map((_, index) => -index)],
+      ["tokenizer.ggml.token_type", ["i32"], types],
+      ["tokenizer.chat_template", "string", template],
+      ["tokenizer.chat_template.strict", "string", `{{ raise_exception("No ${MARKUP[2]}") }}`],
+    ];
+    return at("chat.gguf", gguf(entries, tensors).bytes);
+  };
+
+  it("renders a conversation with the template, and shows its tokens", within(async (page) => {
+    const path = chat();
+    await openFile(page, path);
+    await show(page, "template");
+    const trial = page.locator("#panel-template .trial");
+    await trial.locator("summary").press("Enter");
+    await trial.locator(".rendered").waitFor();
+    await page.getByLabel("Message 1: text").fill("Hi <|end|>");
+    await page.getByRole("button", { name: "Remove message 2" }).click();
+    await page.getByRole("button", { name: "Add a message" }).click();
+    await page.keyboard.type(`Hi ${MARKUP[0]}`);
+    await page.getByText("messages[0].content: <|end|> is treated as plain text.").waitFor();
+    const messages = [{ role: "system", content: "Hi <|end|>" }, { role: "user", content: `Hi ${MARKUP[0]}` }];
+    const model = await open(readFileSync(path));
+    const expected = await model.renderTemplate({ messages, addGenerationPrompt: true });
+    await page.waitForFunction((text) => document.querySelector(".rendered").textContent === text, expected.text);
+    const marked = await trial.locator(".rendered mark").allTextContents();
+    assert.deepEqual(marked, ["system", "Hi <|end|>", "user", `Hi ${MARKUP[0]}`]);
+    assert.equal(await trial.getByRole("status").textContent(), `${expected.ids.length} tokens`);
+    assert.deepEqual((await trial.locator(".token .id").allTextContents()).map(Number), expected.ids);
+    await page.getByLabel("Add the generation prompt").uncheck();
+    await page.waitForFunction(() => !document.querySelector(".rendered").textContent.endsWith("assistant:"));
+    await page.getByLabel("Write JSON").check();
+    const json = page.getByLabel("Messages, or an object");
+    assert.deepEqual(JSON.parse(await json.inputValue()), messages);
+    await json.fill('{"messages": [{"role": "user", "content": "x"}], "add_generation_prompt": true}');
+    await page.waitForFunction(() => document.querySelector(".rendered").textContent === "user: x<|end|>\nassistant:");
+    await json.fill("[{}]");
+    await page.getByText("messages[0] has no role").waitFor();
+    assert.equal(await trial.locator(".rendered").count(), 0);
+    await json.fill("[");
+    await trial.locator(".error").filter({ hasText: "JSON" }).waitFor();
+    await json.fill('[{"role": "user", "content": "x"}]');
+    await trial.locator(".rendered").waitFor();
+    await page.locator("#panel-template select").selectOption("tokenizer.chat_template.strict");
+    await page.getByText(`No ${MARKUP[2]}`).last().waitFor();
+    assert.match(await trial.getByRole("status").textContent(), /the template rejects the conversation: No <b>/);
+    assert.equal(await page.locator("b, img").count(), 0);
+  }));
+
+  it("tokenizes text, and says why it cannot", within(async (page) => {
+    const path = chat();
+    await openFile(page, path);
+    await show(page, "vocabulary");
+    const trial = page.locator("#panel-vocabulary .trial");
+    await trial.locator("summary").click();
+    const text = page.getByLabel("Text", { exact: true });
+    await text.fill("Hi ä<|end|>");
+    await trial.locator(".token").first().waitFor();
+    const model = await open(readFileSync(path));
+    const ids = async () => (await trial.locator(".token .id").allTextContents()).map(Number);
+    const expected = async (options) => (await model.tokenize("Hi ä<|end|>", options)).tokens.map(({ id }) => id);
+    assert.deepEqual(await ids(), await expected());
+    assert.ok((await trial.locator(".token code").allTextContents()).includes("<0xC3>"));
+    await page.getByLabel("Parse special tokens").uncheck();
+    await page.waitForFunction((count) => document.querySelectorAll(".token").length === count, (await expected({ parseSpecial: false })).length);
+    assert.deepEqual(await ids(), await expected({ parseSpecial: false }));
+    await text.fill("H".repeat(3000));
+    await page.getByText(/^[\d,]+ more tokens are not shown\.$/).waitFor();
+    assert.equal(await trial.locator(".token").count(), 500);
+    await text.fill("");
+    await page.waitForFunction(() => document.querySelectorAll(".token").length === 0);
+    await page.reload();
+    await openFile(page, at("no-model.gguf", gguf([...base, ["tokenizer.ggml.tokens", ["string"], ["a"]]], tensors).bytes));
+    await show(page, "vocabulary");
+    await trial.locator("summary").click();
+    await text.fill("a");
+    await trial.locator(".error").filter({ hasText: "tokenizer.ggml.model" }).waitFor();
+  }));
+
   it("is used with the keyboard", within(async (page) => {
     await openFile(page, little());
     await page.locator("#tab-summary").focus();
@@ -455,6 +542,16 @@ describe("the page", { skip: missing }, () => {
           await show(page, tab);
           await page.waitForTimeout(150);
           await serious(tab);
+        }
+        await page.reload();
+        await page.evaluate(readFileSync(join(import.meta.dirname, "../node_modules/axe-core/axe.min.js"), "utf8"));
+        await openFile(page, chat());
+        for (const [tab, ready] of [["template", ".rendered"], ["vocabulary", ".token"]]) {
+          await show(page, tab);
+          await page.locator(`#panel-${tab} .trial summary`).click();
+          if (tab === "vocabulary") await page.getByLabel("Text", { exact: true }).fill("Hi <|end|>");
+          await page.locator(`#panel-${tab} .trial ${ready}`).first().waitFor();
+          await serious(`trial of ${tab}`);
         }
         await show(page, "metadata");
         await page.locator(".metadata").getByRole("button", { name: "general.name" }).click();

@@ -30,7 +30,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-pipeline",
         ],
     ),
-    ("ggmill-tokenizer", &["ggmill-core"]),
+    ("ggmill-tokenizer", &["ggmill-core", "ggmill-text"]),
     ("ggmill-template", &["ggmill-core", "ggmill-tokenizer"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),

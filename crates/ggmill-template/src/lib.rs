@@ -4,6 +4,8 @@
 mod access;
 mod builtins;
 mod conversation;
+#[cfg(feature = "tokens")]
+mod document;
 mod error;
 #[cfg(feature = "tokens")]
 mod examine;
@@ -33,7 +35,7 @@ pub use feature::Feature;
 pub use file::TemplateFile;
 pub use json::Json;
 pub use meter::Limits;
-pub use model::{ModelTemplate, model_templates};
+pub use model::{ModelTemplate, choose_template, model_templates};
 pub use moment::Moment;
 pub use options::RenderOptions;
 pub use samples::samples;

@@ -48,3 +48,24 @@ pub fn model_templates(metadata: &Metadata<'_>) -> Vec<ModelTemplate> {
     found.sort_by_key(|template| template.name.is_some());
     found
 }
+
+/// The template with a name; without one, or with the name `default`, the default template, or the
+/// first where none is the default.
+///
+/// ```
+/// use ggmill_template::{ModelTemplate, choose_template};
+/// let templates = [ModelTemplate::new(Some("tool_use".to_owned()), "a")];
+/// assert_eq!(choose_template(&templates, None), Some(&templates[0]));
+/// assert_eq!(choose_template(&templates, Some("rag")), None);
+/// ```
+pub fn choose_template<'a>(
+    templates: &'a [ModelTemplate],
+    name: Option<&str>,
+) -> Option<&'a ModelTemplate> {
+    match name {
+        Some(name) if name != "default" => {
+            templates.iter().find(|template| template.name.as_deref() == Some(name))
+        }
+        _ => templates.iter().find(|template| template.name.is_none()).or(templates.first()),
+    }
+}

@@ -6,6 +6,8 @@ mod batch;
 mod charsmap;
 mod compare;
 mod decode;
+#[cfg(feature = "json")]
+mod document;
 mod error;
 mod explain;
 mod explained;

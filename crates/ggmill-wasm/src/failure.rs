@@ -12,12 +12,18 @@ impl Failure {
     /// A failure of a kind, with a message.
     #[cold]
     pub(crate) fn new(kind: &str, message: impl std::fmt::Display) -> Self {
+        Self::about(kind, message, None)
+    }
+
+    /// A failure that can be about a metadata key.
+    #[cold]
+    pub(crate) fn about(kind: &str, message: impl std::fmt::Display, key: Option<&str>) -> Self {
         let mut record = Record::default();
         record.text(kind.as_bytes());
         record.text(message.to_string().as_bytes());
         record.u64(crate::record::NONE);
-        record.u8(0);
-        record.text(&[]);
+        record.u8(u8::from(key.is_some()));
+        record.text(key.unwrap_or_default().as_bytes());
         Self(record)
     }
 

@@ -1,5 +1,10 @@
 //! Files that are open, by number.
 
+#[cfg(feature = "tokenize")]
+use std::cell::OnceCell;
+
+#[cfg(feature = "tokenize")]
+use ggmill::tokenizer::{Error, Tokenizer};
 use ggmill::{Decoder, Limits, Model, Part, Progress};
 
 use crate::failure::Failure;
@@ -9,7 +14,25 @@ use crate::record::{Fields, NONE, Record};
 enum File {
     Reading(Decoder),
     /// With its header read, or several as one.
-    Open(Model),
+    Open(Box<Open>),
+}
+
+/// A model, and what is made of it once.
+struct Open {
+    model: Model,
+    /// The tokenizer, or why there is none, after the first use.
+    #[cfg(feature = "tokenize")]
+    tokenizer: OnceCell<Result<Tokenizer, Error>>,
+}
+
+impl From<Model> for File {
+    fn from(model: Model) -> Self {
+        Self::Open(Box::new(Open {
+            model,
+            #[cfg(feature = "tokenize")]
+            tokenizer: OnceCell::new(),
+        }))
+    }
 }
 
 /// The files, each at its number.
@@ -64,7 +87,7 @@ impl Files {
         } else {
             Model::from_header(decoder.finish()?, Vec::new())
         };
-        Ok(self.add(File::Open(model)))
+        Ok(self.add(model.into()))
     }
 
     /// Makes one model of the shards of a set, which are gone then.
@@ -72,11 +95,11 @@ impl Files {
         let (mut fields, mut shards) = (Fields(input), Vec::new());
         while let Some(number) = fields.u32() {
             match self.take(number) {
-                Some(File::Open(model)) => shards.push(model),
+                Some(File::Open(open)) => shards.push(open.model),
                 _ => return Err(Failure::misuse("a shard is not open")),
             }
         }
-        Ok(self.add(File::Open(Model::from_shards(shards)?)))
+        Ok(self.add(Model::from_shards(shards)?.into()))
     }
 
     pub(crate) fn close(&mut self, number: u32) -> Record {
@@ -84,12 +107,24 @@ impl Files {
         Record::default()
     }
 
-    pub(crate) fn model(&self, number: u32) -> Result<&Model, Failure> {
+    fn open(&self, number: u32) -> Result<&Open, Failure> {
         let file = usize::try_from(number).ok().and_then(|place| self.0.get(place));
         match file {
-            Some(Some(File::Open(model))) => Ok(model),
+            Some(Some(File::Open(open))) => Ok(open),
             _ => Err(Failure::misuse("the file is not open")),
         }
+    }
+
+    pub(crate) fn model(&self, number: u32) -> Result<&Model, Failure> {
+        Ok(&self.open(number)?.model)
+    }
+
+    /// The tokenizer of a model, which is loaded by the first use and kept until the model is closed.
+    #[cfg(feature = "tokenize")]
+    pub(crate) fn tokenizer(&self, number: u32) -> Result<&Tokenizer, Failure> {
+        let open = self.open(number)?;
+        let made = open.tokenizer.get_or_init(|| Tokenizer::from_metadata(&open.model.metadata()));
+        made.as_ref().map_err(|error| error.clone().into())
     }
 
     /// One file of a model.

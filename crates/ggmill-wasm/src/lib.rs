@@ -19,3 +19,7 @@ mod name;
 mod operation;
 mod record;
 mod state;
+#[cfg(feature = "template")]
+mod template;
+#[cfg(feature = "tokenize")]
+mod tokenize;

@@ -52,6 +52,12 @@ fn perform(
         24 => crate::name::name(files.model(file)?, files.part(file, argument)?),
         #[cfg(feature = "edit")]
         25 => crate::edit::edit(files.part(file, 0)?, input, argument != 0),
+        #[cfg(feature = "tokenize")]
+        26 => crate::tokenize::tokenize(files.tokenizer(file)?, argument, input),
+        #[cfg(feature = "template")]
+        27 => crate::template::render(files.model(file)?, files.tokenizer(file).ok(), input),
+        #[cfg(feature = "tokenize")]
+        28 => crate::tokenize::detokenize(files.tokenizer(file)?, argument, input),
         _ => Err(Failure::misuse("no such operation")),
     }
 }

@@ -54,7 +54,13 @@ impl Record {
     }
 }
 
-#[cfg(any(feature = "decode", feature = "inspect", feature = "check", feature = "estimate"))]
+#[cfg(any(
+    feature = "check",
+    feature = "decode",
+    feature = "estimate",
+    feature = "inspect",
+    feature = "tokenize"
+))]
 impl From<Vec<u8>> for Record {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes)

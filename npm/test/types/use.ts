@@ -18,6 +18,16 @@ export async function native(file: File): Promise<number> {
   const values: Float32Array = (await model.tensor("w")?.values({ start: 0, end: 4 })) ?? new Float32Array();
   const { files } = await model.check({ profile: "spec", select: ["GG13"] });
   const { estimates } = await model.estimate({ context: 4096, fit: [24e9] });
+  const { count, tokens } = await model.tokenize("Hello", { addSpecial: false });
+  const text: string = await model.detokenize(tokens.map(({ id }) => id), { showSpecial: true });
+  const { ids = [], segments } = await model.renderTemplate({
+    messages: [{ role: "user", content: text, tool_calls: [{ name: "f" }] }],
+    tools: [{ type: "function" }],
+    addGenerationPrompt: true,
+    variables: { enable_thinking: false },
+    date: new Date(0),
+  });
+  if (ids.length + segments.length + count === 0) return 0;
   const patch = await model.edit({ set: { "general.name": "x", n: { type: "u32", value: 1 } } }, { inPlace: true });
   const blob: Blob = patch.applyTo(file);
   await open([file, blob, { read: async () => new Uint8Array() }]).catch((error: unknown) => {

@@ -4,6 +4,7 @@ import { button, el, field, select } from "../dom.js";
 import { highlighted } from "../jinja.js";
 import type { Page, View } from "../page.js";
 import { count, visible } from "../text.js";
+import { rendering } from "./rendering.js";
 
 const KEY = "tokenizer.chat_template";
 
@@ -25,8 +26,12 @@ export function templateView({ listing, say }: Page): View {
   };
   show(first.key);
   const chosen = select(templates.map(({ key }) => [key, visible(key)]), first.key, {
-    onchange: () => show(chosen.value),
+    onchange: () => {
+      show(chosen.value);
+      trial.update();
+    },
   });
+  const trial = rendering(() => chosen.value.slice(KEY.length + 1) || undefined);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(text);
     say("The template was copied.");
@@ -43,6 +48,7 @@ export function templateView({ listing, say }: Page): View {
         button("Copy", () => void copy()),
       ),
       el("pre", { class: "template", tabindex: 0, role: "region", "aria-label": "Chat template" }, code),
+      trial.element,
     ),
   };
 }

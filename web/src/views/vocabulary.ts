@@ -6,6 +6,7 @@ import { List } from "../list.js";
 import type { Page, View } from "../page.js";
 import type { ArrayRow, Entry } from "../protocol.js";
 import { count, real, visible } from "../text.js";
+import { tokenizing } from "./tokenizing.js";
 
 const TOKENS = "tokenizer.ggml.tokens";
 const TYPES = ["", "normal", "unknown", "control", "user-defined", "unused", "byte"];
@@ -62,6 +63,7 @@ export function vocabularyView({ listing }: Page): View {
       { class: "filling" },
       el("div", { class: "tools" }, search, place, button("Go", go), found),
       facts(listing.entries),
+      tokenizing(),
       list.element,
     ),
     shown: () => list.refresh(),

@@ -34,6 +34,7 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ("ggmill-inspect", &["serde::Serialize"]),
     ("ggmill-pipeline", &["serde::Serialize", "serde_json::Error", "serde_json::Value"]),
     ("ggmill-run", &["serde::Serialize", "serde_json::Value"]),
+    ("ggmill-template", &["serde_json::Value"]),
     ("ggmill-text", &["serde::Serialize", "serde::ser::Serialize", "serde_json::Result"]),
 ];
 

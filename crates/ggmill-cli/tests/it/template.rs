@@ -149,6 +149,9 @@ fn json_has_origins_tokens_and_masks() {
     ];
     assert_eq!(foreign, expected.map(|(path, text)| (path, text.to_owned())));
     let ids = found["ids"].as_array().unwrap();
+    let offsets = found["offsets"].as_array().unwrap();
+    assert_eq!(offsets.len(), ids.len());
+    assert_eq!((&offsets[0], &ids[0]), (&serde_json::json!([0, 12]), &Json::from(96)));
     let generated: Vec<_> = ids
         .iter()
         .zip(found["generated"].as_array().unwrap())

@@ -9,7 +9,6 @@ use ggmill_core::RawStr;
 use ggmill_template::{Rendered, Tokens};
 use ggmill_text::json as safe_json;
 use ggmill_tokenizer::{Attributes, Tokenizer};
-use serde_json::json;
 
 use super::given::Given;
 use super::source::{Source, parse, refused};
@@ -118,38 +117,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 fn json(rendered: &Rendered, tokens: Option<&Tokens>, console: Console) -> Result<(), Failure> {
-    let segments: Vec<_> = rendered
-        .segments()
-        .iter()
-        .map(|segment| {
-            json!({
-                "start": segment.range.start,
-                "end": segment.range.end,
-                "from": rendered.field(segment).map_or("template", |field| &*field.path),
-                "generated": segment.is_generated,
-            })
-        })
-        .collect();
-    let mut document = json!({ "text": rendered.text(), "segments": segments });
-    if let (Some(tokens), Some(entries)) = (tokens, document.as_object_mut()) {
-        let refused: Vec<_> = tokens
-            .refused
-            .iter()
-            .map(|refused| {
-                json!({
-                    "id": refused.id,
-                    "start": refused.range.start,
-                    "end": refused.range.end,
-                    "from": refused.path,
-                })
-            })
-            .collect();
-        entries.insert("ids".to_owned(), tokens.ids().collect());
-        entries.insert("generated".to_owned(), tokens.generated.iter().copied().collect());
-        entries.insert("refused".to_owned(), refused.into());
-    }
     let mut out = console.bytes();
-    safe_json::write_pretty(&mut out, &document)?;
+    safe_json::write_pretty(&mut out, &rendered.document(tokens))?;
     Ok(out.flush()?)
 }
 

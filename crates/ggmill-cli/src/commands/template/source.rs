@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, RawStr};
 use ggmill_template::{
-    Json, ModelTemplate, Moment, RenderOptions, Template, TemplateFile, model_templates,
+    Json, ModelTemplate, Moment, RenderOptions, Template, TemplateFile, choose_template,
+    model_templates,
 };
 use ggmill_tokenizer::Tokenizer;
 
@@ -74,16 +75,7 @@ impl Source {
 
     /// The template of this name, or the default one.
     pub(super) fn template(&self, name: Option<&str>) -> Result<&ModelTemplate, Failure> {
-        let found = match name {
-            Some(name) if name != "default" => {
-                self.templates.iter().find(|template| template.name.as_deref() == Some(name))
-            }
-            _ => {
-                let default = self.templates.iter().find(|template| template.name.is_none());
-                default.or(self.templates.first())
-            }
-        };
-        found.ok_or_else(|| {
+        choose_template(&self.templates, name).ok_or_else(|| {
             let names: Vec<_> = self.templates.iter().map(label).collect();
             Failure::new(format_args!("no template {:?}", name.unwrap_or_default()))
                 .with_hint(Some(format!("the templates are: {}", names.join(", "))))

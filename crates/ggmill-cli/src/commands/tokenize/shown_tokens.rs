@@ -4,9 +4,7 @@ use std::io::{self, Write as _};
 
 use anstyle::{Color, Effects, RgbColor, Style};
 use ggmill_core::RawStr;
-use ggmill_text::{LosslessStr, json as safe_json};
 use ggmill_tokenizer::{Attributes, Piece, Tokenizer};
-use serde_json::json;
 
 use crate::console::Console;
 
@@ -87,17 +85,6 @@ pub(super) fn coloured(
 /// The tokens as a document.
 pub(super) fn json(tokenizer: &Tokenizer, pieces: &[Piece], console: Console) -> io::Result<()> {
     let mut out = console.bytes();
-    write!(out, "{{\n  \"count\": {},\n  \"tokens\": [", pieces.len())?;
-    for (number, piece) in pieces.iter().enumerate() {
-        write!(out, "{}\n    ", if number > 0 { "," } else { "" })?;
-        let token = json!({
-            "id": piece.id,
-            "piece": LosslessStr(text(tokenizer, piece.id)),
-            "start": piece.start,
-            "end": piece.end,
-        });
-        safe_json::write(&mut out, &token)?;
-    }
-    out.write_all(b"\n  ]\n}\n")?;
+    tokenizer.write_json(pieces, &mut out)?;
     out.flush()
 }
