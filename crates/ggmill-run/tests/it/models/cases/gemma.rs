@@ -60,4 +60,20 @@ pub(super) const CASES: &[Case] = &[
         ],
         &["output"],
     ),
+    // What llama.cpp does not read from the file: 20 blocks with keys, the rank and the second width.
+    case(
+        "gemma3n",
+        "gemma3n",
+        &[
+            ("block_count", U(22)),
+            ("attention.sliding_window", U(5)),
+            ("attention.key_length", U(4)),
+            ("attention.value_length", U(4)),
+            ("attention.shared_kv_layers", U(2)),
+            ("altup.num_inputs", U(4)),
+            ("altup.active_idx", U(0)),
+            ("embedding_length_per_layer_input", U(256)),
+        ],
+        &[],
+    ),
 ];
