@@ -95,7 +95,11 @@ impl Schedule {
         }
         self.of.push(self.steps.len());
         let (kind, stays) = (node.kind, is_input && pipelined);
-        let device = if is_input { HOST } else { device };
+        let device = match (node.kind, sources.first().and_then(|&source| self.steps.get(source))) {
+            (ComputeKind::Input, _) => HOST,
+            (ComputeKind::View, Some(source)) => source.device,
+            _ => device,
+        };
         self.steps.push(Step { size, kind, device, stays, sources });
         Ok(())
     }
@@ -103,7 +107,7 @@ impl Schedule {
 
 /// Whether a device has work with it.
 fn is_computed(node: &ComputeNode) -> bool {
-    !matches!(node.kind, ComputeKind::Input | ComputeKind::Given)
+    !matches!(node.kind, ComputeKind::Input | ComputeKind::Given | ComputeKind::View)
 }
 
 /// The device of each node. What is computed with weights is where they are; the rest is beside it,
