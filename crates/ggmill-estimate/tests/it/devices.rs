@@ -62,20 +62,10 @@ fn found(models: &BTreeMap<String, Listed>, case: &Case) -> (Vec<Device>, bool) 
 
 /// Models with weights on other devices, in some placements: blocks with names of their own, which no
 /// description says.
-const ELSEWHERE: &[(&str, &[&str])] = &[
-    (
-        "WavTokenizerDec",
-        &[
-            "both",
-            "some",
-            "output",
-            "both-sequences-off",
-            "one-half",
-            "half-q8_0",
-            "half-small-batch",
-        ],
-    ),
-];
+const ELSEWHERE: &[(&str, &[&str])] = &[(
+    "WavTokenizerDec",
+    &["both", "some", "output", "both-sequences-off", "one-half", "half-q8_0", "half-small-batch"],
+)];
 
 /// Where layers are on devices: weights and context of the host and of each.
 #[test]
