@@ -88,6 +88,9 @@ pub enum ComputeKind {
     Own,
     /// Nowhere: what it is of is given out, and so it is kept.
     Given,
+    /// In that of its source: as many of its numbers. Other devices copy them alone, and nothing is
+    /// computed in their place.
+    View,
     /// In that of the first of its sources that has the same size and that nothing else needs any
     /// more; where there is none, in memory of its own.
     InPlace,
@@ -157,9 +160,11 @@ const INPUT: &str = "input";
 const GIVEN: &str = "given";
 const STATE: &str = "state";
 const EXPANDED: &str = "expanded";
+const VIEW: &str = "view";
 
 fn is_operation(name: &str) -> bool {
-    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED].contains(&name)
+    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED, VIEW]
+        .contains(&name)
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -251,6 +256,10 @@ fn check(
             (RESULT | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
+            }
+            (VIEW, [elements, one]) => {
+                numbers(elements)?;
+                is_result(one)
             }
             (EXPANDED, [one]) => is_result(one),
             (IN_PLACE | WEIGHTED | GIVEN, [_, ..]) => parts.iter().try_for_each(is_result),
@@ -357,6 +366,7 @@ impl<'a> Built<'a> {
         let (kind, weighted) = match operation {
             INPUT => (ComputeKind::Input, false),
             GIVEN => (ComputeKind::Given, false),
+            VIEW => (ComputeKind::View, false),
             IN_PLACE => (ComputeKind::InPlace, false),
             WEIGHTED => (ComputeKind::InPlace, true),
             UNWEIGHTED | NORM => (ComputeKind::Own, false),

@@ -51,6 +51,8 @@ pub struct MemorySpec {
     pub copies_embedding: bool,
     /// What is computed, with the memory that it takes; `None` if unknown.
     pub compute: Option<ComputeSpec>,
+    /// Whether that is known only where the host computes everything.
+    pub host_only: bool,
     /// Patterns of tensors that are not loaded.
     skipped: Vec<Glob>,
     /// Patterns of tensors that are loaded although their block is not.
@@ -58,6 +60,9 @@ pub struct MemorySpec {
     /// Whether a device with the output has a copy of the embedding, in a model without an output
     /// of its own.
     pub copies_output: bool,
+    /// Blocks whose devices need none of the tensors that are [on every one](TensorPlace::EveryBlock),
+    /// in order.
+    pub without_copies: Vec<u64>,
     with_first: Vec<Glob>,
     with_blocks: Vec<Glob>,
 }
@@ -159,10 +164,12 @@ pub(crate) struct MemoryTemplate {
     copies_output: bool,
     with_first: Vec<Glob>,
     with_blocks: Vec<Glob>,
+    with_blocks_when: Option<Expression>,
     flash_attention: bool,
     one_type: Option<Expression>,
     /// Whether the steps are all that count.
     computed: Option<Expression>,
+    host_only: Option<Expression>,
     steps: Arc<[ComputeGroup]>,
     caches: Vec<CacheTemplate>,
     states: Vec<StateTemplate>,
@@ -229,6 +236,7 @@ impl MemoryTemplate {
         let states = raw.state.0.iter();
         Ok(Self {
             computed: whole(&raw.computed, "memory: computed")?,
+            host_only: whole(&raw.host_only, "memory: host_only")?,
             steps: compute::groups(&raw.compute, &known).map_err(|error| error.at("memory"))?,
             loaded: whole(&raw.loaded, "memory: loaded")?,
             one_type: whole(&raw.one_type, "memory: one_type")?,
@@ -238,6 +246,12 @@ impl MemoryTemplate {
             copies_output: raw.copies_output.unwrap_or(true),
             with_first: globs(raw.with_first.as_deref())?,
             with_blocks: globs(raw.with_blocks.as_deref())?,
+            with_blocks_when: raw
+                .with_blocks_when
+                .as_ref()
+                .map(|raw| expression(raw, &|name: &str| name == BLOCK || known(name)))
+                .transpose()
+                .map_err(|error| error.at("memory: with_blocks_when"))?,
             flash_attention: raw.flash_attention.unwrap_or(true),
             caches: caches
                 .map(|(name, raw)| CacheTemplate::understand(name, raw, &known))
@@ -264,19 +278,29 @@ impl MemoryTemplate {
         let number = |number: &Option<Expression>| {
             number.as_ref().map(|number| number.evaluate_u64(&scope)).transpose()
         };
-        let one_type = self.one_type.as_ref();
-        let one_type = one_type.map(|one_type| one_type.evaluate_bool(&scope)).transpose()?;
-        let computed = self.computed.as_ref();
-        let computed = computed.map(|computed| computed.evaluate_bool(&scope)).transpose()?;
+        let holds = |condition: &Option<Expression>| {
+            let condition = condition.as_ref();
+            condition.map_or(Ok(false), |condition| condition.evaluate_bool(&scope))
+        };
+        let mut without_copies = Vec::new();
+        if let (Some(when), Some(cache)) = (&self.with_blocks_when, self.caches.first()) {
+            cache.held.each(&scope, |scope, block, _| {
+                if !when.evaluate_bool(scope)? {
+                    without_copies.push(block);
+                }
+                Ok(())
+            })?;
+        }
         Ok(MemorySpec {
-            compute: computed
-                .unwrap_or(false)
+            without_copies,
+            host_only: holds(&self.host_only)?,
+            compute: holds(&self.computed)?
                 .then(|| ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps))),
             caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
             states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
             loaded_blocks: number(&self.loaded)?,
             flash_attention: self.flash_attention,
-            one_type: one_type.unwrap_or(false),
+            one_type: holds(&self.one_type)?,
             copies_embedding: self.copies_embedding,
             copies_output: self.copies_output,
             with_first: self.with_first.clone(),

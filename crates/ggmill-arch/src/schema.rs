@@ -281,9 +281,11 @@ pub(crate) struct RawMemory {
     pub(crate) copies_output: Option<bool>,
     pub(crate) with_first: Option<Vec<String>>,
     pub(crate) with_blocks: Option<Vec<String>>,
+    pub(crate) with_blocks_when: Option<RawExpression>,
     pub(crate) flash_attention: Option<bool>,
     pub(crate) one_type: Option<RawExpression>,
     pub(crate) computed: Option<RawExpression>,
+    pub(crate) host_only: Option<RawExpression>,
     pub(crate) parameters: Ordered<RawParameter>,
     pub(crate) cache: Ordered<RawCache>,
     pub(crate) state: Ordered<RawState>,
@@ -300,9 +302,11 @@ impl RawMemory {
         self.copies_output = later.copies_output.or(self.copies_output);
         self.with_first = later.with_first.or(self.with_first.take());
         self.with_blocks = later.with_blocks.or(self.with_blocks.take());
+        self.with_blocks_when = later.with_blocks_when.or(self.with_blocks_when.take());
         self.flash_attention = later.flash_attention.or(self.flash_attention);
         self.one_type = later.one_type.or(self.one_type.take());
         self.computed = later.computed.or(self.computed.take());
+        self.host_only = later.host_only.or(self.host_only.take());
         self.parameters.merge(later.parameters);
         self.cache.merge(later.cache);
         self.state.merge(later.state);
@@ -656,7 +660,7 @@ impl<T: Coded> Coded for Ordered<T> {
 coded! { RawRename { find, with, r#for, when, always } }
 coded! { RawIgnoreTable { names, when } }
 coded! { RawCheckpoint { classes, model_types, class_defaults, marker, whole, bare, when, typical, defaults, vocabulary } }
-coded! { RawMemory { loaded, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, flash_attention, one_type, computed, parameters, cache, state, compute } }
+coded! { RawMemory { loaded, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, with_blocks_when, flash_attention, one_type, computed, host_only, parameters, cache, state, compute } }
 coded! { RawVocabulary { kinds, space_prefix, size, pre, builtin, template, builtin_template, added_tokens, control, user_defined, special_tokens, special_tokens_if_none, replaced_special_tokens, last_special_tokens, pieces, ranks, keys_before, keys, by_kind } }
 coded! { RawPieces { added, appended, added_score, special_score, unused_prefix, nul, dummy_prefix, mask } }
 coded! { RawRanks { file, special, reserved, reserved_count, all_merges } }

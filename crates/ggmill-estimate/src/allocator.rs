@@ -130,7 +130,8 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
     }
     for (place, result) in results.iter().enumerate() {
         let buffer = buffers.get_mut(result.device).ok_or_else(too_large)?;
-        if result.size > 0 && result.kind != ComputeKind::Input && !result.stays {
+        let has_memory = !matches!(result.kind, ComputeKind::Input | ComputeKind::View);
+        if result.size > 0 && has_memory && !result.stays {
             let reused = result.sources.iter().copied().find(|&source| {
                 result.kind == ComputeKind::InPlace
                     && placed.get(source).zip(results.get(source)).is_some_and(|(at, source)| {
@@ -148,13 +149,23 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
                 placed.offset = offset;
             }
         }
-        for &source in &result.sources {
+        // What a view is of is kept as long as the view.
+        let is_view = placed.get(place).is_some_and(|at| at.uses > 0);
+        let mut used = result.sources.clone();
+        if result.kind == ComputeKind::View && is_view {
+            used.clear();
+        }
+        while let Some(source) = used.pop() {
             let (Some(at), Some(source)) = (placed.get_mut(source), results.get(source)) else {
                 continue;
             };
             at.uses = at.uses.saturating_sub(1);
-            if at.uses == 0
-                && !source.stays
+            if at.uses > 0 {
+                continue;
+            }
+            if source.kind == ComputeKind::View {
+                used.extend(&source.sources);
+            } else if !source.stays
                 && let Some(offset) = at.offset.take()
             {
                 let buffer = buffers.get_mut(source.device).ok_or_else(too_large)?;

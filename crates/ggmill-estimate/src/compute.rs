@@ -65,10 +65,13 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
     if layers.on_devices() == 0 {
         return None;
     }
+    if run.memory.host_only {
+        return Some("unknown on GPUs for this model");
+    }
     if placement.context_on_host {
         return Some("unknown where the caches of layers on GPUs are on the host");
     }
-    if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks().len() > 1 {
+    if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks(|_| true).len() > 1 {
         return Some("unknown on several devices for a model that computes its layers repeatedly");
     }
     let has_state = |wanted: u64| {

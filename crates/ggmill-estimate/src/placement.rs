@@ -77,10 +77,10 @@ impl Layers {
         device.saturating_add(1).min(self.ends.len())
     }
 
-    /// The devices that have blocks, each once, in order.
-    pub(crate) fn with_blocks(&self) -> Vec<usize> {
-        let mut devices: Vec<usize> =
-            (0..self.blocks.min(MAX_BLOCKS)).map(|block| self.of(block)).collect();
+    /// The devices that have such blocks, each once, in order.
+    pub(crate) fn with_blocks(&self, wanted: impl Fn(u64) -> bool) -> Vec<usize> {
+        let blocks = (0..self.blocks.min(MAX_BLOCKS)).filter(|&block| wanted(block));
+        let mut devices: Vec<usize> = blocks.map(|block| self.of(block)).collect();
         devices.sort_unstable();
         devices.dedup();
         devices

@@ -40,7 +40,7 @@ pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Ve
         let split = devices.iter().skip(start).take_while(|&&other| other == device).count();
         let end = start.saturating_add(split.max(1));
         let nodes = nodes.get(start..end).unwrap_or_default();
-        schedule.copy_to(device, nodes, pipelined)?;
+        schedule.copy_to(device, start, nodes, pipelined)?;
         for node in nodes {
             schedule.add(node, device, pipelined)?;
         }
@@ -59,13 +59,27 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Adds copies of what these nodes need of other devices, where this one has none yet.
-    fn copy_to(&mut self, device: usize, nodes: &[ComputeNode], pipelined: bool) -> Result<()> {
+    /// Adds copies of what these nodes, the first of which is `start`, need of other devices, where
+    /// this one has none yet.
+    fn copy_to(
+        &mut self,
+        device: usize,
+        start: usize,
+        nodes: &[ComputeNode],
+        pipelined: bool,
+    ) -> Result<()> {
         let computed = nodes.iter().filter(|node| is_computed(node));
         for source in computed.flat_map(|node| &node.sources).copied() {
-            let Some(step) = self.of.get(source).copied() else { continue };
+            // A view among these nodes may be of a result of another device.
+            let view = source.checked_sub(start).and_then(|place| nodes.get(place));
+            let view = view.filter(|node| node.kind == ComputeKind::View);
+            let origin = view.and_then(|view| view.sources.first()).unwrap_or(&source);
+            let Some(step) = self.of.get(*origin).copied() else { continue };
             let Some(original) = self.steps.get(step) else { continue };
             let (mut size, at) = (original.size, original.device);
+            if let Some(view) = view {
+                size = in_buffer(product(&[view.elements, F32])?)?;
+            }
             if at == device || size == 0 || self.copies.contains_key(&(source, device)) {
                 continue;
             }
@@ -76,6 +90,7 @@ impl Schedule {
             // The original is kept until it is copied.
             let kind = ComputeKind::Own;
             self.steps.push(Step { size: 0, kind, device: at, stays: false, sources: vec![step] });
+
             self.copies.insert((source, device), self.steps.len());
             self.steps.push(Step { size, kind, device, stays: pipelined, sources: Vec::new() });
         }
@@ -95,7 +110,11 @@ impl Schedule {
         }
         self.of.push(self.steps.len());
         let (kind, stays) = (node.kind, is_input && pipelined);
-        let device = if is_input { HOST } else { device };
+        let device = match (node.kind, sources.first().and_then(|&source| self.steps.get(source))) {
+            (ComputeKind::Input, _) => HOST,
+            (ComputeKind::View, Some(source)) => source.device,
+            _ => device,
+        };
         self.steps.push(Step { size, kind, device, stays, sources });
         Ok(())
     }
@@ -103,7 +122,7 @@ impl Schedule {
 
 /// Whether a device has work with it.
 fn is_computed(node: &ComputeNode) -> bool {
-    !matches!(node.kind, ComputeKind::Input | ComputeKind::Given)
+    !matches!(node.kind, ComputeKind::Input | ComputeKind::Given | ComputeKind::View)
 }
 
 /// The device of each node. What is computed with weights is where they are; the rest is beside it,

@@ -8,6 +8,10 @@ use crate::placement::{Layers, Placement};
 use crate::size::{in_buffer, sum};
 use crate::unknown::Unknown;
 
+/// What gives the scores of a model without an output of its own. Other tensors with the role of a
+/// token embedding, such as those for the inputs of every block, do not.
+const EMBEDDING: &str = "token_embd.weight";
+
 /// Bytes of weights on the host and on each device.
 pub(crate) fn by_device(
     model: &Model,
@@ -29,7 +33,9 @@ pub(crate) fn by_device(
         unknown.push(Unknown::NoTensors { has_vocabulary });
     }
     let (mut embedding, mut has_output) = (None, false);
-    let with_blocks = layers.with_blocks();
+    let with_blocks = layers.with_blocks(|block| {
+        memory.is_none_or(|memory| memory.without_copies.binary_search(&block).is_err())
+    });
     for tensor in model.tensors().iter() {
         let name = tensor.name().to_string();
         if memory.is_some_and(|memory| !memory.loads(&name)) {
@@ -41,7 +47,7 @@ pub(crate) fn by_device(
         };
         let role = role(&name);
         has_output |= role == Role::OUTPUT;
-        if role == Role::TOKEN_EMBEDDING {
+        if name == EMBEDDING {
             embedding = Some(size);
         }
         let place = memory.map_or(TensorPlace::ByRole, |memory| memory.place(&name));

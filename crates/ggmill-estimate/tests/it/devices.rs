@@ -60,24 +60,12 @@ fn found(models: &BTreeMap<String, Listed>, case: &Case) -> (Vec<Device>, bool) 
     (found.devices, known)
 }
 
-/// Models with weights on other devices, in some placements: rotary factors that are only where blocks
-/// without a window are, and blocks with names of their own, which no description says.
-const ELSEWHERE: &[(&str, &[&str])] = &[
-    ("Gemma4ForCausalLM-layers", &["some"]),
-    ("Gemma4ForCausalLM-layers-wide", &["some"]),
-    (
-        "WavTokenizerDec",
-        &[
-            "both",
-            "some",
-            "output",
-            "both-sequences-off",
-            "one-half",
-            "half-q8_0",
-            "half-small-batch",
-        ],
-    ),
-];
+/// Models with weights on other devices, in some placements: blocks with names of their own, which no
+/// description says.
+const ELSEWHERE: &[(&str, &[&str])] = &[(
+    "WavTokenizerDec",
+    &["both", "some", "output", "both-sequences-off", "one-half", "half-q8_0", "half-small-batch"],
+)];
 
 /// Where layers are on devices: weights and context of the host and of each.
 #[test]
@@ -127,7 +115,8 @@ const BELOW: &[(&str, &str)] = &[
     ("Lfm2MoeForCausalLM-wide", "some"),
     ("MambaForCausalLM-bpe", "one-half"),
     ("MambaForCausalLM-bpe", "half-q8_0"),
-    ("NomicBertModel", "first"),
+    ("JambaForCausalLM-spm", "one-half"),
+    ("OpenELMForCausalLM-vocabulary-wide", "half-q8_0"),
     ("PlamoForCausalLM", "half-q8_0"),
 ];
 
@@ -206,7 +195,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 104 && known >= 2248 && equal >= 5281 && near >= 5575 && far <= 21,
+        rows.len() >= 116 && known >= 2587 && equal >= 6121 && near >= 6406 && far <= 25,
         "{} {known} {equal} {near} {far}",
         rows.len()
     );

@@ -68,6 +68,16 @@ pub(crate) fn options(name: &str) -> Options {
 /// What is off by more than 5 %: vectors that do not fit where the reference has them, and small
 /// models of an architecture whose large ones are near.
 const APART: &[(&str, &str)] = &[
+    ("falcon-sized", "off"),
+    ("JambaForCausalLM-spm-wide", "short"),
+    ("JambaForCausalLM-spm-wide", "full-windows"),
+    ("OpenELMForCausalLM-vocabulary-wide", "q8_0"),
+    ("gemma4-E2B", "plain"),
+    ("gemma4-E2B", "sequences"),
+    ("gemma4-E2B", "small-batch"),
+    ("gemma4-E2B", "full-windows"),
+    ("gemma4-inputs", "short"),
+    ("gemma3n-E4B", "trained"),
     ("mixtures/Cohere2ForCausalLM", "q8_0"),
     ("mixtures/Cohere2ForCausalLM", "q4_0"),
     ("Lfm2ForCausalLM-plain-bpe", "trained"),
@@ -82,8 +92,19 @@ const APART: &[(&str, &str)] = &[
     ("StableLMEpochForCausalLM", "full-windows"),
 ];
 
-/// What is more than 1 % too little in total: a model of 1 MB.
-const BELOW: &[(&str, &str)] = &[("Gemma4ForCausalLM-layers", "q8_0-f16-off")];
+/// What is more than 1 % too little in total: models of 1 MB and one of 11 MB.
+const BELOW: &[(&str, &str)] = &[
+    ("Gemma4ForCausalLM-layers", "q8_0-f16-off"),
+    ("gemma4-inputs", "plain"),
+    ("gemma4-inputs", "off"),
+    ("gemma4-inputs", "short"),
+    ("gemma4-inputs", "sequences"),
+    ("gemma4-inputs", "sequences-off"),
+    ("gemma4-inputs", "full-windows"),
+    ("gemma4-inputs", "q8_0-f16-off"),
+    ("gemma3n-small", "off"),
+    ("gemma3n-small", "q8_0-f16-off"),
+];
 
 /// Within 5 %, and never more than 1 % too little in total for models of 1 MB or more, wherever the
 /// compute buffers are known. Prints a table by architecture.
@@ -147,7 +168,7 @@ fn compute_buffers_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        known.len() >= 104 && cases >= 3196 && equal >= 2983,
+        known.len() >= 118 && cases >= 3777 && equal >= 3534,
         "{} {cases} {equal}",
         known.len()
     );
