@@ -28,7 +28,7 @@ use std::path::Path;
 
 use ggmill_arch::graph::Output;
 use ggmill_run::{Options, Program, Runner};
-use models::{CASES, MEASURED, RECORDED, TOKENS, greatest_error};
+use models::{CASES, MEASURED, RECORDED, TOKENS, UNLOADED, greatest_error};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -52,7 +52,8 @@ fn main() {
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
         let output = if program.output() == Output::Embedding { "embedding" } else { "logits" };
-        about.push(format!("{} {:e} {output}", case.name, greatest_error(&program)));
+        let peer = if UNLOADED.contains(&case.name) { "transformers" } else { "libllama" };
+        about.push(format!("{} {:e} {output} {peer}", case.name, greatest_error(&program)));
     }
     fs::write(directory.join("models.txt"), about.join("\n") + "\n").unwrap();
 }

@@ -6,6 +6,7 @@ use ggmill_arch::graph::{Attention, Extent};
 use ggmill_quant::{Isa, Panels, Rows, functions};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
+use crate::biases::Biases;
 use crate::error::{Result, room};
 
 /// Queries of one task. Their scores with the keys that they attend to are there at once.
@@ -16,6 +17,14 @@ pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
+}
+
+/// What scores have beside them, for each head.
+pub(crate) struct Extra<'a> {
+    /// A score that belongs to no token.
+    pub(crate) sinks: Option<&'a [f32]>,
+    /// Numbers by distance, a row for each bucket.
+    pub(crate) buckets: Option<&'a [f32]>,
 }
 
 /// Some queries of a text: the text, the first of them, and the room for their results.
@@ -31,7 +40,7 @@ pub(crate) fn attention(
     isa: Isa,
     options: &Attention,
     operands: &Operands<'_>,
-    sinks: Option<&[f32]>,
+    extra: &Extra<'_>,
     texts: &[Range<usize>],
     out: &mut [f32],
 ) -> Result<()> {
@@ -59,13 +68,16 @@ pub(crate) fn attention(
     }
     // The later ones of a text take longer.
     tasks.reverse();
+    let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let biases = Biases::new(options, extra.buckets, heads, longest)?;
     let slopes: Vec<f32> = (0..heads).map(|head| slope(options.alibi, heads, head)).collect();
     tasks.into_par_iter().try_for_each_init(Vec::new, |scores, task| {
         let range = &texts[task.text];
         for head in 0..heads {
             let arranged = &arranged[task.text * kv_heads + head / (heads / kv_heads)];
-            let sink = sinks.map(|sinks| sinks[head]);
-            let work = Head { isa, options, number: head, slope: slopes[head], sink, arranged };
+            let sink = extra.sinks.map(|sinks| sinks[head]);
+            let (slope, biases) = (slopes[head], biases.as_ref());
+            let work = Head { isa, options, number: head, slope, biases, sink, arranged };
             work.queries(operands.queries, range, task.first, width, task.out, scores)?;
         }
         Ok(())
@@ -103,6 +115,7 @@ struct Head<'a> {
     options: &'a Attention,
     number: usize,
     slope: f32,
+    biases: Option<&'a Biases<'a>>,
     sink: Option<f32>,
     /// Keys and values of the text.
     arranged: &'a (Panels, Panels),
@@ -171,7 +184,7 @@ impl Head<'_> {
     /// Turns the scores of a token with those from `start` on into their shares in its result.
     fn weigh(&self, token: usize, start: usize, row: &mut [f32]) {
         let options = self.options;
-        if options.softcap == 0.0 && self.slope == 0.0 {
+        if options.softcap == 0.0 && self.slope == 0.0 && self.biases.is_none() {
             functions::softmax(self.isa, row, options.scale, self.sink);
             return;
         }
@@ -182,6 +195,9 @@ impl Head<'_> {
             }
             if self.slope != 0.0 {
                 *score -= self.slope * token.abs_diff(other) as f32;
+            }
+            if let Some(biases) = self.biases {
+                *score += biases.of(self.number, token, other);
             }
         }
         functions::softmax(self.isa, row, 1.0, self.sink);

@@ -10,6 +10,7 @@
 mod activations;
 mod arena;
 mod attention;
+mod biases;
 mod collect;
 mod elementwise;
 mod error;

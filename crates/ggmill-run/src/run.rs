@@ -12,7 +12,7 @@ use rayon::ThreadPool;
 
 use crate::activations::Activations;
 use crate::arena::Arena;
-use crate::attention::{Operands, attention};
+use crate::attention::{Extra, Operands, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::{Program, TILES, TURNS};
@@ -510,7 +510,9 @@ impl Run<'_> {
                     values: (&values, of(2)),
                 };
                 let sinks = whole(options.sinks)?;
-                attention(isa, options, &operands, sinks.as_deref(), &self.texts, &mut out)?;
+                let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
+                let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref() };
+                attention(isa, options, &operands, &extra, &self.texts, &mut out)?;
                 out
             }
             Operation::View => return self.numbers(node, 0).map(Data::Numbers),

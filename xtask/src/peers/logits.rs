@@ -1,4 +1,4 @@
-//! What tiny models compute, as ggmill-run does it and as libllama does.
+//! What tiny models compute, as ggmill-run does it and as libllama does, or transformers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,9 +8,12 @@ use crate::process::{Done, cargo, root, run, target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write what libllama computes into crates/ggmill-run/tests/fixtures
+    /// Write what the other side computes into crates/ggmill-run/tests/fixtures
     #[arg(long)]
     record: bool,
+    /// Compare the models that libllama does not run, with transformers (which needs torch)
+    #[arg(long)]
+    transformers: bool,
 }
 
 /// Writes the tiny models, and says where.
@@ -25,7 +28,8 @@ pub(super) fn models() -> Result<PathBuf, String> {
 
 pub(super) fn execute(args: &Args) -> Done {
     let models = models()?;
-    let mut script = environment::script("logits.py")?;
+    let name = if args.transformers { "logits_transformers.py" } else { "logits.py" };
+    let mut script = environment::script(name)?;
     if args.record {
         let fixtures = root().join("crates/ggmill-run/tests/fixtures");
         return run(script.arg("record").arg(models).arg(fixtures));

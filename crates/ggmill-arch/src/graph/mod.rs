@@ -382,6 +382,25 @@ pub struct Attention {
     pub ahead: Option<u64>,
     /// Texts are divided into runs of so many tokens, and none attends to another run; 0 for not.
     pub chunk: u64,
+    /// Numbers that are added to scores, by head and distance.
+    pub buckets: Option<Buckets>,
+}
+
+/// Numbers for each head, of which one is added to a score by the distance of the two tokens (T5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Buckets {
+    /// The tensor: a row for each bucket, in it a number for each head.
+    pub weight: usize,
+    /// The number of buckets.
+    pub count: u64,
+    /// The distance from which on all are in the last bucket.
+    pub distance: u64,
+}
+
+impl Buckets {
+    /// The distance where none is given, as in T5.
+    pub(crate) const DISTANCE: u64 = 128;
 }
 
 impl Graph {

@@ -2,7 +2,7 @@
 
 use super::arguments::{Argument, Value, arithmetic, number};
 use super::build::Builder;
-use super::{Attention, Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
+use super::{Attention, Buckets, Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
 use crate::expression::{Operator, Outcome, binary};
 
 impl Builder<'_> {
@@ -437,9 +437,38 @@ impl Builder<'_> {
             sinks,
             ahead: given.optional_whole("ahead")?,
             chunk: given.whole_option("chunk")?,
+            buckets: self.buckets(given, q)?,
         });
         let length = parts(q).saturating_mul(v.length);
         self.push(operation, vec![queries, keys, values], Extent::run(length))
+    }
+
+    /// What is added to scores by distance: at least two buckets for each direction, the last of
+    /// which begins behind those of a single distance.
+    fn buckets(&mut self, given: &mut Argument<'_>, queries: Extent) -> Outcome<Option<Buckets>> {
+        let distance = given.optional_whole("distance")?;
+        let Some(name) = given.weight_option("buckets")? else {
+            return if distance.is_some() {
+                Err("has distance, which is an option of buckets".to_owned())
+            } else {
+                Ok(None)
+            };
+        };
+        let weight = self.plain(&name)?;
+        let &[heads, count] = self.weights.dimensions(weight) else {
+            return Err(self.misfit(weight, queries));
+        };
+        if heads != queries.parts.unwrap_or(1) {
+            return Err(self.misfit(weight, queries));
+        }
+        let distance = distance.unwrap_or(Buckets::DISTANCE);
+        if count < 4 || distance <= count {
+            return Err(format!(
+                "has {count} buckets up to a distance of {distance}, expected at least 4, and a \
+                 distance above their number"
+            ));
+        }
+        Ok(Some(Buckets { weight, count, distance }))
     }
 
     /// Runs one after the other, which have to be all there is.

@@ -16,7 +16,9 @@ impl Operation {
             | Self::Convolution { .. }
             | Self::Recurrence(_) => true,
             Self::Top { groups, .. } => groups.is_some(),
-            Self::Attention(attention) => attention.ahead.is_some() || attention.chunk > 0,
+            Self::Attention(attention) => {
+                attention.ahead.is_some() || attention.chunk > 0 || attention.buckets.is_some()
+            }
             _ => false,
         };
         if is_new { 2 } else { 1 }

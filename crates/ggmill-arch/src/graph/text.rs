@@ -1,7 +1,8 @@
 //! The steps of a graph as text, one operation each.
 
 use super::{
-    Arithmetic, Attention, Function, Graph, Groups, Node, Operation, Output, Rope, RopeStyle, Rows,
+    Arithmetic, Attention, Buckets, Function, Graph, Groups, Node, Operation, Output, Rope,
+    RopeStyle, Rows,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::steps::OUTPUTS;
@@ -236,6 +237,12 @@ impl<'a> Writer<'a> {
         }
         if options.chunk > 0 {
             push(&mut text, "chunk", &options.chunk.to_string());
+        }
+        if let Some(buckets) = options.buckets {
+            push(&mut text, "buckets", &self.weight(buckets.weight)?);
+            if buckets.distance != Buckets::DISTANCE {
+                push(&mut text, "distance", &buckets.distance.to_string());
+            }
         }
         text.push(')');
         Ok(text)

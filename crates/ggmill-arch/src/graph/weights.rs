@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::shape::Dimensions;
-use crate::block::BLOCK;
+use crate::block::with_block;
 use crate::graph::{Graph, Operation, Weight};
 use crate::resolve::Resolved;
 
@@ -50,7 +50,7 @@ impl<'a> Weights<'a> {
     /// model.
     pub(super) fn whole_name(&self, name: &str, block: Option<u64>) -> String {
         if let (Some(block), Source::Description(model, _)) = (block, self.source) {
-            let of_block = format!("{BLOCK}{block}.{name}");
+            let of_block = with_block(name, block);
             let is_described = ["", ".weight", ".bias"]
                 .iter()
                 .any(|ending| model.tensor(&format!("{of_block}{ending}")).is_some());
@@ -148,7 +148,10 @@ impl Operation {
             Self::RmsNorm { weight, .. } => [weight.as_mut(), None],
             Self::LayerNorm { weight, bias, .. } => [weight.as_mut(), bias.as_mut()],
             Self::Rope(rope) => [rope.factors.as_mut(), None],
-            Self::Attention(attention) => [attention.sinks.as_mut(), None],
+            Self::Attention(attention) => {
+                let buckets = attention.buckets.as_mut().map(|buckets| &mut buckets.weight);
+                [attention.sinks.as_mut(), buckets]
+            }
             Self::Recurrence(recurrence) => [recurrence.rates.as_mut(), None],
             Self::Convolution { kernel, bias } => {
                 take(kernel);

@@ -27,7 +27,12 @@ const OPERATIONS: [Signature; 34] = [
     of("rms_norm", 3, 3, &[]),
     of("layer_norm", 3, 3, &[]),
     of("rope", 4, 4, &["factors", "scale", "magnitude", "yarn"]),
-    of("attention", 4, 4, &["causal", "window", "softcap", "alibi", "sinks", "ahead", "chunk"]),
+    of(
+        "attention",
+        4,
+        4,
+        &["causal", "window", "softcap", "alibi", "sinks", "ahead", "chunk", "buckets", "distance"],
+    ),
     of("split", 2, 2, &[]),
     of("merge", 1, 1, &[]),
     of("parts", 2, 9, &[]),

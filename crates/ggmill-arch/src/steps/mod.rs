@@ -3,7 +3,7 @@
 mod known;
 mod outline;
 
-use crate::block::BLOCK;
+use crate::block::without_block;
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Binding, Loop, Node, parse_condition};
 use crate::schema::RawSteps;
@@ -59,7 +59,7 @@ impl GraphTemplate {
         known: &dyn Fn(&str) -> bool,
         tensors: &[TensorGroup],
     ) -> Result<Self> {
-        let weights: Vec<&str> = tensors
+        let weights: Vec<String> = tensors
             .iter()
             .flat_map(TensorGroup::outline)
             .map(|tensor| without_block(tensor.name))
@@ -116,22 +116,16 @@ fn push(text: &mut String, depth: usize, line: &str) {
     text.push('\n');
 }
 
-/// The name of a tensor without the number of its block.
-fn without_block(name: &str) -> &str {
-    let rest = name.strip_prefix(BLOCK).and_then(|rest| rest.strip_prefix('{'));
-    rest.and_then(|rest| rest.split_once("}.")).map_or(name, |(_, name)| name)
-}
-
 /// The names that a step may use.
 struct Names<'a> {
     known: &'a dyn Fn(&str) -> bool,
-    weights: &'a [&'a str],
+    weights: &'a [String],
     bound: Vec<Box<str>>,
 }
 
 impl Names<'_> {
     fn has(&self, name: &str, variable: Option<&str>) -> bool {
-        let is_weight = |weight: &&str| {
+        let is_weight = |weight: &String| {
             weight.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         variable == Some(name)

@@ -75,6 +75,8 @@ pub(crate) const TOKENS: [u32; 24] = [
     1, 35, 102, 70, 200, 35, 36, 99, 258, 3, 17, 102, 70, 200, 35, 36, 150, 42, 4, 4, 4, 77, 230, 9,
 ];
 pub(crate) const RECORDED: usize = 3;
+/// The models that libllama does not run: `transformers` does.
+pub(crate) const UNLOADED: [&str; 2] = ["gptj", "rwkv"];
 /// The models whose activations are recorded.
 pub(crate) const MEASURED: [&str; 7] =
     ["llama", "llama-experts", "phi3", "gpt2", "gemma2", "qwen2moe", "gpt-oss"];

@@ -62,6 +62,23 @@ pub(super) const CASES: &[Case] = &[
     ),
     case("jina-bert-v2-plain", "jina-bert-v2", &[ALL_HEADS, NOT_CAUSAL, TYPES], &["ffn_down.bias"]),
     case("eurobert", "eurobert", &[ALL_HEADS, NOT_CAUSAL], &[]),
+    case(
+        "t5encoder",
+        "t5encoder",
+        &[ALL_HEADS, NOT_CAUSAL, ("attention.relative_buckets_count", U(8))],
+        &["enc.blk.0.attn_rel_b"],
+    ),
+    case(
+        "t5encoder-gated",
+        "t5encoder",
+        &[ALL_HEADS, NOT_CAUSAL, ("attention.relative_buckets_count", U(32))],
+        &[
+            "enc.blk.0.attn_rel_b",
+            "enc.blk.1.attn_rel_b",
+            "enc.blk.0.ffn_gate",
+            "enc.blk.1.ffn_gate",
+        ],
+    ),
     case("neo-bert", "neo-bert", &[ALL_HEADS, NOT_CAUSAL], &[]),
     case(
         "modern-bert",

@@ -8,6 +8,7 @@ mod experts;
 mod gemma;
 mod latent;
 mod states;
+mod unloaded;
 
 use super::{Case, Value, Value::U, case};
 
@@ -21,6 +22,7 @@ pub(super) const FAMILIES: &[&[Case]] = &[
     gemma::CASES,
     latent::CASES,
     states::CASES,
+    unloaded::CASES,
 ];
 
 const LONG: [(&str, Value); 2] =
