@@ -17,6 +17,19 @@ const FOUR: [(&str, Value); 9] = [
 
 pub(super) const CASES: &[Case] = &[
     case(
+        "muse-glimmer",
+        "muse-glimmer",
+        &[
+            ("block_count", U(5)),
+            ("attention.sliding_window", U(5)),
+            ("attention.sliding_window_pattern", Bools(&[true, true, true, false, true])),
+            ("rope.freq_base", F(500.0)),
+            ("logit_scale", F(0.7)),
+            ("final_logit_softcapping", F(2.5)),
+        ],
+        &["output"],
+    ),
+    case(
         "gemma4",
         "gemma4",
         &[
