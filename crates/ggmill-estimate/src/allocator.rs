@@ -150,11 +150,9 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
             }
         }
         // What a view is of is kept as long as the view.
-        let is_view = placed.get(place).is_some_and(|at| at.uses > 0);
-        let mut used = result.sources.clone();
-        if result.kind == ComputeKind::View && is_view {
-            used.clear();
-        }
+        let is_used = placed.get(place).is_some_and(|at| at.uses > 0);
+        let keeps = result.kind == ComputeKind::View && is_used;
+        let mut used = if keeps { Vec::new() } else { result.sources.clone() };
         while let Some(source) = used.pop() {
             let (Some(at), Some(source)) = (placed.get_mut(source), results.get(source)) else {
                 continue;
@@ -209,5 +207,35 @@ mod tests {
         assert_eq!(buffer.free.len(), 1);
         assert_eq!(buffer.allocate(128).unwrap(), 0);
         assert_eq!(buffer.length, 128);
+    }
+
+    #[test]
+    fn what_a_view_is_of_is_kept_as_long_as_the_view() {
+        let step = |kind, size, sources: &[usize]| Step {
+            size,
+            kind,
+            device: 0,
+            stays: false,
+            sources: sources.to_vec(),
+        };
+        let steps = |of: ComputeKind| {
+            [
+                step(ComputeKind::Own, 64, &[]),
+                step(of, 32, &[0]),
+                step(ComputeKind::Own, 64, &[]),
+                step(ComputeKind::Own, 32, &[1, 2]),
+            ]
+        };
+        // The view takes nothing, and its source is there until the end.
+        assert_eq!(lengths(&steps(ComputeKind::View), 1).unwrap(), [160]);
+        // A result of its own takes the place behind the source, which is free from then on.
+        assert_eq!(lengths(&steps(ComputeKind::Own), 1).unwrap(), [128]);
+        // A view that nothing needs keeps nothing.
+        let unused = [
+            step(ComputeKind::Own, 64, &[]),
+            step(ComputeKind::View, 32, &[0]),
+            step(ComputeKind::Own, 64, &[]),
+        ];
+        assert_eq!(lengths(&unused, 1).unwrap(), [64]);
     }
 }

@@ -90,7 +90,6 @@ impl Schedule {
             // The original is kept until it is copied.
             let kind = ComputeKind::Own;
             self.steps.push(Step { size: 0, kind, device: at, stays: false, sources: vec![step] });
-
             self.copies.insert((source, device), self.steps.len());
             self.steps.push(Step { size, kind, device, stays: pipelined, sources: Vec::new() });
         }
