@@ -25,6 +25,11 @@ pub(crate) fn with_block(name: &str, block: u64) -> String {
     format!("{side}{BLOCK}{block}.{rest}")
 }
 
+/// The number of the block that a tensor belongs to, of an encoder or a decoder too.
+pub(crate) fn block_of_side(name: &str) -> Option<u64> {
+    Some(block_of(divided(name).1)?.0)
+}
+
 /// The side of a model that a name begins with, and the rest.
 fn divided(name: &str) -> (&str, &str) {
     let side = SIDES.into_iter().find(|side| name.starts_with(side));

@@ -10,7 +10,7 @@ use super::build;
 use super::shape::{Dimensions, Extent};
 use super::text::Writer;
 use super::{Graph, Node, OPERATION_SET, Operation, Section};
-use crate::block::block_of;
+use crate::block::block_of_side;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::{Binding, Node as Term, Operator, Scope};
 use crate::limits::{
@@ -297,11 +297,11 @@ fn is_plain(term: &Term) -> bool {
 }
 
 /// The sections of a graph without loops: a block begins with its first tensor and ends before the
-/// first tensor of none that follows its last one.
+/// first tensor of none that follows its last one. Tensors of an earlier block do not end it.
 fn sections(graph: &Graph) -> Vec<Section> {
     let block_of = |node: &Node| {
         let mut weights = node.operation.weights().into_iter();
-        weights.find_map(|weight| Some(block_of(&graph.weights.get(weight)?.name)?.0))
+        weights.find_map(|weight| block_of_side(&graph.weights.get(weight)?.name))
     };
     let mut last = BTreeMap::new();
     for (number, node) in graph.nodes.iter().enumerate() {
@@ -312,7 +312,7 @@ fn sections(graph: &Graph) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     let mut current = None;
     for (number, node) in graph.nodes.iter().enumerate() {
-        let block = block_of(node);
+        let block = block_of(node).filter(|&block| current.is_none_or(|current| current <= block));
         let is_over = |block: u64| last.get(&block).is_some_and(|&last| last < number);
         if block.is_some() {
             current = block;

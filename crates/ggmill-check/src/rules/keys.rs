@@ -20,7 +20,7 @@ rules! { Keys;
     }
     EMPTY = "GG1202" Error Both {
         summary: "Empty key",
-        clause: "Reported when a key is empty. According to the specification, a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty one.",
+        clause: "Reported when a key is empty. According to the specification, a key \"must be a hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty one.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Remove the entry.",
         fixed: "no entry with an empty key",
@@ -63,15 +63,15 @@ rules! { Keys;
     }
     NO_NAMESPACE = "GG1208" Note Specification {
         summary: "Key has no namespace",
-        clause: "Reported when a key has no dot. According to the specification, keys of a community \"should be namespaced with the relevant community name to avoid collisions\".",
+        clause: "Reported when a key has no dot. According to the specification, keys defined by a community \"should be namespaced with the relevant community name to avoid collisions\".",
         why: "Two communities can use the same key for different things.",
         remedy: "Prefix the key with the name of the community and a dot.",
         fixed: "example.answer = 42",
     }
     UNKNOWN_GENERAL = "GG1209" Note Specification {
         summary: "Unknown key in the general namespace",
-        clause: "Reported when a key in the `general` namespace is not a standard key. According to the specification, keys of a community \"should be namespaced with the relevant community name\"; `general.` is for standard keys.",
-        why: "No program reads the key, and a later standard key of the same name may have a different meaning.",
+        clause: "Reported when a key in the `general` namespace is not a standard key. According to the specification, keys defined by a community \"should be namespaced with the relevant community name\"; `general.` is for standard keys.",
+        why: "Programs look up only standard keys in this namespace, and a standard key of the same name may be added later with a different meaning.",
         remedy: "Move the key to the namespace of the community that defines it. Keep it if a program needs this name.",
         fixed: "example.weather = \"fine\"",
     }

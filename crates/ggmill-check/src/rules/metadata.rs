@@ -17,7 +17,7 @@ rules! { Metadata;
     }
     RELIED_TYPE = "GG1102" Error Both {
         summary: "Wrong type for a specified key that llama.cpp reads",
-        clause: "Reported when a standard key that llama.cpp reads has a different type from the one in the specification. The specification lists each standard key with its type; llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
+        clause: "Reported when a standard key that llama.cpp reads has a different type from the one in the specification. The specification gives the type of each key that it lists; llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
         why: "llama.cpp rejects the model; other readers reject it too, or use a default.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.file_type = 0 (u32)",
@@ -64,7 +64,7 @@ rules! { Metadata;
         clause: "Reported when the value of `general.architecture` has a character other than a-z and 0-9. The specification says of it: \"All lowercase ASCII, with only `[a-z0-9]+` characters allowed.\"",
         why: "llama.cpp itself uses names such as command-r and nemotron_h, so readers accept them; a program that implements the specification strictly may not.",
         remedy: "Keep a name that llama.cpp knows. For a new architecture, use only letters and digits.",
-        fixed: "general.architecture = \"commandr\"",
+        fixed: "general.architecture = \"mymodel\"",
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
         summary: "Unknown general.type",
@@ -97,7 +97,7 @@ rules! { Metadata;
     }
     NOT_PARALLEL = "GG1113" Error Reference {
         summary: "general.tensor_extra arrays differ in length",
-        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays of tensor names and flags: a flag says whether llama.cpp may quantize the activations of that tensor to 4 bits. llama.cpp rejects the model: \"tensor/value length mismatch\".",
+        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays of tensor names and flags: each flag says whether llama.cpp may use 4-bit activations when it multiplies by the corresponding tensor. llama.cpp rejects the model: \"tensor/value length mismatch\".",
         why: "llama.cpp rejects the model, because the flags cannot be matched to the tensor names.",
         remedy: "Regenerate the file, for example by converting the model again.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
@@ -112,7 +112,7 @@ rules! { Metadata;
     }
     CUSTOMARY_TYPE = "GG1115" Warning Practice {
         summary: "Unusual type for a key",
-        clause: "Reported when the value of a key has a different type from the one that gguf-py and llama.cpp write. The specification does not list these keys.",
+        clause: "Reported when the value of a key has a different type from the one that gguf-py and llama.cpp write. The rule applies only to keys that the specification does not list.",
         why: "Programs that expect the usual type may ignore the key or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.dataset.0.name = \"TinyStories\" (string)",

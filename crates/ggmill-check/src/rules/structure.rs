@@ -16,14 +16,14 @@ rules! { Structure;
     }
     HEADER_CUT = "GG1002" Error Both {
         summary: "File ends inside the header",
-        clause: "Reported when the file ends within the header, or a count in the header needs more bytes than remain. According to the specification, the header has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
+        clause: "Reported when the file ends within the header, or when a count in the header implies more bytes than remain. According to the specification, the file has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
         why: "Metadata keys or tensor infos are missing. The usual cause is an interrupted download.",
         remedy: "Resume the download, or download the file again.",
-        fixed: "the file has all bytes that its header declares",
+        fixed: "the file contains all the metadata entries and tensor infos that its header declares",
     }
     HEADER_BROKEN = "GG1003" Error Both {
         summary: "Header is malformed",
-        clause: "Reported when a field of the header has an undefined value, such as an unknown value type or more than four dimensions. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and a tensor has \"currently at most 4\" dimensions; llama.cpp rejects anything else.",
+        clause: "Reported when a field of the header has an undefined value, such as an unknown value type or a number of dimensions greater than 4. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and a tensor has \"currently at most 4\" dimensions; llama.cpp rejects anything else.",
         why: "Parsing stops at this field, in ggmill and in every other reader; the rest of the header cannot be read.",
         remedy: "Regenerate the file, for example by converting the model again from its source: the file is damaged, or was written by a program with a bug.",
         fixed: "key \"a.key\": value type 4 (u32)",
@@ -37,16 +37,16 @@ rules! { Structure;
         automatic: "rewrites the file as version 3",
     }
     VERSION_2 = "GG1005" Note Specification {
-        summary: "Old GGUF version 2",
+        summary: "GGUF version 2 is outdated",
         clause: "Reported when the file has version 2 of the format. The specification says that the version \"must be `3` for version described in this spec\".",
-        why: "Readers accept version 2: version 3 only added big-endian files.",
+        why: "Readers accept version 2, because version 3 only added support for big-endian files.",
         remedy: "No change is needed. `ggmill repack` writes the file as version 3.",
         fixed: "version 3",
     }
     BIG_ENDIAN = "GG1006" Warning Reference {
         summary: "File is big-endian",
         clause: "Reported when the file is big-endian. llama.cpp rejects a file whose byte order differs from that of the machine. The specification allows both byte orders.",
-        why: "The file loads only on big-endian machines.",
+        why: "llama.cpp loads the file only on big-endian machines.",
         remedy: "Convert the file to the byte order of the machines that will load it, for example with `ggmill repack FILE -o OUT --endian little`.",
         fixed: "version 3, little-endian",
     }
@@ -60,8 +60,8 @@ rules! { Structure;
     }
     ALIGNMENT = "GG1008" Error Both {
         summary: "Invalid alignment",
-        clause: "Reported when `general.alignment` is not a positive multiple of 8 below 2^32. According to the specification, `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp rejects 0 and every value that is not a power of two.",
-        why: "The start of the tensor data cannot be computed.",
+        clause: "Reported when `general.alignment` is not a positive multiple of 8 below 2^32. According to the specification, `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp rejects 0 and every value that is not a power of two (it accepts 1, 2 and 4).",
+        why: "Readers cannot rely on the value to compute where the tensor data starts.",
         remedy: "Regenerate the file, for example by converting the model again with an alignment of 32. The file cannot be repaired, because the offset of its tensor data is unknown.",
         fixed: "general.alignment = 32",
     }
@@ -74,7 +74,7 @@ rules! { Structure;
     }
     TRAILING_BYTES = "GG1010" Warning Practice {
         summary: "Trailing data after the last tensor",
-        clause: "Reported when a file continues after the padding of its last tensor. The specification defines nothing after the tensor data, and readers ignore these bytes.",
+        clause: "Reported when a file continues after the padding of its last tensor. The specification defines nothing after the tensor data, and readers ignore any bytes there.",
         why: "The bytes may be hidden data, or a sign that tensors are missing from the header.",
         remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "the file ends after the padding of its last tensor",
@@ -82,15 +82,15 @@ rules! { Structure;
     PADDING = "GG1011" Warning Specification {
         summary: "Padding contains nonzero bytes",
         clause: "Reported when a padding byte is not 0. The specification says: \"The file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
-        why: "Readers skip padding, so it can hide data; and nonzero padding gives files of the same model different file hashes.",
+        why: "Readers skip padding, so it can hide data; and files that differ only in their padding have different hashes.",
         remedy: "Fill the padding with zeros.",
-        fixed: "31 bytes of padding, all zero",
+        fixed: "28 bytes of padding, all zero",
         automatic: "rewrites the file with zero padding",
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
         clause: "Reported when the padding after the last tensor is missing or incomplete. ggml writes this padding, and expects it when it loads the tensor data of a file with a single read (`gguf_init_from_file` with `no_alloc = false`). The specification asks for padding only between tensors: \"the space between tensors should be padded\".",
-        why: "Programs that let ggml load all tensor data with a single read reject the file. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
+        why: "The file is rejected by programs that let ggml load all tensor data with a single read. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
         remedy: "Add the missing padding.",
         fixed: "the file ends at a multiple of the alignment",
         automatic: "rewrites the file and adds the missing padding",
@@ -98,8 +98,8 @@ rules! { Structure;
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",
         clause: "Reported when the gap between two tensors is larger than the alignment requires \
-                 and contains nonzero bytes. The specification describes only padding between \
-                 tensors, and llama.cpp rejects any other gap.",
+                 and contains nonzero bytes. The specification describes nothing between tensors \
+                 except padding, and llama.cpp rejects any larger gap.",
         why: "The bytes may be hidden data, or the shape or type of the preceding tensor may be wrong.",
         remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
         fixed: "only zero padding between the two tensors",
@@ -307,7 +307,8 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         if let Some(first) = buffer.iter().position(|&byte| byte != 0) {
             let odd = buffer.iter().filter(|&&byte| byte != 0).count();
             out.add_fixable(&PADDING, Place::at(end + first as u64), || {
-                (format!("{odd} of {count} padding bytes are nonzero"), rewrite(input))
+                let verb = if odd == 1 { "is" } else { "are" };
+                (format!("{odd} of {count} padding bytes {verb} nonzero"), rewrite(input))
             });
         }
     }

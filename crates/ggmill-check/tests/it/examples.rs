@@ -60,7 +60,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1105" => model(llama().set("general.name", Value::Str(vec![0xff]))),
         "GG1106" => model(llama().set("general.name", "a\0b")),
         "GG1107" => model(llama().set("x.y", Value::Array(9, vec![strings(&["a"])]))),
-        "GG1108" => model(llama().set("general.architecture", "command-r")),
+        "GG1108" => model(llama().set("general.architecture", "my-model")),
         "GG1109" => model(llama().set("general.type", "recipe")),
         "GG1110" => model(llama().set("llama.rope.freq_base", Value::F32(f32::NAN))),
         "GG1114" => model(llama().set("tokenizer.ggml.token_type_count", Value::U64(2))),
