@@ -111,8 +111,8 @@ pub fn rule_page(rule: &Rule) -> String {
                 ""
             };
             format!(
-                "`ggmill check --fix` {automatic}. This is safe: it does not change tensor data, or \
-                 discard anything that a reader uses.{condition}"
+                "`ggmill check --fix` {automatic}. This is safe: it neither changes tensor data nor \
+                 discards anything that a reader uses.{condition}"
             )
         },
     );

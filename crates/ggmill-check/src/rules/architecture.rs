@@ -21,57 +21,57 @@ use super::metadata::retyped;
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
         summary: "Missing hyperparameter",
-        clause: "Reported when an architecture key is missing that both the specification and llama.cpp require. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
+        clause: "Reported when a hyperparameter is missing that both the specification and llama.cpp require. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Convert the model again, or set the key from its config.json.",
+        remedy: "Convert the model again, or set the key from the model's config.json.",
         fixed: "llama.context_length = 16",
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
         summary: "Missing hyperparameter required by the specification",
-        clause: "Reported when an architecture key is missing that the specification requires, but llama.cpp does not. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
+        clause: "Reported when a hyperparameter is missing that the specification requires, but llama.cpp does not. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
         why: "A program without a default rejects the model, and different defaults give different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
     }
     REQUIRED_BY_LOADER = "GG1518" Error Reference {
         summary: "Missing hyperparameter required by llama.cpp",
-        clause: "Reported when an architecture key is missing that llama.cpp requires, but the specification does not. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors.",
+        clause: "Reported when a hyperparameter is missing that llama.cpp requires, but the specification does not. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors.",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Convert the model again, or set the key from its config.json.",
+        remedy: "Convert the model again, or set the key from the model's config.json.",
         fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
     }
     REQUIRED_AND_RARE = "GG1519" Error Letter {
         summary: "Missing required hyperparameter that is rare in practice",
-        clause: "Reported when an architecture key is missing that the specification requires, but that hardly any file has. The specification says of architecture keys: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
+        clause: "Reported when a hyperparameter is missing that the specification requires, but that hardly any file has. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
         why: "A program that implements the specification strictly rejects the model; no such program is known.",
         remedy: "Set the key from the model's config.json.",
         fixed: "every key that the specification lists for falcon",
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests a misspelled name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification allows communities to define their own architectures.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests a misspelled name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification lists known architectures, but does not exclude others.",
         why: "Only programs made for this architecture load the file.",
-        remedy: "No change is needed if the file is for such a program.",
-        fixed: "general.architecture = \"llama\"",
+        remedy: "No change is needed if the file is intended for a program that supports this architecture.",
+        fixed: "general.architecture = \"llama\", if the model is a LLaMA model",
     }
     KEY_TYPE = "GG1504" Error Reference {
         summary: "Wrong type for a hyperparameter",
-        clause: "Reported when an architecture key has a different type from the one llama.cpp expects. For most counts and lengths this is uint32, which llama.cpp's converter writes. The specification lists uint64 by convention and recommends that readers support both, so `--profile spec` does not report it.",
+        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths this is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so `--profile spec` does not report it.",
         why: "llama.cpp rejects the model: \"key %s has wrong type %s but expected type %s\".",
-        remedy: "Set the key again with its expected type.",
+        remedy: "Change the type of the value to the expected type.",
         fixed: "llama.context_length = 16 (u32)",
         automatic: "changes the type of an integer if the value fits the expected type",
     }
     HEADS = "GG1505" Warning Practice {
-        summary: "Head counts do not match",
-        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. The length of a head is the embedding length divided by the number of heads, and each KV head serves the same number of heads.",
-        why: "The tensors cannot have the shapes that these numbers imply, and readers reject the model.",
+        summary: "Head counts are inconsistent",
+        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. The size of a head is the embedding length divided by the number of heads, and each KV head serves the same number of heads.",
+        why: "The tensors cannot have the shapes that these numbers imply, and readers may reject the model.",
         remedy: "Set the head counts from the model's config.json.",
         fixed: "llama.attention.head_count = 2",
     }
     BLOCKS = "GG1506" Error Both {
-        summary: "block_count does not match",
-        clause: "Reported when block_count differs from the number of layers (blk.N) in the file. According to the specification, block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of layer N are named blk.N, from 0.",
+        summary: "block_count does not match the number of layers",
+        clause: "Reported when block_count differs from the number of layers (blk.N) in the file. According to the specification, block_count is \"the number of blocks of attention+feed-forward layers\"; the names of the tensors of layer N begin with blk.N, and N starts at 0.",
         why: "llama.cpp rejects a model with missing layers (\"missing tensor\"), and one with tensors that belong to no layer it loads (\"wrong number of tensors\").",
         remedy: "Set block_count to the number of layers in the file, or convert the model again.",
         fixed: "llama.block_count = 1",
@@ -100,7 +100,7 @@ rules! { Architecture;
     }
     NO_TENSORS = "GG1510" Note Practice {
         summary: "Model has no tensors",
-        clause: "Reported when a file of type model has no tensors. A file that contains only a vocabulary should have the type `vocab`.",
+        clause: "Reported when a file of type `model` has no tensors. A file that contains only a vocabulary should have the type `vocab`.",
         why: "Programs try to run the model and fail.",
         remedy: "Set general.type to vocab, or download the whole model.",
         fixed: "general.type = \"vocab\"",
@@ -123,8 +123,8 @@ rules! { Architecture;
         summary: "Unexpected tensor",
         clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Remove the tensor, or correct general.architecture and the hyperparameters that it depends on.",
-        fixed: "no tensor \"blk.0.ffn_side.weight\"",
+        remedy: "Remove the tensor, or correct general.architecture and the hyperparameters that determine whether the tensor exists.",
+        fixed: "only tensor names that are in the table for the architecture",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
         summary: "Wrong tensor shape",
@@ -135,14 +135,14 @@ rules! { Architecture;
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file or a similar name show which one was meant; with `--profile ggml`, for every unknown value. llama.cpp rejects any name that is not exactly one of its own: \"unknown model architecture\".",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file, or a known architecture with a similar name, show which architecture was meant. With `--profile ggml`, every unknown value is reported. llama.cpp rejects any name that is not exactly one of its own: \"unknown model architecture\".",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program for which the file was created.",
-        fixed: "general.architecture = \"llama\"",
+        fixed: "general.architecture = \"llama\", if the model is a LLaMA model",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
         summary: "File does not match the description of its architecture",
-        clause: "Reported when llama.cpp does not support the architecture, and the file differs from the description of the architecture, built-in or supplied by the user. Hyperparameters, tensor names and shapes are compared.",
+        clause: "Reported when llama.cpp does not support the architecture, and the file differs from the architecture's description, which is either built in or supplied by the user. Hyperparameters, tensor names and shapes are compared.",
         why: "A program for this architecture may reject the model.",
         remedy: "Check whether the file is complete and whether the description is correct.",
         fixed: "general.architecture = \"llama\", which matches the keys and tensors of the file",
@@ -152,7 +152,7 @@ rules! { Architecture;
         clause: "Reported when a tensor name is not in gguf-py's table for the architecture, which lists the names that converters write.",
         why: "A reader that follows the table rejects the model or ignores the tensor.",
         remedy: "Give the tensor the name that the architecture's converter writes.",
-        fixed: "no tensor \"blk.0.ffn_side.weight\"",
+        fixed: "only tensor names that are in the table for the architecture",
     }
     NO_CONTEXT = "GG1529" Warning Both {
         summary: "Context length is 0",
@@ -164,9 +164,9 @@ rules! { Architecture;
     GRAPH = "GG1528" Warning Practice {
         summary: "Computation graph does not match the file",
         clause: "Reported when the computation graph in the metadata (`ggmill.graph`) cannot be \
-                 read, does not match the tensors, exceeds the limits of a graph in a file, or \
+                 read, does not match the tensors, exceeds the limits for graphs in files, or \
                  differs from the graph of the architecture's description.",
-        why: "A program that runs the model by its graph rejects it, or computes something \
+        why: "A program that runs the model from its graph rejects it, or computes something \
               different from a program that knows the architecture.",
         remedy: "Write the graph again with `ggmill edit --add-graph`, or remove it with `ggmill edit --unset 'ggmill.graph*'`.",
         fixed: "ggmill.graph = [\"v0 = rows('token_embd', tokens)\", …]",
@@ -315,9 +315,9 @@ fn by_specification(key: &SpecifiedKey) -> &'static Rule {
 fn absent(key: &str, by_loader: bool) -> String {
     let Some(specified) = SpecifiedKey::of(key) else {
         return if by_loader {
-            "the key is missing: required by llama.cpp, not required by the specification".into()
+            "the key is missing; it is required by llama.cpp, but not by the specification".into()
         } else {
-            "the key is missing: required by the description of the architecture".into()
+            "the key is missing; it is required by the description of the architecture".into()
         };
     };
     let other = specified.definition.map(|name| format!(", and no {name}")).unwrap_or_default();

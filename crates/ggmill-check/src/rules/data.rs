@@ -10,23 +10,23 @@ use crate::{Input, Options};
 rules! { Data;
     NOT_FINITE = "GG2101" Error Reference {
         summary: "Weights are NaN or infinite",
-        clause: "Checked with `--data`: reported when a weight is NaN or infinite. In llama.cpp such a row fails `ggml_validate_row_data`, which llama-quantize runs on every tensor, and the model loader with `--check-tensors`.",
+        clause: "Checked with `--data`: reported when a weight is NaN or infinite. In llama.cpp, a row with such a weight fails `ggml_validate_row_data`, which llama-quantize runs on every tensor, as does the model loader if `--check-tensors` is given.",
         why: "Every result computed from such a weight is NaN, and so is the output of the model.",
         remedy: "Convert the model again from its checkpoint. If the checkpoint has the same values, the training failed.",
         fixed: "all weights are finite",
     }
     SCALE = "GG2102" Error Reference {
         summary: "Block scales are NaN or infinite",
-        clause: "Checked with `--data`: reported when the scale of a block is NaN or infinite. In llama.cpp such a block fails `ggml_validate_row_data`, which the model loader runs on every tensor with `--check-tensors`.",
+        clause: "Checked with `--data`: reported when the scale of a block is NaN or infinite. In llama.cpp such a block fails `ggml_validate_row_data`, which the model loader runs on every tensor if `--check-tensors` is given.",
         why: "All weights of the block are lost, and the output of the model becomes NaN. A typical cause is data corruption on disk or in transfer.",
-        remedy: "Compare the hash of the file with its source and download it again, or quantize the model again.",
+        remedy: "Compare the hash of the file with the hash published by its source, and download the file again, or quantize the model again.",
         fixed: "all block scales are finite",
     }
     ZERO = "GG2103" Warning Practice {
-        summary: "Matrix is all zero",
+        summary: "Matrix is all zeros",
         clause: "Checked with `--data`: reported when all weights of a matrix are 0. No trained matrix is all zero; a typical cause is a download that left a hole in the file.",
         why: "The output of the matrix is always zero, so a part of the model is missing.",
-        remedy: "Compare the hash of the file with its source and download it again.",
+        remedy: "Compare the hash of the file with the hash published by its source, and download the file again.",
         fixed: "a matrix with nonzero weights",
     }
     TOO_LARGE = "GG2104" Warning Practice {
@@ -47,10 +47,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             match anomaly {
                 Anomaly::NotFinite { count, first, in_blocks: false } => {
                     out.add(&NOT_FINITE, place(first), || {
-                        format!(
-                            "{count} of {} weights are NaN or infinite",
-                            tensor.shape().elements()
-                        )
+                        let all = tensor.shape().elements();
+                        let verb = if count == 1 { "is" } else { "are" };
+                        format!("{count} of {all} weights {verb} NaN or infinite")
                     });
                 }
                 Anomaly::NotFinite { count, first, in_blocks: true } => {
@@ -58,8 +57,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                         .layout()
                         .map_or(0, |layout| tensor.shape().elements() / u64::from(layout.elements));
                     out.add(&SCALE, place(first), || {
+                        let verb = if count == 1 { "has" } else { "have" };
                         format!(
-                            "{count} of {all} blocks of {ggml_type} have a scale that is NaN or \
+                            "{count} of {all} {ggml_type} blocks {verb} a scale that is NaN or \
                              infinite"
                         )
                     });

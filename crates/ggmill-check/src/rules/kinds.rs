@@ -9,8 +9,8 @@ use crate::{Input, Options};
 
 rules! { Architecture;
     ADAPTER_TYPE = "GG1520" Error Reference {
-        summary: "Adapter has no type",
-        clause: "Reported when the value of `adapter.type` is not `lora`, the only type that llama.cpp accepts.",
+        summary: "Adapter type is missing or is not lora",
+        clause: "Reported when `adapter.type` is missing, or is not `lora`, the only type that llama.cpp accepts.",
         why: "The adapter does not load.",
         remedy: "Set adapter.type to lora if the adapter is a LoRA.",
         fixed: "adapter.type = \"lora\"",
@@ -40,7 +40,7 @@ rules! { Architecture;
         summary: "LoRA adapter has an unexpected tensor",
         clause: "Reported when the name of a tensor in an adapter does not end in .lora_a, .lora_b or _norm.weight. llama.cpp rejects it: \"has unexpected suffix\".",
         why: "The adapter does not load.",
-        remedy: "Convert the adapter again without the fully trained weights.",
+        remedy: "Convert the adapter again without the weights that were saved in full (modules_to_save).",
         fixed: "no tensor \"output.weight\"",
     }
     MATRIX_PAIR = "GG1523" Error Reference {
@@ -52,7 +52,7 @@ rules! { Architecture;
     }
     DIRECTION = "GG1524" Error Reference {
         summary: "Invalid control vector tensor",
-        clause: "Reported when a tensor of a control vector is not named `direction.N` with N from 1, is not F32, or has more than one dimension. llama.cpp reads only tensors of this form.",
+        clause: "Reported when a tensor of a control vector is not named `direction.N` with N of at least 1, is not F32, or has more than one dimension. llama.cpp reads only tensors of this form.",
         why: "The control vector does not load.",
         remedy: "Create the control vector again.",
         fixed: "tensor \"direction.1\": F32, dimensions [1]",
@@ -61,7 +61,7 @@ rules! { Architecture;
         summary: "Projector declares no encoder",
         clause: "Reported when neither `clip.has_vision_encoder` nor `clip.has_audio_encoder` of a projector is true. llama.cpp requires one of them.",
         why: "The projector does not load.",
-        remedy: "Set the key of the encoder that the file contains to true.",
+        remedy: "Set clip.has_vision_encoder or clip.has_audio_encoder to true, depending on which encoder the file contains.",
         fixed: "clip.has_vision_encoder = true",
     }
 }

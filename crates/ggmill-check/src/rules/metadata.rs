@@ -19,7 +19,7 @@ rules! { Metadata;
         summary: "Wrong type for a specified key that llama.cpp reads",
         clause: "Reported when a standard key that llama.cpp reads has a different type from the one in the specification. The specification gives the type of each key that it lists; llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
         why: "llama.cpp rejects the model; other readers reject it too, or use a default.",
-        remedy: "Set the key again with its expected type.",
+        remedy: "Change the type of the value to the expected type.",
         fixed: "general.file_type = 0 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",
     }
@@ -27,7 +27,7 @@ rules! { Metadata;
         summary: "Wrong type for a specified key that llama.cpp does not read",
         clause: "Reported when a key does not have the type given in the specification, and llama.cpp does not read that key while loading a model. Examples are descriptive keys such as `general.author`, and `tokenizer.huggingface.json`.",
         why: "Programs that expect the standard type, such as model hubs, may ignore the key or fail.",
-        remedy: "Set the key again with its expected type.",
+        remedy: "Change the type of the value to the expected type.",
         fixed: "general.author = \"Someone\" (string)",
     }
     BOOL_BYTE = "GG1104" Warning Must {
@@ -106,7 +106,7 @@ rules! { Metadata;
         summary: "Wrong type for a key that only llama.cpp defines",
         clause: "Reported when a key that llama.cpp reads, but the specification does not list, has a type that llama.cpp does not expect. Loading the model then fails with \"key %s has wrong type %s but expected type %s\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Set the key again with its expected type.",
+        remedy: "Change the type of the value to the expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",
     }
@@ -114,7 +114,7 @@ rules! { Metadata;
         summary: "Unusual type for a key",
         clause: "Reported when the value of a key has a different type from the one that gguf-py and llama.cpp write. The rule applies only to keys that the specification does not list.",
         why: "Programs that expect the usual type may ignore the key or fail.",
-        remedy: "Set the key again with its expected type.",
+        remedy: "Change the type of the value to the expected type.",
         fixed: "general.dataset.0.name = \"TinyStories\" (string)",
     }
 }

@@ -15,37 +15,37 @@ rules! { Naming;
         fixed: "Tiny-1K-v1.0.gguf",
     }
     ENCODING = "GG1802" Warning Practice {
-        summary: "File name has a different quantization",
+        summary: "Quantization in the file name differs from the metadata",
         clause: "Reported when the quantization in the file name differs from `general.file_type`. According to the specification, the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\".",
         why: "People download and run a different model from the one they expect.",
         remedy: "Rename the file, or correct general.file_type.",
         fixed: "Tiny-1K-v1.0-F32.gguf",
     }
     SIZE = "GG1803" Warning Specification {
-        summary: "File name has a different size label",
+        summary: "Size label in the file name differs from the metadata",
         clause: "Reported when the size label in the file name differs from `general.size_label`. According to the specification, the SizeLabel in a name \"can be derived from gguf metadata `general.size_label`\".",
         why: "People download a different model from the one they expect.",
         remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.size_label to match it.",
         fixed: "general.size_label = \"1K\"",
     }
     KIND = "GG1804" Warning Specification {
-        summary: "File name has a different type",
-        clause: "Reported when the file name indicates a different type of file from `general.type`. According to the specification, the Type in a name is LoRA for an adapter, vocab for a vocabulary, and absent otherwise; names of projectors begin with mmproj-.",
+        summary: "Type in the file name differs from the metadata",
+        clause: "Reported when the file name indicates a different type of file from `general.type`. According to the specification, the Type in a name is LoRA for an adapter, vocab for a vocabulary, and absent otherwise. By the convention of llama.cpp, names of projectors begin with mmproj-.",
         why: "Programs that select files by name load the wrong one.",
         remedy: "`ggmill name rename` renames the file to match its metadata.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     VERSION = "GG1805" Warning Specification {
-        summary: "File name has a different version",
+        summary: "Version in the file name differs from the metadata",
         clause: "Reported when the version in the file name differs from `general.version`. According to the specification, the Version in a name \"can be derived from gguf metadata `general.version`\", and is v1.0 if the model has none.",
         why: "Users can confuse two versions of a model.",
         remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.version to match it.",
         fixed: "general.version = \"v1.0\"",
     }
     BASE = "GG1806" Note Specification {
-        summary: "File name has a different base name or fine-tune",
+        summary: "Base name or fine-tune in the file name differs from the metadata",
         clause: "Reported when the base name in the file name differs from `general.basename`, or the fine-tune from `general.finetune`. According to the specification, the BaseName in a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
-        why: "People cannot tell which of the two the model is.",
+        why: "People cannot tell whether the file name or the metadata is correct.",
         remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set the keys to match it.",
         fixed: "general.basename = \"Tiny\"",
     }

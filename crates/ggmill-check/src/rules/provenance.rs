@@ -10,7 +10,7 @@ use crate::{Fix, Input, Options};
 rules! { Provenance;
     LICENSE = "GG2001" Warning Specification {
         summary: "License is not an SPDX expression",
-        clause: "Reported when the value of `general.license` is not an SPDX expression. According to the specification, it is \"a SPDX license expression\"; \"do not include any other information\".",
+        clause: "Reported when the value of `general.license` is not an SPDX expression. According to the specification, the license is expressed as an SPDX license expression, and the value must not \"include any other information\".",
         why: "Programs cannot tell whether the model may be used.",
         remedy: "Set an SPDX expression such as Apache-2.0 or MIT (case does not matter). For a license that SPDX does not list, use LicenseRef- followed by a name, and set general.license.link.",
         fixed: "general.license = \"mit\"",
@@ -31,9 +31,9 @@ rules! { Provenance;
     }
     DOI = "GG2004" Note Specification {
         summary: "Invalid DOI",
-        clause: "Reported when the value of a doi key is not a DOI. According to the specification, the doi keys hold a Digital Object Identifier, which begins with 10. and contains a slash.",
+        clause: "Reported when the value of a doi key is not a DOI. According to the specification, the doi keys hold a Digital Object Identifier, which begins with `10.` and contains a slash.",
         why: "The identifier cannot be resolved.",
-        remedy: "Set the DOI as 10.NNNN/name.",
+        remedy: "Set the DOI in the form 10.NNNN/name.",
         fixed: "general.doi = \"10.1000/182\"",
     }
     UUID = "GG2005" Note Specification {
@@ -44,11 +44,11 @@ rules! { Provenance;
         fixed: "general.uuid = \"12345678-1234-5678-1234-567812345678\"",
     }
     COUNT = "GG2006" Warning Specification {
-        summary: "Number of base models or datasets does not match",
-        clause: "Reported when the declared number of base models or datasets differs from the number of entries in the file. According to the specification, general.base_model.count is the \"number of parent models\", which are numbered from 0; likewise general.dataset.count.",
+        summary: "Count of base models or datasets does not match the entries",
+        clause: "Reported when the declared number of base models or datasets differs from the number of entries in the file. According to the specification, general.base_model.count is the \"number of parent models\"; llama.cpp's converter numbers them from 0, and writes general.dataset.count in the same way.",
         why: "Programs that rely on the count miss entries, or look for entries that do not exist.",
         remedy: "Set the count to the number of entries, and number them from 0.",
-        fixed: "no general.base_model.count, or also general.base_model.0.name",
+        fixed: "no general.base_model.count, or general.base_model.count = 1 and a key general.base_model.0.name",
         automatic: "sets the count if the entries are numbered from 0",
     }
     SIZE_LABEL = "GG2007" Note Practice {
@@ -76,7 +76,7 @@ rules! { Provenance;
         summary: "Missing general.size_label",
         clause: "Reported when the file has no `general.size_label`. According to the specification, general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in file names it is \"calculated if missing\".",
         why: "Model hubs that sort by size have to inspect every tensor.",
-        remedy: "Set general.size_label, such as 7B or 8x7B.",
+        remedy: "Set general.size_label to a value such as 7B or 8x7B.",
         fixed: "general.size_label = \"0.6K\"",
         automatic: "sets the label computed from the tensors",
     }

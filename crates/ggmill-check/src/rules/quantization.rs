@@ -21,7 +21,7 @@ rules! { Quantization;
         summary: "Outdated or unknown quantization version",
         clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`). Version 2 was introduced before GGUF.",
         why: "Readers decode the data as version 2, regardless of this key.",
-        remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file that uses an earlier quantization version.",
+        remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file that uses an earlier quantization version; in that case, quantize the model again.",
         fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {
@@ -35,7 +35,7 @@ rules! { Quantization;
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
         summary: "general.file_type does not match the tensors",
         clause: "Reported when no matrix has the tensor type that `general.file_type` names. According to the specification, general.file_type describes \"the type of the majority of the tensors in the file\".",
-        why: "The model is displayed, sorted and named with the wrong quantization.",
+        why: "Programs display, sort and name the model under the wrong quantization.",
         remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
@@ -50,8 +50,8 @@ rules! { Quantization;
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
         clause: "Reported when the file has an NVFP4 tensor `X.weight`, but no tensor `X.scale`, \
-                 the scale of the whole tensor. llama.cpp's converter writes it for checkpoints \
-                 that have one.",
+                 the scale of the whole tensor. llama.cpp's converter writes this tensor if the \
+                 checkpoint has such a scale.",
         why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
         remedy: "Convert the model again if its checkpoint contains `X.weight_scale_2` or `X.weight_global_scale`; otherwise no change is needed.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",

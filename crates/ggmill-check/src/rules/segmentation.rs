@@ -10,32 +10,32 @@ use crate::{Input, Options};
 rules! { Segmentation;
     UNREACHABLE = "GG2301" Note Practice {
         summary: "Tokens that no text can produce",
-        clause: "Reported when merging the characters of an ordinary token gives other tokens, so that no text is tokenized to it. Tokens that are reserved according to their text, such as <unused7>, are excluded. Only vocabularies with merges are tested: llama, gpt2 and gemma4.",
+        clause: "Reported when merging the characters of an ordinary token gives other tokens, so that no text is tokenized to it. Tokens that are reserved according to their text, such as `<unused7>`, are excluded. Only vocabularies whose tokens are formed by merging are tested: those with the tokenizer.ggml.model llama, gpt2 or gemma4.",
         why: "The model may not see the token where it occurred in training; if there are many such tokens, the merges or scores do not belong to the vocabulary.",
         remedy: "Convert the model again from its tokenizer.json. No change is needed for single tokens that the original tokenizer cannot produce either.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     IDLE_MERGE = "GG2302" Note Practice {
         summary: "Merges that are never applied",
-        clause: "Reported when no text produces the result of a merge, by this merge or by another: merges of lower rank are applied first and prevent it, or no merge produces its halves.",
+        clause: "Reported when no text produces the result of a merge, by this merge or by another: merges of lower rank are applied first and prevent it, or no merge produces one of its two parts.",
         why: "The result of the merge never occurs, or the merges belong to a different vocabulary \
               or are in a different order.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
     }
     SPLIT_SPECIAL = "GG2303" Warning Practice {
-        summary: "Special token is an ordinary token",
-        clause: "Reported when a key such as tokenizer.ggml.eos_token_id names an ordinary token whose text is tokenized to several tokens even if special tokens are parsed. llama.cpp recognizes only control and user-defined tokens in text.",
+        summary: "Special token is marked as an ordinary token",
+        clause: "Reported when a key such as tokenizer.ggml.eos_token_id names an ordinary token whose text is tokenized into several tokens even if special tokens are parsed. llama.cpp recognizes only control and user-defined tokens in text.",
         why: "A prompt that contains the text of the token, as chat templates write it, does not contain the token.",
-        remedy: "Give the token the type 3 (control) in tokenizer.ggml.token_type.",
+        remedy: "Give the token type 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for the token",
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "Reported when the pre-tokenizer splits at least 64 tokens of ASCII characters, and at least 0.2 % of the tokens formed by merges, in every context, and another pre-tokenizer of llama.cpp splits at most an eighth as many. Merges are learned within words, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
-        why: "Text is split differently from training, so the model sees unfamiliar token sequences.",
+        clause: "Reported when the pre-tokenizer splits, in every context, at least 64 of the tokens that merges form from ASCII characters, and at least 0.2 % of these, and another pre-tokenizer of llama.cpp splits at most an eighth as many. Merges are learned within words, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
+        why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
         remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is the original one, and set tokenizer.ggml.pre to it.",
-        fixed: "tokenizer.ggml.pre = \"gpt-2\"",
+        fixed: "tokenizer.ggml.pre = \"deepseek-llm\"",
     }
     LOST_BYTES = "GG2305" Warning Practice {
         summary: "Vocabulary does not cover every byte",

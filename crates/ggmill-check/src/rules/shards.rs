@@ -30,7 +30,7 @@ rules! { Shards;
     }
     LEFTOVER = "GG1904" Note Practice {
         summary: "Shard keys in a complete file",
-        clause: "Reported when `split.count` is 0 or 1 and the file has shard keys. A split.count of 0 or 1 means a complete model; gguf-split writes 0 when it merges shards.",
+        clause: "Reported when the file has `split.count` with a value of 0 or 1. A split.count of 0 or 1 means a complete model; gguf-split writes 0 when it merges shards.",
         why: "Some programs treat any file with these keys as a shard.",
         remedy: "Remove the split.* keys.",
         fixed: "no split.* keys",

@@ -12,7 +12,7 @@ rules! { Template;
         summary: "Chat template does not parse",
         clause: "Reported when a chat template does not parse. According to the specification, tokenizer.chat_template is \"a Jinja template that specifies the input format expected by the model\".",
         why: "Programs fall back to a format that the model was not trained on, or fail.",
-        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     ESCAPE = "GG1702" Error Practice {
@@ -24,14 +24,14 @@ rules! { Template;
     }
     HIDDEN = "GG1703" Warning Practice {
         summary: "Chat template has hidden characters",
-        clause: "Reported when a chat template contains characters that reorder or hide text: bidirectional overrides, zero-width characters, tags, control characters. No chat format needs them.",
+        clause: "Reported when a chat template contains characters that reorder or hide text: bidirectional overrides, zero-width characters, Unicode tag characters, or control characters other than white space. No chat format needs them.",
         why: "People who review the template do not see the text that the model receives.",
-        remedy: "Set the template again without them.",
+        remedy: "Remove these characters from the template.",
         fixed: "{# comment #}",
     }
     EMPTY = "GG1704" Warning Practice {
         summary: "Chat template is empty",
-        clause: "Reported when a chat template is empty or contains only white space. An empty template renders every conversation as an empty text.",
+        clause: "Reported when a chat template is empty or contains only white space. An empty template renders every conversation as empty text.",
         why: "The model receives an empty prompt.",
         remedy: "Set the template, or remove the key.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
@@ -59,9 +59,9 @@ rules! { Template;
     }
     ENDLESS = "GG1708" Warning Practice {
         summary: "Chat template has an excessive loop",
-        clause: "Reported when a range in a chat template has more than 100,000 numbers, or its loops have more than 10,000,000 iterations. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations have a few hundred messages.",
+        clause: "Reported when a range in a chat template has more than 100,000 numbers, or its loops have more than 10,000,000 iterations. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations rarely have more than a few hundred messages.",
         why: "A program that renders the template without such limits hangs or runs out of memory.",
-        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
 }

@@ -17,7 +17,7 @@ rules! { Tensors;
     }
     OUTSIDE = "GG1302" Error Both {
         summary: "Tensor data is outside the file",
-        clause: "Reported when the data of a tensor is not entirely within the file. According to the specification, \"each tensor's data must be stored within this array\"; llama.cpp rejects the file: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
+        clause: "Reported when the data of a tensor is not entirely within the file. According to the specification, \"each tensor's data must be stored within this array\" (`tensor_data`); llama.cpp rejects the file: \"data is not within the file bounds, model is corrupted or incomplete\".",
         why: "Weights are missing. The usual cause is an interrupted download.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file contains the data of every tensor",
@@ -32,9 +32,9 @@ rules! { Tensors;
     BAD_PLACE = "GG1304" Error Both {
         summary: "Tensor data overlaps or ends beyond 2^64",
         clause: "Reported when the data of two tensors overlaps, or when the data of a tensor would end beyond byte 2^64. llama.cpp requires each offset to be the sum of the padded sizes of the preceding tensors, so tensors cannot share data.",
-        why: "A small file can declare a huge model, and a change to one tensor changes another.",
+        why: "With overlapping tensors, a small file can declare a huge model, and a change to one tensor also changes the other.",
         remedy: "Download the file from a source that you trust, or convert the model again.",
-        fixed: "tensor \"a.c\": offset 32",
+        fixed: "tensor \"a.c\": offset 32 (data from 128)",
     }
     NAME_TOO_LONG = "GG1305" Error Both {
         summary: "Tensor name is longer than 64 bytes",

@@ -22,14 +22,14 @@ rules! { Tokenizer;
     }
     SCORES = "GG1602" Error Both {
         summary: "Scores do not match the tokens",
-        clause: "Reported when `tokenizer.ggml.scores` differs in length from the tokens, or is not an array of f32. According to the specification, scores \"must have the same length and index as `tokens`\"; llama.cpp rejects fewer scores than tokens, and other types.",
+        clause: "Reported when `tokenizer.ggml.scores` differs in length from the tokens, or is not an array of f32. According to the specification, scores \"must have the same length and index as `tokens`\"; llama.cpp rejects a file that has fewer scores than tokens, or scores of a different type.",
         why: "Scores are missing, or are applied to the wrong tokens.",
         remedy: "Convert the model again, or copy the vocabulary from a correct file.",
         fixed: "tokenizer.ggml.scores: 5 elements for 5 tokens",
     }
     TOKEN_TYPES = "GG1603" Error Both {
         summary: "Token types do not match the tokens",
-        clause: "Reported when `tokenizer.ggml.token_type` differs in length from the tokens, or is not an array of int32. According to the specification, it \"must have the same length and index as `tokens`\"; llama.cpp rejects fewer types than tokens.",
+        clause: "Reported when `tokenizer.ggml.token_type` differs in length from the tokens, or is not an array of int32. According to the specification, it \"must have the same length and index as `tokens`\"; llama.cpp rejects a file that has fewer types than tokens.",
         why: "Control tokens can be treated as text, and text as control tokens.",
         remedy: "Convert the model again, or copy the vocabulary from a correct file.",
         fixed: "tokenizer.ggml.token_type: 5 elements for 5 tokens",
@@ -65,15 +65,15 @@ rules! { Tokenizer;
     NO_PRE = "GG1608" Warning Reference {
         summary: "BPE vocabulary has no pre-tokenizer",
         clause: "Reported when a BPE vocabulary has no `tokenizer.ggml.pre`. llama.cpp warns that generation quality will be degraded: \"missing pre-tokenizer type, using: 'default'\".",
-        why: "Text is split differently from training, so the model sees unfamiliar token sequences.",
+        why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
         remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the pre-tokenizer.",
-        fixed: "tokenizer.ggml.pre = \"default\"",
+        fixed: "tokenizer.ggml.pre = \"gpt-2\"",
     }
     UNKNOWN_PRE = "GG1609" Error Reference {
         summary: "Unknown pre-tokenizer",
         clause: "Reported when llama.cpp does not know the pre-tokenizer that `tokenizer.ggml.pre` names. It rejects the model: \"unknown pre-tokenizer type\".",
         why: "llama.cpp rejects the model. A newer version may support the name.",
-        remedy: "Set tokenizer.ggml.pre to a name that the programs you use support.",
+        remedy: "Set tokenizer.ggml.pre to a name that is supported by the programs that you use.",
         fixed: "tokenizer.ggml.pre = \"default\"",
     }
     SEPARATOR = "GG1610" Warning Reference {
@@ -88,7 +88,7 @@ rules! { Tokenizer;
         summary: "Duplicate token",
         clause: "Reported when two tokens are equal. llama.cpp asserts that all tokens are different.",
         why: "llama.cpp aborts while it loads the file.",
-        remedy: "Give the second token a unique text, such as [PAD12345].",
+        remedy: "Give the second token unique text, such as [PAD12345].",
         fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     UNKNOWN_MODEL = "GG1612" Error Reference {
@@ -124,7 +124,7 @@ rules! { Tokenizer;
         summary: "tokenizer.huggingface.json is not valid JSON",
         clause: "Reported when the value of `tokenizer.huggingface.json` is not valid JSON. According to the specification, it is \"the entirety of the HF `tokenizer.json` for a given model\".",
         why: "Programs that prefer it over the embedded vocabulary fail.",
-        remedy: "Set the key again from the model's tokenizer.json, or remove it.",
+        remedy: "Copy the value again from the model's tokenizer.json, or remove it.",
         fixed: "tokenizer.huggingface.json = \"{}\"",
     }
     SEPARATORS_DIFFER = "GG1617" Warning Practice {
@@ -136,7 +136,7 @@ rules! { Tokenizer;
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "Reported when a vocabulary has byte tokens for some bytes but not for all. llama.cpp encodes bytes that no other token covers as the tokens <0x00> to <0xFF>. It throws an exception if the vocabulary has neither that token nor (except with PLaMo-2) a token whose text is the byte itself.",
+        clause: "Reported when a vocabulary has byte tokens for some bytes but not for all. llama.cpp encodes bytes that no other token covers as the tokens <0x00> to <0xFF>. It throws an exception if the vocabulary has neither the token for that byte nor (except with PLaMo-2) a token whose text is the byte itself.",
         why: "A program that tokenizes text with such a byte terminates, and the text often comes from untrusted users.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
         fixed: "all of the tokens <0x00> to <0xFF>, or none of them",
@@ -288,7 +288,10 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
 }
 
 fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
-    let differs = |found: u64| format!("{found} elements for {count} tokens");
+    let differs = |found: u64| {
+        let plural = if found == 1 { "" } else { "s" };
+        format!("{found} element{plural} for {count} tokens")
+    };
     if let Some((entry, scores)) = array(input, keys::TOKENIZER_SCORES) {
         // Whole numbers are read too.
         if !matches!(scores.element_type(), ValueType::F32 | ValueType::I32) {

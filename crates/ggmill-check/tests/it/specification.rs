@@ -288,7 +288,7 @@ fn what_only_llama_cpp_requires_is_not_laid_to_the_specification() {
         let (code, message) = said(architecture, "feed_forward_length").unwrap();
         assert_eq!(code, "GG1518", "{architecture}");
         assert!(
-            message.ends_with("required by llama.cpp, not required by the specification"),
+            message.ends_with("required by llama.cpp, but not by the specification"),
             "{message}"
         );
     }

@@ -2,7 +2,7 @@
 
 use ggmill_run::{Options, Program, Runner};
 
-use crate::models::{CASES, RECORDED, TOKENS, greatest_error};
+use crate::models::{CASES, RECORDED, TOKENS, UNLOADED, greatest_error};
 
 #[test]
 fn every_model_gives_the_numbers_of_libllama() {
@@ -39,5 +39,13 @@ fn every_graph_that_is_built_in_has_a_model_here() {
         .collect();
     for name in with_graph {
         assert!(CASES.iter().any(|case| case.architecture == name), "{name}");
+    }
+}
+
+/// `logits_transformers.py` records what `logits.py` leaves out.
+#[test]
+fn what_libllama_does_not_run_is_among_the_models() {
+    for name in UNLOADED {
+        assert!(CASES.iter().any(|case| case.name == name), "{name}");
     }
 }

@@ -13,16 +13,16 @@ use crate::{Input, Options, report::Findings};
 rules! { Rendering;
     FAILS = "GG2201" Warning Practice {
         summary: "Chat template fails on an ordinary conversation",
-        clause: "Reported when a chat template fails on a conversation with one question or several turns, or, if it supports them, with a system message, tools or tool results. A named template may be only for conversations with tools or with documents.",
+        clause: "Reported when a chat template fails on a conversation with one question or several turns, or, if it supports them, with a system message, tools or tool results. A named template that supports only conversations with tools or documents is not reported.",
         why: "Programs that render the template cannot process the conversation.",
-        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     LIMIT = "GG2202" Warning Practice {
         summary: "Chat template takes too much time or memory",
         clause: "Reported when rendering a conversation of a few messages takes more than 10,000,000 steps or 24 MiB of memory, when all test conversations together take more than 40,000,000 steps, or when a file has more than 16 templates (the others are not rendered). A step is the evaluation of an expression or an iteration of a loop. Known chat templates take fewer than 100,000 steps for a conversation.",
         why: "A program that renders the template without such limits hangs or runs out of memory.",
-        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     SANDBOX = "GG2203" Note Practice {
@@ -34,24 +34,24 @@ rules! { Rendering;
     }
     NO_TOKEN = "GG2204" Note Practice {
         summary: "Chat template writes a marker that is not a token",
-        clause: "Reported when the template's own text contains something in the form of a special token, such as <|im_end|>, and the vocabulary has no token with this text. Chat format markers are tokens of the model that was trained with them.",
+        clause: "Reported when the template's own text contains text that has the form of a special token, such as <|im_end|>, and the vocabulary has no token with this text. Chat format markers are tokens of the model that was trained with them.",
         why: "The marker is tokenized as ordinary text, which the model may not recognize as a marker.",
         remedy: "Check that the template and the vocabulary belong to the same model.",
         fixed: "<|im_end|>, if the vocabulary has this token",
     }
     ORDINARY = "GG2205" Warning Practice {
         summary: "Chat template writes a marker that is an ordinary token",
-        clause: "Reported when the template's own text contains something in the form of a special token, and the vocabulary has a token with this text whose type is normal. llama.cpp recognizes only control and user-defined tokens in text.",
-        why: "The marker is tokenized as ordinary text, on which the model was not trained.",
-        remedy: "Give the token the type 3 (control) in tokenizer.ggml.token_type.",
-        fixed: "tokenizer.ggml.token_type: 3 for <|im_end|>",
+        clause: "Reported when the template's own text contains text that has the form of a special token, and the vocabulary has a token with this text whose type is 1 (normal). llama.cpp recognizes only control and user-defined tokens in text.",
+        why: "The marker is tokenized as ordinary text, which the model did not see in its place in training.",
+        remedy: "Give the token type 3 (control) in tokenizer.ggml.token_type.",
+        fixed: "tokenizer.ggml.token_type: 3 for <|b|>",
     }
     NO_END = "GG2206" Warning Practice {
         summary: "Chat template does not end an answer with an end-of-generation token",
         clause: "Reported when no end-of-generation token (tokenizer.ggml.eos_token_id, tokenizer.ggml.eot_token_id, or one that llama.cpp recognizes by its text) follows the model's answer in the rendered text.",
         why: "Programs do not stop at the token with which the model ends its answers, so generation continues.",
         remedy: "Set tokenizer.ggml.eot_token_id to the token that the template writes after an answer.",
-        fixed: "tokenizer.ggml.eot_token_id = the ID of <|im_end|>",
+        fixed: "a template that writes <|im_end|> after an answer, with tokenizer.ggml.eot_token_id = the ID of <|im_end|>",
     }
     DOUBLE = "GG2207" Note Practice {
         summary: "Both chat template and tokenizer add the BOS token",
@@ -63,22 +63,22 @@ rules! { Rendering;
     PROMPT = "GG2208" Warning Practice {
         summary: "Generation prompt does not begin an assistant message",
         clause: "Reported when the text rendered with add_generation_prompt is not the beginning of the text of the same conversation with an answer. The transformers documentation says that with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
-        why: "The model answers after a header it was not trained on, or generates the header itself.",
-        remedy: "Write the same header for add_generation_prompt as before assistant messages.",
+        why: "The model answers after a message prefix it was not trained on, or generates the prefix itself.",
+        remedy: "In the template, write the same prefix for add_generation_prompt as before assistant messages.",
         fixed: "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}",
     }
     DROPS = "GG2209" Warning Practice {
         summary: "Chat template omits part of the conversation",
         clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. Tool names and tool results are checked only if the template supports tools.",
         why: "The model does not see what the user, the program or the model itself wrote.",
-        remedy: "Set the template again from the model's tokenizer_config.json, or call raise_exception for such a conversation.",
+        remedy: "Copy the template again from the model's tokenizer_config.json, or call raise_exception for such a conversation.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     THINKING = "GG2210" Note Practice {
         summary: "Chat template ignores enable_thinking",
-        clause: "Reported when a template reads the variable enable_thinking, but renders the same text with true and false in several kinds of conversations.",
+        clause: "Reported when a template reads the variable enable_thinking, but renders the same text whether its value is true or false in several kinds of conversation.",
         why: "Programs offer a switch that has no effect.",
-        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% if not enable_thinking %}<think></think>{% endif %}",
     }
     DATE = "GG2211" Note Practice {
@@ -106,10 +106,10 @@ rules! { Rendering;
     }
     NAMES = "GG2214" Warning Practice {
         summary: "List of named chat templates does not match the templates",
-        clause: "Reported when tokenizer.chat_templates lists a name without a key tokenizer.chat_template.NAME, or such a key exists but is not listed. llama.cpp's converter writes both; programs find templates by this list.",
+        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but its name is not listed. llama.cpp's converter writes both; programs find templates by this list.",
         why: "A template, such as the one for tools, is not found.",
         remedy: "Set tokenizer.chat_templates to the names of the templates in the file.",
-        fixed: "tokenizer.chat_templates = [\"tool_use\"]",
+        fixed: "tokenizer.chat_templates = [\"tool_use\"], and a key tokenizer.chat_template.tool_use",
     }
 }
 

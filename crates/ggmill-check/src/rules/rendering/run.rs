@@ -92,7 +92,7 @@ pub(crate) fn check(input: &Input<'_>, wanted: &Options, out: &mut Findings<'_>)
 
 fn told(observation: &Observation) -> String {
     let message: String = observation.message.chars().take(MAX_MESSAGE).collect();
-    format!("{} (conversation: {})", RawStr::from(&*message), observation.conversation)
+    format!("{} (test conversation: {})", RawStr::from(&*message), observation.conversation)
 }
 
 /// The names that a file lists, and the templates it has.

@@ -76,7 +76,6 @@ pub(crate) const TOKENS: [u32; 24] = [
 ];
 pub(crate) const RECORDED: usize = 3;
 /// The models that libllama does not run: `transformers` does.
-#[allow(dead_code, reason = "the example needs it, tests do not")]
 pub(crate) const UNLOADED: [&str; 2] = ["gptj", "rwkv"];
 /// The models whose activations are recorded.
 pub(crate) const MEASURED: [&str; 7] =
