@@ -323,7 +323,7 @@ fn absent(key: &str, by_loader: bool) -> String {
     let other = specified.definition.map(|name| format!(", and no {name}")).unwrap_or_default();
     let loader = if by_loader { " and by llama.cpp" } else { "" };
     format!(
-        "the key is missing{other}: required by the specification (section \"{}\", line {}){loader}",
+        "the key is missing{other}; it is required by the specification (section \"{}\", line {}){loader}",
         specified.section, specified.line
     )
 }

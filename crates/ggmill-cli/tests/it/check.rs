@@ -187,7 +187,7 @@ fn weights_are_looked_at_when_asked() {
     let with = ggmill(directory.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
     assert_eq!(with.code, 1, "{}", with.stderr);
     assert!(
-        with.stdout.contains("token_embd.weight\": 1 of 32 weights are NaN or infinite"),
+        with.stdout.contains("token_embd.weight\": 1 of 32 weights is NaN or infinite"),
         "{}",
         with.stdout
     );
@@ -516,8 +516,8 @@ fn a_profile_asks_for_what_its_source_requires() {
     assert_eq!(loaded.code, 1, "{}", loaded.stdout);
     assert!(
         loaded.stdout.contains(
-            "key \"gpt2.feed_forward_length\": the key is missing: required by llama.cpp, not \
-             required by the specification"
+            "key \"gpt2.feed_forward_length\": the key is missing; it is required by llama.cpp, but \
+             not by the specification"
         ),
         "{}",
         loaded.stdout

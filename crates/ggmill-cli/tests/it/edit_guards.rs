@@ -74,7 +74,10 @@ fn an_edit_that_leads_to_an_error_is_refused_unless_forced() {
     let before = bytes(&directory, "llama.gguf");
     for (args, words) in [
         (&["--set", "llama.block_count=77"][..], "block_count is 77"),
-        (&["--set", "llama.block_count=77", "--dry-run"], "(GG1506: block_count does not match)"),
+        (
+            &["--set", "llama.block_count=77", "--dry-run"],
+            "(GG1506: block_count does not match the number of layers)",
+        ),
         (&["--set", "llama.block_count=77", "-o", "copy.gguf"], "GG1506"),
         (&["--unset", "llama.block_count"], "key \"llama.block_count\": "),
     ] {

@@ -213,7 +213,7 @@ fn lint_renders_and_names_the_conversation() {
         "GG2206",
         "not by an end-of-generation token",
         "GG2209",
-        "the text does not contain the system message (conversation: system message)",
+        "the text does not contain the system message (test conversation: system message)",
     ] {
         assert!(found.stdout.contains(words), "{words}: {}", found.stdout);
     }
@@ -318,7 +318,11 @@ fn lint_of_a_bare_template_has_special_tokens() {
     );
     let directory = directory.with("refuses.jinja", refuses);
     let found = run(&directory, &["lint", "refuses.jinja"]);
-    assert!(words(&found.stdout).contains("set it (conversation: question)"), "{}", found.stdout);
+    assert!(
+        words(&found.stdout).contains("set it (test conversation: question)"),
+        "{}",
+        found.stdout
+    );
     let set = ["lint", "refuses.jinja", "--set", "eos_token=<|im_end|>", "--set", "n=3"];
     let found = run(&directory, &set);
     assert!(!found.stdout.contains("GG2201"), "{}", found.stdout);
