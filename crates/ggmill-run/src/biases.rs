@@ -104,7 +104,8 @@ mod tests {
             (113, 31),
         ];
         const SEVEN: [(u64, u64); 7] = [(0, 0), (1, 1), (2, 2), (3, 3), (8, 4), (20, 5), (51, 6)];
-        let cases: [(u64, bool, &[(u64, u64)]); 4] = [
+        type Starts = [(u64, u64)];
+        let cases: [(u64, bool, &Starts); 4] = [
             (32, false, &HALF),
             (32, true, &CAUSAL),
             (8, false, &[(0, 0), (1, 1), (2, 2), (16, 3)]),
