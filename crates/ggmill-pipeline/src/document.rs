@@ -45,6 +45,9 @@ fn document(plan: &Plan, output: RawStr<'_>, written: bool) -> Value {
                 "type": found.ggml_type.to_string(),
                 "kl_divergence": found.divergence,
             });
+            if found.with_importance {
+                planned["sensitivity"]["importance"] = json!(true);
+            }
         }
         planned
     };
@@ -154,12 +157,14 @@ pub fn planned_sensitivities(
         let name = tensor.get("name").and_then(name_of).ok_or(PlanDocumentError::Incomplete)?;
         let ggml_type = found.get("type").and_then(Value::as_str).map(str::parse::<GgmlType>);
         let divergence = found.get("kl_divergence").and_then(Value::as_f64);
+        let with_importance = found.get("importance").and_then(Value::as_bool).unwrap_or(false);
         let sensitivity = match (ggml_type, divergence) {
             (Some(Ok(ggml_type)), Some(divergence)) if divergence >= 0.0 => {
                 Sensitivity::new(ggml_type, divergence)
             }
             _ => None,
-        };
+        }
+        .map(|found| found.with_importance(with_importance));
         match sensitivity {
             Some(sensitivity) => sensitivities.push((name, sensitivity)),
             None => return Err(PlanDocumentError::Sensitivity { tensor: name }),

@@ -323,8 +323,8 @@ impl ImportanceFilter {
 
 impl Importance {
     /// The weights of a matrix, or `None` when the filter leaves none. `file` is what the metadata
-    /// will say it was read from.
-    pub fn new(imatrix: &Imatrix, file: &str, filter: &ImportanceFilter) -> Option<Self> {
+    /// will say it was read from, where it was read from a file.
+    pub fn new(imatrix: &Imatrix, file: Option<&str>, filter: &ImportanceFilter) -> Option<Self> {
         let (taken, others): (Vec<_>, Vec<_>) =
             imatrix.entries().partition(|(name, _)| filter.takes(name.as_bytes()));
         let weights: BTreeMap<_, _> = taken
@@ -335,15 +335,13 @@ impl Importance {
         if weights.is_empty() {
             return None;
         }
-        let mut origin = vec![Override::new(
-            "quantize.imatrix.file",
-            OverrideValue::Text(file.as_bytes().to_vec()),
-        )];
+        let text = |text: &[u8]| OverrideValue::Text(text.to_vec());
+        let mut origin = Vec::new();
+        if let Some(file) = file {
+            origin.push(Override::new("quantize.imatrix.file", text(file.as_bytes())));
+        }
         if let Some(name) = imatrix.datasets().next() {
-            origin.push(Override::new(
-                "quantize.imatrix.dataset",
-                OverrideValue::Text(name.as_bytes().to_vec()),
-            ));
+            origin.push(Override::new("quantize.imatrix.dataset", text(name.as_bytes())));
         }
         let entries = i64::try_from(weights.len()).unwrap_or(i64::MAX);
         origin

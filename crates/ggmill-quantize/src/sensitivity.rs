@@ -59,6 +59,12 @@ impl Sensitivities {
         self.0.get(name).copied()
     }
 
+    /// Whether any was measured with importance weights: then predictions are true of quantizations
+    /// with the same weights.
+    pub fn with_importance(&self) -> bool {
+        self.0.values().any(|found| found.with_importance)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -11,23 +11,52 @@ use rayon::slice::ParallelSliceMut as _;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 
-/// What the names of the matrices begin with that are summed in any case.
+/// What the names of the matrices of blocks begin with.
 const BLOCKS: &str = "blk.";
 /// The matrix of the output.
 const OUTPUT: &str = "output.weight";
 /// Columns that one task adds up: some cache lines of a row.
 const PIECE: usize = 64;
 
-/// For each matrix of the blocks of a model the sums of the squares of what it was multiplied with,
-/// column by column, and how many rows went into them.
+/// Which matrices of a model are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Matrices {
+    /// Those of the blocks (`blk.`), as llama-imatrix measures them by default.
+    #[default]
+    Blocks,
+    /// Those of the blocks, and `output.weight`: llama-imatrix's `--process-output`.
+    BlocksAndOutput,
+    /// All, including those outside the blocks: token embeddings that serve as the output matrix too,
+    /// for example.
+    All,
+}
+
+impl Matrices {
+    fn include(self, name: &str) -> bool {
+        name.starts_with(BLOCKS)
+            || match self {
+                Self::Blocks => false,
+                Self::BlocksAndOutput => name == OUTPUT,
+                Self::All => true,
+            }
+    }
+
+    /// Whether the output of the model is computed for them.
+    pub(crate) fn need_output(self) -> bool {
+        self != Self::Blocks
+    }
+}
+
+/// For each matrix of a model the sums of the squares of what it was multiplied with, column by
+/// column, and how many rows went into them.
 ///
-/// The rules are those of llama-imatrix: matrices of blocks (`blk.`) count, and `output.weight` where
-/// that is asked for; the matrices of experts have sums and counts of their own, of the tokens that
-/// were routed to them. Sums are of double precision and in the order of the tokens, so they do not
-/// depend on threads, or on how many chunks are run at once.
+/// The matrices of experts have sums and counts of their own, of the tokens that were routed to
+/// them, as llama-imatrix has them. Sums are of double precision and in the order of the tokens, so
+/// they do not depend on threads, or on how many chunks are run at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Activations {
-    with_output: bool,
+    measured: Matrices,
     /// By the number of the weight.
     by_weight: BTreeMap<usize, TensorActivations>,
 }
@@ -53,9 +82,9 @@ impl Activations {
         self.by_weight.values()
     }
 
-    /// Sums of nothing yet, of the matrix of the output too where that is said.
-    pub(crate) fn new(with_output: bool) -> Self {
-        Self { with_output, by_weight: BTreeMap::new() }
+    /// Sums of nothing yet.
+    pub(crate) fn new(measured: Matrices) -> Self {
+        Self { measured, by_weight: BTreeMap::new() }
     }
 
     /// Adds what a matrix is multiplied with; `places` are the experts of each token.
@@ -67,7 +96,7 @@ impl Activations {
         places: Option<&[u32]>,
     ) -> Result<()> {
         let name = program.graph().weights()[matrix].name.as_str();
-        if !(name.starts_with(BLOCKS) || self.with_output && name == OUTPUT) {
+        if !self.measured.include(name) {
             return Ok(());
         }
         let columns = program.row_len(matrix);

@@ -1,13 +1,13 @@
 //! Running a model over a text for the activations of its matrices.
 
-use crate::activations::Activations;
+use crate::activations::{Activations, Matrices};
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 use crate::run::Runner;
 
-/// Runs a model over chunks of a text, and adds up what its matrices are multiplied with. `watch` is
-/// called with the sums so far and the number of chunks that are done, after each group of chunks
-/// that were run together; what it returns as an error ends the run.
+/// Runs a model over chunks of a text, and adds up what each of these matrices is multiplied with.
+/// `watch` is called with the sums so far and the number of chunks that are done, after each group
+/// of chunks that were run together; what it returns as an error ends the run.
 ///
 /// Sums of different chunks can be added to those of all of them.
 ///
@@ -17,10 +17,10 @@ pub fn activations<E: From<Error>>(
     runner: &Runner,
     program: &Program<'_>,
     chunks: &[Vec<u32>],
-    with_output: bool,
+    matrices: Matrices,
     mut watch: impl FnMut(&Activations, usize) -> Result<(), E>,
 ) -> Result<Activations, E> {
-    let mut found = Activations::new(with_output);
+    let mut found = Activations::new(matrices);
     let shortest = chunks.iter().map(Vec::len).min().unwrap_or(0);
     if shortest < Activations::LEAST {
         let message =
@@ -28,13 +28,13 @@ pub fn activations<E: From<Error>>(
         return Err(Error::new(ErrorKind::TooShort, message).into());
     }
     let longest = chunks.iter().map(Vec::len).max().unwrap_or(0);
-    let outputs = if with_output { longest as u64 } else { 0 };
+    let outputs = if matrices.need_output() { longest as u64 } else { 0 };
     let at_once = runner.texts_with(program, longest as u64, outputs)?;
     let mut done = 0;
     for texts in chunks.chunks(at_once) {
         let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
         let states = runner.states_into(program, &tokens, Some(&mut found))?;
-        if with_output {
+        if matrices.need_output() {
             for (number, text) in texts.iter().enumerate() {
                 runner.output_into(program, &states, number, 0..text.len(), Some(&mut found))?;
             }

@@ -28,7 +28,7 @@ mod sequence;
 mod variant;
 mod weights;
 
-pub use activations::{Activations, TensorActivations};
+pub use activations::{Activations, Matrices, TensorActivations};
 pub use collect::activations;
 pub use error::{Error, ErrorKind, Result};
 pub use measure::{

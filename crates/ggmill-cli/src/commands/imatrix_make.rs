@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ggmill_quantize::{Imatrix, ImatrixRun, ResumeError};
-use ggmill_run::{Activations, activations};
+use ggmill_run::{Activations, Matrices, activations};
 
 use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
 use crate::console::Console;
@@ -11,7 +11,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_interrupted, write_file};
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{RunArgs, Stopped, TextArgs};
+use crate::run_model::{RunArgs, Stopped, TextArgs, sums_of, warn_of_unused};
 use crate::source::open_whole;
 
 #[derive(Debug, clap::Args)]
@@ -23,8 +23,8 @@ Examples:
   ggmill imatrix make model.gguf --text t.txt --from-chunk 50 -o b.gguf
   ggmill imatrix merge a.gguf b.gguf -o imatrix.gguf   # combine parts
 
-The rules are those of llama-imatrix: only the matrices of blocks are measured, and experts are \
-weighted by how often each was chosen. The model is computed in F32 from the weights in the file, on \
+The rules are those of llama-imatrix: only the matrices of blocks are measured unless --process-output \
+or --all-matrices is given, and experts are weighted by how often each was chosen. The model is computed in F32 from the weights in the file, on \
 the CPU; the result does not depend on the number of threads or on --memory.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a split model
@@ -53,11 +53,25 @@ pub(crate) struct Args {
     /// Also measure output.weight
     #[arg(long)]
     process_output: bool,
+    /// Measure every matrix, also those outside the blocks that llama-imatrix never measures, such as
+    /// token embeddings that serve as the output matrix
+    #[arg(long, conflicts_with = "process_output")]
+    all_matrices: bool,
     /// Replace OUT if it exists
     #[arg(long, conflicts_with = "resume")]
     force: bool,
     #[command(flatten)]
     run: RunArgs,
+}
+
+impl Args {
+    fn matrices(&self) -> Matrices {
+        match (self.all_matrices, self.process_output) {
+            (true, _) => Matrices::All,
+            (false, true) => Matrices::BlocksAndOutput,
+            (false, false) => Matrices::Blocks,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
@@ -104,7 +118,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         replaces = true;
         Ok::<_, Failure>(imatrix)
     };
-    let sums = activations(&runner, &program, left, args.process_output, |sums, now| {
+    let sums = activations(&runner, &program, left, args.matrices(), |sums, now| {
         bar.update((done + now) as u64, wanted.len() as u64, "chunks");
         if now < left.len() && run.is_due(now) {
             save(&run, sums, now).map_err(Stopped)?;
@@ -114,13 +128,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     drop(bar);
     let sums = sums.map_err(within)?;
     let imatrix = save(&run, &sums, left.len())?;
-    let partly = sums.tensors().filter(|tensor| tensor.unused() > 0).count();
-    if partly > 0 {
-        console.warn(format_args!(
-            "{partly} tensors have experts that no token of the text was routed to: a longer text \
-             may reach them"
-        ));
-    }
+    warn_of_unused(&sums, console);
     warn_of_losses(console, &imatrix, form);
     wrote(console, &args.output, &imatrix, form);
     Ok(Status::Fine)
@@ -130,7 +138,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 fn imatrix_run(args: &Args) -> Result<ImatrixRun, Failure> {
     let run = ImatrixRun::new(args.text.context())
         .with_dataset(args.text.path().map(|path| path.to_string_lossy().into_owned()))
-        .with_output(args.process_output)
+        .with_output(args.matrices() != Matrices::Blocks)
         .with_save_every(args.save_every);
     if !args.resume || !args.output.exists() {
         return Ok(run);
@@ -142,19 +150,15 @@ fn imatrix_run(args: &Args) -> Result<ImatrixRun, Failure> {
             ResumeError::Dataset { .. } => {
                 Some("-o another file, and join both with `ggmill imatrix merge`".to_owned())
             }
-            ResumeError::Output { is_measured: true } => {
-                Some("add --process-output to continue it".to_owned())
-            }
+            ResumeError::Output { is_measured: true } => Some(
+                "add --process-output or --all-matrices, whichever it was measured with, to continue it"
+                    .to_owned(),
+            ),
             ResumeError::Output { is_measured: false } => {
-                Some("leave out --process-output to continue it".to_owned())
+                Some("leave out --process-output or --all-matrices to continue it".to_owned())
             }
             _ => None,
         };
         Failure::new(error).with_hint(hint).within(&args.output)
     })
-}
-
-/// What was summed of each tensor.
-fn sums_of(sums: &Activations) -> impl Iterator<Item = (&str, &[f64], &[u64])> {
-    sums.tensors().map(|tensor| (tensor.name.as_str(), &*tensor.sums, &*tensor.counts))
 }

@@ -115,8 +115,8 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     assert!(error.contains("measured on story.txt, expected short.txt"), "{error}");
     let output = ["m.gguf", "--text", "story.txt", "-c", "32", "-o", "a.gguf", "--resume"];
     let error = refused(&[&output[..], &["--process-output"]].concat());
-    assert!(error.contains("a.gguf: measured without output.weight"), "{error}");
-    assert!(error.contains("leave out --process-output"), "{error}");
+    assert!(error.contains("a.gguf: measured without matrices outside the blocks"), "{error}");
+    assert!(error.contains("leave out --process-output or --all-matrices"), "{error}");
 }
 
 /// A model of one block whose rows have whole blocks of any type, with weights by chance.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ggmill_core::Model;
 use serde_json::Value as Json;
 
 use crate::support::{Directory, command, ggmill, outcome, quantize, quantized, real};
@@ -37,10 +38,19 @@ fn number_after(text: &str, words: &str) -> f64 {
 
 const MEASURE: [&str; 4] = ["--measure", "stories.txt", "--ctx", "32"];
 
+/// The KL divergence of a file from the bundled model on the text.
+fn divergence(directory: &Directory, name: &str) -> f64 {
+    let args = ["measure", name, "--against", "base.gguf", "--text", "stories.txt"];
+    let found = ggmill(directory.path(), &[&args[..], &["--ctx", "32", "--json"]].concat());
+    let found = json(&found.stdout);
+    let value = found.pointer("/models/0/comparison/kl_divergence/mean/value");
+    value.and_then(Json::as_f64).unwrap()
+}
+
 #[test]
 fn types_are_chosen_by_measured_sensitivities_and_tested() {
     let directory = directory();
-    let goal = ["base.gguf", "direct.gguf", "--target-bpw", "8"];
+    let goal = ["base.gguf", "direct.gguf", "--target-bpw", "8", "--no-imatrix"];
     let direct =
         quantized(&directory, &[&goal[..], &MEASURE, &["--report", "report.json"]].concat());
     assert!(directory.path().join("report.json").exists());
@@ -55,7 +65,7 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
     assert!(direct.stderr.contains(&end), "{}", direct.stderr);
 
     // The same plan in advance, and the same choice from its sensitivities without a text.
-    let goal = ["base.gguf", "x.gguf", "--target-bpw", "8", "--dry-run", "--json"];
+    let goal = ["base.gguf", "x.gguf", "--target-bpw", "8", "--no-imatrix", "--dry-run", "--json"];
     let dry = quantized(&directory, &[&goal[..], &MEASURE].concat());
     assert!(!dry.stderr.contains("was not used for the choice"), "{}", dry.stderr);
     fs::write(directory.path().join("plan.json"), &dry.stdout).unwrap();
@@ -77,18 +87,51 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
     assert!(tensors.iter().any(|tensor| tensor["sensitivity"].is_null()), "norms have none");
 
     // Without them every weight counts alike, which is worse: the embeddings have most weights.
-    let divergence = |name: &str| {
-        let args = ["measure", name, "--against", "base.gguf", "--text", "stories.txt"];
-        let found = ggmill(directory.path(), &[&args[..], &["--ctx", "32", "--json"]].concat());
-        let found = json(&found.stdout);
-        found
-            .pointer("/models/0/comparison/kl_divergence/mean/value")
-            .and_then(Json::as_f64)
-            .unwrap()
-    };
     quantized(&directory, &["base.gguf", "even.gguf", "--target-bpw", "8"]);
-    let (measured, even) = (divergence("direct.gguf"), divergence("even.gguf"));
+    let (measured, even) =
+        (divergence(&directory, "direct.gguf"), divergence(&directory, "even.gguf"));
     assert!(measured < even, "{measured} {even}");
+}
+
+#[test]
+fn the_importance_matrix_is_measured_with_the_sensitivities() {
+    let directory = directory();
+    let goal = ["base.gguf", "with.gguf", "--target-bpw", "7.5", "--chunks", "4"];
+    let with = quantized(&directory, &[&goal[..], &MEASURE].concat());
+    let goal = ["base.gguf", "without.gguf", "--target-bpw", "7.5", "--chunks", "4"];
+    quantized(&directory, &[&goal[..], &MEASURE, &["--no-imatrix"]].concat());
+    let [better, worse] = ["with.gguf", "without.gguf"].map(|name| divergence(&directory, name));
+    assert!(better < worse, "{better} {worse}: {}", with.stderr);
+
+    // Where it comes from is in the file: two of the four chunks are for the test.
+    let model = Model::open(fs::read(directory.path().join("with.gguf")).unwrap()).unwrap();
+    let metadata = model.metadata();
+    assert_eq!(metadata.str("quantize.imatrix.dataset").unwrap(), "stories.txt");
+    assert_eq!(metadata.u32("quantize.imatrix.chunks_count").unwrap(), 2);
+    // Seven matrices of each of five blocks, and the output.
+    assert_eq!(metadata.u32("quantize.imatrix.entries_count").unwrap(), 36);
+    assert!(metadata.get("quantize.imatrix.file").is_none());
+
+    // A plan says so too, and whoever uses it is told to have a matrix.
+    let goal = ["base.gguf", "x.gguf", "--target-bpw", "7.5", "--chunks", "4"];
+    let dry = [&goal[..], &MEASURE, &["--dry-run", "--json"]].concat();
+    let plan = quantized(&directory, &dry).stdout;
+    assert!(
+        json(&plan)["tensors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|tensor| { tensor["sensitivity"]["importance"] == true })
+    );
+    let directory = directory.with("plan.json", plan);
+    let make = ["imatrix", "make", "base.gguf", "--text", "stories.txt", "-c", "32"];
+    let made = ggmill(directory.path(), &[&make[..], &["--all-matrices", "-o", "i.gguf"]].concat());
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let known = ["base.gguf", "y.gguf", "--target-bpw", "7.5", "--sensitivities", "plan.json"];
+    let warning = "plan.json: the sensitivities were measured with an importance matrix";
+    assert!(quantized(&directory, &known).stderr.contains(warning));
+    let known = quantized(&directory, &[&known[..], &["--force", "--imatrix", "i.gguf"]].concat());
+    assert!(!known.stderr.contains(warning), "{}", known.stderr);
 }
 
 #[test]

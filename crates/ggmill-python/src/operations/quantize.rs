@@ -73,7 +73,7 @@ impl Types {
 
 fn importance(path: &Path) -> Result<Option<Importance>> {
     let imatrix = Imatrix::open(path)?;
-    Ok(Importance::new(&imatrix, &path.to_string_lossy(), &ImportanceFilter::All))
+    Ok(Importance::new(&imatrix, Some(&path.to_string_lossy()), &ImportanceFilter::All))
 }
 
 fn one_type(name: Option<&str>) -> Result<Option<ggmill::GgmlType>> {

@@ -8,8 +8,9 @@ use ggmill_pipeline::Result;
 
 use super::Imatrix;
 
-/// The matrix of the output, which is measured only where that is asked for.
-const OUTPUT: &[u8] = b"output.weight";
+/// What the names of the matrices of blocks begin with; others are measured only where that is
+/// asked for.
+const BLOCKS: &[u8] = b"blk.";
 
 /// A run that measures an importance matrix. It computes nothing: it says what an earlier run has
 /// left to do, and makes the matrix of its chunks and of the new sums.
@@ -56,9 +57,10 @@ pub enum ResumeError {
         /// That of the run.
         expected: Option<String>,
     },
-    /// The matrix of the output was measured and is not to be, or the other way round.
+    /// Matrices outside the blocks, such as `output.weight`, were measured and are not to be, or the
+    /// other way round.
     Output {
-        /// Whether it was measured.
+        /// Whether they were measured.
         is_measured: bool,
     },
 }
@@ -76,8 +78,10 @@ impl fmt::Display for ResumeError {
                 let expected = expected.as_deref().unwrap_or("no other text");
                 write!(f, "measured on {found}, expected {expected}")
             }
-            Self::Output { is_measured: true } => f.write_str("measured with output.weight"),
-            Self::Output { is_measured: false } => f.write_str("measured without output.weight"),
+            Self::Output { is_measured } => {
+                let with = if *is_measured { "with" } else { "without" };
+                write!(f, "measured {with} matrices outside the blocks, such as output.weight")
+            }
         }
     }
 }
@@ -103,7 +107,7 @@ impl ImatrixRun {
         Self { dataset, ..self }
     }
 
-    /// The same with the matrix of the output, `output.weight`, or without it.
+    /// The same with matrices outside the blocks, such as `output.weight`, or without them.
     #[must_use]
     pub fn with_output(self, with_output: bool) -> Self {
         Self { with_output, ..self }
@@ -133,7 +137,7 @@ impl ImatrixRun {
             let found = found.to_string();
             return Err(ResumeError::Dataset { found, expected: self.dataset });
         }
-        let is_measured = earlier.get(OUTPUT).is_some();
+        let is_measured = earlier.entries().any(|(name, _)| !name.as_bytes().starts_with(BLOCKS));
         if is_measured != self.with_output {
             return Err(ResumeError::Output { is_measured });
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ggmill_core::Model;
-use ggmill_run::{Activations, Error, ErrorKind, Options, Program, Runner, activations};
+use ggmill_run::{Activations, Error, ErrorKind, Matrices, Options, Program, Runner, activations};
 
 use crate::models::{CASES, Case, Change, MEASURED, TOKENS};
 
@@ -14,7 +14,8 @@ fn case(name: &str) -> &'static Case {
 
 fn summed(options: Options, program: &Program<'_>, chunks: &[Vec<u32>]) -> Activations {
     let runner = Runner::new(options).unwrap();
-    activations(&runner, program, chunks, true, |_, _| Ok::<_, Error>(())).unwrap()
+    let matrices = Matrices::BlocksAndOutput;
+    activations(&runner, program, chunks, matrices, |_, _| Ok::<_, Error>(())).unwrap()
 }
 
 /// The recorded numbers, by the name of their tensor.
@@ -98,14 +99,13 @@ fn sums_of_parts_add_up_to_those_of_the_whole() {
 }
 
 #[test]
-fn matrices_of_blocks_count_and_the_output_where_it_is_asked_for() {
-    let case = case("llama");
-    let model = case.model();
-    let program = Program::of(&model, case.described()).unwrap();
-    let runner = Runner::new(Options::default()).unwrap();
-    let names = |with_output| {
+fn matrices_of_blocks_count_and_others_where_they_are_asked_for() {
+    let names = |case: &Case, matrices| {
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let runner = Runner::new(Options::default()).unwrap();
         let mut seen = Vec::new();
-        let found = activations(&runner, &program, &texts(), with_output, |sums, done| {
+        let found = activations(&runner, &program, &texts(), matrices, |sums, done| {
             seen.push((sums.tensors().len(), done));
             Ok::<_, Error>(())
         });
@@ -113,11 +113,21 @@ fn matrices_of_blocks_count_and_the_output_where_it_is_asked_for() {
         assert_eq!(seen, [(found.tensors().len(), 5)]);
         found.tensors().map(|tensor| tensor.name.clone()).collect::<Vec<_>>()
     };
-    let blocks = names(false);
+    let llama = case("llama");
+    let blocks = names(llama, Matrices::Blocks);
     assert!(blocks.iter().all(|name| name.starts_with("blk.")), "{blocks:?}");
     assert_eq!(blocks.len(), 14, "seven matrices for each of two blocks");
-    let more: Vec<_> = names(true).into_iter().filter(|name| !blocks.contains(name)).collect();
-    assert_eq!(more, ["output.weight"]);
+    let more = |case, matrices| {
+        let is_outside = |name: &String| !name.starts_with("blk.");
+        names(case, matrices).into_iter().filter(is_outside).collect::<Vec<_>>()
+    };
+    for matrices in [Matrices::BlocksAndOutput, Matrices::All] {
+        assert_eq!(more(llama, matrices), ["output.weight"]);
+    }
+    // Its embeddings serve as the output matrix, which llama-imatrix never measures.
+    let tied = case("gemma");
+    assert_eq!(more(tied, Matrices::BlocksAndOutput), Vec::<String>::new());
+    assert_eq!(more(tied, Matrices::All), ["token_embd.weight"]);
 }
 
 #[test]
@@ -125,14 +135,15 @@ fn short_chunks_and_errors_of_the_caller_end_it() {
     let model = case("llama").model();
     let program = Program::of(&model, case("llama").described()).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
-    let short = activations(&runner, &program, &[vec![1; 15]], false, |_, _| Ok::<_, Error>(()));
+    let blocks = Matrices::Blocks;
+    let short = activations(&runner, &program, &[vec![1; 15]], blocks, |_, _| Ok::<_, Error>(()));
     assert_eq!(short.unwrap_err().kind(), ErrorKind::TooShort);
-    let none = activations(&runner, &program, &[], false, |_, _| Ok::<_, Error>(()));
+    let none = activations(&runner, &program, &[], blocks, |_, _| Ok::<_, Error>(()));
     assert_eq!(none.unwrap_err().kind(), ErrorKind::TooShort);
     let nan = Some(("blk.0.ffn_gate.weight", 7));
     let broken = Model::open(case("llama").changed(&Change { nan, ..Change::default() })).unwrap();
     let program = Program::of(&broken, case("llama").described()).unwrap();
-    let found = activations(&runner, &program, &texts(), false, |_, _| Ok::<_, Error>(()));
+    let found = activations(&runner, &program, &texts(), blocks, |_, _| Ok::<_, Error>(()));
     assert_eq!(found.unwrap_err().kind(), ErrorKind::NotFinite);
 }
 
@@ -142,7 +153,7 @@ fn sums_of_a_file_that_changed_are_not_handed_out() {
     let program = Program::of(&model, case("llama").described()).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
     let mut calls = 0;
-    let error = activations(&runner, &program, &texts(), false, |_, _| {
+    let error = activations(&runner, &program, &texts(), Matrices::Blocks, |_, _| {
         calls += 1;
         Ok::<_, Error>(())
     });

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_core::RawStr;
 use ggmill_pipeline::{GgufCheckpoint, Sensitivity};
-use ggmill_quantize::{Sensitivities, ToMeasure};
-use ggmill_run::{Chunks, Options, Program, Runner, Trial, Tried, measure, trials};
+use ggmill_quantize::{ImatrixRun, Importance, ImportanceFilter, Sensitivities, ToMeasure};
+use ggmill_run::{
+    Chunks, Matrices, Options, Program, Runner, Trial, Tried, activations, measure, trials,
+};
 
 use super::MAX_PLAN_LEN;
 use crate::arch_file::catalogue;
@@ -16,7 +18,7 @@ use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::progress::Bar;
-use crate::run_model::{Stopped, chunks, failed, found_program};
+use crate::run_model::{Stopped, chunks, failed, found_program, sums_of, warn_of_unused};
 use crate::source::open_whole;
 use crate::text_file::read_text;
 
@@ -24,8 +26,8 @@ use crate::text_file::read_text;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct MeasureArgs {
     /// Choose by the effect on the output of the model: quantize one tensor at a time and measure the
-    /// KL divergence on this text. Every second chunk is used for that; the others test the result.
-    /// - is standard input
+    /// KL divergence on this text. Without --imatrix, the importance matrix is measured too. Every
+    /// second chunk is used for that; the others test the result. - is standard input
     #[arg(
         long,
         value_name = "TEXT",
@@ -49,6 +51,14 @@ pub(crate) struct MeasureArgs {
         help_heading = "Measured sensitivities"
     )]
     sensitivities: Option<PathBuf>,
+    /// Quantize without an importance matrix
+    #[arg(
+        long,
+        requires = "measured_text",
+        conflicts_with = "imatrix",
+        help_heading = "Measured sensitivities"
+    )]
+    no_imatrix: bool,
     /// Number of tokens per chunk
     #[arg(long, value_name = "N", default_value_t = Chunks::CONTEXT, requires = "measured_text", help_heading = "Measured sensitivities")]
     ctx: usize,
@@ -84,8 +94,13 @@ impl MeasureArgs {
         files.into_iter().flatten().filter(|path| path.as_os_str() != "-")
     }
 
-    /// The sensitivities in a plan.
-    pub(super) fn known(&self) -> Result<Option<Sensitivities>, Failure> {
+    /// The sensitivities in a plan. Warns where they were measured with an importance matrix and
+    /// there is none.
+    pub(super) fn known(
+        &self,
+        has_importance: bool,
+        console: Console,
+    ) -> Result<Option<Sensitivities>, Failure> {
         let Some(path) = &self.sensitivities else { return Ok(None) };
         let text = read_text(path, MAX_PLAN_LEN)?;
         let found = Sensitivities::parse(text.as_bytes()).map_err(|error| {
@@ -95,6 +110,13 @@ impl MeasureArgs {
                     .to_owned(),
             ))
         })?;
+        if found.with_importance() && !has_importance {
+            console.warn(format_args!(
+                "{}: the sensitivities were measured with an importance matrix; without --imatrix \
+                 the choice is worse, and so is the result",
+                shown(path)
+            ));
+        }
         Ok(Some(found))
     }
 }
@@ -103,7 +125,10 @@ impl MeasureArgs {
 pub(super) struct Measuring<'a> {
     path: &'a Path,
     catalogue: Catalogue,
+    program: Program<'a>,
     runner: Runner,
+    /// What the importance matrix is said to be measured on, where one is to be measured.
+    importance_of: Option<String>,
     /// What sensitivities are measured with.
     fitted: Chunks,
     /// What the result is tested with.
@@ -111,49 +136,59 @@ pub(super) struct Measuring<'a> {
 }
 
 impl<'a> Measuring<'a> {
-    /// Reads the text, where there is one.
+    /// Reads the text, where there is one. Where there is an importance matrix, none is measured.
     pub(super) fn start(
-        args: &MeasureArgs,
-        path: &'a Path,
-        arch_file: &[PathBuf],
+        args: &super::Args,
+        (path, checkpoint): (&'a Path, &'a GgufCheckpoint),
         threads: Option<usize>,
         console: Console,
     ) -> Result<Option<Self>, Failure> {
+        let (arch_file, has_importance) = (&*args.arch_file, args.types.imatrix.is_some());
+        let args = &args.measuring;
         let (text, listed) = (args.measure.as_deref(), args.measure_tokens.as_deref());
-        if text.is_none() && listed.is_none() {
-            return Ok(None);
-        }
+        let Some(read) = text.or(listed) else { return Ok(None) };
         let size = (args.ctx, Some(args.chunks as usize));
         let chunks = chunks(path, text, listed, "--measure-tokens", size, console)?;
         let (fitted, held_out) = chunks.halves();
         let options = Options::default().with_threads(threads).with_memory(args.memory);
         let runner = Runner::new(options).map_err(|error| failed(path, &error))?;
-        Ok(Some(Self { path, catalogue: catalogue(arch_file)?, runner, fitted, held_out }))
+        let catalogue = catalogue(arch_file)?;
+        let program = found_program(path, checkpoint.model(), &catalogue, None, console)?;
+        let measures_importance = !(has_importance || args.no_imatrix);
+        let importance_of = measures_importance.then(|| read.to_string_lossy().into_owned());
+        Ok(Some(Self { path, catalogue, program, runner, importance_of, fitted, held_out }))
     }
 
-    fn program<'m>(
-        &self,
-        checkpoint: &'m GgufCheckpoint,
-        console: Console,
-    ) -> Result<Program<'m>, Failure> {
-        found_program(self.path, checkpoint.model(), &self.catalogue, None, console)
+    /// Measures how much each column of each matrix matters, unless that is known or not wanted.
+    pub(super) fn importance(&self, console: Console) -> Result<Option<Importance>, Failure> {
+        let Some(dataset) = &self.importance_of else { return Ok(None) };
+        let texts = self.fitted.texts();
+        let mut bar = Bar::of_pieces(console, "chunks");
+        let sums = activations(&self.runner, &self.program, texts, Matrices::All, |_, done| {
+            bar.update(done as u64, texts.len() as u64, "importance");
+            Ok::<_, Stopped>(())
+        });
+        drop(bar);
+        let sums = sums.map_err(|Stopped(failure)| failure.within(self.path))?;
+        warn_of_unused(&sums, console);
+        let run = ImatrixRun::new(self.fitted.context()).with_dataset(Some(dataset.clone()));
+        let imatrix = run.imatrix(sums_of(&sums), texts.len()).map_err(Failure::new)?;
+        Ok(Importance::new(&imatrix, None, &ImportanceFilter::All))
     }
 
     /// Measures tensors whose types are to be chosen.
     pub(super) fn sensitivities(
         &self,
-        checkpoint: &GgufCheckpoint,
         tensors: Vec<ToMeasure>,
         console: Console,
     ) -> Result<Sensitivities, Failure> {
-        let program = self.program(checkpoint, console)?;
         let trial = |tensor: &ToMeasure| {
             let name = String::from_utf8_lossy(&tensor.name);
             Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())
         };
         let asked: Vec<Trial> = tensors.iter().map(trial).collect();
         let mut bar = Bar::of_pieces(console, "tensors");
-        let found = trials(&self.runner, &program, &self.fitted, &asked, |done, all| {
+        let found = trials(&self.runner, &self.program, &self.fitted, &asked, |done, all| {
             bar.update(done as u64, all as u64, "tensors");
             Ok::<_, Stopped>(())
         });
@@ -184,7 +219,8 @@ impl<'a> Measuring<'a> {
         }
         let sensitivity = |(tensor, found): (ToMeasure, Tried)| {
             let divergence = found.divergence()?.value;
-            Some((tensor.name, Sensitivity::new(tensor.ggml_type, divergence)?))
+            let found = Sensitivity::new(tensor.ggml_type, divergence)?;
+            Some((tensor.name, found.with_importance(tensor.importance.is_some())))
         };
         Ok(tensors.into_iter().zip(found).filter_map(sensitivity).collect())
     }
@@ -192,17 +228,15 @@ impl<'a> Measuring<'a> {
     /// Measures what was written on the text that was held out, and says what was found.
     pub(super) fn test(
         &self,
-        checkpoint: &GgufCheckpoint,
         written: &Path,
         predicted: Option<f64>,
         console: Console,
     ) -> Result<(), Failure> {
         let model = open_whole(written)?;
         let program = found_program(written, &model, &self.catalogue, None, console)?;
-        let base = self.program(checkpoint, console)?;
         let mut bar = Bar::of_pieces(console, "chunks");
         let measured =
-            measure(&self.runner, &program, Some(&base), &self.held_out, false, |chunk| {
+            measure(&self.runner, &program, Some(&self.program), &self.held_out, false, |chunk| {
                 let done = (chunk.chunk as u64).saturating_add(1);
                 bar.update(done, chunk.chunks as u64, "chunks");
                 Ok::<_, Stopped>(())

@@ -196,18 +196,19 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         .as_deref()
         .map(|path| Report::start(path, &args, &input, &output, &inputs))
         .transpose()?;
-    let measuring = Measuring::start(&args.measuring, &input, &args.arch_file, threads, console)?;
-    let known = args.measuring.known()?;
+    let measuring = Measuring::start(&args, (&input, &checkpoint), threads, console)?;
+    let known = args.measuring.known(args.types.imatrix.is_some(), console)?;
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     let mut predicted = None;
     if let Some(goal) = goal {
         let sensitivities = match &measuring {
             Some(measuring) => {
+                options.importance = options.importance.or(measuring.importance(console)?);
                 let tensors = to_measure(&checkpoint, &options, cut.as_ref(), goal);
                 let tensors = tensors.map_err(|error| {
                     too_small(error, || smaller(checkpoint.tensors(), &options))
                 })?;
-                Some(measuring.sensitivities(&checkpoint, tensors, console)?)
+                Some(measuring.sensitivities(tensors, console)?)
             }
             None => known,
         };
@@ -244,7 +245,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     // Last: what was written is there even if it cannot be tested.
     if let (Some(measuring), Some((written, _)), false) = (&measuring, made.first(), dry_run) {
-        measuring.test(&checkpoint, written, predicted, console)?;
+        measuring.test(written, predicted, console)?;
     }
     Ok(status)
 }

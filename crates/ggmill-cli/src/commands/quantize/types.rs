@@ -172,7 +172,7 @@ impl TypeArgs {
             ([], parts) => ImportanceFilter::Exclude(parts.to_vec()),
             (parts, _) => ImportanceFilter::Include(parts.to_vec()),
         };
-        let importance = Importance::new(&imatrix, &path.to_string_lossy(), &filter);
+        let importance = Importance::new(&imatrix, Some(&path.to_string_lossy()), &filter);
         if importance.is_none() {
             console.note(format_args!(
                 "{}: no entry remains, so the importance matrix has no effect",

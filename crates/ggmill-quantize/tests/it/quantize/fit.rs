@@ -134,7 +134,7 @@ fn importance_of_zeros_gives_nothing_away() {
             };
         Importance::new(
             &legacy_imatrix(&measured.entries().map(entry).collect::<Vec<_>>()),
-            "x",
+            Some("x"),
             &ImportanceFilter::All,
         )
         .unwrap()

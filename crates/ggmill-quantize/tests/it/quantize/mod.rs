@@ -44,7 +44,8 @@ impl Fixture {
     }
 
     fn importance(&self, filter: &ImportanceFilter) -> Importance {
-        Importance::new(&Imatrix::parse(&self.model.imatrix()).unwrap(), "imatrix", filter).unwrap()
+        Importance::new(&Imatrix::parse(&self.model.imatrix()).unwrap(), Some("imatrix"), filter)
+            .unwrap()
     }
 }
 
@@ -176,7 +177,7 @@ fn importance_of_another_model_does_not_fit() {
     options.importance = Some(
         Importance::new(
             &Imatrix::parse(&other.model.imatrix()).unwrap(),
-            "x",
+            Some("x"),
             &ImportanceFilter::All,
         )
         .unwrap(),

@@ -23,7 +23,7 @@ fn importance(
         .entries()
         .filter_map(|(name, entry)| change(&name.to_string(), entry.weights()))
         .collect();
-    Importance::new(&legacy_imatrix(&entries), "x", &ImportanceFilter::All).unwrap()
+    Importance::new(&legacy_imatrix(&entries), Some("x"), &ImportanceFilter::All).unwrap()
 }
 
 #[test]
