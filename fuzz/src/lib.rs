@@ -29,6 +29,7 @@ mod request;
 mod restore;
 mod roundtrip;
 mod safetensors;
+mod scores;
 mod scratch;
 pub mod seeds;
 mod start;
@@ -63,6 +64,7 @@ pub use request::request;
 pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
+pub use scores::scores;
 pub use start::start;
 pub use template::template;
 pub use tokenizer::tokenizer;
@@ -74,7 +76,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 30] = [
+pub const TARGETS: [(&str, Target); 31] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -99,6 +101,7 @@ pub const TARGETS: [(&str, Target); 30] = [
     ("safetensors_index", safetensors_index),
     ("request", request),
     ("torch", torch),
+    ("scores", scores),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
     ("byte_pairs", byte_pairs),

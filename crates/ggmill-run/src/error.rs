@@ -25,6 +25,8 @@ pub enum ErrorKind {
     TooShort,
     /// Two models cannot be compared: they have different vocabularies.
     Vocabulary,
+    /// A document of scores is malformed, or some do not belong together.
+    Scores,
     /// The results of the operations take more memory than is allowed or there is.
     Memory,
     /// The model could not be read.
@@ -45,6 +47,7 @@ impl ErrorKind {
             Self::Embeddings => "embeddings",
             Self::TooShort => "too_short",
             Self::Vocabulary => "vocabulary",
+            Self::Scores => "scores",
             Self::Memory => "memory",
             Self::Read => "read",
             Self::Threads => "threads",

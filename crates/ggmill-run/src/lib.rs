@@ -32,8 +32,8 @@ pub use activations::{Activations, Matrices, TensorActivations};
 pub use collect::activations;
 pub use error::{Error, ErrorKind, Result};
 pub use measure::{
-    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, Similarity, Trial, Tried,
-    measure, measure_together, trials,
+    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, ModelScores, Scores,
+    Similarity, Trial, Tried, measure, measure_together, scores_together, trials,
 };
 pub use probe::{Difference, Probe, Recorded, probe};
 pub use program::{GraphSource, Program};

@@ -34,6 +34,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "request" => return texts::requests(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
+        "scores" => return texts::scores(),
         "type_plan" => return texts::type_plans(),
         "template" => return texts::templates(),
         "tokenizer" => return tokenizer::vocabularies(),

@@ -193,6 +193,23 @@ pub(super) fn type_plans() -> Vec<(String, Vec<u8>)> {
     ])
 }
 
+pub(super) fn scores() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        (
+            "alone",
+            r#"{"schema": "ggmill.scores/1", "base": null, "context": 4, "models": [{"file": "m.gguf", "first_chunk": 1, "chunks": 2, "surprise": [0.5, 1.25]}]}"#,
+        ),
+        (
+            "compared",
+            r#"{"schema": "ggmill.scores/1", "base": "b.gguf", "context": 4, "models": [{"file": "m.gguf", "first_chunk": 0, "chunks": 1, "surprise": [0.5], "base": {"surprise": [0.25], "divergence": [1e-3], "same_top": [true]}}]}"#,
+        ),
+        (
+            "embeddings",
+            r#"{"schema": "ggmill.scores/1", "base": "b.gguf", "context": 4, "models": [{"file": "m.gguf", "first_chunk": 0, "chunks": 1, "cosine": [1.0, 0.5, 0.75, 1.0]}]}"#,
+        ),
+    ])
+}
+
 /// The templates of the tests, line by line, and templates that ask for too much.
 pub(super) fn templates() -> Vec<(String, Vec<u8>)> {
     let directory =

@@ -86,13 +86,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Output::new(&args.output, &inputs, args.force || run.earlier().is_some(), false)?;
     let chunks = args.text.chunks(&args.file, None, console)?;
     let wanted = chunks.part(args.from_chunk, args.chunks);
-    if wanted.is_empty() {
-        let (first, found) = (args.from_chunk, chunks.texts().len());
-        return Err(Failure::new(format_args!(
-            "the text has {found} chunks of {} tokens: none is left from chunk {first} on",
-            chunks.context()
-        )));
-    }
+    let wanted = wanted.map_err(|error| Stopped::from(error).0)?;
+    let wanted = wanted.texts();
     let form = form_for(&args.output, args.output_format);
     let done = run.done();
     let left = wanted.get(done..).unwrap_or_default();

@@ -109,6 +109,43 @@ fn several_models_are_measured_in_one_pass() {
 }
 
 #[test]
+fn parts_of_a_text_are_merged_to_what_one_run_prints() {
+    let directory = directory();
+    let run = |args: &[&str]| {
+        let found = ggmill(directory.path(), args);
+        assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
+        found.stdout
+    };
+    let whole = run(&TOGETHER);
+    let one = ["--chunks", "1", "--scores", "a.json"];
+    assert_ne!(run(&[&TOGETHER[..], &one].concat()), whole);
+    let rest = ["--from-chunk", "1", "--scores", "b.json"];
+    run(&[&TOGETHER[..], &rest].concat());
+    assert_eq!(run(&["measure", "merge", "b.json", "a.json"]), whole);
+    let json = run(&[&TOGETHER[..], &["--json", "--html", "whole.html"]].concat());
+    let merge = ["measure", "merge", "a.json", "b.json", "--json", "--html", "page.html"];
+    assert_eq!(run(&merge), json);
+    let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
+    assert_eq!(read("page.html"), read("whole.html"));
+
+    let refused = |args: &[&str], expected: &str| {
+        let found = ggmill(directory.path(), args);
+        assert_eq!(found.code, 2, "{args:?}: {}", found.stderr);
+        assert!(found.stderr.contains(expected), "{args:?}: {}", found.stderr);
+    };
+    refused(&["measure", "merge", "a.json", "a.json"], "chunk 0 is in two parts");
+    refused(&["measure", "merge", "story.txt"], "story.txt: not a document of scores");
+    refused(&["measure", "merge", "a.json", "--html", "a.json", "--force"], "a.json");
+    let past = [&TOGETHER[..], &["--from-chunk", "99", "--scores", "c.json"]].concat();
+    refused(&past, "none is left from chunk 99 on");
+    let twice = [&TOGETHER[..], &["--html", "x", "--scores", "x"]].concat();
+    refused(&twice, "--html and --scores name the same file");
+    let there = [&TOGETHER[..], &["--scores", "a.json"]].concat();
+    refused(&there, "--force");
+    assert!(!directory.path().join("c.json").exists());
+}
+
+#[test]
 fn the_first_line_says_what_is_measured_and_logits_are_a_file_of_numpy() {
     let directory = directory().with("ids.json", format!("{:?}", (3..99).collect::<Vec<u32>>()));
     let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--logits", "out.npy"];
@@ -224,8 +261,7 @@ fn a_conversion_is_verified_by_recorded_logits() {
     assert_eq!(std::fs::read(directory.path().join("same.gguf")).unwrap(), same);
     let found = run(&["--dry-run", "--verify", "same.gguf"]);
     assert_eq!(found.code, 2);
-    // A chunk alone has no error.
-    let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--chunks", "1"];
+    let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--chunks", "0"];
     let found = ggmill(directory.path(), &args);
-    assert!(found.stderr.contains("1 is not in 2.."), "{}", found.stderr);
+    assert!(found.stderr.contains("0 is not in 1.."), "{}", found.stderr);
 }

@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Chunks {
     texts: Vec<Vec<u32>>,
     context: usize,
+    first: usize,
 }
 
 impl Chunks {
@@ -48,7 +49,7 @@ impl Chunks {
                 text[0] = bos;
             }
         }
-        Ok(Self { texts, context })
+        Ok(Self { texts, context, first: 0 })
     }
 
     /// The tokens of each chunk.
@@ -57,9 +58,25 @@ impl Chunks {
     }
 
     /// Some of the chunks: those from a number on, and at most so many.
-    pub fn part(&self, first: usize, most: Option<usize>) -> &[Vec<u32>] {
-        let rest = self.texts.get(first..).unwrap_or_default();
-        &rest[..most.unwrap_or(rest.len()).min(rest.len())]
+    ///
+    /// Fails where there is none.
+    pub fn part(mut self, first: usize, most: Option<usize>) -> Result<Self> {
+        let (found, context) = (self.texts.len(), self.context);
+        self.texts.drain(..first.min(found));
+        self.texts.truncate(most.unwrap_or(found));
+        if self.texts.is_empty() {
+            let message = format!(
+                "the text has {found} chunks of {context} tokens: none is left from chunk {first} on"
+            );
+            return Err(Error::new(ErrorKind::TooShort, message));
+        }
+        self.first += first;
+        Ok(self)
+    }
+
+    /// The number of the first chunk in the text that they are a part of.
+    pub fn first(&self) -> usize {
+        self.first
     }
 
     /// The same text in two halves that have no token in common: every second chunk from the first
@@ -79,7 +96,7 @@ impl Chunks {
         let (first, second): (Vec<_>, Vec<_>) = numbered.partition(|(number, _)| number % 2 == 0);
         let half = |texts: Vec<(usize, Vec<u32>)>| {
             let texts = texts.into_iter().map(|(_, text)| text).collect();
-            Self { texts, context }
+            Self { texts, context, first: 0 }
         };
         (half(first), half(second))
     }

@@ -2,6 +2,7 @@
 
 mod chunks;
 mod pass;
+mod scores;
 mod similarity;
 mod statistics;
 mod trials;
@@ -13,6 +14,8 @@ use rayon::slice::ParallelSlice as _;
 
 pub use self::chunks::Chunks;
 use self::pass::Pass;
+use self::scores::Values;
+pub use self::scores::{ModelScores, Scores};
 pub use self::similarity::Similarity;
 use self::similarity::Vectors;
 pub use self::statistics::{Distribution, Estimate};
@@ -82,13 +85,20 @@ pub struct Measured<'a> {
 }
 
 /// What a position gives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Position {
     /// Minus the logarithm of the probability of the token that came.
     surprise: f64,
     base_surprise: f64,
     divergence: f64,
     same_top: bool,
+}
+
+impl Position {
+    /// That of a model without a base: as one that gives what the base does.
+    fn alone(surprise: f64) -> Self {
+        Self { surprise, base_surprise: surprise, divergence: 0.0, same_top: true }
+    }
 }
 
 /// Measures a model over a text, against a base where there is one: [`measure_together`] for one
@@ -138,8 +148,24 @@ pub fn measure_together<E: From<Error>>(
     base: Option<&Program<'_>>,
     chunks: &Chunks,
     with_logits: bool,
-    mut watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+    watch: impl FnMut(Measured<'_>) -> Result<(), E>,
 ) -> Result<Vec<Measurement>, E> {
+    let found = scores_together(runner, programs, base, chunks, with_logits, watch)?;
+    Ok(found.iter().map(ModelScores::measurement).collect())
+}
+
+/// The scores of several models on chunks of a text, as [`measure_together`] measures them: those of
+/// different [parts](Chunks::part) of a text can be [merged](Scores::merge).
+///
+/// Fails as [`measure_together`] does.
+pub fn scores_together<E: From<Error>>(
+    runner: &Runner,
+    programs: &[&Program<'_>],
+    base: Option<&Program<'_>>,
+    chunks: &Chunks,
+    with_logits: bool,
+    mut watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+) -> Result<Vec<ModelScores>, E> {
     for (number, program) in programs.iter().enumerate() {
         check(program, base).map_err(|error| error.of_program(number))?;
     }
@@ -168,14 +194,15 @@ pub fn measure_together<E: From<Error>>(
         let logits = if with_logits { found.rows } else { &[] };
         watch(Measured { program: of, chunk: found.chunk, chunks: count, logits })
     })?;
-    let summaries = positions.iter().zip(vectors).map(|(positions, vectors)| {
-        if of_embeddings {
-            vectors.summary(count)
+    let scores = positions.into_iter().zip(vectors).map(|(positions, vectors)| {
+        let values = if of_embeddings {
+            Values::Vectors(vectors)
         } else {
-            summary(positions, base.is_some(), count)
-        }
+            Values::Positions { positions, compared: base.is_some() }
+        };
+        ModelScores::new(chunks.first(), count, values)
     });
-    Ok(summaries.collect())
+    Ok(scores.collect())
 }
 
 /// What a program is measured by, and what it is compared with, are of one kind.
@@ -234,8 +261,7 @@ fn compare(
         let came = came[number] as usize;
         let normalizer = normalizer(row);
         let surprise = normalizer - f64::from(row[came]);
-        let mut position =
-            Position { surprise, base_surprise: surprise, divergence: 0.0, same_top: true };
+        let mut position = Position::alone(surprise);
         if let Some(others) = others {
             let base = &others[number * width..(number + 1) * width];
             let base_normalizer = crate::logits::normalizer(base);

@@ -19,12 +19,28 @@ pub struct Similarity {
 }
 
 /// The cosines so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Vectors(Vec<f64>);
 
 impl Vectors {
     pub(super) fn extend(&mut self, cosines: Vec<f64>) {
         self.0.extend(cosines);
+    }
+
+    pub(super) fn append(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
+    pub(super) fn of(cosines: Vec<f64>) -> Self {
+        Self(cosines)
+    }
+
+    pub(super) fn into_cosines(self) -> Vec<f64> {
+        self.0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(super) fn summary(self, chunks: usize) -> Measurement {

@@ -1,5 +1,6 @@
 //! `ggmill measure`: what models make of a text, and how far they are from another model.
 
+mod merge;
 mod text;
 
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use ggmill_formats::npy_header;
 use ggmill_inspect::text::Options;
 use ggmill_io::FileSink;
 use ggmill_run::json::document;
-use ggmill_run::{Chunks, ErrorKind, Measurement, Program};
+use ggmill_run::{Chunks, ErrorKind, Measurement, Program, Scores};
 
 use self::text::Text;
 use crate::console::Console;
@@ -23,12 +24,17 @@ use crate::source::open_whole;
 
 /// Measure the perplexity of models on a text, and their KL divergence from another model
 #[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Examples:
   ggmill measure model-Q4_K_M.gguf --text wiki.test.raw
   ggmill measure model-Q4_K_M.gguf --against model-F16.gguf --text wiki.test.raw
   ggmill measure a.gguf b.gguf --against base.gguf --text t.txt --html page.html
   ggmill measure model.gguf --tokens ids.json --ctx 256 --logits logits.npy
+  ggmill measure model.gguf --text t.txt --chunks 50 --scores a.json
+  ggmill measure model.gguf --text t.txt --from-chunk 50 --scores b.json
+  ggmill measure merge a.json b.json   # what one run over the whole text prints
 
 The text is divided into chunks, and only the second half of each chunk is scored, as in \
 llama-perplexity. Everything is computed in F32 on the CPU, with the same result on every machine. \
@@ -38,6 +44,8 @@ Several files are measured in one pass, in which the output of BASE is computed 
 models, --against gives the cosine of the embeddings of each token.")]
 #[command(group(clap::ArgGroup::new("written").multiple(true)))]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// The models: files, or any shards of split models
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -46,16 +54,22 @@ pub(crate) struct Args {
     against: Option<PathBuf>,
     #[command(flatten)]
     text: TextArgs,
-    /// Use at most N chunks, from the beginning of the text; at least 2
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    /// Use at most N chunks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     chunks: Option<u32>,
+    /// Skip the first N chunks of the text
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    from_chunk: usize,
     /// Write the logits of a single model as an f32 array with one row per token
     #[arg(long, value_name = "OUT.npy", group = "written")]
     logits: Option<PathBuf>,
     /// Write an HTML page with a table of all models, and curves of the KL divergence
     #[arg(long, value_name = "PAGE.html", group = "written")]
     html: Option<PathBuf>,
-    /// Replace OUT.npy and PAGE.html if they exist
+    /// Write what each position gave, for `measure merge`
+    #[arg(long, value_name = "SCORES.json", group = "written")]
+    scores: Option<PathBuf>,
+    /// Replace OUT.npy, PAGE.html and SCORES.json if they exist
     #[arg(long, requires = "written")]
     force: bool,
     #[command(flatten)]
@@ -63,6 +77,12 @@ pub(crate) struct Args {
     /// Write JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Merge measurements of parts of a text, as written by --scores
+    Merge(merge::Args),
 }
 
 /// Why a measurement ended early.
@@ -78,11 +98,19 @@ impl From<ggmill_run::Error> for Ended {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    if let Some(Action::Merge(args)) = &args.action {
+        return merge::run(args, console);
+    }
     if args.logits.is_some() && args.files.len() > 1 {
         return Err(Failure::new("--logits takes one FILE, as it writes the logits of one model"));
     }
-    if args.logits.is_some() && args.logits == args.html {
-        return Err(Failure::new("--logits and --html name the same file"));
+    let written = [("--logits", &args.logits), ("--html", &args.html), ("--scores", &args.scores)];
+    for (number, (option, path)) in written.into_iter().enumerate() {
+        if let Some((other, _)) =
+            written[..number].iter().find(|(_, other)| path.is_some() && *other == path)
+        {
+            return Err(Failure::new(format_args!("{other} and {option} name the same file")));
+        }
     }
     let catalogue = args.run.catalogue()?;
     let paths: Vec<&Path> = args.files.iter().chain(&args.against).map(PathBuf::as_path).collect();
@@ -98,6 +126,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     refuse_interrupted(&inputs)?;
     let start = |path: &PathBuf| Output::new(path, &inputs, args.force, false)?.start(&inputs, 0);
     let page = args.html.as_ref().map(start).transpose()?;
+    let kept = args.scores.as_ref().map(start).transpose()?;
     let (programs, base) = programs.split_at(args.files.len());
     let mut sink = match (&args.logits, programs.first()) {
         (Some(path), Some(program)) => Some(logits(path, &inputs, args, program, &chunks)?),
@@ -105,7 +134,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     };
     let mut bar = Bar::of_pieces(console, "chunks");
     let several: Vec<&Program<'_>> = programs.iter().collect();
-    let measured = ggmill_run::measure_together(
+    let measured = ggmill_run::scores_together(
         &runner,
         &several,
         base.first(),
@@ -130,11 +159,16 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if let Some(sink) = sink {
         sink.commit().map_err(Failure::new)?;
     }
-    if let Some(page) = page {
-        write_page(page, args, chunks.context(), &measured)?;
+    let name = |path: &PathBuf| shown(path).to_string();
+    let names = args.files.iter().map(name);
+    let scores =
+        Scores::new(args.against.as_ref().map(name), chunks.context(), names.zip(measured));
+    if let Some(kept) = kept {
+        let mut bytes = Vec::new();
+        ggmill_text::json::write(&mut bytes, &scores)?;
+        write_whole(kept, &bytes)?;
     }
-    report(args, chunks.context(), &measured, console)?;
-    Ok(Status::Fine)
+    report(&scores, page, args.json, console)
 }
 
 /// An error, with the file that it is about.
@@ -156,35 +190,43 @@ fn failed(error: &ggmill_run::Error, paths: &[&Path]) -> Failure {
     }
 }
 
-/// Writes the page. Names there are without directories, as those of other reports.
-fn write_page(
-    mut page: FileSink,
-    args: &Args,
-    context: usize,
-    measured: &[Measurement],
-) -> Result<(), Failure> {
-    let names: Vec<String> = args.files.iter().map(|path| file_name(path)).collect();
-    let base = args.against.as_deref().map(file_name);
-    let models = names.iter().map(String::as_str).zip(measured);
-    let mut bytes = Vec::new();
-    ggmill_run::html::Page::new(base.as_deref(), context, models)
-        .with_program(concat!("ggmill ", env!("CARGO_PKG_VERSION")))
-        .write(&mut bytes)?;
-    page.append(&bytes).map_err(Failure::new)?;
-    page.commit().map_err(Failure::new)
+fn write_whole(mut sink: FileSink, bytes: &[u8]) -> Result<(), Failure> {
+    sink.append(bytes).map_err(Failure::new)?;
+    sink.commit().map_err(Failure::new)
 }
 
-/// Prints what was measured.
-fn report(
-    args: &Args,
-    context: usize,
-    measured: &[Measurement],
-    console: Console,
+/// Writes the page. Names there are without directories, as those of other reports.
+fn write_page(
+    page: FileSink,
+    scores: &Scores,
+    measured: &[(&str, Measurement)],
 ) -> Result<(), Failure> {
-    let names: Vec<String> = args.files.iter().map(|path| shown(path).to_string()).collect();
-    let base = args.against.as_ref().map(|path| shown(path).to_string());
-    let (base, models) = (base.as_deref(), names.iter().map(String::as_str).zip(measured));
-    if args.json {
+    let without_directory = |name: &str| file_name(Path::new(name));
+    let names: Vec<String> = measured.iter().map(|(name, _)| without_directory(name)).collect();
+    let base = scores.base().map(without_directory);
+    let models = names.iter().map(String::as_str).zip(measured.iter().map(|(_, found)| found));
+    let mut bytes = Vec::new();
+    ggmill_run::html::Page::new(base.as_deref(), scores.context(), models)
+        .with_program(concat!("ggmill ", env!("CARGO_PKG_VERSION")))
+        .write(&mut bytes)?;
+    write_whole(page, &bytes)
+}
+
+/// Prints what was measured, and writes it to the page if there is one.
+fn report(
+    scores: &Scores,
+    page: Option<FileSink>,
+    json: bool,
+    console: Console,
+) -> Result<Status, Failure> {
+    let measured: Vec<(&str, Measurement)> =
+        scores.models().map(|(name, scores)| (name, scores.measurement())).collect();
+    if let Some(page) = page {
+        write_page(page, scores, &measured)?;
+    }
+    let models = measured.iter().map(|(name, found)| (*name, found));
+    let (base, context) = (scores.base(), scores.context());
+    if json {
         let mut out = console.bytes();
         ggmill_text::json::write_pretty(&mut out, &document(base, context, models))?;
         out.flush()?;
@@ -195,14 +237,16 @@ fn report(
         Text { models: models.collect(), base, context }.write(&mut out, &options)?;
         out.flush()?;
     }
-    Ok(())
+    Ok(Status::Fine)
 }
 
 /// The tokens in chunks.
 fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
     // All models have the same vocabulary, or are refused.
     let model = args.files.first().map_or(Path::new("-"), PathBuf::as_path);
-    args.text.chunks(model, args.chunks.map(|chunks| chunks as usize), console)
+    let chunks = args.text.chunks(model, None, console)?;
+    let most = args.chunks.map(|chunks| chunks as usize);
+    chunks.part(args.from_chunk, most).map_err(|error| Stopped::from(error).0)
 }
 
 /// The file of logits, with its header.
