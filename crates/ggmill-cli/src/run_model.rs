@@ -289,7 +289,5 @@ fn tokens(
     let text = read_text(path, MAX_TEXT)?;
     let mut tokens = Vec::new();
     tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
-    let vocabulary = tokenizer.vocabulary();
-    let bos = vocabulary.special_ids().bos.filter(|_| vocabulary.flags().add_bos);
-    Ok((tokens, bos))
+    Ok((tokens, tokenizer.vocabulary().leading_bos()))
 }

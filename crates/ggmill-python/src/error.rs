@@ -165,6 +165,17 @@ impl From<quant::Error> for Failure {
     }
 }
 
+impl From<ggmill::run::Error> for Failure {
+    fn from(error: ggmill::run::Error) -> Self {
+        use ggmill::run::ErrorKind;
+        match error.kind() {
+            // Of checkpoints these kinds are about what a file contains.
+            ErrorKind::Memory | ErrorKind::Vocabulary => Self::misuse(error.to_string()),
+            kind => Self::new(kind.name(), error.to_string()),
+        }
+    }
+}
+
 impl From<estimate::Error> for Failure {
     fn from(error: estimate::Error) -> Self {
         Self::misuse(error.to_string())

@@ -48,6 +48,10 @@ mod _native {
     #[pymodule_export]
     use crate::operations::hash::hash;
     #[pymodule_export]
+    use crate::operations::measure::{
+        imatrix, imatrix_bytes, measure, measurement, merge_imatrices, merge_scores, save_imatrix,
+    };
+    #[pymodule_export]
     use crate::operations::quantize::{plan_quantize, quantize_file};
     #[pymodule_export]
     use crate::operations::shards::{merge, split};

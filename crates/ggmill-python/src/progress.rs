@@ -22,6 +22,15 @@ pub(crate) fn reporting<T: Send>(
     callback: Option<Py<PyAny>>,
     work: impl FnOnce(&mut Report<'_>) -> pipeline::Result<T> + Send,
 ) -> Result<T> {
+    reporting_work(py, callback, |report| Ok(work(report)?))
+}
+
+/// The same for work of any kind.
+pub(crate) fn reporting_work<T: Send>(
+    py: Python<'_>,
+    callback: Option<Py<PyAny>>,
+    work: impl FnOnce(&mut Report<'_>) -> Result<T> + Send,
+) -> Result<T> {
     let raised: Mutex<Option<PyErr>> = Mutex::default();
     let outcome = py.detach(|| {
         let mut told: Option<Instant> = None;
@@ -44,7 +53,7 @@ pub(crate) fn reporting<T: Send>(
     });
     match raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(Failure::Raised(error)),
-        None => Ok(outcome?),
+        None => outcome,
     }
 }
 

@@ -1,4 +1,4 @@
-"""The example for Ray. `pip install ray` first; without it this is skipped."""
+"""The examples for Ray. `pip install ray` first; without it this is skipped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import ggmill
 import numpy as np
@@ -53,5 +54,38 @@ def test_the_file_is_whole_when_a_worker_is_killed(tmp_path: Path) -> None:
         plan.finish(ray.get(tasks))
         assert os.path.exists(mark)
         assert (tmp_path / "b.gguf").read_bytes() == whole
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_measurement_is_whole_when_a_worker_is_killed(llama: Path, tmp_path: Path) -> None:
+    import ray_measure
+    from test_measure import STORY
+
+    small = tmp_path / "small.gguf"
+    ggmill.quantize(llama, small, "Q4_0")
+    text = STORY * 2
+    whole = ggmill.measure(small, against=llama, text=text, context=32)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+
+        @ray.remote(max_retries=3)
+        def dies_once(options: dict[str, Any], mark: str) -> ggmill.Scores:
+            if not os.path.exists(mark):
+                open(mark, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(60)
+            return ggmill.measure(small, against=llama, threads=1, **options)
+
+        imatrix, scores = ray_measure.measure(str(llama), str(small), text, context=32, size=2)
+        assert scores.perplexity == whole.perplexity
+        assert scores.divergence == whole.divergence
+        imatrix.save(tmp_path / "imatrix.gguf")
+        mark = str(tmp_path / "died")
+        tasks = [dies_once.remote(part, mark) for part in ray_measure.parts(str(llama), text, 32, 2)]
+        merged = ggmill.Scores.merge(ray.get(tasks))
+        assert os.path.exists(mark)
+        assert merged.document == whole.document
     finally:
         ray.shutdown()

@@ -155,6 +155,11 @@ impl Vocabulary {
         self.special
     }
 
+    /// The BOS token, if the switches say that texts begin with one.
+    pub fn leading_bos(&self) -> Option<u32> {
+        self.special.bos.filter(|_| self.flags.add_bos)
+    }
+
     /// The tokens that end a generation, in ascending order.
     pub fn end_of_generation(&self) -> &[u32] {
         &self.end_of_generation

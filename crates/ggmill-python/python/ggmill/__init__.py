@@ -27,6 +27,7 @@ from ._errors import (
     StoppedError,
     UnsupportedError,
 )
+from ._measure import Imatrix, Scores, imatrix, measure
 from ._model import Array, Entry, Metadata, Model, PathLike, Tensor, Tensors, open
 from ._native import VERSION as __version__
 from ._operations import check, convert, diff, edit, estimate, extract, hash, merge, quantize, split
@@ -58,6 +59,7 @@ __all__ = [
     "ForbiddenError",
     "FormatError",
     "Hashes",
+    "Imatrix",
     "Metadata",
     "MissingError",
     "Model",
@@ -69,6 +71,7 @@ __all__ = [
     "Refused",
     "Rendered",
     "RenderedTokens",
+    "Scores",
     "Segment",
     "SharedPlan",
     "StoppedError",
@@ -87,6 +90,8 @@ __all__ = [
     "estimate",
     "extract",
     "hash",
+    "imatrix",
+    "measure",
     "merge",
     "open",
     "quantize",

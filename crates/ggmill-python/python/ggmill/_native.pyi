@@ -260,6 +260,36 @@ def hash(
     threads: int | None = None,
     progress: _Callback = None,
 ) -> list[tuple[str, str, str | None]]: ...
+class _Text(TypedDict):
+    text: str | None
+    tokens: list[int] | None
+    context: int
+    first_chunk: int
+    chunks: int | None
+    memory: int
+    threads: int | None
+
+def measure(
+    paths: list[str],
+    text: _Text,
+    *,
+    against: str | None = None,
+    progress: _Callback = None,
+) -> str: ...
+def merge_scores(parts: list[str]) -> str: ...
+def measurement(scores: str) -> str: ...
+def imatrix(
+    path: str,
+    text: _Text,
+    *,
+    matrices: str,
+    dataset: str | None = None,
+    progress: _Callback = None,
+) -> bytes: ...
+def merge_imatrices(parts: list[bytes]) -> bytes: ...
+def imatrix_bytes(path: str) -> bytes: ...
+def save_imatrix(imatrix: bytes, path: str, *, overwrite: bool = False) -> None: ...
+
 class _Run(TypedDict):
     context: int | None
     sequences: int

@@ -7,6 +7,7 @@ pub(crate) mod edit;
 pub(crate) mod estimate;
 pub(crate) mod extract;
 pub(crate) mod hash;
+pub(crate) mod measure;
 mod output;
 pub(crate) mod quantize;
 pub(crate) mod shards;
