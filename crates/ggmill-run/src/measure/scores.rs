@@ -11,8 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 const SCHEMA: &str = "ggmill.scores/1";
 
 /// What a model gave at each position that counts in some chunks of a text, one after the other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Columns", into = "Columns")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ModelScores {
     /// The number of the first of the chunks in the text.
     first_chunk: usize,
@@ -82,14 +81,14 @@ struct Document {
     schema: String,
     base: Option<String>,
     context: usize,
-    models: Vec<Model>,
+    models: Vec<Entry>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Model {
+struct Entry {
     file: String,
     #[serde(flatten)]
-    scores: ModelScores,
+    columns: Columns,
 }
 
 impl ModelScores {
@@ -147,7 +146,13 @@ impl Scores {
             let schema = found.schema;
             return Err(wrong(format_args!("schema {schema:?}, expected {SCHEMA:?}")));
         }
-        let models = found.models.into_iter().map(|model| (model.file, model.scores));
+        let scores = |entry: Entry| {
+            let scores = ModelScores::try_from(entry.columns);
+            let scores = scores
+                .map_err(|message| wrong(format_args!("not a document of scores: {message}")));
+            Ok((entry.file, scores?))
+        };
+        let models = found.models.into_iter().map(scores).collect::<Result<Vec<_>>>()?;
         Ok(Self::new(found.base, found.context, models))
     }
 
@@ -193,15 +198,15 @@ impl Scores {
 
 impl Serialize for Scores {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let model = |(file, scores): &(String, ModelScores)| Model {
+        let entry = |(file, scores): &(String, ModelScores)| Entry {
             file: file.clone(),
-            scores: scores.clone(),
+            columns: scores.clone().into(),
         };
         Document {
             schema: SCHEMA.to_owned(),
             base: self.base.clone(),
             context: self.context,
-            models: self.models.iter().map(model).collect(),
+            models: self.models.iter().map(entry).collect(),
         }
         .serialize(serializer)
     }
