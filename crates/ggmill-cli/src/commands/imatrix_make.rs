@@ -15,6 +15,7 @@ use crate::run_model::{RunArgs, Stopped, TextArgs, sums_of, warn_of_unused};
 use crate::source::open_whole;
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
 Examples:
   ggmill imatrix make model-F16.gguf --text calibration.txt -o imatrix.gguf

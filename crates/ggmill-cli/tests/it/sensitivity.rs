@@ -125,8 +125,9 @@ fn the_importance_matrix_is_measured_with_the_sensitivities() {
     );
     let directory = directory.with("plan.json", plan);
     let make = ["imatrix", "make", "base.gguf", "--text", "stories.txt", "-c", "32"];
-    let made = ggmill(directory.path(), &[&make[..], &["--all-matrices", "-o", "i.gguf"]].concat());
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    let found =
+        ggmill(directory.path(), &[&make[..], &["--all-matrices", "-o", "i.gguf"]].concat());
+    assert_eq!(found.code, 0, "{}", found.stderr);
     let known = ["base.gguf", "y.gguf", "--target-bpw", "7.5", "--sensitivities", "plan.json"];
     let warning = "plan.json: the sensitivities were measured with an importance matrix";
     assert!(quantized(&directory, &known).stderr.contains(warning));

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use ggmill::Model;
-use ggmill::arch::Catalogue;
 use ggmill::Sink as _;
+use ggmill::arch::Catalogue;
 use ggmill::pipeline::{Progress, Report};
 use ggmill::quantize::{Imatrix, ImatrixForm, ImatrixRun};
 use ggmill::run::{self as library, Chunks, Matrices, Measurement, Options, Program, Runner};
