@@ -20,7 +20,7 @@ use crate::threads;
 /// A part of a text, and how a model is run over it, as keywords of Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Text {
+pub(crate) struct Part {
     text: Option<String>,
     tokens: Option<Vec<u32>>,
     context: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Text {
     threads: Option<usize>,
 }
 
-impl Text {
+impl Part {
     /// The chunks, with the vocabulary of a model.
     fn chunks(&self, model: &Model) -> Result<Chunks> {
         let (tokens, bos) = match (&self.text, &self.tokens) {
@@ -76,7 +76,7 @@ fn tell(report: &mut Report<'_>, done: usize, total: usize) -> Result<()> {
 pub(crate) fn measure(
     py: Python<'_>,
     paths: Vec<PathBuf>,
-    text: Text,
+    text: Part,
     against: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
@@ -138,7 +138,7 @@ pub(crate) fn measurement(py: Python<'_>, scores: &str) -> Result<String> {
 pub(crate) fn imatrix<'py>(
     py: Python<'py>,
     path: PathBuf,
-    text: Text,
+    text: Part,
     matrices: &str,
     dataset: Option<String>,
     progress: Option<Py<PyAny>>,
