@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use crate::process::{Done, cargo, run as run_command, target};
+use crate::process::{Done, cargo, run as run_command};
 use crate::{features, fuzz, graph, npm, packages, python, site, targets, web};
 
 #[derive(clap::Args, Debug)]
@@ -81,7 +81,6 @@ fn format() -> Done {
     [
         "crates/ggmill-python",
         "crates/ggmill-wasm",
-        "fuzz",
         "xtask/targets/probe",
         "xtask/targets/quant_work",
         "xtask/targets/wasm",
@@ -102,20 +101,7 @@ fn lints() -> Done {
         "--locked",
         "--",
         "-Dwarnings",
-    ]))?;
-    // Dependencies are those of the workspace, with the same settings.
-    run_command(
-        cargo(&[
-            "clippy",
-            "--manifest-path=fuzz/Cargo.toml",
-            "--no-default-features",
-            "--all-targets",
-            "--locked",
-            "--",
-            "-Dwarnings",
-        ])
-        .env("CARGO_TARGET_DIR", target()?),
-    )
+    ]))
 }
 
 fn documentation() -> Done {

@@ -6,7 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::process::{Done, cargo, command, metadata_of, output, run, shown, succeeds};
+use crate::process::{Done, built_by_tests, cargo, command, output, run, shown, succeeds, target};
+
+/// The program that writes seeds, and mutates them where there is nothing better.
+const HARNESS: &str = "harness";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -27,24 +30,27 @@ impl Default for Args {
 /// Writes the seeds of every target into `fuzz/corpus`, which is not committed: the code that
 /// builds them is.
 pub(crate) fn seeds() -> Done {
-    run(&mut harness(&["seeds", "fuzz/corpus"]))
+    let build = ["run", "--quiet", "--locked", "-p", "ggmill-fuzz", "--bin", HARNESS, "--"];
+    run(cargo(&build).args(["seeds", "fuzz/corpus"]))
 }
 
 /// Runs every target for a short while: guided by coverage where cargo-fuzz can be built, over
 /// mutated seeds where not. As many run at once as there are processors.
 pub(crate) fn smoke(args: &Args) -> Done {
-    let guided = !args.stable && succeeds(&mut cargo_fuzz(&["--version"])) && builds();
-    let harness: &(dyn Fn(&[&str]) -> Command + Sync) = if guided {
+    let guided = !args.stable
+        && succeeds(command("cargo").args(["+nightly", "fuzz", "--version"]))
+        && builds();
+    let built = if guided {
         // Built with the targets.
-        let built = guided_programs()?.join("harness");
-        &move |arguments| {
-            let mut harness = command(&built);
-            harness.args(arguments);
-            harness
-        }
+        guided_programs()?.join(HARNESS)
     } else {
         println!("no nightly toolchain with cargo-fuzz: mutating the seeds without guidance");
-        &harness
+        built_by_tests(HARNESS)?
+    };
+    let harness = |arguments: &[&str]| {
+        let mut harness = command(&built);
+        harness.args(arguments);
+        harness
     };
     run(&mut harness(&["seeds", "fuzz/corpus"]))?;
     let targets = output(&mut harness(&["targets"]))?;
@@ -70,7 +76,7 @@ fn guided_run(args: &Args, target: &str, corpus: &str) -> Command {
         "-verbosity=0",
         "-print_final_stats=1",
     ];
-    let mut run = cargo_fuzz(&["run", target, corpus, "--", &time]);
+    let mut run = cargo_fuzz("run", &[target, corpus, "--", &time]);
     run.args(limits);
     run
 }
@@ -116,38 +122,23 @@ fn each_at_once(names: &[&str], command: impl Fn(&str) -> Command + Sync) -> Don
 
 /// Whether the guided targets build here: they need a C++ compiler besides.
 fn builds() -> bool {
-    run(&mut cargo_fuzz(&["build"])).inspect_err(|error| println!("{error}")).is_ok()
+    run(&mut cargo_fuzz("build", &[])).inspect_err(|error| println!("{error}")).is_ok()
 }
 
 /// The directory of what cargo-fuzz builds, the harness included.
 fn guided_programs() -> Done<PathBuf> {
-    let metadata = metadata_of("fuzz/Cargo.toml")?;
-    let target = metadata.get("target_directory").and_then(|directory| directory.as_str());
-    let target = target.ok_or("cargo metadata names no target directory for fuzz/")?;
     let about = output(command("rustc").args(["+nightly", "-vV"]))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or("rustc names no host")?;
-    Ok(PathBuf::from(target).join(host).join("release"))
+    Ok(target()?.join(host).join("release"))
 }
 
-fn cargo_fuzz(arguments: &[&str]) -> Command {
+/// A subcommand of cargo-fuzz, which builds in the release profile.
+fn cargo_fuzz(subcommand: &str, arguments: &[&str]) -> Command {
     // Through rustup, which alone understands "+nightly".
     let mut command = command("cargo");
-    command.args(["+nightly", "fuzz"]).args(arguments);
-    command
-}
-
-fn harness(arguments: &[&str]) -> Command {
-    let mut command = cargo(&[
-        "run",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--manifest-path=fuzz/Cargo.toml",
-        "--no-default-features",
-        "--bin=harness",
-        "--",
-    ]);
-    command.args(arguments);
+    command.args(["+nightly", "fuzz", subcommand, "--features=libfuzzer"]).args(arguments);
+    // There are many programs, and what they find does not depend on optimization across crates.
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     command
 }

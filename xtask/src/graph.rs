@@ -74,6 +74,28 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-wasm", &["ggmill"]),
     ("ggmill-testdata", &["ggmill-core"]),
     ("ggmill-bench", LIBRARIES),
+    (
+        "ggmill-fuzz",
+        &[
+            "ggmill-arch",
+            "ggmill-check",
+            "ggmill-convert",
+            "ggmill-core",
+            "ggmill-formats",
+            "ggmill-hash",
+            "ggmill-index",
+            "ggmill-io",
+            "ggmill-pipeline",
+            "ggmill-quant",
+            "ggmill-quantize",
+            "ggmill-remote",
+            "ggmill-run",
+            "ggmill-template",
+            "ggmill-testdata",
+            "ggmill-text",
+            "ggmill-tokenizer",
+        ],
+    ),
     ("xtask", &["ggmill-testdata"]),
 ];
 

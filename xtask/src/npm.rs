@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{Done, cargo, command, output, root, run as run_command, target};
+use crate::process::{
+    Done, built_by_tests, cargo, command, output, root, run as run_command, target,
+};
 use crate::targets;
 
 /// The directory of the package in the repository.
@@ -13,6 +15,8 @@ const PACKAGE: &str = "npm";
 const MODULES: [(&str, &[&str]); 2] = [("reader.wasm", &[]), ("ggmill.wasm", &["--features=full"])];
 /// What checks the types.
 const TYPESCRIPT: [&str; 2] = ["typescript@5", "@types/node@20"];
+/// The command that results are compared with.
+pub(crate) const COMMAND: &str = "ggmill";
 /// The package that names and results are compared with.
 const PEER: &str = "@huggingface/gguf@0.4.6";
 
@@ -29,13 +33,16 @@ pub(crate) struct Args {
 /// Builds and tests, or fails where that cannot be done.
 pub(crate) fn run(args: &Args) -> Done {
     modules(false)?.map_or_else(|| Err("the npm package was not built".to_owned()), Ok)?;
-    if args.build { Ok(()) } else { test(&args.node) }
+    if args.build {
+        return Ok(());
+    }
+    test(&build_command()?, &args.node)
 }
 
 /// The same as a step of the gate, which says what it leaves out.
 pub(crate) fn gate() -> Done {
     match modules(true)? {
-        Some(()) => test(&[]),
+        Some(()) => test(&built_by_tests(COMMAND)?, &[]),
         None => Ok(()),
     }
 }
@@ -92,24 +99,22 @@ fn node_is_missing() -> Option<String> {
         .then(|| format!("node is of version {}, expected 20 or later", version.trim()))
 }
 
-/// Runs the tests beside the command, whose answers those of the package are held against.
-fn test(arguments: &[String]) -> Done {
+/// Runs the tests beside a built command, whose answers those of the package are held against.
+fn test(built: &Path, arguments: &[String]) -> Done {
     lints()?;
     types()?;
-    build_command()?;
     let corpus = target()?.join("npm/corpus");
     run_command(
         cargo(&["run", "--quiet", "-p", "ggmill-testdata", "--example", "corpus", "--"])
             .arg(&corpus),
     )?;
-    let name = format!("ggmill{}", std::env::consts::EXE_SUFFIX);
     let package = root().join(PACKAGE);
     let mut node = command("node");
     node.current_dir(&package).arg("--test").args(arguments);
     for test in tests(&package.join("test"))? {
         node.arg(test);
     }
-    node.env("GGMILL", target()?.join("debug").join(name)).env("GGMILL_CORPUS", corpus);
+    node.env("GGMILL", built).env("GGMILL_CORPUS", corpus);
     let data = root().join("../shared/data");
     if data.is_dir() {
         node.env("GGMILL_DATA", data);
@@ -119,9 +124,10 @@ fn test(arguments: &[String]) -> Done {
     run_command(&mut node)
 }
 
-/// Builds the command that results are compared with.
-pub(crate) fn build_command() -> Done {
-    run_command(&mut cargo(&["build", "--locked", "-p", "ggmill-cli"]))
+/// Builds the command that results are compared with, alone: sooner than with all that tests need.
+pub(crate) fn build_command() -> Done<PathBuf> {
+    run_command(&mut cargo(&["build", "--locked", "-p", "ggmill-cli"]))?;
+    Ok(target()?.join("debug").join(format!("{COMMAND}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 fn tests(directory: &Path) -> Done<Vec<PathBuf>> {

@@ -25,11 +25,8 @@ const PROGRAMS: [(&str, &str); 3] = [
 /// That of the workspace, so that what was built for it serves these programs.
 const PROFILE: &str = r#"
 [profile.dev]
-debug = "line-tables-only"
-
-[profile.dev.package."*"]
 opt-level = 1
-debug = false
+debug = "line-tables-only"
 
 "#;
 

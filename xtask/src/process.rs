@@ -75,6 +75,14 @@ pub(crate) fn metadata_of(manifest: &str) -> Done<serde_json::Value> {
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
+/// Builds what the tests of the workspace run, and finds a program among it. After the tests there is
+/// nothing left to build, which is why the gate takes its programs from there: a package that is built
+/// alone has other features, and all it depends on is compiled again.
+pub(crate) fn built_by_tests(program: &str) -> Done<PathBuf> {
+    run(&mut cargo(&["test", "--quiet", "--locked", "--workspace", "--no-run"]))?;
+    Ok(target()?.join("debug").join(format!("{program}{}", env::consts::EXE_SUFFIX)))
+}
+
 /// The directory of built things.
 pub(crate) fn target() -> Done<PathBuf> {
     let metadata = metadata()?;

@@ -4,7 +4,9 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::process::{Done, cargo, command, output, root, run as run_command, succeeds, target};
+use crate::process::{
+    Done, built_by_tests, cargo, command, output, root, run as run_command, succeeds, target,
+};
 
 /// What builds and tests the package.
 const TOOLS: [&str; 5] = ["maturin>=1.14,<2", "numpy>=1.24", "pytest>=8", "mypy>=1.14", "pyright"];
@@ -146,8 +148,7 @@ impl Environment {
 
     fn build_and_test(&self, args: &Args) -> Done {
         if args.of_tests {
-            // After the tests nothing is left to do.
-            run_command(&mut cargo(&["test", "--quiet", "--workspace", "--no-run"]))?;
+            built_by_tests("ggmill")?;
         } else {
             build_command(args.release)?;
         }

@@ -1,7 +1,9 @@
 //! The inspector page: builds it with Vite, and tests it in a browser.
 
+use std::path::Path;
+
 use crate::npm;
-use crate::process::{Done, command, root, run as run_command, target};
+use crate::process::{Done, built_by_tests, command, root, run as run_command};
 
 /// The directory of the page in the repository.
 const PAGE: &str = "web";
@@ -22,7 +24,10 @@ pub(crate) fn run(args: &Args) -> Done {
     npm::modules(false)?.ok_or("the inspector page was not built")?;
     install()?;
     build()?;
-    if args.build { Ok(()) } else { test(&args.node) }
+    if args.build {
+        return Ok(());
+    }
+    test(&npm::build_command()?, &args.node)
 }
 
 /// The same as a step of the gate, which says what it leaves out.
@@ -35,7 +40,7 @@ pub(crate) fn gate() -> Done {
         return Ok(());
     }
     build()?;
-    test(&[])
+    test(&built_by_tests(npm::COMMAND)?, &[])
 }
 
 /// The packages of the lock file. None of them has to run anything to be installed.
@@ -53,12 +58,10 @@ fn build() -> Done {
     run_command(command("npm").current_dir(root().join(PAGE)).args(["run", "build"]))
 }
 
-/// Runs the tests beside the command, whose edits those of the page are compared with.
-fn test(arguments: &[String]) -> Done {
-    npm::build_command()?;
-    let name = format!("ggmill{}", std::env::consts::EXE_SUFFIX);
+/// Runs the tests beside a built command, whose edits those of the page are compared with.
+fn test(built: &Path, arguments: &[String]) -> Done {
     let mut node = command("node");
     node.current_dir(root().join(PAGE)).arg("--test").args(arguments);
-    node.arg("test/page.test.js").env("GGMILL", target()?.join("debug").join(name));
+    node.arg("test/page.test.js").env("GGMILL", built);
     run_command(&mut node)
 }

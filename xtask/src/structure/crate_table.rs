@@ -10,6 +10,8 @@ use crate::process::{Done, root};
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 /// The document that lists their directories.
 const CONTRIBUTING: &str = "CONTRIBUTING.md";
+/// The package in the directory `fuzz/`, which the documents name by its directory.
+const FUZZ: &str = "ggmill-fuzz";
 
 /// The differences between the documents and the allowed dependencies of every crate.
 pub(super) fn findings(allowed: &[(&str, &[&str])]) -> Done<Vec<String>> {
@@ -17,7 +19,10 @@ pub(super) fn findings(allowed: &[(&str, &[&str])]) -> Done<Vec<String>> {
         |name| fs::read_to_string(root().join(name)).map_err(|error| format!("{name}: {error}"));
     let mut findings = differences(&text(ARCHITECTURE)?, allowed);
     let contributing = text(CONTRIBUTING)?;
-    let crates = allowed.iter().map(|(name, _)| name).filter(|name| name.starts_with("ggmill"));
+    let crates = allowed
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("ggmill") && **name != FUZZ);
     let missing = crates.filter(|name| !contributing.contains(&format!("`crates/{name}`")));
     findings.extend(missing.map(|name| format!("{CONTRIBUTING}: does not list crates/{name}")));
     Ok(findings)
@@ -51,7 +56,8 @@ fn differences(document: &str, allowed: &[(&str, &[&str])]) -> Vec<String> {
             ));
         }
     }
-    let absent = allowed.iter().filter(|(name, _)| !rows.contains(name) && *name != "xtask");
+    let absent =
+        allowed.iter().filter(|(name, _)| !rows.contains(name) && ![FUZZ, "xtask"].contains(name));
     findings.extend(absent.map(|(name, _)| format!("{ARCHITECTURE}: no row for {name}")));
     findings
 }
