@@ -105,8 +105,8 @@ pub fn rule_page(rule: &Rule) -> String {
         || "There is no automatic fix.".to_owned(),
         |automatic| {
             let condition = if automatic.starts_with("rewrites the file") {
-                " Shards of a split model are not rewritten, and neither is a file with trailing \
-                 data or with nonzero bytes between tensors beyond the padding (GG1013)."
+                " It does not rewrite shards of a split model, files with trailing data, or files with \
+                 nonzero bytes between tensors that are not padding (GG1013)."
             } else {
                 ""
             };

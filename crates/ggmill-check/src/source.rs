@@ -127,7 +127,7 @@ impl Source {
             StatedBy::Specification => format!("Specification, section \"{name}\", line {place}"),
             StatedBy::LlamaCpp => format!("llama.cpp, `{name}` in `{place}`"),
             StatedBy::Gguf => format!("gguf-py, `{name}` in `{place}`"),
-            StatedBy::Practice => "Rationale".into(),
+            StatedBy::Practice => "Recommended by ggmill".into(),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Rule {
             of(&[Force::Must, Force::Should, Force::Defines]).map_or_else(String::new, |source| {
                 let verb = match source.force {
                     Force::Should => "Departs from a recommendation of",
-                    Force::Defines => "Does not conform to",
+                    Force::Defines => "Differs from the definition in",
                     _ => "Violates",
                 };
                 format!("{verb} the specification{}", cited(source))
@@ -166,7 +166,7 @@ impl Rule {
             .map(|source| source.force)
         {
             Some(Force::Partly) => Some("rejected by parts of llama.cpp (see Sources)"),
-            Some(Force::Misreads) => Some("misread by llama.cpp"),
+            Some(Force::Misreads) => Some("ignored or misread by llama.cpp"),
             Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
             Some(_) => Some("rejected by llama.cpp"),
             None => None,
@@ -183,7 +183,7 @@ impl Rule {
             Authority::Reference => {
                 let allowed = of(&[Force::Allows]).map_or_else(
                     || "not mentioned in the specification".to_owned(),
-                    |source| format!("allowed by the specification{}", cited(source)),
+                    |source| format!("conforms to the specification{}", cited(source)),
                 );
                 format!("{}; {allowed}.", capitalized(by_loader.unwrap_or_default()))
             }
@@ -193,10 +193,10 @@ impl Rule {
             ),
             Authority::Practice => match by_loader {
                 Some(by_loader) => {
-                    format!("{}; not forbidden by the specification.", capitalized(by_loader))
+                    format!("{}; not required by the specification.", capitalized(by_loader))
                 }
                 None => {
-                    "Contrary to recommended practice; not forbidden by the specification or by \
+                    "Contrary to recommended practice; not required by the specification or by \
                          llama.cpp."
                         .into()
                 }

@@ -263,8 +263,7 @@ impl Examination<'_> {
         let expected = turn.strip_prefix(plain).unwrap_or_default();
         if !expected.starts_with(header.trim_end()) {
             let message = format!(
-                "with add_generation_prompt the turn of the model begins with \"{header}\", but in \
-                 the conversation with \"{}\"",
+                "the generation prompt is \"{header}\", but assistant messages begin with \"{}\"",
                 expected.chars().take(40).collect::<String>()
             );
             self.add(Aspect::Prompt, "question and answer", message);

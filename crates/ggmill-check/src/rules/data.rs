@@ -24,8 +24,8 @@ rules! { Data;
     }
     ZERO = "GG2103" Warning Practice {
         summary: "Matrix is all zeros",
-        clause: "Checked with `--data`: reported when all weights of a matrix are 0. No trained matrix is all zero; a typical cause is a download that left a hole in the file.",
-        why: "The output of the matrix is always zero, so a part of the model is missing.",
+        clause: "Checked with `--data`: reported when all weights of a matrix are 0. A trained matrix is never all zeros; a typical cause of zeros is an incomplete download, in which part of the file was never written.",
+        why: "Multiplying by the matrix always gives zero, so this part of the model has no effect.",
         remedy: "Compare the hash of the file with the hash published by its source, and download the file again.",
         fixed: "a matrix with nonzero weights",
     }

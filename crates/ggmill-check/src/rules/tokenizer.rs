@@ -101,9 +101,9 @@ rules! { Tokenizer;
     VOCABULARY_SIZE = "GG1613" Warning Practice {
         summary: "Number of tokens does not match the embedding",
         clause: "Reported when the number of tokens differs from the number of rows of `token_embd.weight`. llama.cpp expects one row for each token.",
-        why: "Token IDs without a row cannot be used, and rows without a token cannot be displayed. llama.cpp rejects most such models.",
-        remedy: "Pad the vocabulary to the size of the embedding when converting the model.",
-        fixed: "5 tokens, token_embd.weight with 5 rows",
+        why: "Tokens without a row cannot be used, and rows without a token have no text. llama.cpp rejects most such models.",
+        remedy: "If there are more rows than tokens, pad the vocabulary when converting the model. If there are more tokens than rows, check that the tokenizer belongs to the model.",
+        fixed: "6 tokens, token_embd.weight with 6 rows",
     }
     NO_MERGES = "GG1614" Error Reference {
         summary: "BPE vocabulary has no merges",

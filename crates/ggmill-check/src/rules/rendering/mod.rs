@@ -34,14 +34,14 @@ rules! { Rendering;
     }
     NO_TOKEN = "GG2204" Note Practice {
         summary: "Chat template writes a marker that is not a token",
-        clause: "Reported when the template's own text contains text that has the form of a special token, such as <|im_end|>, and the vocabulary has no token with this text. Chat format markers are tokens of the model that was trained with them.",
+        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, such as <|im_end|>, but is not a token in the vocabulary. A model trained with a chat format normally has the format's markers as tokens in its vocabulary.",
         why: "The marker is tokenized as ordinary text, which the model may not recognize as a marker.",
         remedy: "Check that the template and the vocabulary belong to the same model.",
-        fixed: "<|im_end|>, if the vocabulary has this token",
+        fixed: "<|im_start|>, which is a token in the vocabulary",
     }
     ORDINARY = "GG2205" Warning Practice {
         summary: "Chat template writes a marker that is an ordinary token",
-        clause: "Reported when the template's own text contains text that has the form of a special token, and the vocabulary has a token with this text whose type is 1 (normal). llama.cpp recognizes only control and user-defined tokens in text.",
+        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but whose token in the vocabulary has the type 1 (normal). llama.cpp recognizes only control and user-defined tokens in text.",
         why: "The marker is tokenized as ordinary text, which the model did not see in its place in training.",
         remedy: "Give the token type 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for <|b|>",
@@ -62,10 +62,10 @@ rules! { Rendering;
     }
     PROMPT = "GG2208" Warning Practice {
         summary: "Generation prompt does not begin an assistant message",
-        clause: "Reported when the text rendered with add_generation_prompt is not the beginning of the text of the same conversation with an answer. The transformers documentation says that with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
+        clause: "Reported when the text rendered for a conversation with add_generation_prompt is not a prefix of the text rendered for the same conversation followed by an assistant message. The transformers documentation says that with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
         why: "The model answers after a message prefix it was not trained on, or generates the prefix itself.",
         remedy: "In the template, write the same prefix for add_generation_prompt as before assistant messages.",
-        fixed: "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}",
+        fixed: "{% if add_generation_prompt %}assistant: {% endif %}",
     }
     DROPS = "GG2209" Warning Practice {
         summary: "Chat template omits part of the conversation",
