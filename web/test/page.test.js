@@ -16,6 +16,20 @@ const atMost = (context, what, milliseconds, limit) => {
   if (ISOLATED) assert.ok(milliseconds <= limit, `${what}: ${milliseconds} ms, at most ${limit}`);
 };
 
+/** What lists show follows what is clicked and typed in a later frame. */
+const eventually = async (actual, expected) => {
+  const end = performance.now() + 10_000;
+  for (;;) {
+    const found = await actual();
+    try {
+      return assert.deepEqual(found, expected);
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+    await new Promise((done) => setTimeout(done, 20));
+  }
+};
+
 const MARKUP = ["<img src=x onerror=pwned=1>", "<script>pwned=1</script>", "<b>bold</b>", "\"'><svg onload=pwned=1>", "javascript:pwned=1"];
 
 describe("the page", { skip: missing }, () => {
@@ -117,7 +131,7 @@ describe("the page", { skip: missing }, () => {
     assert.ok((await rows.count()) < 100, "rows that are out of view do not exist");
     await page.getByLabel("Search tokens, or an ID").fill("259999");
     await page.getByText(/^\d+ of 262,144 tokens$/).waitFor();
-    assert.equal(await rows.first().locator(".cell").first().textContent(), "259,999");
+    await eventually(() => rows.first().locator(".cell").first().textContent(), "259,999");
   }));
 
   it("opens a file of 40 GB by its header", within(async (page, context) => {
@@ -372,7 +386,7 @@ describe("the page", { skip: missing }, () => {
     await page.getByText("2 different, 8 equal entries").waitFor();
     await page.getByText("1 different, 2 equal tensors").waitFor();
     const rows = page.locator(".differences").first().locator(".viewport .row");
-    assert.deepEqual(await rows.first().locator(".cell").allTextContents(), ["general.name", "string Little one", "string Another"]);
+    await eventually(() => rows.first().locator(".cell").allTextContents(), ["general.name", "string Little one", "string Another"]);
   }));
 
   it("shows the values of a tensor", within(async (page) => {
@@ -392,12 +406,12 @@ describe("the page", { skip: missing }, () => {
     await show(page, "tensors");
     const names = () => page.locator(".tensors .viewport .row .key").allTextContents();
     await page.getByRole("button", { name: "Size" }).click();
-    assert.deepEqual((await names())[0], "output_norm.weight");
+    await eventually(async () => (await names())[0], "output_norm.weight");
     await page.getByRole("button", { name: "Size" }).click();
-    assert.deepEqual((await names()).at(-1), "output_norm.weight");
+    await eventually(async () => (await names()).at(-1), "output_norm.weight");
     await page.getByLabel("Search names and types").fill("blk.1");
     await page.getByText("1 of 3 tensors").waitFor();
-    assert.deepEqual(await names(), ["blk.1.ffn_up.weight"]);
+    await eventually(names, ["blk.1.ffn_up.weight"]);
   }));
 
   it("estimates memory", within(async (page) => {

@@ -127,7 +127,7 @@ impl Source {
             StatedBy::Specification => format!("Specification, section \"{name}\", line {place}"),
             StatedBy::LlamaCpp => format!("llama.cpp, `{name}` in `{place}`"),
             StatedBy::Gguf => format!("gguf-py, `{name}` in `{place}`"),
-            StatedBy::Practice => "Recommended by ggmill".into(),
+            StatedBy::Practice => "Reason for the recommendation".into(),
         }
     }
 }
@@ -193,12 +193,10 @@ impl Rule {
             ),
             Authority::Practice => match by_loader {
                 Some(by_loader) => {
-                    format!("{}; not required by the specification.", capitalized(by_loader))
+                    format!("{}; the specification does not forbid it.", capitalized(by_loader))
                 }
                 None => {
-                    "Contrary to recommended practice; not required by the specification or by \
-                         llama.cpp."
-                        .into()
+                    "Recommended practice; not required by the specification or by llama.cpp.".into()
                 }
             },
         }
