@@ -57,21 +57,13 @@ export class Pending {
     return { remove: [...this.#removed], set: Object.fromEntries(this.#set) };
   }
 
-  /**
-   * What `ggmill edit` reads: the values as a file, and how it is called. Throws where a value has no
-   * JSON: one that is not a finite number.
-   */
-  forTheCommand(name: string): { json: string; command: string } {
-    const lines = [...this.#set].map(
-      ([key, { type, subType, value }]) => {
-        if (!hasJson(value)) throw new Error(`${key}: ${written(value as Value)} cannot be written as JSON`);
-        return `  ${JSON.stringify(`${key}:${type === "array" ? `[${subType}]` : type}`)}: ${json(value)}`;
-      },
-    );
-    const words = ["ggmill", "edit", quoted(name)];
-    for (const key of this.#removed) words.push("--unset", quoted(literal(key)));
-    if (lines.length > 0) words.push("--set-from", "edits.json");
-    return { json: `{\n${lines.join(",\n")}\n}\n`, command: words.join(" ") };
+  /** The changes as a document that `ggmill edit --patch` reads: null removes a key. */
+  patch(): string {
+    const lines = [...this.#removed].map((key) => `  ${JSON.stringify(key)}: null`);
+    for (const [key, { type, subType, value }] of this.#set) {
+      lines.push(`  ${JSON.stringify(`${key}:${type === "array" ? `[${subType}]` : type}`)}: ${json(value, asText)}`);
+    }
+    return `{\n${lines.join(",\n")}\n}\n`;
   }
 
   #changed(): void {
@@ -79,26 +71,21 @@ export class Pending {
   }
 }
 
-/** The pattern that only this key matches. */
-const literal = (key: string): string => key.replace(/[*?[]/g, "[$&]");
-
-/** A word for a shell. */
-const quoted = (word: string): string => (/^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-/** Whether it has no infinite number in it, and none that is not a number. */
-function hasJson(value: EditValue): boolean {
-  if (typeof value === "object") return Array.from(value as ArrayLike<EditValue>).every(hasJson);
-  return typeof value !== "number" || Number.isFinite(value);
-}
-
-/** A value as JSON. Numbers that are not finite, which JSON does not have, are written for display. */
-function json(value: EditValue): string {
+/**
+ * A value as JSON. Numbers that are not finite, which JSON does not have, are written as they are
+ * displayed, or as `notFinite` says.
+ */
+function json(value: EditValue, notFinite: (number: number) => string = String): string {
   if (typeof value === "bigint") return String(value);
-  // JSON.stringify gives null for these, and 0 for -0.
+  if (typeof value === "number" && !Number.isFinite(value)) return notFinite(value);
+  // JSON.stringify gives 0 for -0.
   if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
-  if (typeof value === "object") return `[${Array.from(value as ArrayLike<EditValue>, json).join(", ")}]`;
+  if (typeof value === "object") return `[${Array.from(value as ArrayLike<EditValue>, (element) => json(element, notFinite)).join(", ")}]`;
   return JSON.stringify(value);
 }
+
+/** A number that is not finite as a patch has it. */
+const asText = (number: number): string => JSON.stringify(String(number));
 
 export const TYPES: readonly ValueType[] = ["string", "u32", "i32", "u64", "i64", "f32", "f64", "bool", "u8", "i8", "u16", "i16"];
 

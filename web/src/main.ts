@@ -108,6 +108,9 @@ function show(given: Given, listing: Listing): void {
   tabs.show("summary");
 }
 
+/** A word for a shell. */
+const quoted = (word: string): string => (/^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
 /** The bar with changes that are not saved. */
 function changes(page: Page): HTMLElement {
   const { pending, given, listing } = page;
@@ -121,9 +124,8 @@ function changes(page: Page): HTMLElement {
     if (await save(copy, name)) say(`Saved ${name}, ${size(copy.size)}. The file that is open is unchanged.`);
   };
   const exported = async (): Promise<void> => {
-    const { json, command } = pending.forTheCommand(listing.name);
-    if (pending.keys().length > 0 && !(await save(new Blob([json], { type: "application/json" }), "edits.json"))) return;
-    say(`To make these changes elsewhere: ${command}`);
+    const patch = new Blob([pending.patch()], { type: "application/json" });
+    if (await save(patch, "edits.json")) say(`To make these changes elsewhere: ggmill edit ${quoted(listing.name)} --patch edits.json`);
   };
   const attempt = (work: () => Promise<void>) => () =>
     void work().catch((error: Error) => say(`Not saved: ${error.message}`));
@@ -133,7 +135,7 @@ function changes(page: Page): HTMLElement {
     { class: "changes" },
     text,
     isFile && button("Save a copy…", attempt(saved), { class: "primary" }),
-    button("Save the changes as JSON…", attempt(exported)),
+    button("Save a patch…", attempt(exported)),
     button("Discard", () => pending.clear()),
   );
   const update = (): void => {

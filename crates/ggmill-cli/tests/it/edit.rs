@@ -113,9 +113,12 @@ fn values_come_from_files() {
             "keys.json",
             r#"{"general": {"author": "A", "tags": ["x"]}, "my.number:u64": 18446744073709551615}"#,
         )
-        .with("keys.toml", "[general]\nlicense = \"MIT\"\n[llama.rope]\nfreq_base = 10000\n");
+        .with("keys.toml", "[general]\nlicense = \"MIT\"\n[llama.rope]\nfreq_base = 10000\n")
+        .with("patch.json", r#"{"my.gone": null, "my.infinite:f32": "Infinity"}"#);
     let args = [
         "tiny.gguf",
+        "--set",
+        "my.gone=1",
         "--set",
         "my.list:[string]=@list.txt",
         "--set",
@@ -125,7 +128,8 @@ fn values_come_from_files() {
         "--set-from",
         "keys.json",
     ];
-    let found = edit(&directory, &[&args[..], &["--set-from", "keys.toml"]].concat());
+    let documents = ["--set-from", "keys.toml", "--patch", "patch.json"];
+    let found = edit(&directory, &[&args[..], &documents].concat());
     assert_eq!(found.code, 0, "{}", found.stderr);
     let shown = ggmill(directory.path(), &["inspect", "tiny.gguf", "--metadata"]).stdout;
     for line in [
@@ -137,12 +141,14 @@ fn values_come_from_files() {
         "my.number u64 18446744073709551615",
         r#"general.license string "MIT""#,
         "llama.rope.freq_base f32 10000.0",
+        "my.infinite f32 inf",
     ] {
         let found = shown
             .lines()
             .any(|shown| shown.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(line));
         assert!(found, "{line}\n{shown}");
     }
+    assert!(!shown.contains("my.gone"), "{shown}");
 }
 
 /// Exit code 2, words that help, and everything as it was.

@@ -1,6 +1,7 @@
 //! Documents that stand for edits: tables of keys and values, and lists of tokens.
 
 use ggmill_template::TemplateFile;
+use ggmill_text::Glob;
 use serde_json::Value as Json;
 
 use super::error::EditSyntaxError;
@@ -8,12 +9,15 @@ use super::{Edit, EditValue};
 
 impl Edit {
     /// Edits for every entry of a JSON object, in its order. Objects in objects stand for keys with
-    /// dots; a key may have its type after a colon.
+    /// dots; a key may have its type after a colon. A key whose value is null is removed. `"NaN"`,
+    /// `"Infinity"` and `"-Infinity"` are numbers where the type is a floating-point type, as JSON
+    /// has no others for these.
     ///
     /// ```
     /// use ggmill_edit::Edit;
-    /// let edits = Edit::from_json(r#"{ "general": { "name": "Tiny", "license": "MIT" }, "llama.context_length:u32": 4096 }"#)?;
+    /// let edits = Edit::from_json(r#"{ "general": { "name": "Tiny", "license": null }, "llama.context_length:u32": 4096 }"#)?;
     /// assert_eq!(edits.len(), 3);
+    /// assert_eq!(edits[1], Edit::parse_unset("general.license")?);
     /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
     /// ```
     pub fn from_json(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
@@ -106,6 +110,10 @@ fn collect(value: Json, path: String, edits: &mut Vec<Edit>) -> Result<(), EditS
         }
         return Ok(());
     }
+    if value.is_null() {
+        edits.push(Edit::Unset(Glob::literal(&path)));
+        return Ok(());
+    }
     let (key, key_type) = match path.rsplit_once(':') {
         Some((key, name)) => (key.to_owned(), Some(name.parse()?)),
         None => (path, None),
@@ -122,7 +130,9 @@ fn json_of(value: toml::Value) -> Result<Json, EditSyntaxError> {
     Ok(match value {
         toml::Value::String(text) => Json::String(text),
         toml::Value::Integer(number) => Json::from(number),
-        // What is not finite has no JSON, and becomes null, which is refused where it is set.
+        toml::Value::Float(number) if !number.is_finite() => {
+            return Err(EditSyntaxError::NotFinite);
+        }
         toml::Value::Float(number) => Json::from(number),
         toml::Value::Boolean(value) => Json::Bool(value),
         toml::Value::Datetime(_) => return Err(EditSyntaxError::Date),

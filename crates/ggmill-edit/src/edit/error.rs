@@ -36,6 +36,8 @@ pub enum EditSyntaxError {
     NotTable,
     /// A TOML document has a date or a time, which is not a type of this format.
     Date,
+    /// A TOML document has a number that is not finite.
+    NotFinite,
 }
 
 impl fmt::Display for EditSyntaxError {
@@ -52,6 +54,7 @@ impl fmt::Display for EditSyntaxError {
             Self::Toml(message) => f.write_str(message),
             Self::NotTable => f.write_str("expected a table of keys and values"),
             Self::Date => f.write_str("contains a date or a time, expected a string in quotes"),
+            Self::NotFinite => f.write_str("contains a number that is not finite"),
         }
     }
 }

@@ -221,6 +221,11 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
             (Json::Number(number), ValueType::BOOL) => {
                 from_text(&number.to_string(), ValueType::BOOL)
             }
+            (Json::String(text), ValueType::F32 | ValueType::F64)
+                if NOT_FINITE.contains(&text.as_str()) =>
+            {
+                from_text(text, key_type.element)
+            }
             (Json::Null, expected) => Err(ValueError::Null { expected }),
             (other, expected) => Err(ValueError::Mismatch { found: shown_json(other), expected }),
         };
@@ -237,6 +242,9 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
     }
     Ok(TypedValue::array(inner.value_type(), elements.len() as u64, &bytes))
 }
+
+/// The numbers that JSON does not have, as strings.
+const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
 /// One number or bool.
 fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError> {

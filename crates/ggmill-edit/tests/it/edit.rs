@@ -542,7 +542,35 @@ fn documents_become_edits() {
         Edit::from_json("[1]").is_err()
             && Edit::from_json("{ \"a:nope\": 1 }").is_err()
             && Edit::from_toml("a = [2024-01-01]").is_err()
+            && Edit::from_toml("a = nan").is_err()
     );
+}
+
+/// A patch: null removes the key with this name and no key that the name as a pattern would match.
+#[test]
+fn documents_remove_keys_and_have_numbers_that_are_not_finite() {
+    for endian in [Endian::Little, Endian::Big] {
+        let bench = Bench::new(&model(small(), endian));
+        bench.edit(&[set("my.a*b=1"), set("my.a1b=2"), set("my.other=3")]).unwrap();
+        let patch = serde_json::json!({
+            "my": { "a*b": null }, "my.x:f32": "NaN", "my.y:f64": "-Infinity", "my.z:[f32]": [1, "Infinity"], "my.text": "NaN",
+        });
+        bench.edit(&Edit::from_json(&patch.to_string()).unwrap()).unwrap();
+        let (metadata, _) = content(&bench.bytes());
+        assert_eq!(metadata.get("my.a*b"), None);
+        assert_eq!(metadata.get("my.a1b"), Some(Value::U32(2)));
+        assert!(matches!(metadata.get("my.x"), Some(Value::F32(number)) if number.is_nan()));
+        assert_eq!(metadata.get("my.y"), Some(Value::F64(f64::NEG_INFINITY)));
+        let list = metadata.get("my.z").unwrap();
+        let list: Vec<f64> = list.as_array().unwrap().floats().unwrap().collect();
+        assert_eq!(list, [1.0, f64::INFINITY]);
+        assert_eq!(metadata.get("my.text").unwrap().as_str(), Some("NaN"));
+    }
+    let bench = Bench::new(&model(small(), Endian::Little));
+    let refused = |text: &str| bench.edit(&Edit::from_json(text).unwrap()).unwrap_err().to_string();
+    assert!(refused(r#"{"no.such.key": null}"#).contains("no key matches"));
+    assert!(refused(r#"{"my.list:[u32]": [1, null]}"#).contains("null is not a value"));
+    assert!(refused(r#"{"my.number:u32": "NaN"}"#).contains("is not a u32"));
 }
 
 /// A value as text that a typed `--set` reads back.

@@ -75,9 +75,11 @@ static OPTIONS: [EditOption; 11] = [
     },
     EditOption {
         name: "set-from",
-        aliases: &[],
+        aliases: &["patch"],
         value_name: "FILE",
-        help: Some("Set all keys given in a JSON or TOML file (repeatable)"),
+        help: Some(
+            "Set the keys in a JSON or TOML file; null removes a key (repeatable) [alias: --patch]",
+        ),
         edits: |file| set_from(Path::new(file)),
     },
     EditOption {
