@@ -1,7 +1,11 @@
 //! Documents that stand for edits: tables of keys and values, and lists of tokens.
 
+use core::fmt;
+
 use ggmill_template::TemplateFile;
 use ggmill_text::Glob;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 
 use super::error::EditSyntaxError;
@@ -22,8 +26,8 @@ impl Edit {
     /// ```
     pub fn from_json(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
         match serde_json::from_str(text).map_err(EditSyntaxError::Json)? {
-            Json::Object(table) => table_of_edits(table),
-            _ => Err(EditSyntaxError::NotTable),
+            table @ Node::Table(_) => table.edits(),
+            Node::Value(_) => Err(EditSyntaxError::NotTable),
         }
     }
 
@@ -39,7 +43,7 @@ impl Edit {
     pub fn from_toml(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
         let table: toml::Table = toml::from_str(text)
             .map_err(|error| EditSyntaxError::Toml(error.message().to_owned()))?;
-        table_of_edits(json_table(table)?)
+        table_of(table)?.edits()
     }
 
     /// Edits for every entry of a document that is JSON if it begins with `{`, and TOML otherwise.
@@ -95,35 +99,77 @@ impl Edit {
     }
 }
 
-fn table_of_edits(table: serde_json::Map<String, Json>) -> Result<Vec<Edit>, EditSyntaxError> {
-    let mut edits = Vec::new();
-    collect(Json::Object(table), String::new(), &mut edits)?;
-    Ok(edits)
+/// A value of a document, or a table of them. `serde_json`'s own tables are sorted by key, but new
+/// keys of a file are added in the order of the document.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Node {
+    #[serde(deserialize_with = "entries")]
+    Table(Vec<(String, Self)>),
+    Value(Json),
 }
 
-/// Depth is bounded by what the parsers of JSON and TOML allow.
-fn collect(value: Json, path: String, edits: &mut Vec<Edit>) -> Result<(), EditSyntaxError> {
-    if let Json::Object(table) = value {
-        for (name, value) in table {
-            let path = if path.is_empty() { name } else { format!("{path}.{name}") };
-            collect(value, path, edits)?;
+fn entries<'de, D: Deserializer<'de>>(table: D) -> Result<Vec<(String, Node)>, D::Error> {
+    struct Entries;
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Vec<(String, Node)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table of keys and values")
         }
-        return Ok(());
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = map.next_entry()? {
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
     }
-    if value.is_null() {
-        edits.push(Edit::Unset(Glob::literal(&path)));
-        return Ok(());
-    }
-    let (key, key_type) = match path.rsplit_once(':') {
-        Some((key, name)) => (key.to_owned(), Some(name.parse()?)),
-        None => (path, None),
-    };
-    edits.push(Edit::Set { key, key_type, value: EditValue::Json(value) });
-    Ok(())
+    table.deserialize_map(Entries)
 }
 
-fn json_table(table: toml::Table) -> Result<serde_json::Map<String, Json>, EditSyntaxError> {
-    table.into_iter().map(|(key, value)| Ok((key, json_of(value)?))).collect()
+impl Node {
+    fn edits(self) -> Result<Vec<Edit>, EditSyntaxError> {
+        let mut edits = Vec::new();
+        self.collect(String::new(), &mut edits)?;
+        Ok(edits)
+    }
+
+    /// Depth is bounded by what the parsers of JSON and TOML allow.
+    fn collect(self, path: String, edits: &mut Vec<Edit>) -> Result<(), EditSyntaxError> {
+        let value = match self {
+            Self::Table(entries) => {
+                for (name, value) in entries {
+                    let path = if path.is_empty() { name } else { format!("{path}.{name}") };
+                    value.collect(path, edits)?;
+                }
+                return Ok(());
+            }
+            Self::Value(Json::Null) => {
+                edits.push(Edit::Unset(Glob::literal(&path)));
+                return Ok(());
+            }
+            Self::Value(value) => value,
+        };
+        let (key, key_type) = match path.rsplit_once(':') {
+            Some((key, name)) => (key.to_owned(), Some(name.parse()?)),
+            None => (path, None),
+        };
+        edits.push(Edit::Set { key, key_type, value: EditValue::Json(value) });
+        Ok(())
+    }
+}
+
+fn table_of(table: toml::Table) -> Result<Node, EditSyntaxError> {
+    let entries = table.into_iter().map(|(key, value)| {
+        let value = match value {
+            toml::Value::Table(table) => table_of(table)?,
+            other => Node::Value(json_of(other)?),
+        };
+        Ok((key, value))
+    });
+    entries.collect::<Result<_, _>>().map(Node::Table)
 }
 
 fn json_of(value: toml::Value) -> Result<Json, EditSyntaxError> {
@@ -139,6 +185,11 @@ fn json_of(value: toml::Value) -> Result<Json, EditSyntaxError> {
         toml::Value::Array(elements) => {
             Json::Array(elements.into_iter().map(json_of).collect::<Result<_, _>>()?)
         }
-        toml::Value::Table(table) => Json::Object(json_table(table)?),
+        // In an array, where a table is no value of a key: refused where it is set.
+        toml::Value::Table(table) => {
+            let entries =
+                table.into_iter().map(|(key, value)| json_of(value).map(|value| (key, value)));
+            Json::Object(entries.collect::<Result<_, _>>()?)
+        }
     })
 }

@@ -546,6 +546,32 @@ fn documents_become_edits() {
     );
 }
 
+/// New keys are added in the order in which a document has them.
+#[test]
+fn documents_keep_their_order() {
+    let keys = |edits: &[Edit]| -> Vec<String> {
+        let key = |edit: &Edit| match edit {
+            Edit::Set { key, .. } => key.clone(),
+            other => format!("{other:?}"),
+        };
+        edits.iter().map(key).collect()
+    };
+    let json =
+        r#"{"z.b": 1, "a": {"y": "x", "b": [1]}, "m:u64": 18446744073709551615, "z.a": 2.5}"#;
+    let order = ["z.b", "a.y", "a.b", "m", "z.a"];
+    let edits = Edit::from_json(json).unwrap();
+    assert_eq!(keys(&edits), order);
+    let toml = "z.b = 1\na.y = 'x'\na.b = [1]\n'm:u64' = 7\n";
+    assert_eq!(keys(&Edit::from_toml(toml).unwrap()), order[..4]);
+    let bench = Bench::new(&model(small(), Endian::Little));
+    bench.edit(&edits).unwrap();
+    let (metadata, _) = content(&bench.bytes());
+    let added =
+        metadata.iter().map(|(key, _)| key.to_string()).filter(|key| order.contains(&&**key));
+    assert_eq!(added.collect::<Vec<_>>(), order);
+    assert_eq!(metadata.get("m"), Some(Value::U64(u64::MAX)));
+}
+
 /// A patch: null removes the key with this name and no key that the name as a pattern would match.
 #[test]
 fn documents_remove_keys_and_have_numbers_that_are_not_finite() {
