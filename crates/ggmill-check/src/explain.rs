@@ -99,14 +99,15 @@ pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
 pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
     let (requirement, sources) = (rule.requirement(), sources_section(rule));
+    let when = checked_when(*group).map_or_else(String::new, |when| format!("\n\n{when}"));
     let group = group.name();
-    let findings = example(code);
+    let example = example(rule);
     let automatic = automatic.map_or_else(
         || "There is no automatic fix.".to_owned(),
         |automatic| {
             let condition = if automatic.starts_with("rewrites the file") {
                 " It does not rewrite shards of a split model, files with trailing data, or files with \
-                 nonzero bytes between tensors that are not padding (GG1013)."
+                 nonzero bytes between tensors beyond the padding (GG1013)."
             } else {
                 ""
             };
@@ -117,19 +118,28 @@ pub fn rule_page(rule: &Rule) -> String {
         },
     );
     format!(
-        "# {code}: {summary}\n\nGroup: {group}. Severity: {severity}. {requirement}\n\n## What it \
+        "# {code}: {summary}\n\nGroup: {group}. Severity: {severity}. {requirement}{when}\n\n## What it \
          checks\n\n{clause}\n\n## Why\n\n{why}\n\n## \
-         Example\n\nFailing:\n\n```text\n{severity} {summary} · {code}\n{findings}```\n\n\
+         Example\n\nFailing:\n\n```text\n{example}```\n\n\
          Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n{sources}"
     )
 }
 
-/// The findings of a rule in its example, one per line, as printed. A test writes the list from the
-/// files that violate the rules, and compares it with them.
-fn example(code: &str) -> String {
+/// The example of a rule: the chat template if the rule is about it, and the findings as printed. A
+/// test writes the list from the files that violate the rules, and compares it with them.
+fn example(rule: &Rule) -> String {
     const EXAMPLES: &str = include_str!("../data/examples.txt");
-    let findings = EXAMPLES.lines().filter_map(|line| line.strip_prefix(code)?.strip_prefix(' '));
-    findings.flat_map(|finding| ["  ", finding, "\n"]).collect()
+    let Rule { code, severity, summary, .. } = rule;
+    let lines = EXAMPLES.lines().filter_map(|line| line.strip_prefix(code)?.strip_prefix(' '));
+    let (mut template, mut findings) = (String::new(), String::new());
+    for line in lines {
+        // Writing to a String cannot fail.
+        let _ = match line.strip_prefix("| ") {
+            Some(text) => writeln!(template, "tokenizer.chat_template: {text}\n"),
+            None => writeln!(findings, "  {line}"),
+        };
+    }
+    format!("{template}{severity} {summary} · {code}\n{findings}")
 }
 
 /// The list of all rules, as Markdown: for the directory of their pages.
@@ -148,25 +158,29 @@ pub fn rules_index() -> String {
     page
 }
 
+/// When the rules of a group are checked, where that is not by default.
+fn checked_when(group: Group) -> Option<&'static str> {
+    Some(match group {
+        Group::Naming => {
+            "Rules of this group are checked with `--profile spec`, or when selected with `--select naming` \
+             or `--select all`."
+        }
+        Group::Rendering => {
+            "Rules of this group render chat templates with test conversations. They are checked with \
+             `--profile run`, by `ggmill template lint`, or when selected with `--select rendering` or \
+             `--select all`."
+        }
+        Group::Segmentation => {
+            "Rules of this group test vocabularies with their tokenizer. They are checked with \
+             `--profile run`, or when selected with `--select segmentation` or `--select all`."
+        }
+        _ => return None,
+    })
+}
+
 fn group_table(group: Group, page: &mut String, links: bool) {
-    if group == Group::Naming {
-        page.push_str(
-            "\nChecked with `--profile spec`, or when selected with `--select naming` or \
-             `--select all`.\n",
-        );
-    }
-    if group == Group::Rendering {
-        page.push_str(
-            "\nThese rules render chat templates with test conversations. Checked with `--profile \
-             run`, by \
-             `ggmill template lint`, or when selected with `--select rendering` or `--select all`.\n",
-        );
-    }
-    if group == Group::Segmentation {
-        page.push_str(
-            "\nThese rules test vocabularies with their tokenizer. Checked with `--profile run`, or \
-             when selected with `--select segmentation` or `--select all`.\n",
-        );
+    if let Some(when) = checked_when(group) {
+        let _ = write!(page, "\n{when}\n");
     }
     page.push_str("\n| code | severity | problem |\n|---|---|---|\n");
     for rule in rules().filter(|rule| rule.group == group) {

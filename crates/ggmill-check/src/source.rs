@@ -195,9 +195,8 @@ impl Rule {
                 Some(by_loader) => {
                     format!("{}; the specification does not forbid it.", capitalized(by_loader))
                 }
-                None => {
-                    "Recommended practice; not required by the specification or by llama.cpp.".into()
-                }
+                None => "Recommended practice; not required by the specification or by llama.cpp."
+                    .into(),
             },
         }
     }

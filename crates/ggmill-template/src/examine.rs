@@ -320,7 +320,7 @@ impl Examination<'_> {
             String::from_utf8_lossy(rest).chars().take(24).collect::<String>()
         };
         let message = format!(
-            "with two more messages the text differs from byte {same}: \"{}\" becomes \"{}\"",
+            "with two more messages, the text differs, beginning at byte {same}: \"{}\" becomes \"{}\"",
             after(shorter),
             after(longer)
         );
@@ -345,12 +345,13 @@ impl Examination<'_> {
                 let special = Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
                 match vocabulary.id(marker.as_bytes()) {
                     None => {
-                        let message = format!("\"{marker}\" is not a token of the vocabulary");
+                        let message = format!("\"{marker}\" is not a token in the vocabulary");
                         self.add(Aspect::NoToken, name, message);
                     }
                     Some(id) if !vocabulary.attributes(id).intersects(special) => {
-                        let message =
-                            format!("\"{marker}\" is the ordinary token {id} of the vocabulary");
+                        let message = format!(
+                            "\"{marker}\" is an ordinary token in the vocabulary (ID {id})"
+                        );
                         self.add(Aspect::OrdinaryToken, name, message);
                     }
                     Some(_) => {}
@@ -378,9 +379,11 @@ impl Examination<'_> {
             .any(|piece| piece.start >= answer + ANSWER.len() && ending.contains(&piece.id));
         if !ends && !ending.is_empty() {
             let after = rendered.text().get(answer + ANSWER.len()..).unwrap_or_default();
-            let what = if after.is_empty() { "nothing".into() } else { format!("\"{after}\"") };
-            let message =
-                format!("the answer is followed by {what}, not by an end-of-generation token");
+            let message = if after.is_empty() {
+                "nothing follows the answer, expected an end-of-generation token".to_owned()
+            } else {
+                format!("\"{after}\" follows the answer, expected an end-of-generation token")
+            };
             self.add(Aspect::NoEnd, "question and answer", message);
         }
     }

@@ -47,7 +47,10 @@ pub use explained::{
 pub use fitting::{Advice, Fit, Fitting, fitting_pre_tokenizers};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
-pub use pre::{names as pre_tokenizer_names, rules as pre_tokenizer_rules};
+pub use pre::{
+    allows_no_merges as pre_tokenizer_allows_no_merges, names as pre_tokenizer_names,
+    rules as pre_tokenizer_rules,
+};
 pub use reason::Reason;
 pub use sink::Piece;
 pub use special_ids::SpecialIds;

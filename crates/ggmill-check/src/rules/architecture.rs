@@ -21,42 +21,42 @@ use super::metadata::retyped;
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
         summary: "Missing hyperparameter",
-        clause: "Reported when a hyperparameter is missing that both the specification and llama.cpp require. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
+        clause: "Reported when a hyperparameter that both the specification and llama.cpp require is missing. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp rejects the model: \"key not found in model\".",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again, or set the key from the model's config.json.",
         fixed: "llama.context_length = 16",
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
         summary: "Missing hyperparameter required by the specification",
-        clause: "Reported when a hyperparameter is missing that the specification requires, but llama.cpp does not. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
-        why: "A program without a default rejects the model, and different defaults give different results.",
+        clause: "Reported when a hyperparameter that the specification requires, but llama.cpp does not, is missing. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
+        why: "A program that has no default for the key rejects the model, and programs with different defaults compute different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
     }
     REQUIRED_BY_LOADER = "GG1518" Error Reference {
         summary: "Missing hyperparameter required by llama.cpp",
-        clause: "Reported when a hyperparameter is missing that llama.cpp requires, but the specification does not. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors.",
+        clause: "Reported when a hyperparameter that llama.cpp requires, but the specification does not, is missing. llama.cpp rejects the model (\"key not found in model\"), or uses 0, which does not match the tensors.",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Convert the model again, or set the key from the model's config.json.",
-        fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
+        fixed: "every hyperparameter that llama.cpp requires for gpt2, such as gpt2.feed_forward_length",
     }
     REQUIRED_AND_RARE = "GG1519" Error Letter {
         summary: "Missing required hyperparameter that is rare in practice",
-        clause: "Reported when a hyperparameter is missing that the specification requires, but that hardly any file has. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
-        why: "A program that implements the specification strictly rejects the model; no such program is known.",
+        clause: "Reported when a hyperparameter that the specification requires, but that few published files have, is missing. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
+        why: "A program that implements the specification strictly rejects the model. However, no such program is known.",
         remedy: "Set the key from the model's config.json.",
-        fixed: "every key that the specification lists for falcon",
+        fixed: "every key that the specification requires for falcon, such as falcon.attention.use_norm",
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests a misspelled name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification lists known architectures, but does not exclude others.",
-        why: "Only programs made for this architecture load the file.",
-        remedy: "No change is needed if the file is intended for a program that supports this architecture.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file suggests that the value is a misspelled name of a known architecture. llama.cpp rejects such a file: \"unknown model architecture\". The specification lists known architectures, but does not exclude others.",
+        why: "Only programs that support this architecture can load the file.",
+        remedy: "No change is needed if the file is intended for a program that supports this architecture. Otherwise, set general.architecture to the architecture of the model.",
         fixed: "general.architecture = \"llama\", if the model is a LLaMA model",
     }
     KEY_TYPE = "GG1504" Error Reference {
         summary: "Wrong type for a hyperparameter",
-        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths this is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so `--profile spec` does not report it.",
+        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths, that type is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so this is not reported with `--profile spec`.",
         why: "llama.cpp rejects the model: \"key %s has wrong type %s but expected type %s\".",
         remedy: "Change the type of the value to the expected type.",
         fixed: "llama.context_length = 16 (u32)",
@@ -64,29 +64,29 @@ rules! { Architecture;
     }
     HEADS = "GG1505" Warning Practice {
         summary: "Head counts are inconsistent",
-        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. The size of a head is the embedding length divided by the number of heads, and each KV head serves the same number of heads.",
-        why: "The tensors cannot have the shapes that these numbers imply, and readers may reject the model.",
+        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. Without `attention.key_length`, the size of a head is the embedding length divided by the number of heads; each KV head is shared by the same number of query heads.",
+        why: "No tensor shapes fit these numbers, so programs may reject the model or compute wrong results.",
         remedy: "Set the head counts from the model's config.json.",
         fixed: "llama.attention.head_count = 2",
     }
     BLOCKS = "GG1506" Error Both {
         summary: "block_count does not match the number of layers",
-        clause: "Reported when block_count differs from the number of layers (blk.N) in the file. According to the specification, block_count is \"the number of blocks of attention+feed-forward layers\"; the names of the tensors of layer N begin with blk.N, and N starts at 0.",
-        why: "llama.cpp rejects a model with missing layers (\"missing tensor\"), and one with tensors that belong to no layer it loads (\"wrong number of tensors\").",
-        remedy: "Set block_count to the number of layers in the file, or convert the model again.",
+        clause: "Reported when block_count differs from the number of layers (blk.N) in the file. According to the specification, block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of layer N have names that begin with `blk.N.`, and layers are numbered from 0.",
+        why: "llama.cpp rejects a model that lacks the tensors of a layer (\"missing tensor\"), and a model that has tensors of more layers than block_count says (\"wrong number of tensors\").",
+        remedy: "If the file has all layers of the model, set block_count to their number. Otherwise, download or convert the model again.",
         fixed: "llama.block_count = 1",
     }
     ROPE_TYPE = "GG1507" Warning Both {
         summary: "Unknown RoPE scaling method",
-        clause: "Reported when the value of `rope.scaling.type` is not a known method. According to the specification, it \"can be `none`, `linear`, or `yarn`\"; llama.cpp also supports longrope.",
-        why: "The model fails beyond its original context length, or is rejected.",
-        remedy: "Set the key to one of the known methods.",
+        clause: "Reported when the value of `rope.scaling.type` is not a known method. According to the specification, it \"can be `none`, `linear`, or `yarn`\"; llama.cpp also supports `longrope`. It treats any other value as LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED, for which an assertion fails.",
+        why: "llama.cpp aborts while loading the model. A program that ignores the unknown method produces poor results beyond the model's original context length.",
+        remedy: "Set the key to the method in the model's config.json (rope_scaling).",
         fixed: "llama.rope.scaling.type = \"linear\"",
     }
     ROPE_FACTOR = "GG1508" Warning Practice {
         summary: "RoPE scaling has no factor",
-        clause: "Reported when the file uses a RoPE scaling method that needs a factor, and `rope.scaling.factor` is missing. The specification defines it as \"a scale factor for RoPE to adjust the context length\".",
-        why: "Readers use a factor of 1, which means no scaling.",
+        clause: "Reported when the file uses a RoPE scaling method that needs a factor, and `rope.scaling.factor` is missing. The specification defines the factor as \"a scale factor for RoPE to adjust the context length\".",
+        why: "llama.cpp uses a factor of 1, which means no scaling, so results can be poor beyond the model's original context length.",
         remedy: "Set rope.scaling.factor from the model's config.json.",
         fixed: "llama.rope.scaling.factor = 4.0",
     }
@@ -100,15 +100,15 @@ rules! { Architecture;
     }
     NO_TENSORS = "GG1510" Note Practice {
         summary: "Model has no tensors",
-        clause: "Reported when a file of type `model` has no tensors. A file that contains only a vocabulary should have the type `vocab`.",
-        why: "Programs try to run the model and fail.",
-        remedy: "Set general.type to vocab, or download the whole model.",
+        clause: "Reported when `general.type` is `model`, but the file has no tensors. In a file that contains only a vocabulary, `general.type` should be `vocab`.",
+        why: "Programs that rely on general.type try to run the file as a model, and fail.",
+        remedy: "If the file is meant to contain only a vocabulary, set general.type to vocab. Otherwise, download or convert the model again.",
         fixed: "general.type = \"vocab\"",
     }
     NUMBERS = "GG1511" Error Reference {
         summary: "Contradictory hyperparameters",
-        clause: "Reported when hyperparameters contradict each other, so that no model can have them. llama.cpp fails on such numbers: \"invalid n_rot\", \"wrong array length\", a division by zero.",
-        why: "No set of tensors fits these numbers. llama.cpp rejects the model or crashes.",
+        clause: "Reported when hyperparameters contradict each other, for example when more experts are used per token than the model has. llama.cpp rejects such models with errors such as \"invalid n_rot\" and \"wrong array length\", or crashes, for example by dividing by zero.",
+        why: "No set of tensors fits these hyperparameters, so the model cannot be run.",
         remedy: "Set the keys from the model's config.json, or convert the model again.",
         fixed: "llama.rope.dimension_count = 4",
     }
@@ -116,15 +116,15 @@ rules! { Architecture;
         summary: "Missing tensor",
         clause: "Reported when a tensor that the architecture requires is missing. llama.cpp rejects the model: \"tensor '%s' not found\" or \"missing tensor '%s'\".",
         why: "The model is incomplete, and llama.cpp rejects it.",
-        remedy: "Convert the model again, or download the whole file.",
+        remedy: "Download the file again in case it is incomplete, or convert the model again.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
         clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Remove the tensor, or correct general.architecture and the hyperparameters that determine whether the tensor exists.",
-        fixed: "only tensor names that are in the table for the architecture",
+        remedy: "Remove the tensor, or correct general.architecture or the hyperparameters that determine which tensors the model has.",
+        fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
         summary: "Wrong tensor shape",
@@ -135,39 +135,40 @@ rules! { Architecture;
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
-        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file, or a known architecture with a similar name, show which architecture was meant. With `--profile ggml`, every unknown value is reported. llama.cpp rejects any name that is not exactly one of its own: \"unknown model architecture\".",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, but the other keys of the file, or a known architecture with a similar name, show which architecture was meant. With `--profile ggml`, every unknown value is reported. llama.cpp rejects any value that is not exactly the name of an architecture it supports: \"unknown model architecture\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program for which the file was created.",
+        remedy: "Set general.architecture to the name with which the model's hyperparameters begin (such as llama in llama.block_count), or use the program for which the file was created.",
         fixed: "general.architecture = \"llama\", if the model is a LLaMA model",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
         summary: "File does not match the description of its architecture",
-        clause: "Reported when llama.cpp does not support the architecture, and the file differs from the architecture's description, which is either built in or supplied by the user. Hyperparameters, tensor names and shapes are compared.",
-        why: "A program for this architecture may reject the model.",
-        remedy: "Check whether the file is complete and whether the description is correct.",
+        clause: "Reported when llama.cpp does not support the architecture, and the file does not match the description of the architecture. A description is a TOML file that lists hyperparameters, tensor names and shapes; it is built into ggmill or supplied by the user.",
+        why: "A program that supports this architecture may reject the model.",
+        remedy: "Check whether general.architecture is correct, whether the file is complete, and whether the description is correct.",
         fixed: "general.architecture = \"llama\", which matches the keys and tensors of the file",
     }
     TENSOR_NAME = "GG1516" Warning Practice {
         summary: "Unknown tensor name for the architecture",
-        clause: "Reported when a tensor name is not in gguf-py's table for the architecture, which lists the names that converters write.",
-        why: "A reader that follows the table rejects the model or ignores the tensor.",
-        remedy: "Give the tensor the name that the architecture's converter writes.",
-        fixed: "only tensor names that are in the table for the architecture",
+        clause: "Reported when a tensor name is not in gguf-py's table for the architecture (`MODEL_TENSORS`), which lists the names that llama.cpp's converter writes.",
+        why: "A program that expects the names in the table rejects the model or ignores the tensor.",
+        remedy: "Rename the tensor to the name that the converter writes for this architecture, or correct general.architecture.",
+        fixed: "only tensor names that are in gguf-py's table for the architecture",
     }
     NO_CONTEXT = "GG1529" Warning Both {
         summary: "Context length is 0",
         clause: "Reported when `context_length` is 0. According to the specification, it is the \"length of the context (in tokens) that the model was trained on\". llama.cpp loads the model, but creates no context unless the caller specifies a length: \"n_ctx and model->hparams.n_ctx_train cannot both be zero\".",
-        why: "Programs that use the model's own context length cannot run it, and others do not know how long a text may be.",
+        why: "A program that takes the context length from the file cannot run the model, and other programs cannot tell how long a text the model supports.",
         remedy: "Set the key from the model's config.json (max_position_embeddings).",
         fixed: "llama.context_length = 16",
     }
     GRAPH = "GG1528" Warning Practice {
         summary: "Computation graph does not match the file",
-        clause: "Reported when the computation graph in the metadata (`ggmill.graph`) cannot be \
-                 read, does not match the tensors, exceeds the limits for graphs in files, or \
-                 differs from the graph of the architecture's description.",
-        why: "A program that runs the model from its graph rejects it, or computes something \
-              different from a program that knows the architecture.",
+        clause: "Reported when the computation graph that ggmill can store in the metadata \
+                 (`ggmill.graph`) cannot be read, does not match the tensors, exceeds the size limits \
+                 for such graphs, or differs from the graph in ggmill's description of the \
+                 architecture.",
+        why: "A program that runs the model by its stored graph rejects the model, or computes \
+              different results from a program that implements the architecture itself.",
         remedy: "Write the graph again with `ggmill edit --add-graph`, or remove it with `ggmill edit --unset 'ggmill.graph*'`.",
         fixed: "ggmill.graph = [\"v0 = rows('token_embd', tokens)\", …]",
     }
@@ -410,7 +411,7 @@ fn tensors(
             }
             Difference::Unexpected(number) => {
                 out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!("not a tensor of {}", architecture.title())
+                    format!("not a tensor of the architecture \"{}\"", architecture.name())
                 });
             }
             Difference::Excluded { spec, place: number } => {
@@ -460,14 +461,14 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     }
     if let Some(embedding) = embedding.filter(|embedding| !embedding.is_multiple_of(heads)) {
         out.add(&HEADS, Place::value(&entry), || {
-            format!("embedding length {embedding} is not a multiple of {heads} heads")
+            format!("embedding_length {embedding} is not a multiple of head_count {heads}")
         });
     }
     if let Some(groups) = number("attention.head_count_kv")
         .filter(|&groups| groups > 0 && !heads.is_multiple_of(groups))
     {
         out.add(&HEADS, Place::value(&entry), || {
-            format!("{heads} heads are not a multiple of {groups} KV heads")
+            format!("head_count {heads} is not a multiple of head_count_kv {groups}")
         });
     }
 }

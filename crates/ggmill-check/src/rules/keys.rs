@@ -13,14 +13,14 @@ rules! { Keys;
     DUPLICATE = "GG1201" Error Reference {
         summary: "Duplicate key",
         clause: "Reported when a key occurs more than once. llama.cpp rejects the file with a \"duplicate key\" error. The specification does not say which of the entries is used.",
-        why: "llama.cpp rejects the file. Some readers use the first entry and others the last, so programs see different models in the same file.",
+        why: "llama.cpp rejects the file. Some readers use the first entry and others the last, so programs can interpret the same file differently.",
         remedy: "Remove all but one of the entries.",
         fixed: "one entry for general.name",
-        automatic: "removes the extra entries if all have the same type and value",
+        automatic: "removes the extra entries if all entries have the same type and value and the value is a string, a bool or an integer",
     }
     EMPTY = "GG1202" Error Both {
         summary: "Empty key",
-        clause: "Reported when a key is empty. According to the specification, a key \"must be a hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty one.",
+        clause: "Reported when a key is empty. According to the specification, a key \"must be a hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp rejects an empty key.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Remove the entry.",
         fixed: "no entry with an empty key",
@@ -28,14 +28,14 @@ rules! { Keys;
     NOT_ASCII = "GG1203" Warning Must {
         summary: "Key is not ASCII",
         clause: "Reported when a key contains non-ASCII characters. According to the specification, a key \"must be a valid ASCII string\".",
-        why: "The key can look like a standard key without being one; programs that follow the specification reject the file.",
+        why: "The key can look like a standard key without being one. Programs that follow the specification strictly may reject the file.",
         remedy: "Rename the key.",
         fixed: "key \"x.e\"",
     }
     GRAMMAR = "GG1204" Warning Must {
         summary: "Key segment is not lower_snake_case",
         clause: "Reported when a segment of a key is not lower_snake_case. The specification says: \"each segment is `lower_snake_case` and separated by a `.`\", and \"any keys that do not follow these rules are invalid\".",
-        why: "Programs look up the standard spelling and do not find this key.",
+        why: "Programs that look up the key in lower_snake_case do not find it, and those that follow the specification strictly may reject the file.",
         remedy: "Rename the key so that every segment is lower_snake_case.",
         fixed: "key \"x.y\"",
     }
@@ -55,8 +55,8 @@ rules! { Keys;
     }
     MISSPELT = "GG1207" Warning Practice {
         summary: "Key looks like a misspelled standard key",
-        clause: "Reported when a key differs from a standard key by one or two letters, and the file does not contain that standard key. Standard keys are those of the specification and of llama.cpp.",
-        why: "No program finds the value under this name.",
+        clause: "Reported when a key is spelled almost like a standard key that the file does not contain. The two keys may differ by one or two characters, or by a missing or additional underscore, `_token` or `ggml.`. Standard keys are those that the specification or llama.cpp defines.",
+        why: "Programs look up the standard key and do not find this value.",
         remedy: "Rename the key to the standard spelling.",
         fixed: "general.author = \"Someone\"",
         automatic: "renames the key to the standard spelling",
@@ -72,12 +72,12 @@ rules! { Keys;
         summary: "Unknown key in the general namespace",
         clause: "Reported when a key in the `general` namespace is not a standard key. According to the specification, keys defined by a community \"should be namespaced with the relevant community name\"; `general.` is for standard keys.",
         why: "Programs look up only standard keys in this namespace, and a standard key of the same name may be added later with a different meaning.",
-        remedy: "Move the key to the namespace of the community that defines it. Keep it if a program needs this name.",
+        remedy: "Move the key to the namespace of the community that defines it. If a program needs the key under its current name, keep that name.",
         fixed: "example.weather = \"fine\"",
     }
     FOREIGN = "GG1210" Note Practice {
         summary: "Key of a different architecture",
-        clause: "Reported when a key begins with the name of an architecture other than the file's. llama.cpp reads a hyperparameter only if its key begins with the value of general.architecture.",
+        clause: "Reported when a key begins with the name of an architecture other than the file's own. llama.cpp reads a hyperparameter only if its key begins with the value of general.architecture.",
         why: "The key has no effect on the model.",
         remedy: "Rename the key so that it begins with the value of general.architecture, or remove it.",
         fixed: "llama.block_count = 1",

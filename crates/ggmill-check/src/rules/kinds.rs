@@ -10,58 +10,58 @@ use crate::{Input, Options};
 rules! { Architecture;
     ADAPTER_TYPE = "GG1520" Error Reference {
         summary: "Adapter type is missing or is not lora",
-        clause: "Reported when `adapter.type` is missing, or is not `lora`, the only type that llama.cpp accepts.",
+        clause: "Reported when `adapter.type` is missing or is not `lora`. llama.cpp accepts no other type of adapter: \"expect adapter.type to be 'lora'\".",
         why: "The adapter does not load.",
         remedy: "Set adapter.type to lora if the adapter is a LoRA.",
         fixed: "adapter.type = \"lora\"",
     }
     ADAPTER_ALPHA = "GG1521" Error Reference {
         summary: "LoRA adapter has no alpha",
-        clause: "Reported when a LoRA adapter has no `adapter.lora.alpha` of type f32. llama.cpp scales an adapter by adapter.lora.alpha divided by its rank.",
-        why: "The strength of the adapter is undefined.",
+        clause: "Reported when a LoRA adapter has no `adapter.lora.alpha` of type f32. llama.cpp multiplies the adapter's changes by alpha divided by the rank. If the key is missing, it omits this factor; if the key has a different type, it aborts.",
+        why: "llama.cpp applies the adapter with the wrong strength, or aborts.",
         remedy: "Set adapter.lora.alpha (f32) to lora_alpha from the adapter's configuration.",
         fixed: "adapter.lora.alpha = 16.0",
     }
     ADAPTER_PAIR = "GG1522" Error Reference {
         summary: "Incomplete LoRA tensor pair",
-        clause: "Reported when an adapter has only one of the factors `<name>.lora_a` and `<name>.lora_b` of a tensor. llama.cpp rejects it: \"is missing one component\".",
+        clause: "Reported when an adapter has only one of the tensors `<name>.lora_a` and `<name>.lora_b`, the two factors of the change to the tensor `<name>`. llama.cpp rejects the adapter: \"is missing one component\".",
         why: "The adapter does not load.",
-        remedy: "Convert the adapter again.",
+        remedy: "Convert the adapter again from its checkpoint.",
         fixed: "tensors \"blk.0.attn_q.weight.lora_a\" and \"blk.0.attn_q.weight.lora_b\"",
     }
     ADAPTER_RANK = "GG1526" Error Reference {
         summary: "LoRA ranks differ",
-        clause: "Reported when the two factors of an adapted tensor have different ranks. llama.cpp multiplies lora_a (input width × rank) by lora_b (rank × output width); for token_embd.weight both are transposed. The ranks must be equal.",
+        clause: "Reported when the tensors `<name>.lora_a` and `<name>.lora_b` of an adapter have different ranks. The rank is the second dimension of lora_a (for token_embd.weight, the first) and the first dimension of lora_b. If the ranks of a tensor other than token_embd.weight differ, llama.cpp rejects the adapter: \"lora_a tensor is not transposed\".",
         why: "The adapter does not load.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }
     ADAPTER_TENSOR = "GG1527" Error Reference {
         summary: "LoRA adapter has an unexpected tensor",
-        clause: "Reported when the name of a tensor in an adapter does not end in .lora_a, .lora_b or _norm.weight. llama.cpp rejects it: \"has unexpected suffix\".",
+        clause: "Reported when the name of a tensor in an adapter does not end in .lora_a, .lora_b or _norm.weight. llama.cpp rejects the adapter: \"has unexpected suffix\".",
         why: "The adapter does not load.",
-        remedy: "Convert the adapter again without the weights that were saved in full (modules_to_save).",
+        remedy: "Train or export the adapter without full copies of weights (PEFT's modules_to_save), and convert it again.",
         fixed: "no tensor \"output.weight\"",
     }
     MATRIX_PAIR = "GG1523" Error Reference {
         summary: "Incomplete importance matrix entry",
-        clause: "Reported when an entry of an importance matrix has only one of the tensors `<name>.in_sum2` and `<name>.counts`. llama-quantize rejects it: \"mismatched sums and counts\".",
-        why: "llama-quantize rejects the file.",
+        clause: "Reported when an entry of an importance matrix has only one of the tensors `<name>.in_sum2` and `<name>.counts`. llama-quantize rejects the file: \"mismatched sums and counts\".",
+        why: "The importance matrix cannot be used for quantization.",
         remedy: "Compute the importance matrix again.",
         fixed: "tensors \"blk.0.attn_q.weight.in_sum2\" and \"blk.0.attn_q.weight.counts\"",
     }
     DIRECTION = "GG1524" Error Reference {
         summary: "Invalid control vector tensor",
-        clause: "Reported when a tensor of a control vector is not named `direction.N` with N of at least 1, is not F32, or has more than one dimension. llama.cpp reads only tensors of this form.",
+        clause: "Reported when a tensor of a control vector is not named `direction.N` with a layer number N of at least 1, is not F32, or has more than one dimension. llama.cpp rejects a control vector that contains such a tensor.",
         why: "The control vector does not load.",
         remedy: "Create the control vector again.",
         fixed: "tensor \"direction.1\": F32, dimensions [1]",
     }
     ENCODER = "GG1525" Error Reference {
         summary: "Projector declares no encoder",
-        clause: "Reported when neither `clip.has_vision_encoder` nor `clip.has_audio_encoder` of a projector is true. llama.cpp requires one of them.",
+        clause: "Reported when none of `clip.has_vision_encoder`, `clip.has_audio_encoder` and `clip.has_gen_audio_encoder` is true in a projector file (mmproj). llama.cpp loads only the encoders that these keys declare, and rejects a file without any.",
         why: "The projector does not load.",
-        remedy: "Set clip.has_vision_encoder or clip.has_audio_encoder to true, depending on which encoder the file contains.",
+        remedy: "Set the key of each encoder that the file contains to true.",
         fixed: "clip.has_vision_encoder = true",
     }
 }
@@ -73,14 +73,16 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     match input.kind() {
         "adapter" => {
             if input.text("adapter.type") != Some("lora") {
-                out.add(&ADAPTER_TYPE, Place::missing("adapter.type"), || "is not lora".into());
+                out.add(&ADAPTER_TYPE, Place::missing("adapter.type"), || {
+                    "the key is missing or is not lora".into()
+                });
             } else if input
                 .metadata()
                 .get("adapter.lora.alpha")
                 .is_none_or(|entry| entry.value_type() != ValueType::F32)
             {
                 out.add(&ADAPTER_ALPHA, Place::missing("adapter.lora.alpha"), || {
-                    "the key is missing or not f32".into()
+                    "the key is missing or is not f32".into()
                 });
             }
             halves(input, [".lora_a", ".lora_b"], &ADAPTER_PAIR, out);
@@ -97,7 +99,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 && input.architecture().and_then(kind_of_architecture) == Some("mmproj")
             {
                 out.add(&ENCODER, Place::missing("clip.has_vision_encoder"), || {
-                    "neither clip.has_vision_encoder nor clip.has_audio_encoder is true".into()
+                    "no clip.has_*_encoder key is true".into()
                 });
             }
         }
@@ -113,7 +115,7 @@ fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &
                 && input.model_tensor(&[stem, other.as_bytes()].concat()).is_none()
             {
                 out.add(rule, Place::info(&tensor).in_shard(shard), || {
-                    format!("its {other} tensor is missing")
+                    format!("the matching {other} tensor is missing")
                 });
             }
         }
@@ -143,7 +145,7 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
             let (own, others) = (tensor.shape(), other.shape());
             out.add(&ADAPTER_RANK, Place::info(&tensor).in_shard(shard), || {
                 format!(
-                    "rank {}, dimensions {own}; its .lora_b has rank {rank}, dimensions {others}",
+                    "rank {} (dimensions {own}), but the matching .lora_b has rank {rank} (dimensions {others})",
                     dimension(&tensor, place)
                 )
             });

@@ -11,29 +11,29 @@ rules! { Metadata;
     NO_ARCHITECTURE = "GG1101" Error Both {
         summary: "Missing general.architecture",
         clause: "Reported when the file has no `general.architecture`. The specification requires `general.architecture: string`; llama.cpp rejects a model without it.",
-        why: "Without it a program can tell neither how to run the model nor which other keys to read.",
+        why: "Without this key, a program can tell neither how to run the model nor which other keys to read.",
         remedy: "Set general.architecture to the name of the architecture, such as llama.",
         fixed: "general.architecture = \"llama\"",
     }
     RELIED_TYPE = "GG1102" Error Both {
         summary: "Wrong type for a specified key that llama.cpp reads",
-        clause: "Reported when a standard key that llama.cpp reads has a different type from the one in the specification. The specification gives the type of each key that it lists; llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
-        why: "llama.cpp rejects the model; other readers reject it too, or use a default.",
+        clause: "Reported when the value of a key that llama.cpp reads has a different type from the one given in the specification. The specification gives a type for each key that it lists, and llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
+        why: "llama.cpp rejects the model. Other readers may reject it too, or ignore the value and use a default.",
         remedy: "Change the type of the value to the expected type.",
         fixed: "general.file_type = 0 (u32)",
         automatic: "changes the type of an integer where the value fits the expected type",
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
         summary: "Wrong type for a specified key that llama.cpp does not read",
-        clause: "Reported when a key does not have the type given in the specification, and llama.cpp does not read that key while loading a model. Examples are descriptive keys such as `general.author`, and `tokenizer.huggingface.json`.",
-        why: "Programs that expect the standard type, such as model hubs, may ignore the key or fail.",
+        clause: "Reported when the value of a key that llama.cpp does not read while loading a model has a different type from the one given in the specification. Examples are `tokenizer.huggingface.json` and descriptive keys such as `general.author`.",
+        why: "Programs that expect the specified type, such as model hubs, may ignore the key or fail.",
         remedy: "Change the type of the value to the expected type.",
         fixed: "general.author = \"Someone\" (string)",
     }
     BOOL_BYTE = "GG1104" Warning Must {
         summary: "Invalid bool value",
         clause: "Reported when a value of type bool is stored as a byte other than 0 or 1. The specification defines a bool as a \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
-        why: "llama.cpp reads it as true; readers that follow the specification reject the file.",
+        why: "llama.cpp reads such a byte as true; readers that follow the specification strictly may reject the file.",
         remedy: "Set the key to true or false.",
         fixed: "llama.attention.causal = true",
         automatic: "sets an invalid scalar value to true, which is how llama.cpp reads it; arrays are left unchanged",
@@ -63,48 +63,48 @@ rules! { Metadata;
         summary: "Architecture name has characters other than a-z and 0-9",
         clause: "Reported when the value of `general.architecture` has a character other than a-z and 0-9. The specification says of it: \"All lowercase ASCII, with only `[a-z0-9]+` characters allowed.\"",
         why: "llama.cpp itself uses names such as command-r and nemotron_h, so readers accept them; a program that implements the specification strictly may not.",
-        remedy: "Keep a name that llama.cpp knows. For a new architecture, use only letters and digits.",
+        remedy: "Keep the name if llama.cpp knows it. For a new architecture, use only lowercase letters and digits.",
         fixed: "general.architecture = \"mymodel\"",
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
         summary: "Unknown general.type",
-        clause: "Reported when the value of `general.type` is not one of those that gguf-py writes: model, adapter, imatrix, mmproj or vocab.",
-        why: "Programs that select files by type cannot classify this one.",
+        clause: "Reported when the value of `general.type` is not one of the known types: model, adapter, imatrix and mmproj, which gguf-py defines, and vocab, controlvector and clip-vision.",
+        why: "Programs that select files by type cannot classify this file.",
         remedy: "Set general.type to one of the known types, or remove it.",
         fixed: "general.type = \"model\"",
     }
     NOT_FINITE = "GG1110" Warning Practice {
         summary: "Metadata number is infinite or NaN",
-        clause: "Reported when a number in the metadata is infinite or NaN; array elements are included. Such a value has no defined meaning for any standard key.",
-        why: "Results computed from it become NaN or infinite.",
+        clause: "Reported when a number in the metadata, or an element of an array, is infinite or NaN. The only exception is negative infinity in a key that ends with `_lower_bound`, which stands for a missing bound.",
+        why: "Computations that use such a value can produce NaN or infinite results.",
         remedy: "Set the key to a finite number.",
         fixed: "llama.rope.freq_base = 10000.0",
     }
     NO_ALIGNMENT = "GG1111" Note Letter {
         summary: "Missing general.alignment",
         clause: "Reported when the file has no `general.alignment`. The specification lists `general.alignment: uint32` among the required keys, but adds that \"some writers may not write the alignment\"; the default is then 32.",
-        why: "The specification lists the key as required, but omitting it is harmless: every reader then uses 32.",
+        why: "Omitting the key is harmless in practice, because readers then use 32. The rule is meant for files that must meet every requirement of the specification.",
         remedy: "Set general.alignment to 32 (u32).",
         fixed: "general.alignment = 32",
-        automatic: "adds general.alignment with the value in effect",
+        automatic: "adds general.alignment with the value 32",
     }
     SAMPLING = "GG1112" Warning Practice {
         summary: "Sampling setting out of range",
-        clause: "Reported when the value of a `general.sampling.*` key is outside the range of that key. llama.cpp uses these values as default sampling parameters. Probabilities are between 0 and 1, temperatures and penalty factors at least 0, and mirostat is 0, 1 or 2.",
+        clause: "Reported when the value of a `general.sampling.*` key is outside the range that is valid for that key. llama.cpp uses these values as default sampling parameters. Probabilities must be between 0 and 1, temperatures and penalty factors must be at least 0, and mirostat must be 0, 1 or 2.",
         why: "Programs that use the setting may reject it, ignore it or generate poor output.",
-        remedy: "Set the key to the value from the model's generation_config.json, or remove it.",
+        remedy: "Set the key to the value from the model's generation_config.json, or remove the key.",
         fixed: "general.sampling.top_p = 0.95",
     }
     NOT_PARALLEL = "GG1113" Error Reference {
         summary: "general.tensor_extra arrays differ in length",
         clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays of tensor names and flags: each flag says whether llama.cpp may use 4-bit activations when it multiplies by the corresponding tensor. llama.cpp rejects the model: \"tensor/value length mismatch\".",
-        why: "llama.cpp rejects the model, because the flags cannot be matched to the tensor names.",
+        why: "Programs based on llama.cpp cannot load the model, because the flags cannot be matched to the tensor names.",
         remedy: "Regenerate the file, for example by converting the model again.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
     LOADER_TYPE = "GG1114" Error Reference {
         summary: "Wrong type for a key that only llama.cpp defines",
-        clause: "Reported when a key that llama.cpp reads, but the specification does not list, has a type that llama.cpp does not expect. Loading the model then fails with \"key %s has wrong type %s but expected type %s\".",
+        clause: "Reported when llama.cpp reads a key that the specification does not list, and the value has a different type from the one that llama.cpp expects. Loading the model then fails with \"key %s has wrong type %s but expected type %s\".",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Change the type of the value to the expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",

@@ -9,44 +9,44 @@ use crate::{Input, Options, Rule};
 rules! { Naming;
     CONVENTION = "GG1801" Note Specification {
         summary: "File name does not follow the naming convention",
-        clause: "Reported when the name of a file does not follow the naming convention. The specification says: \"At a minimum all model files should have at least BaseName, SizeLabel, Version\"; it includes a regular expression that validates names.",
-        why: "Programs and people cannot tell model, size and quantization from the name.",
+        clause: "Reported when the name of a file does not follow the naming convention. The specification says: \"At a minimum all model files should have at least BaseName, SizeLabel, Version\"; it also provides a regular expression for validating names.",
+        why: "Programs and people cannot tell the model, its size and its quantization from the file name.",
         remedy: "`ggmill name build` builds the name from the metadata, or reports which key is missing.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     ENCODING = "GG1802" Warning Practice {
         summary: "Quantization in the file name differs from the metadata",
-        clause: "Reported when the quantization in the file name differs from `general.file_type`. According to the specification, the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\".",
-        why: "People download and run a different model from the one they expect.",
+        clause: "Reported when the quantization in the file name differs from `general.file_type`. According to the specification, the Encoding in a file name \"indicates the weights encoding scheme that was applied to the model\".",
+        why: "People download and run a file with a different quantization from the one they expect.",
         remedy: "Rename the file, or correct general.file_type.",
         fixed: "Tiny-1K-v1.0-F32.gguf",
     }
     SIZE = "GG1803" Warning Specification {
         summary: "Size label in the file name differs from the metadata",
-        clause: "Reported when the size label in the file name differs from `general.size_label`. According to the specification, the SizeLabel in a name \"can be derived from gguf metadata `general.size_label`\".",
-        why: "People download a different model from the one they expect.",
+        clause: "Reported when the size label in the file name differs from `general.size_label`. According to the specification, the SizeLabel in a file name \"can be derived from gguf metadata `general.size_label`\".",
+        why: "People download a model of a different size from the one they expect.",
         remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.size_label to match it.",
         fixed: "general.size_label = \"1K\"",
     }
     KIND = "GG1804" Warning Specification {
         summary: "Type in the file name differs from the metadata",
-        clause: "Reported when the file name indicates a different type of file from `general.type`. According to the specification, the Type in a name is LoRA for an adapter, vocab for a vocabulary, and absent otherwise. By the convention of llama.cpp, names of projectors begin with mmproj-.",
+        clause: "Reported when the type of file that the name indicates (model, adapter, vocabulary or projector) differs from the actual type, which is determined from `general.type` and the tensors. According to the specification, the Type in a file name is LoRA for an adapter, vocab for a vocabulary, and absent otherwise. By convention in llama.cpp, the names of projector files begin with mmproj-.",
         why: "Programs that select files by name load the wrong one.",
         remedy: "`ggmill name rename` renames the file to match its metadata.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     VERSION = "GG1805" Warning Specification {
         summary: "Version in the file name differs from the metadata",
-        clause: "Reported when the version in the file name differs from `general.version`. According to the specification, the Version in a name \"can be derived from gguf metadata `general.version`\", and is v1.0 if the model has none.",
+        clause: "Reported when the version in the file name differs from `general.version`. According to the specification, the Version in a file name \"can be derived from gguf metadata `general.version`\", and is v1.0 if the model has none.",
         why: "Users can confuse two versions of a model.",
         remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.version to match it.",
         fixed: "general.version = \"v1.0\"",
     }
     BASE = "GG1806" Note Specification {
         summary: "Base name or fine-tune in the file name differs from the metadata",
-        clause: "Reported when the base name in the file name differs from `general.basename`, or the fine-tune from `general.finetune`. According to the specification, the BaseName in a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
+        clause: "Reported when the base name in the file name differs from `general.basename`, or the fine-tune from `general.finetune`. According to the specification, the BaseName in a file name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
         why: "People cannot tell whether the file name or the metadata is correct.",
-        remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set the keys to match it.",
+        remedy: "`ggmill name rename` renames the file to match its metadata. If the name is correct, set general.basename and general.finetune to match it.",
         fixed: "general.basename = \"Tiny\"",
     }
 }
@@ -170,7 +170,7 @@ fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     };
     if says != is && (is != "vocab" || input.is_complete()) {
         out.add(&KIND, Place::FILE, || {
-            format!("the file name indicates type {says}, but the file has type {is}")
+            format!("the file name indicates the type {says}, but the file is of type {is}")
         });
     }
 }

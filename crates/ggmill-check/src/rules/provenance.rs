@@ -10,7 +10,7 @@ use crate::{Fix, Input, Options};
 rules! { Provenance;
     LICENSE = "GG2001" Warning Specification {
         summary: "License is not an SPDX expression",
-        clause: "Reported when the value of `general.license` is not an SPDX expression. According to the specification, the license is expressed as an SPDX license expression, and the value must not \"include any other information\".",
+        clause: "Reported when the value of `general.license` is not an SPDX expression. The specification defines the value as an SPDX license expression and says: \"Do not include any other information\".",
         why: "Programs cannot tell whether the model may be used.",
         remedy: "Set an SPDX expression such as Apache-2.0 or MIT (case does not matter). For a license that SPDX does not list, use LicenseRef- followed by a name, and set general.license.link.",
         fixed: "general.license = \"mit\"",
@@ -19,63 +19,63 @@ rules! { Provenance;
         summary: "Language is not an ISO 639-1 code",
         clause: "Reported when an element of `general.languages` is not an ISO 639-1 code. According to the specification, languages are \"encoded as ISO 639 two letter codes\".",
         why: "Searches by language do not find the model.",
-        remedy: "Use the two-letter code, such as en.",
+        remedy: "Use two-letter codes in lowercase, such as en.",
         fixed: "general.languages = [\"en\"]",
     }
     URL = "GG2003" Note Specification {
         summary: "Link is not a web URL",
-        clause: "Reported when the value of a link key does not begin with http:// or https://. According to the specification, the keys url, repo_url and license.link hold URLs.",
+        clause: "Reported when the value of a key such as `general.url`, `general.repo_url` or `general.license.link` does not begin with http:// or https://. According to the specification, these keys contain URLs.",
         why: "The link does not work, or uses a scheme that can run a script.",
         remedy: "Set the full URL, beginning with https://.",
         fixed: "general.url = \"https://example.org\"",
     }
     DOI = "GG2004" Note Specification {
         summary: "Invalid DOI",
-        clause: "Reported when the value of a doi key is not a DOI. According to the specification, the doi keys hold a Digital Object Identifier, which begins with `10.` and contains a slash.",
+        clause: "Reported when the value of a key such as `general.doi` is not a DOI. According to the specification, such a key contains a Digital Object Identifier (DOI). A DOI begins with `10.` and contains a slash.",
         why: "The identifier cannot be resolved.",
-        remedy: "Set the DOI in the form 10.NNNN/name.",
+        remedy: "Set the key to the DOI in the form 10.NNNN/name, or remove the key.",
         fixed: "general.doi = \"10.1000/182\"",
     }
     UUID = "GG2005" Note Specification {
         summary: "Invalid UUID",
-        clause: "Reported when the value of a uuid key is not a UUID. According to the specification, the uuid keys hold a universally unique identifier: 32 hexadecimal digits in groups of 8-4-4-4-12.",
-        why: "Programs that look up models by UUID fail.",
+        clause: "Reported when the value of a key such as `general.uuid` is not a UUID. According to the specification, such a key contains a universally unique identifier, which consists of 32 hexadecimal digits in groups of 8-4-4-4-12.",
+        why: "Programs that look up models by UUID do not find the model.",
         remedy: "Set the correct UUID, or remove the key.",
         fixed: "general.uuid = \"12345678-1234-5678-1234-567812345678\"",
     }
     COUNT = "GG2006" Warning Specification {
-        summary: "Count of base models or datasets does not match the entries",
-        clause: "Reported when the declared number of base models or datasets differs from the number of entries in the file. According to the specification, general.base_model.count is the \"number of parent models\"; llama.cpp's converter numbers them from 0, and writes general.dataset.count in the same way.",
-        why: "Programs that rely on the count miss entries, or look for entries that do not exist.",
-        remedy: "Set the count to the number of entries, and number them from 0.",
+        summary: "Count of base models or datasets does not match their keys",
+        clause: "Reported when `general.base_model.count` or `general.dataset.count` differs from the number of base models or datasets that the file has keys for, or when these are not numbered consecutively from 0. According to the specification, general.base_model.count is the \"number of parent models\"; llama.cpp's converter numbers them from 0, and writes general.dataset.count in the same way.",
+        why: "Programs that rely on the count miss base models or datasets, or look for ones that do not exist.",
+        remedy: "Number the base models or datasets from 0, and set the count to how many there are.",
         fixed: "no general.base_model.count, or general.base_model.count = 1 and a key general.base_model.0.name",
-        automatic: "sets the count if the entries are numbered from 0",
+        automatic: "sets the count if the base models or datasets are numbered from 0",
     }
     SIZE_LABEL = "GG2007" Note Practice {
         summary: "Size label does not match the number of parameters",
-        clause: "Reported when `general.size_label` differs from the number of parameters by more than a factor of 2. According to the specification, general.size_label is the \"size class of the model, such as number of weights and experts\".",
-        why: "The model is listed under the wrong size.",
-        remedy: "Set general.size_label to the number of parameters, such as 7B or 8x7B.",
+        clause: "Reported when `general.size_label` differs from the number of parameters by more than a factor of 2. Labels of models with experts, such as 8x7B, are not checked. According to the specification, general.size_label is the \"size class of the model, such as number of weights and experts\".",
+        why: "Users and programs that rely on the label expect a model of a different size.",
+        remedy: "Set general.size_label to the approximate number of parameters, such as 7B.",
         fixed: "general.size_label = \"0.6K\"",
     }
     JUNK_NAME = "GG2008" Note Specification {
         summary: "Name is a path, a hash or a generic directory name",
-        clause: "Reported when `general.name` is a path, a hash or a generic directory name such as `model`, `tmp` or `snapshots`. According to the specification, it \"should be a human-readable name that can be used to identify the model\".",
-        why: "Such a value does not identify the model. It is usually the directory name, which converters use if no name is given. A path can, in addition, reveal where the file was created.",
-        remedy: "Set `general.name` to the name of the model.",
+        clause: "Reported when `general.name` or `general.basename` is a path, a hash or a generic directory name such as `model`, `tmp` or `snapshots`. According to the specification, general.name \"should be a human-readable name that can be used to identify the model\".",
+        why: "Such a value does not identify the model. Usually, it is the name of the directory that contained the checkpoint, which converters use if no name is given. A path can also reveal where the file was created.",
+        remedy: "Set the key to the name of the model.",
         fixed: "general.name = \"Tiny\"",
     }
     RECOMMENDED = "GG2009" Note Letter {
         summary: "Missing recommended key",
-        clause: "Reported when a descriptive standard key, such as `general.author` or `general.url`, is missing. The specification says of the standard keys: \"Not all of these are required, but they are all recommended.\"",
+        clause: "Reported when `general.name`, `general.author`, `general.version`, `general.basename`, `general.description`, `general.license` or `general.url` is missing. The specification says of the standard keys: \"Not all of these are required, but they are all recommended.\"",
         why: "Users cannot tell from the file where the model comes from or how it may be used.",
         remedy: "Set the missing keys: `ggmill edit FILE --set KEY=VALUE`.",
         fixed: "general.author = \"Someone\", general.basename = \"Tiny\", general.description = \"A small model\", general.url = \"https://example.org\", general.version = \"v1.0\"",
     }
     NO_SIZE = "GG2010" Note Letter {
         summary: "Missing general.size_label",
-        clause: "Reported when the file has no `general.size_label`. According to the specification, general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in file names it is \"calculated if missing\".",
-        why: "Model hubs that sort by size have to inspect every tensor.",
+        clause: "Reported when the file has no `general.size_label`, the \"size class of the model\". The specification says of the standard keys: \"Not all of these are required, but they are all recommended.\"",
+        why: "Programs that sort models by size have to compute the number of parameters from all tensor infos.",
         remedy: "Set general.size_label to a value such as 7B or 8x7B.",
         fixed: "general.size_label = \"0.6K\"",
         automatic: "sets the label computed from the tensors",
@@ -241,9 +241,9 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
         out.add_fixable(&COUNT, place, || {
             (
                 format!(
-                    "the count is {stated}, the file has {}{}",
+                    "the count is {stated}, but the file has keys for {}{}",
                     numbers.len(),
-                    if consecutive { "" } else { ", not numbered from 0" }
+                    if consecutive { "" } else { ", not numbered consecutively from 0" }
                 ),
                 fix,
             )

@@ -19,24 +19,24 @@ rules! { Quantization;
     }
     VERSION = "GG1402" Warning Practice {
         summary: "Outdated or unknown quantization version",
-        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`). Version 2 was introduced before GGUF.",
-        why: "Readers decode the data as version 2, regardless of this key.",
+        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`), which is older than the GGUF format itself.",
+        why: "Readers decode the tensor data as version 2, regardless of this key, so data in any other version is decoded incorrectly.",
         remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file that uses an earlier quantization version; in that case, quantize the model again.",
         fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {
         summary: "general.file_type is unknown or obsolete",
-        clause: "Reported when the value of `general.file_type` is unknown, or is the number of a removed type. According to the specification, general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp displays a number that it does not know as \"unknown, may not work\".",
+        clause: "Reported when the value of `general.file_type` is unknown, or is the number of a removed file type. According to the specification, general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp displays a number that it does not know as \"unknown, may not work\".",
         why: "Programs show no quantization name, or a wrong one.",
-        remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M, or remove the key.",
+        remedy: "Set general.file_type to the `llama_ftype` number for the file's quantization (not to a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M, or remove the key.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
         summary: "general.file_type does not match the tensors",
         clause: "Reported when no matrix has the tensor type that `general.file_type` names. According to the specification, general.file_type describes \"the type of the majority of the tensors in the file\".",
-        why: "Programs display, sort and name the model under the wrong quantization.",
-        remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
+        why: "Programs that display, sort or name models by quantization use the wrong one for this file.",
+        remedy: "Set general.file_type to the `llama_ftype` number for the file's quantization (not to a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
@@ -50,17 +50,17 @@ rules! { Quantization;
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
         clause: "Reported when the file has an NVFP4 tensor `X.weight`, but no tensor `X.scale`, \
-                 the scale of the whole tensor. llama.cpp's converter writes this tensor if the \
-                 checkpoint has such a scale.",
-        why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
-        remedy: "Convert the model again if its checkpoint contains `X.weight_scale_2` or `X.weight_global_scale`; otherwise no change is needed.",
+                 which contains a scale for the whole of `X.weight`. llama.cpp's converter writes \
+                 `X.scale` if the checkpoint has such a scale and its value is not 1.",
+        why: "If the checkpoint had such a scale, the weights have the wrong magnitude without it: NVFP4 blocks alone represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
+        remedy: "Convert the model again if its checkpoint contains a `weight_scale_2` or `weight_global_scale` other than 1 for this tensor; otherwise, no change is needed.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",
     }
     NO_FILE_TYPE = "GG1407" Note Letter {
         summary: "Missing general.file_type",
-        clause: "Reported when the file has no `general.file_type`. According to the specification, it is \"optional; can be inferred from the tensor types\", but the standard keys \"are all recommended\".",
+        clause: "Reported when the file has no `general.file_type`. According to the specification, the key is \"optional; can be inferred from the tensor types\", but the standard keys \"are all recommended\".",
         why: "Without it, programs that display or sort models by quantization have to inspect every tensor.",
-        remedy: "Set general.file_type to the `llama_ftype` number of the file (not a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
+        remedy: "Set general.file_type to the `llama_ftype` number for the file's quantization (not to a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
     }
@@ -161,7 +161,7 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     let Some(name) = file_type.name().filter(|_| !removed) else {
         return out.add_fixable(&UNKNOWN_FILE_TYPE, Place::value(&entry), || {
             let found = if removed {
-                format!("{file_type} was removed")
+                format!("file type {number} ({file_type}) was removed")
             } else {
                 format!("{number} is not a file type")
             };
@@ -185,7 +185,10 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
         && !matrices.any(|tensor| tensor.ggml_type() == base)
     {
         out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&entry), || {
-            (format!("{name} means mostly {base}, but no matrix is {base}"), majority(input))
+            (
+                format!("file type {name} means that most tensors are {base}, but no matrix is"),
+                majority(input),
+            )
         });
     }
 }

@@ -10,39 +10,38 @@ use crate::{Input, Options};
 rules! { Segmentation;
     UNREACHABLE = "GG2301" Note Practice {
         summary: "Tokens that no text can produce",
-        clause: "Reported when merging the characters of an ordinary token gives other tokens, so that no text is tokenized to it. Tokens that are reserved according to their text, such as `<unused7>`, are excluded. Only vocabularies whose tokens are formed by merging are tested: those with the tokenizer.ggml.model llama, gpt2 or gemma4.",
-        why: "The model may not see the token where it occurred in training; if there are many such tokens, the merges or scores do not belong to the vocabulary.",
-        remedy: "Convert the model again from its tokenizer.json. No change is needed for single tokens that the original tokenizer cannot produce either.",
+        clause: "Reported when merging the characters of an ordinary token does not result in this token, so that no text is tokenized to it. Tokens whose text marks them as reserved, such as `<unused7>`, are excluded. Only vocabularies whose tokens are formed by merging are tested: those whose tokenizer.ggml.model is llama, gpt2 or gemma4.",
+        why: "Where the token occurred in training, the model may receive other tokens. If there are many such tokens, the merges or scores probably do not belong to the vocabulary.",
+        remedy: "Convert the model again from its tokenizer.json. No change is needed for individual tokens that the original tokenizer cannot produce either.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     IDLE_MERGE = "GG2302" Note Practice {
         summary: "Merges that are never applied",
-        clause: "Reported when no text produces the result of a merge, by this merge or by another: merges of lower rank are applied first and prevent it, or no merge produces one of its two parts.",
-        why: "The result of the merge never occurs, or the merges belong to a different vocabulary \
-              or are in a different order.",
+        clause: "Reported when no text produces the result of a merge, whether by this merge or by another. Either merges of lower rank, which are applied first, combine the same characters differently, or no text produces one of the two parts.",
+        why: "The model never receives the token that the merge forms. If there are many such merges, they probably belong to a different vocabulary or are in the wrong order.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
     }
     SPLIT_SPECIAL = "GG2303" Warning Practice {
         summary: "Special token is marked as an ordinary token",
-        clause: "Reported when a key such as tokenizer.ggml.eos_token_id names an ordinary token whose text is tokenized into several tokens even if special tokens are parsed. llama.cpp recognizes only control and user-defined tokens in text.",
-        why: "A prompt that contains the text of the token, as chat templates write it, does not contain the token.",
-        remedy: "Give the token type 3 (control) in tokenizer.ggml.token_type.",
+        clause: "Reported when a key such as tokenizer.ggml.eos_token_id refers to an ordinary token whose text is tokenized into several tokens, even when the tokenizer looks for special tokens in text. llama.cpp finds a token as a unit in text only if its type is control, user-defined or unknown.",
+        why: "When a chat template writes the text of the token, the prompt contains several other tokens instead of this one.",
+        remedy: "Set the token's type to 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for the token",
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "Reported when the pre-tokenizer splits, in every context, at least 64 of the tokens that merges form from ASCII characters, and at least 0.2 % of these, and another pre-tokenizer of llama.cpp splits at most an eighth as many. Merges are learned within words, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
+        clause: "Reported when the pre-tokenizer always splits at least 64 of the tokens that merges form from ASCII characters, and at least 0.2% of them, while another pre-tokenizer of llama.cpp splits at most an eighth as many. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
         why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
-        remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is the original one, and set tokenizer.ggml.pre to it.",
+        remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is from the original model and TEXT is any text file, and set tokenizer.ggml.pre to this name.",
         fixed: "tokenizer.ggml.pre = \"deepseek-llm\"",
     }
     LOST_BYTES = "GG2305" Warning Practice {
         summary: "Vocabulary does not cover every byte",
-        clause: "Reported when a vocabulary with merges has single-byte tokens for most, but not all, of the bytes that occur in UTF-8 text. Control characters other than tab and newline, and lead bytes that occur only in unassigned Unicode planes, are not counted. llama.cpp silently drops a byte that has no token.",
-        why: "The model does not see part of the text.",
+        clause: "Reported when a vocabulary with merges has single-byte tokens for most, but not all, of the bytes that occur in UTF-8 text. Control characters other than tab, line feed and carriage return, and lead bytes that occur only in unassigned Unicode planes, are not counted. llama.cpp silently drops a byte that has no token.",
+        why: "The model does not receive the parts of a text that contain such bytes.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its single-byte tokens.",
-        fixed: "a token for every byte",
+        fixed: "a single-byte token for every byte",
     }
 }
 
@@ -91,7 +90,8 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
             let more = match lost.len() {
                 1 => String::new(),
-                count => format!(" and {} more", count.saturating_sub(1)),
+                2 => " and 1 other".to_owned(),
+                count => format!(" and {} others", count.saturating_sub(1)),
             };
             out.add(&LOST_BYTES, Place::value(&tokens), || {
                 format!("no token for byte 0x{first:02X}{more}")
@@ -114,7 +114,7 @@ fn unreachable(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>)
     let shown: Vec<String> = found
         .iter()
         .take(SHOWN)
-        .map(|&id| format!("{id} {}", shown(RawStr::new(text(id)))))
+        .map(|&id| format!("{} (ID {id})", shown(RawStr::new(text(id)))))
         .collect();
     out.add(&UNREACHABLE, Place::value(entry), || counted(found.len(), "token", &shown));
 }
@@ -127,7 +127,7 @@ fn idle_merges(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>)
     let shown: Vec<String> = found
         .iter()
         .take(SHOWN)
-        .map(|merge| format!("{} to {}", merge.rank, shown(RawStr::new(&merge.product))))
+        .map(|merge| format!("into {} (rank {})", shown(RawStr::new(&merge.product)), merge.rank))
         .collect();
     out.add(&IDLE_MERGE, Place::value(entry), || counted(found.len(), "merge", &shown));
 }
@@ -157,7 +157,10 @@ fn special(input: &Input<'_>, tokenizer: &Tokenizer, out: &mut Findings<'_>) {
             && count > 1
         {
             out.add(&SPLIT_SPECIAL, Place::value(&entry), || {
-                format!("token {id}, {}, is tokenized to {count} tokens", shown(RawStr::new(text)))
+                format!(
+                    "the text of token {id}, {}, is tokenized into {count} tokens",
+                    shown(RawStr::new(text))
+                )
             });
         }
     }
@@ -173,7 +176,7 @@ fn pre_tokenizer(tokenizer: &Tokenizer, place: Place, out: &mut Findings<'_>) {
     };
     out.add(&PRE_TOKENIZER, place, || {
         format!(
-            "{name:?} splits {} of {} tokens{}; the rules of {:?} split {}",
+            "{name:?} splits {} of {} tokens{}; {:?} splits {}",
             fit.own.cut,
             fit.tokens,
             example(&fit.own),

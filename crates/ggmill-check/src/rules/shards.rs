@@ -9,28 +9,28 @@ use crate::{Fix, Input, Options};
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
         summary: "Shard number out of range",
-        clause: "Reported when `split.no` is not less than `split.count`. llama.cpp numbers shards from 0.",
+        clause: "Reported when `split.no` is not less than `split.count`. In split.no, llama.cpp numbers shards from 0, so the number of the last shard is split.count minus 1.",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Split the model again.",
+        remedy: "Download the shards again, or split the model again.",
         fixed: "split.no = 1, split.count = 2",
     }
     NAME = "GG1902" Error Reference {
         summary: "Shard file name does not match its keys",
-        clause: "Reported when the name of a shard has a different number or count from its keys. llama.cpp finds the shards by `<prefix>-<number>-of-<count>.gguf`, numbered from 00001, and compares the names with split.no and split.count.",
-        why: "llama.cpp rejects the model, or loads the shards in the wrong order.",
-        remedy: "Rename the file to match its keys.",
+        clause: "Reported when the number or the count in the file name of a shard does not match its keys. llama.cpp expects the name `<prefix>-<number>-of-<count>.gguf`, where the number is split.no plus 1 and the count is split.count, each with five digits.",
+        why: "Programs based on llama.cpp cannot load the model.",
+        remedy: "Rename the file so that its name matches the keys.",
         fixed: "Tiny-1K-v1.0-00001-of-00002.gguf with split.no = 0, split.count = 2",
     }
     TENSORS = "GG1903" Error Reference {
-        summary: "Shard has more tensors than the whole model",
-        clause: "Reported when one shard has more tensors than the whole model according to `split.tensors.count`. llama.cpp rejects a model whose shards do not have split.tensors.count tensors in total: \"corrupted model: %d tensors expected but %d found\".",
+        summary: "Shard has more tensors than split.tensors.count allows",
+        clause: "Reported when a single shard has more tensors than `split.tensors.count`, which is the number of tensors in all shards together. llama.cpp rejects a model whose shards do not have split.tensors.count tensors in total: \"corrupted model: %d tensors expected but %d found\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Split the model again.",
+        remedy: "Download the shards again, or split the model again.",
         fixed: "split.tensors.count = 24",
     }
     LEFTOVER = "GG1904" Note Practice {
         summary: "Shard keys in a complete file",
-        clause: "Reported when the file has `split.count` with a value of 0 or 1. A split.count of 0 or 1 means a complete model; gguf-split writes 0 when it merges shards.",
+        clause: "Reported when the file has a `split.count` of 0 or 1. Such a file contains the complete model; gguf-split sets split.count to 0 when it merges shards.",
         why: "Some programs treat any file with these keys as a shard.",
         remedy: "Remove the split.* keys.",
         fixed: "no split.* keys",
@@ -38,27 +38,25 @@ rules! { Shards;
     }
     NAME_ALONE = "GG1905" Warning Practice {
         summary: "Shard file name on a file without shard keys",
-        clause: "Reported when the file name is that of a shard, but the file has no `split.count`. A shard has split.no and split.count, by which llama.cpp finds the other files.",
-        why: "Users and programs look for the other files of the set.",
-        remedy: "Rename the file, or download the shard again if it should have the keys.",
+        clause: "Reported when the file has the name of a shard, but no `split.count`. Every shard has the keys split.no and split.count; without them, llama.cpp treats the file as a complete model.",
+        why: "Users and programs that rely on the name expect other files, which may not exist.",
+        remedy: "If the file contains the complete model, rename it. If it is a shard, download it again or split the model again.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     KEYS = "GG1906" Error Reference {
         summary: "Shard lacks some of its keys",
-        clause: "Reported when a shard has `split.count` but lacks `split.no` or `split.tensors.count`. llama.cpp reads split.no of every shard; gguf-split writes all three keys to each shard.",
-        why: "llama.cpp treats the shard as the first one and rejects the model.",
-        remedy: "Split the model again.",
+        clause: "Reported when a shard has `split.count` but lacks `split.no` or `split.tensors.count`. llama.cpp requires split.no in every shard and split.tensors.count in the first; gguf-split writes all three keys to each shard.",
+        why: "llama.cpp rejects a model whose shards lack required keys.",
+        remedy: "Download the shards again, or split the model again.",
         fixed: "split.no = 0, split.count = 2, split.tensors.count = 24",
     }
     SET = "GG1907" Error Both {
-        summary: "Incomplete set of shards",
-        clause: "Reported when a shard of the set is missing, or belongs to a different model. \
-                 According to the specification, shards are numbered from 00001 to their total; \
-                 llama.cpp opens the other shards in the directory of the first.",
+        summary: "Shard set is incomplete or inconsistent",
+        clause: "Reported when a shard of the set is missing or belongs to a different model. According to the specification, shards are numbered from 00001 to their total number; llama.cpp looks for the other shards in the directory of the first.",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Download the missing files into the directory of the first shard, or replace \
                  those that belong to a different model.",
-        fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf",
+        fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf in the same directory",
     }
 }
 
@@ -126,6 +124,8 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     let own = input.tensors().len() as u64;
     if let Some(all) = split.tensors.filter(|&all| own > all) {
-        out.add(&TENSORS, place, || format!("{own} tensors, but split.tensors.count is {all}"));
+        out.add(&TENSORS, place, || {
+            format!("the shard has {own} tensors, but split.tensors.count is {all}")
+        });
     }
 }

@@ -9,43 +9,43 @@ use crate::{Fix, Input, Options, Rule};
 rules! { Structure;
     NOT_GGUF = "GG1001" Error Both {
         summary: "Not a GGUF file",
-        clause: "Reported when a file does not begin with the magic and a known version number. The specification says of the magic: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\". Versions 1, 2 and 3 exist.",
-        why: "No GGUF reader opens the file. Often it is a web page or a Git LFS pointer that was saved instead of the model.",
-        remedy: "Download the model itself. If it is a model in a different format, convert it.",
-        fixed: "the file begins with the bytes 47 47 55 46 (GGUF)",
+        clause: "Reported when a file does not begin with the magic followed by a known version number. The specification says of the magic: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\". Versions 1, 2 and 3 exist.",
+        why: "No GGUF reader can open the file. Often, a web page or a Git LFS pointer was saved instead of the model.",
+        remedy: "Download the model itself. If the file is a model in a different format, convert it to GGUF.",
+        fixed: "the file begins with the bytes 47 47 55 46 (GGUF), followed by version 3",
     }
     HEADER_CUT = "GG1002" Error Both {
         summary: "File ends inside the header",
-        clause: "Reported when the file ends within the header, or when a count in the header implies more bytes than remain. According to the specification, the file has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
+        clause: "Reported when the file ends within the header, or when a count in the header implies more bytes than remain in the file. According to the specification, the file has `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
         why: "Metadata keys or tensor infos are missing. The usual cause is an interrupted download.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file contains all the metadata entries and tensor infos that its header declares",
     }
     HEADER_BROKEN = "GG1003" Error Both {
         summary: "Header is malformed",
-        clause: "Reported when a field of the header has an undefined value, such as an unknown value type or a number of dimensions greater than 4. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and a tensor has \"currently at most 4\" dimensions; llama.cpp rejects anything else.",
+        clause: "Reported when a field of the header has an invalid value, such as an unknown value type or a number of dimensions greater than 4. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and the number of dimensions is \"currently at most 4\"; llama.cpp rejects any other value.",
         why: "Parsing stops at this field, in ggmill and in every other reader; the rest of the header cannot be read.",
-        remedy: "Regenerate the file, for example by converting the model again from its source: the file is damaged, or was written by a program with a bug.",
+        remedy: "Download the file again. If that does not help, convert the model again: the program that wrote the file may have a bug.",
         fixed: "key \"a.key\": value type 4 (u32)",
     }
     VERSION_1 = "GG1004" Error Reference {
         summary: "GGUF version 1 is no longer supported",
-        clause: "Reported when the file has version 1 of the format, which llama.cpp rejects: \"GGUFv1 is no longer supported\". According to the specification, version 2 widened counts and lengths to 64 bits.",
-        why: "llama.cpp has rejected version 1 since late 2023.",
+        clause: "Reported when the file uses version 1 of the format, which llama.cpp rejects: \"GGUFv1 is no longer supported\". According to the specification, version 2 widened counts and lengths to 64 bits.",
+        why: "Programs based on llama.cpp cannot load the file: llama.cpp has rejected version 1 since late 2023.",
         remedy: "Convert the file to version 3.",
         fixed: "version 3",
         automatic: "rewrites the file as version 3",
     }
     VERSION_2 = "GG1005" Note Specification {
         summary: "GGUF version 2 is outdated",
-        clause: "Reported when the file has version 2 of the format. The specification says that the version \"must be `3` for version described in this spec\".",
-        why: "Readers accept version 2, because version 3 only added support for big-endian files.",
-        remedy: "No change is needed. `ggmill repack` writes the file as version 3.",
+        clause: "Reported when the file uses version 2 of the format. The specification says that the version \"must be `3` for version described in this spec\".",
+        why: "Version 2 is no longer the current version. Readers accept it, because version 3 only added support for big-endian files.",
+        remedy: "No change is needed. To write a copy in version 3, use `ggmill repack FILE -o OUT --format-version 3`.",
         fixed: "version 3",
     }
     BIG_ENDIAN = "GG1006" Warning Reference {
         summary: "File is big-endian",
-        clause: "Reported when the file is big-endian. llama.cpp rejects a file whose byte order differs from that of the machine. The specification allows both byte orders.",
+        clause: "Reported when the file is big-endian. llama.cpp rejects a file whose byte order differs from the machine's. The specification allows both byte orders.",
         why: "llama.cpp loads the file only on big-endian machines.",
         remedy: "Convert the file to the byte order of the machines that will load it, for example with `ggmill repack FILE -o OUT --endian little`.",
         fixed: "version 3, little-endian",
@@ -67,7 +67,7 @@ rules! { Structure;
     }
     ALIGNMENT_POWER = "GG1009" Error Reference {
         summary: "Alignment is not a power of two",
-        clause: "Reported when `general.alignment` is a multiple of 8 but not a power of two. llama.cpp requires a power of two; the specification allows every multiple of 8.",
+        clause: "Reported when `general.alignment` is a multiple of 8 but not a power of two. llama.cpp requires a power of two; the specification allows any multiple of 8.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Rewrite the file with an alignment of 32: `ggmill edit FILE --set general.alignment=32`.",
         fixed: "general.alignment = 32",
@@ -76,13 +76,13 @@ rules! { Structure;
         summary: "Trailing data after the last tensor",
         clause: "Reported when a file continues after the padding of its last tensor. The specification defines nothing after the tensor data, and readers ignore any bytes there.",
         why: "The bytes may be hidden data, or a sign that tensors are missing from the header.",
-        remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
+        remedy: "Find out what these bytes are. If they are not needed, rewrite the file with `ggmill repack FILE -o OUT`, which discards them.",
         fixed: "the file ends after the padding of its last tensor",
     }
     PADDING = "GG1011" Warning Specification {
         summary: "Padding contains nonzero bytes",
-        clause: "Reported when a padding byte is not 0. The specification says: \"The file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
-        why: "Readers skip padding, so it can hide data; and files that differ only in their padding have different hashes.",
+        clause: "Reported when a padding byte is not 0. The specification says: \"Where required, the file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
+        why: "Readers skip padding, so data can be hidden in it. Files that differ only in their padding also have different hashes.",
         remedy: "Fill the padding with zeros.",
         fixed: "28 bytes of padding, all zero",
         automatic: "rewrites the file with zero padding",
@@ -98,10 +98,10 @@ rules! { Structure;
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",
         clause: "Reported when the gap between two tensors is larger than the alignment requires \
-                 and contains nonzero bytes. The specification describes nothing between tensors \
+                 and contains nonzero bytes. The specification defines nothing between tensors \
                  except padding, and llama.cpp rejects any larger gap.",
         why: "The bytes may be hidden data, or the shape or type of the preceding tensor may be wrong.",
-        remedy: "Find out what these bytes are before you rewrite the file: rewriting it discards them.",
+        remedy: "Find out what these bytes are. If they are not needed, rewrite the file with `ggmill repack FILE -o OUT`, which discards them.",
         fixed: "only zero padding between the two tensors",
     }
 }

@@ -17,7 +17,7 @@ rules! { Template;
     }
     ESCAPE = "GG1702" Error Practice {
         summary: "Chat template accesses interpreter internals",
-        clause: "Reported when a chat template accesses an attribute that leads to interpreter internals, such as `__class__` or `__globals__`: through them, a template can reach the Python program that renders it. No chat format needs them.",
+        clause: "Reported when a chat template accesses an attribute that leads to interpreter internals, such as `__class__` or `__globals__`. Through such attributes, a template can reach the Python program that renders it; no chat format needs them.",
         why: "A program that renders the template without a sandbox can be made to run arbitrary code (CVE-2024-34359).",
         remedy: "Do not use the file, and report it to the site that hosts it.",
         fixed: "a template without such attributes",
@@ -27,40 +27,40 @@ rules! { Template;
         clause: "Reported when a chat template contains characters that reorder or hide text: bidirectional overrides, zero-width characters, Unicode tag characters, or control characters other than white space. No chat format needs them.",
         why: "People who review the template do not see the text that the model receives.",
         remedy: "Remove these characters from the template.",
-        fixed: "{# comment #}",
+        fixed: "a template without such characters",
     }
     EMPTY = "GG1704" Warning Practice {
         summary: "Chat template is empty",
-        clause: "Reported when a chat template is empty or contains only white space. An empty template renders every conversation as empty text.",
+        clause: "Reported when a chat template is empty or contains only white space. Such a template renders every conversation as empty text.",
         why: "The model receives an empty prompt.",
-        remedy: "Set the template, or remove the key.",
+        remedy: "Set the key to the model's chat template, or remove the key.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     TOO_LONG = "GG1705" Warning Practice {
         summary: "Chat template is too long to analyze",
-        clause: "Reported when a chat template is longer than 1 MiB, or has an expression of more than 1,000 tokens, the limits of the analysis. The longest known template is shorter than 100 KiB; the longest known expression has fewer than 200 tokens.",
-        why: "The behavior of the template is unknown.",
+        clause: "Reported when a chat template exceeds a limit of the analysis: 1 MiB in total, 1,000 Jinja tokens in one tag, or 400 elif branches. The longest known template is shorter than 100 KiB; the longest known expression has fewer than 200 tokens.",
+        why: "ggmill cannot determine what the template does.",
         remedy: "Read the template before using the file.",
         fixed: "a template of at most 1 MiB",
     }
     COMPUTED = "GG1706" Note Practice {
         summary: "Chat template computes an attribute name",
-        clause: "Reported when a chat template computes an attribute name at run time. Ordinary templates name the attributes that they read; a computed name can evade a search for `__class__`.",
+        clause: "Reported when a chat template computes an attribute name at run time. In ordinary templates, attribute names are written out; a computed name can evade a search for names such as `__class__`.",
         why: "What the template accesses cannot be determined without running it.",
-        remedy: "Read the template before using the file outside a sandbox.",
+        remedy: "Read the template before rendering it outside a sandbox.",
         fixed: "{{ message.content }}",
     }
     OTHER = "GG1707" Error Practice {
         summary: "Chat template loads another template",
-        clause: "Reported when a chat template uses the tags include, import or extends. llama.cpp rejects them (\"Unknown statement\"); transformers renders templates without a loader.",
-        why: "The template cannot be rendered; a program with a loader would read the named file.",
-        remedy: "Store the whole template in this key.",
-        fixed: "a template without include, import and extends",
+        clause: "Reported when a chat template contains an include, import or extends tag. llama.cpp rejects these tags (\"Unknown statement\"); transformers renders templates without a loader for other templates.",
+        why: "A program without such a loader cannot render the template; a program with one reads the file that the tag names.",
+        remedy: "Store the complete template, without these tags, in tokenizer.chat_template.",
+        fixed: "a template without include, import or extends tags",
     }
     ENDLESS = "GG1708" Warning Practice {
-        summary: "Chat template has an excessive loop",
-        clause: "Reported when a range in a chat template has more than 100,000 numbers, or its loops have more than 10,000,000 iterations. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations rarely have more than a few hundred messages.",
-        why: "A program that renders the template without such limits hangs or runs out of memory.",
+        summary: "Chat template has an excessively large loop or value",
+        clause: "Reported when a chat template contains a range of more than 100,000 numbers, loops with more than 10,000,000 iterations (those of nested loops are multiplied), or a text or list that is repeated to more than 10,000,000 bytes or elements. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations rarely have more than a few hundred messages.",
+        why: "A program that renders the template without limits on time and memory hangs or runs out of memory.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
@@ -87,7 +87,8 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     let Ok(text) = text.to_str() else { return };
     if text.trim().is_empty() {
         return out.add(&EMPTY, Place::value(entry), || {
-            format!("{} bytes, which are all white space", text.len())
+            let fault = if text.is_empty() { "is empty" } else { "contains only white space" };
+            fault.into()
         });
     }
     if let Some(c) = text.chars().find(|&c| is_hidden(c)) {

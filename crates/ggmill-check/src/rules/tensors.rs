@@ -11,7 +11,7 @@ rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
         summary: "Duplicate tensor name",
         clause: "Reported when a tensor name occurs more than once. llama.cpp rejects the file with a \"duplicate tensor name\" error.",
-        why: "llama.cpp rejects the file; other readers use one of the tensors, but not all readers use the same one.",
+        why: "llama.cpp rejects the file. Other readers use only one of the tensors, and different readers may choose different ones.",
         remedy: "Regenerate the file, for example by converting the model again. The usual cause is a program that joined two files.",
         fixed: "one tensor \"output.weight\"",
     }
@@ -40,33 +40,33 @@ rules! { Tensors;
         summary: "Tensor name is longer than 64 bytes",
         clause: "Reported when a tensor name is longer than 64 bytes. According to the specification, a tensor name \"must be at most 64 bytes long\".",
         why: "llama.cpp rejects the file. It also rejects names of exactly 64 bytes, which the specification allows (GG1306).",
-        remedy: "Regenerate the file with a shorter tensor name, and adapt programs that expect the long one.",
+        remedy: "Regenerate the file with a shorter tensor name, and adapt programs that expect the long name.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_64 = "GG1306" Error Reference {
         summary: "Tensor name is exactly 64 bytes long",
-        clause: "Reported when a tensor name is exactly 64 bytes long. In llama.cpp a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
+        clause: "Reported when a tensor name is exactly 64 bytes long. In llama.cpp a name and its terminating NUL must fit in 64 bytes, so a name can have at most 63 bytes. The specification allows 64.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Shorten the name by at least one byte.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_ODD = "GG1307" Warning Practice {
         summary: "Tensor name is empty or has unusual characters",
-        clause: "Reported when a tensor name is empty, or contains spaces, control characters, quotes, shell metacharacters or non-ASCII characters. Standard tensor names consist of letters, digits, `_`, `-` and `.`.",
-        why: "Such names are easily misread, and break programs that use them in file names or command lines.",
+        clause: "Reported when a tensor name is empty, or contains spaces, control characters, quotes, non-ASCII characters, or shell metacharacters such as `$`, `*` and `|`. Standard tensor names consist of letters, digits, `_`, `-` and `.`.",
+        why: "Such names are easily misread, and can break programs that use them in file names or command lines.",
         remedy: "Rename the tensor.",
         fixed: "tensor \"a.b\"",
     }
     UNKNOWN_TYPE = "GG1308" Error Both {
         summary: "Unknown tensor type",
-        clause: "Reported when the type number of a tensor is unknown. The specification lists the tensor types in `ggml_type`; llama.cpp rejects files with any other type number.",
+        clause: "Reported when the type number of a tensor is not one that the specification or llama.cpp defines. The specification lists tensor types in `ggml_type`; llama.cpp has added others, and rejects files with any type number that it does not define.",
         why: "Neither the size nor the content of the tensor data can be determined. Some forks of llama.cpp define type numbers of their own.",
         remedy: "Use the fork that created the file, or quantize the model to a type that llama.cpp supports.",
         fixed: "tensor \"x.weight\": F32",
     }
     RETIRED_TYPE = "GG1309" Error Both {
         summary: "Removed tensor type",
-        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved type such as Q4_0_4_4. The specification says of Q4_2 and Q4_3: \"support has been removed\"; llama.cpp has also removed the interleaved types.",
+        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved type such as Q4_0_4_4. The specification says of Q4_2 and Q4_3: \"support has been removed\"; llama.cpp has also removed the interleaved types. It gives every removed type a block size of 0, and therefore rejects the file with the error \"not a multiple of block size\".",
         why: "Current readers reject the file.",
         remedy: "Quantize the model again to a current type.",
         fixed: "tensor \"x.weight\": Q4_0",
@@ -81,7 +81,7 @@ rules! { Tensors;
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "Reported when the offset of a tensor differs from the sum of the padded sizes of all tensors that are listed before it in the header. llama.cpp requires the two to be equal; the specification requires only that offsets are multiples of the alignment.",
+        clause: "Reported when the offset of a tensor differs from the sum of the padded sizes of all tensors that are listed before it in the header. llama.cpp requires the two to be equal; the specification requires only that each offset be a multiple of the alignment.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the tensor data in the order of the tensor infos, without gaps.",
         fixed: "tensor \"a.b\": offset 0",
@@ -89,9 +89,9 @@ rules! { Tensors;
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",
-        clause: "Reported when a dimension of a tensor, or the product of the tensor's dimensions, does not fit in int64. llama.cpp requires both to fit; in the specification dimensions are uint64.",
+        clause: "Reported when a dimension of a tensor, or the product of the tensor's dimensions, does not fit in int64. llama.cpp requires both to fit; in the specification, dimensions are uint64.",
         why: "Programs based on llama.cpp cannot load the file.",
-        remedy: "Regenerate the file, for example by converting the model again: no real tensor is that large.",
+        remedy: "Regenerate the file, for example by converting the model again. The dimensions in the file must be wrong, because no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
@@ -123,7 +123,7 @@ fn name(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let name = tensor.name();
     match name.len() {
         64 => out.add(&NAME_64, Place::info(tensor), || {
-            "the name is 64 bytes long, llama.cpp allows at most 63".into()
+            "the name is 64 bytes long, but llama.cpp allows at most 63".into()
         }),
         65.. => out.add(&NAME_TOO_LONG, Place::info(tensor), || {
             format!("the name is {} bytes long", name.len())

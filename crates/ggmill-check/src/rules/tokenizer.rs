@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 use foldhash::fast::RandomState;
 use foldhash::{HashSet, HashSetExt as _};
 use ggmill_core::{Array, Entry, RawStr, ValueType, keys};
-use ggmill_tokenizer::pre_tokenizer_rules;
+use ggmill_tokenizer::{pre_tokenizer_allows_no_merges, pre_tokenizer_rules};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -15,107 +15,107 @@ use crate::{Fix, Input, Options};
 rules! { Tokenizer;
     NO_TOKENS = "GG1601" Error Reference {
         summary: "Tokenizer has no tokens",
-        clause: "Reported when the file has a tokenizer, but `tokenizer.ggml.tokens` is missing or not an array of strings. llama.cpp rejects the model: \"cannot find tokenizer vocab in model file\".",
+        clause: "Reported when the file has a tokenizer, but `tokenizer.ggml.tokens` is missing, empty or not an array of strings. llama.cpp rejects the model: \"cannot find tokenizer vocab in model file\".",
         why: "Text cannot be tokenized, and llama.cpp rejects the model.",
-        remedy: "Convert the model again with its tokenizer files in the same directory.",
+        remedy: "Convert the model again; the tokenizer files must be in the same directory as the weights.",
         fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     SCORES = "GG1602" Error Both {
         summary: "Scores do not match the tokens",
-        clause: "Reported when `tokenizer.ggml.scores` differs in length from the tokens, or is not an array of f32. According to the specification, scores \"must have the same length and index as `tokens`\"; llama.cpp rejects a file that has fewer scores than tokens, or scores of a different type.",
+        clause: "Reported when `tokenizer.ggml.scores` differs in length from `tokenizer.ggml.tokens`, or is an array of a type other than f32 or int32. According to the specification, it \"must have the same length and index as `tokens`\"; llama.cpp rejects a file that has fewer scores than tokens, or scores of any other type.",
         why: "Scores are missing, or are applied to the wrong tokens.",
-        remedy: "Convert the model again, or copy the vocabulary from a correct file.",
+        remedy: "Convert the model again, or copy the tokenizer keys from a correct file of the same model.",
         fixed: "tokenizer.ggml.scores: 5 elements for 5 tokens",
     }
     TOKEN_TYPES = "GG1603" Error Both {
         summary: "Token types do not match the tokens",
-        clause: "Reported when `tokenizer.ggml.token_type` differs in length from the tokens, or is not an array of int32. According to the specification, it \"must have the same length and index as `tokens`\"; llama.cpp rejects a file that has fewer types than tokens.",
+        clause: "Reported when `tokenizer.ggml.token_type` differs in length from `tokenizer.ggml.tokens`, or is an array of a type other than int32. According to the specification, it \"must have the same length and index as `tokens`\"; llama.cpp rejects a file that has fewer token types than tokens, or token types that are not int32.",
         why: "Control tokens can be treated as text, and text as control tokens.",
-        remedy: "Convert the model again, or copy the vocabulary from a correct file.",
+        remedy: "Convert the model again, or copy the tokenizer keys from a correct file of the same model.",
         fixed: "tokenizer.ggml.token_type: 5 elements for 5 tokens",
     }
     TOKEN_TYPE = "GG1604" Warning Specification {
         summary: "Unknown token type",
         clause: "Reported when a token has a type other than 1 to 6. The specification defines \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
-        why: "Readers treat the token as undefined: it is never produced from text.",
-        remedy: "Set the type of the token to one of the six.",
+        why: "llama.cpp treats the token as undefined: when the model generates it, no text is output.",
+        remedy: "Set the type of the token to one of these six.",
         fixed: "tokenizer.ggml.token_type = [3, 1, 1, 1, 1]",
     }
     SPECIAL_ID = "GG1605" Warning Both {
         summary: "Special token ID out of range",
-        clause: "Reported when the ID of a special token is not the index of a token. llama.cpp warns about an ID outside the vocabulary: \"bad special token\".",
-        why: "Readers ignore the key and use a default, so text can begin or end with the wrong token.",
-        remedy: "Set the key to the ID from the tokenizer's configuration, or remove it.",
+        clause: "Reported when the ID of a special token, such as the value of `tokenizer.ggml.bos_token_id`, is not the index of a token in the vocabulary. llama.cpp ignores such an ID and warns: \"bad special token\".",
+        why: "llama.cpp uses its default ID instead, so text can begin or end with the wrong token.",
+        remedy: "Set the key to the ID from the tokenizer's configuration, or remove the key if the tokenizer does not have this special token.",
         fixed: "tokenizer.ggml.bos_token_id = 0",
     }
     MERGE = "GG1606" Error Reference {
         summary: "Merge does not have two parts",
-        clause: "Reported when a merge does not consist of two parts with a space between them. llama.cpp splits each merge at the first space after its first character.",
-        why: "The merge is lost, as is every token that depends on it.",
-        remedy: "Convert the model again from its tokenizer.json.",
+        clause: "Reported when a merge does not consist of two parts with a space between them. llama.cpp splits each merge at its first space, not counting a space that is the first character.",
+        why: "The merge is never applied, so text is not tokenized into the tokens that depend on it.",
+        remedy: "Convert the model again with the tokenizer.json of its checkpoint.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     MERGE_TOKENS = "GG1607" Warning Practice {
         summary: "Merge result not in vocabulary",
         clause: "Reported when the result of a merge is not a token. A merge joins two tokens into a third; llama.cpp looks up the result in the vocabulary.",
-        why: "The vocabulary and the merges come from different tokenizers, or one of them was edited.",
-        remedy: "Convert the model again from its tokenizer.json.",
-        fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
+        why: "llama.cpp applies the merge, finds no token for the result, and uses the tokens of single bytes instead, which the model did not see there in training. The usual cause is that the vocabulary and the merges come from different tokenizers, or that one of them was edited.",
+        remedy: "Convert the model again with the tokenizer.json of its checkpoint.",
+        fixed: "tokenizer.ggml.merges = [\"a b\"], where \"ab\" is a token",
     }
     NO_PRE = "GG1608" Warning Reference {
         summary: "BPE vocabulary has no pre-tokenizer",
-        clause: "Reported when a BPE vocabulary has no `tokenizer.ggml.pre`. llama.cpp warns that generation quality will be degraded: \"missing pre-tokenizer type, using: 'default'\".",
-        why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
-        remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the pre-tokenizer.",
+        clause: "Reported when a BPE vocabulary (`tokenizer.ggml.model` is `gpt2`) has no `tokenizer.ggml.pre`. llama.cpp then uses its default pre-tokenizer and warns that the quality of generation will be degraded, after the line \"missing pre-tokenizer type, using: 'default'\".",
+        why: "If text is not split as it was in training, the model sees unfamiliar token sequences.",
+        remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the model's pre-tokenizer, such as llama-bpe for Llama 3.",
         fixed: "tokenizer.ggml.pre = \"gpt-2\"",
     }
     UNKNOWN_PRE = "GG1609" Error Reference {
         summary: "Unknown pre-tokenizer",
-        clause: "Reported when llama.cpp does not know the pre-tokenizer that `tokenizer.ggml.pre` names. It rejects the model: \"unknown pre-tokenizer type\".",
-        why: "llama.cpp rejects the model. A newer version may support the name.",
-        remedy: "Set tokenizer.ggml.pre to a name that is supported by the programs that you use.",
-        fixed: "tokenizer.ggml.pre = \"default\"",
+        clause: "Reported when `tokenizer.ggml.pre` names a pre-tokenizer that llama.cpp does not know. llama.cpp rejects the model: \"unknown pre-tokenizer type\".",
+        why: "Programs based on llama.cpp cannot load the model, unless they use a newer version that knows the name.",
+        remedy: "Use a version of llama.cpp that knows the name, or set tokenizer.ggml.pre to the name of a pre-tokenizer that splits text in the same way.",
+        fixed: "tokenizer.ggml.pre = \"llama-bpe\", if that is the pre-tokenizer of the model",
     }
     SEPARATOR = "GG1610" Warning Reference {
         summary: "separator_token_id is not read by llama.cpp",
-        clause: "Reported when the file has `tokenizer.ggml.separator_token_id` but not the key that llama.cpp reads instead. llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification spells it separator_token_id.",
+        clause: "Reported when the file has `tokenizer.ggml.separator_token_id`, as the specification spells the key, but not `tokenizer.ggml.seperator_token_id`. llama.cpp reads and writes the key only with this second, misspelled name.",
         why: "llama.cpp does not find the separator token.",
-        remedy: "Add tokenizer.ggml.seperator_token_id, as llama.cpp spells it, with the same value.",
+        remedy: "Add the key tokenizer.ggml.seperator_token_id with the same value, and keep the other key for programs that follow the specification.",
         fixed: "tokenizer.ggml.seperator_token_id = 1, in addition to separator_token_id",
-        automatic: "adds the key as llama.cpp spells it, with the same value",
+        automatic: "adds the key with the spelling of llama.cpp and the same value",
     }
     DUPLICATE_TOKEN = "GG1611" Error Reference {
         summary: "Duplicate token",
-        clause: "Reported when two tokens are equal. llama.cpp asserts that all tokens are different.",
-        why: "llama.cpp aborts while it loads the file.",
-        remedy: "Give the second token unique text, such as [PAD12345].",
-        fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
+        clause: "Reported when two tokens have the same text. llama.cpp asserts that all tokens are different.",
+        why: "llama.cpp aborts the program while loading the file.",
+        remedy: "Give one of the two tokens unique text, such as [PAD4] for token 4.",
+        fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"[PAD4]\"]",
     }
     UNKNOWN_MODEL = "GG1612" Error Reference {
         summary: "Unknown tokenizer model",
-        clause: "Reported when llama.cpp does not know the value of `tokenizer.ggml.model`. It rejects the model: \"unknown tokenizer\".",
+        clause: "Reported when the value of `tokenizer.ggml.model` is neither known to llama.cpp nor listed in the specification. llama.cpp rejects the model: \"unknown tokenizer\". The specification lists tokenizer models, but does not exclude others.",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Set tokenizer.ggml.model to the type of the tokenizer, such as llama, gpt2, bert, t5 or rwkv.",
         fixed: "tokenizer.ggml.model = \"gpt2\"",
     }
     VOCABULARY_SIZE = "GG1613" Warning Practice {
         summary: "Number of tokens does not match the embedding",
-        clause: "Reported when the number of tokens differs from the number of rows of `token_embd.weight`. llama.cpp expects one row for each token.",
-        why: "Tokens without a row cannot be used, and rows without a token have no text. llama.cpp rejects most such models.",
-        remedy: "If there are more rows than tokens, pad the vocabulary when converting the model. If there are more tokens than rows, check that the tokenizer belongs to the model.",
-        fixed: "6 tokens, token_embd.weight with 6 rows",
+        clause: "Reported when the number of tokens differs from the number of rows of `token_embd.weight`. llama.cpp expects one row for each token; for most architectures, it rejects a model with a different number of rows.",
+        why: "Tokens without a row cannot be used, and rows without a token have no text.",
+        remedy: "If there are more rows than tokens, convert the model again with a vocabulary that is padded to the number of rows. If there are more tokens than rows, check that the tokenizer belongs to the model.",
+        fixed: "6 tokens, and token_embd.weight with 6 rows",
     }
     NO_MERGES = "GG1614" Error Reference {
         summary: "BPE vocabulary has no merges",
-        clause: "Reported when a BPE vocabulary has no merges. llama.cpp rejects the model: \"cannot find tokenizer merges in model file\". According to the specification, tokens without merges are atomic.",
+        clause: "Reported when a BPE vocabulary (`tokenizer.ggml.model` is `gpt2`) has no `tokenizer.ggml.merges`, unless its pre-tokenizer is one that needs none (`kimi-k2`). llama.cpp rejects the model: \"cannot find tokenizer merges in model file\". The specification allows this: without merges, \"the tokens are assumed to be atomic\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Convert the model again from its tokenizer.json.",
+        remedy: "Convert the model again with the tokenizer.json of its checkpoint.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     OLD_KEY = "GG1615" Note Practice {
         summary: "Renamed tokenizer key",
-        clause: "Reported when a tokenizer key has a name that llama.cpp no longer uses. llama.cpp renamed prefix_token_id, suffix_token_id and middle_token_id to fim_pre_token_id, fim_suf_token_id and fim_mid_token_id.",
-        why: "Programs that know only the new names do not find the token.",
+        clause: "Reported when the file has `tokenizer.ggml.prefix_token_id`, `suffix_token_id` or `middle_token_id`, but not the key that replaced it: `fim_pre_token_id`, `fim_suf_token_id` or `fim_mid_token_id`, respectively. llama.cpp still reads the old keys, but marks them as deprecated.",
+        why: "Programs that read only the new keys do not find the tokens for filling in text between a prefix and a suffix.",
         remedy: "Add the key under its new name.",
         fixed: "tokenizer.ggml.fim_pre_token_id = 1, in addition to prefix_token_id",
         automatic: "adds the key under its new name, with the same value",
@@ -123,23 +123,23 @@ rules! { Tokenizer;
     NOT_JSON = "GG1616" Warning Specification {
         summary: "tokenizer.huggingface.json is not valid JSON",
         clause: "Reported when the value of `tokenizer.huggingface.json` is not valid JSON. According to the specification, it is \"the entirety of the HF `tokenizer.json` for a given model\".",
-        why: "Programs that prefer it over the embedded vocabulary fail.",
-        remedy: "Copy the value again from the model's tokenizer.json, or remove it.",
-        fixed: "tokenizer.huggingface.json = \"{}\"",
+        why: "Programs that load the tokenizer from this key, rather than from the tokenizer.ggml keys, fail.",
+        remedy: "Set the key to the text of the model's tokenizer.json, or remove the key.",
+        fixed: "tokenizer.huggingface.json = the text of the model's tokenizer.json",
     }
     SEPARATORS_DIFFER = "GG1617" Warning Practice {
         summary: "Separator token keys differ",
-        clause: "Reported when `tokenizer.ggml.separator_token_id` and `tokenizer.ggml.seperator_token_id` have different values. The specification's separator_token_id and llama.cpp's seperator_token_id denote the same token.",
-        why: "Which token is the separator depends on the program.",
+        clause: "Reported when `tokenizer.ggml.separator_token_id` and `tokenizer.ggml.seperator_token_id` have different values. The first is the specification's key, and the second is llama.cpp's misspelled key for the same token.",
+        why: "Different programs use different tokens as the separator.",
         remedy: "Set both keys to the ID from the tokenizer's configuration.",
         fixed: "tokenizer.ggml.separator_token_id = 1, tokenizer.ggml.seperator_token_id = 1",
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "Reported when a vocabulary has byte tokens for some bytes but not for all. llama.cpp encodes bytes that no other token covers as the tokens <0x00> to <0xFF>. It throws an exception if the vocabulary has neither the token for that byte nor (except with PLaMo-2) a token whose text is the byte itself.",
-        why: "A program that tokenizes text with such a byte terminates, and the text often comes from untrusted users.",
+        clause: "Reported when a SentencePiece or PLaMo-2 vocabulary (`tokenizer.ggml.model` is `llama` or `plamo2`) has some of the byte tokens <0x00> to <0xFF>, but not all. llama.cpp encodes a byte that no other token covers as its byte token. Without this token, llama.cpp looks in a SentencePiece vocabulary for a token that consists of the byte itself (such bytes are not reported), and throws an exception if it does not find one.",
+        why: "A program that does not catch the exception terminates when it tokenizes text with such a byte, and the text often comes from untrusted users.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
-        fixed: "all of the tokens <0x00> to <0xFF>, or none of them",
+        fixed: "all of the tokens <0x00> to <0xFF>",
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             })
         {
             out.add(&NO_TOKENS, Place::missing(keys::TOKENIZER_TOKENS), || {
-                "the key is missing or not an array of strings".into()
+                "the key is missing, empty or not an array of strings".into()
             });
         }
         if name == "gpt2" {
@@ -233,7 +233,10 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
         }
         _ => {}
     }
-    if input.is_whole() && input.metadata().get(keys::TOKENIZER_MERGES).is_none() {
+    let needs_merges =
+        input.text(keys::TOKENIZER_PRE).is_none_or(|name| !pre_tokenizer_allows_no_merges(name));
+    let has_merges = input.metadata().get(keys::TOKENIZER_MERGES).is_some();
+    if input.is_whole() && needs_merges && !has_merges {
         out.add(&NO_MERGES, Place::missing(keys::TOKENIZER_MERGES), || "the key is missing".into());
     }
 }
@@ -318,13 +321,13 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
             .filter(|(_, number)| !(1..=6).contains(number));
         if let Some((id, number)) = odd.next() {
             let more = odd.count();
-            let others = if more > 0 {
-                format!(", and {more} more have unknown types")
-            } else {
-                String::new()
+            let others = match more {
+                0 => String::new(),
+                1 => "; 1 later token also has an unknown type".into(),
+                _ => format!("; {more} later tokens also have unknown types"),
             };
             out.add(&TOKEN_TYPE, Place::value(&entry), || {
-                format!("token {id} has type {number}{others}")
+                format!("token {id} has unknown type {number}{others}")
             });
         }
     }

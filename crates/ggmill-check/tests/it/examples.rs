@@ -145,6 +145,16 @@ fn a_model_with_nothing_wrong_breaks_none() {
     assert_eq!(codes(&found), Vec::<&str>::new(), "{:?}", found.diagnostics());
 }
 
+/// llama.cpp loads such a vocabulary, for one pre-tokenizer.
+#[test]
+fn merges_may_be_missing_where_llama_cpp_does_without() {
+    for (pre, expected) in [("kimi-k2", false), ("llama-bpe", true)] {
+        let model =
+            Model::llama().set("tokenizer.ggml.pre", pre).unset("tokenizer.ggml.merges").bytes();
+        assert_eq!(codes(&report(&model)).contains(&"GG1614"), expected, "{pre}");
+    }
+}
+
 #[test]
 fn findings_are_capped_and_counted() {
     let mut model = Model::llama();

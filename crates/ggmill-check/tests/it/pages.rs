@@ -33,16 +33,32 @@ fn printed_findings() -> String {
         let printed = String::from_utf8(printed).unwrap();
         let heading = format!("  {} {} · {}", report.severity(rule), rule.summary, rule.code);
         assert!(printed.contains(&heading), "{printed}");
-        let findings = printed
+        let mut findings = printed
             .lines()
             .skip_while(|line| *line != heading)
             .skip(1)
-            .take_while(|line| !line.starts_with("    why: "));
+            .take_while(|line| !line.starts_with("    why: "))
+            .peekable();
+        if findings.peek().unwrap().contains("key \"tokenizer.chat_template\": ") {
+            writeln!(lines, "{} | {}", rule.code, template(&bytes)).unwrap();
+        }
         for finding in findings {
             writeln!(lines, "{} {}", rule.code, finding.trim_start()).unwrap();
         }
     }
     lines
+}
+
+/// The chat template of a file as `ggmill` prints it, shortened where it is long.
+fn template(bytes: &[u8]) -> String {
+    let file = ggmill_core::Gguf::parse(bytes).unwrap();
+    let text = file.metadata().raw_str("tokenizer.chat_template").unwrap().to_string();
+    match text.char_indices().nth(120) {
+        Some(_) => {
+            format!("\"{}…\" ({} bytes)", text.chars().take(40).collect::<String>(), text.len())
+        }
+        None => format!("\"{text}\""),
+    }
 }
 
 /// The examples on the pages are what `ggmill check` prints.
@@ -72,6 +88,9 @@ fn pages_have_one_form() {
             rule.code
         );
         let heading = format!("{} {} · {}\n  ", rule.severity, rule.summary, rule.code);
+        let about_template = page.contains("  0x459 key \"tokenizer.chat_template\": ");
+        let has_template = page.contains("```text\ntokenizer.chat_template: \"");
+        assert!(has_template || !about_template, "{}: no template", rule.code);
         assert!(page.contains(&heading), "{}: no finding", rule.code);
         let has_fix = page.contains("\n`ggmill check --fix` ");
         assert_ne!(has_fix, page.contains("\nThere is no automatic fix.\n"), "{}", rule.code);

@@ -209,9 +209,9 @@ fn lint_renders_and_names_the_conversation() {
     assert_eq!(found.code, 0, "{}", found.stdout);
     for words in [
         "GG2204",
-        "\"<|end|>\" is not a token of the vocabulary",
+        "\"<|end|>\" is not a token in the vocabulary",
         "GG2206",
-        "not by an end-of-generation token",
+        "expected an end-of-generation token",
         "GG2209",
         "the text does not contain the system message (test conversation: system message)",
     ] {
@@ -461,7 +461,7 @@ fn markers_that_are_not_tokens_are_noted() {
     let found = run(&directory, &["render", "gemma.gguf", "-m", "user:Is <b> bold?", "--ids"]);
     let note = |marker: &str| {
         format!(
-            "note: the template writes \"{marker}\", which is not a token of the vocabulary: it is \
+            "note: the template writes \"{marker}\", which is not a token in the vocabulary: it is \
              tokenized as plain text\n"
         )
     };
@@ -471,7 +471,7 @@ fn markers_that_are_not_tokens_are_noted() {
     assert_eq!((found.code, &*found.stderr), (0, ""));
     let found = run(&directory, &["lint", "gemma.gguf", "--json"]);
     for marker in ["<start_of_turn>", "<end_of_turn>"] {
-        let words = format!("\\\"{marker}\\\" is not a token of the vocabulary");
+        let words = format!("\\\"{marker}\\\" is not a token in the vocabulary");
         assert!(found.stdout.contains(&words), "{}", found.stdout);
     }
 }

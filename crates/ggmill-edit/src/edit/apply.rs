@@ -401,7 +401,7 @@ fn check(
             && value.as_u64().is_none_or(|id| id >= count)
         {
             return Err(broken(format!(
-                "is not a token of the vocabulary, which has {count} tokens, expected one for \
+                "is not a token in the vocabulary, which has {count} tokens, expected one for \
                  {role}"
             ))
             .key(key));

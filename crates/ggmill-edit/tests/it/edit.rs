@@ -203,7 +203,7 @@ fn edits_that_cannot_be_are_refused() {
         (set("=1"), "a key of 0 bytes"),
         (set("ggmill.padding=1"), "is the space reserved for later edits"),
         (set("tokenizer.ggml.scores=[1]"), "has 1 elements, but the vocabulary has 4 tokens"),
-        (set("tokenizer.ggml.bos_token_id=4"), "is not a token of the vocabulary, which has 4"),
+        (set("tokenizer.ggml.bos_token_id=4"), "is not a token in the vocabulary, which has 4"),
         (unset("nope.*"), "no key matches \"nope.*\""),
         (unset("general.arch*"), "no program can load a file without it"),
         (rename("nope", "other"), "key \"nope\": no such key"),

@@ -34,6 +34,18 @@ pub fn rules(name: &str) -> Option<&'static str> {
     find(name.as_bytes()).map(|known| known.rules)
 }
 
+/// Whether a byte-level BPE vocabulary with this pre-tokenizer may have no merges: llama.cpp then takes
+/// whole words as tokens (`llama_vocab::impl::load` in `src/llama-vocab.cpp`). `false` for a name that
+/// is not known.
+///
+/// ```
+/// assert!(ggmill_tokenizer::pre_tokenizer_allows_no_merges("kimi-k2"));
+/// assert!(!ggmill_tokenizer::pre_tokenizer_allows_no_merges("llama-bpe"));
+/// ```
+pub fn allows_no_merges(name: &str) -> bool {
+    find(name.as_bytes()).is_some_and(|known| known.without_merges)
+}
+
 /// One pre-tokenizer for each set of rules, in the order of its first name.
 pub(crate) fn all_rules() -> impl Iterator<Item = &'static PreTokenizer> {
     let all = table::all();

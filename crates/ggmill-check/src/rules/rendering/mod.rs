@@ -13,24 +13,24 @@ use crate::{Input, Options, report::Findings};
 rules! { Rendering;
     FAILS = "GG2201" Warning Practice {
         summary: "Chat template fails on an ordinary conversation",
-        clause: "Reported when a chat template fails on a conversation with one question or several turns, or, if it supports them, with a system message, tools or tool results. A named template that supports only conversations with tools or documents is not reported.",
+        clause: "Reported when rendering an ordinary conversation fails: a single question, several turns or, if the template supports them, a system message, tools or tool results. A named template that supports only conversations with tools or documents is not reported.",
         why: "Programs that render the template cannot process the conversation.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     LIMIT = "GG2202" Warning Practice {
         summary: "Chat template takes too much time or memory",
-        clause: "Reported when rendering a conversation of a few messages takes more than 10,000,000 steps or 24 MiB of memory, when all test conversations together take more than 40,000,000 steps, or when a file has more than 16 templates (the others are not rendered). A step is the evaluation of an expression or an iteration of a loop. Known chat templates take fewer than 100,000 steps for a conversation.",
-        why: "A program that renders the template without such limits hangs or runs out of memory.",
+        clause: "Reported when rendering a conversation of a few messages takes more than 10,000,000 steps or 24 MiB of memory, when all test conversations together take more than 40,000,000 steps, or when a file has more than 16 templates (only the first 16 are rendered). A step is the evaluation of an expression or an iteration of a loop. Known chat templates take fewer than 100,000 steps for a conversation.",
+        why: "A program that renders the template without limits on time and memory hangs or runs out of memory.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     SANDBOX = "GG2203" Note Practice {
         summary: "Chat template uses operations that the transformers sandbox rejects",
-        clause: "Reported when rendering a conversation modifies a list or a dictionary, or reads an internal attribute. Transformers renders templates in an immutable sandbox, which rejects this; llama.cpp allows it.",
+        clause: "Reported when rendering a conversation modifies a list or a dictionary, or reads an internal attribute. Transformers renders templates in an immutable sandbox, which rejects both; llama.cpp allows a template to modify a list.",
         why: "The template works in one program and fails in another.",
-        remedy: "Build new lists, such as items + [item], in place of items.append(item).",
-        fixed: "{% set ns.items = ns.items + [item] %}",
+        remedy: "Build a new list, for example items + [item], instead of calling items.append(item).",
+        fixed: "{% set ns.all = ns.all + [item] %}",
     }
     NO_TOKEN = "GG2204" Note Practice {
         summary: "Chat template writes a marker that is not a token",
@@ -41,73 +41,71 @@ rules! { Rendering;
     }
     ORDINARY = "GG2205" Warning Practice {
         summary: "Chat template writes a marker that is an ordinary token",
-        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but whose token in the vocabulary has the type 1 (normal). llama.cpp recognizes only control and user-defined tokens in text.",
-        why: "The marker is tokenized as ordinary text, which the model did not see in its place in training.",
-        remedy: "Give the token type 3 (control) in tokenizer.ggml.token_type.",
+        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but is an ordinary token of the vocabulary: its type is 1 (normal). llama.cpp finds a token as a unit in text only if its type is control, user-defined or unknown.",
+        why: "The marker is tokenized as ordinary text, usually into several tokens. In training, the model saw a single token in this place.",
+        remedy: "Set the token's type to 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for <|b|>",
     }
     NO_END = "GG2206" Warning Practice {
         summary: "Chat template does not end an answer with an end-of-generation token",
         clause: "Reported when no end-of-generation token (tokenizer.ggml.eos_token_id, tokenizer.ggml.eot_token_id, or one that llama.cpp recognizes by its text) follows the model's answer in the rendered text.",
         why: "Programs do not stop at the token with which the model ends its answers, so generation continues.",
-        remedy: "Set tokenizer.ggml.eot_token_id to the token that the template writes after an answer.",
+        remedy: "If the template writes a token after an answer, set tokenizer.ggml.eot_token_id to the ID of that token. Otherwise, change the template so that it writes the token with which the model ends its answers.",
         fixed: "a template that writes <|im_end|> after an answer, with tokenizer.ggml.eot_token_id = the ID of <|im_end|>",
     }
     DOUBLE = "GG2207" Note Practice {
         summary: "Both chat template and tokenizer add the BOS token",
         clause: "Reported when the rendered text begins with the BOS token, and tokenizer.ggml.add_bos_token is true. llama.cpp warns: \"Added a BOS token to the prompt as specified by the model but the prompt also starts with a BOS token\".",
-        why: "If a program tokenizes the rendered text and adds special tokens by default, the prompt has two BOS tokens.",
-        remedy: "Tokenize rendered text without adding tokens.",
+        why: "If a program adds special tokens when it tokenizes the rendered text, the prompt begins with two BOS tokens.",
+        remedy: "Remove bos_token from the template, or set tokenizer.ggml.add_bos_token to false. Alternatively, leave the file unchanged, and tokenize rendered text without adding special tokens.",
         fixed: "a template without bos_token, or tokenizer.ggml.add_bos_token = false",
     }
     PROMPT = "GG2208" Warning Practice {
         summary: "Generation prompt does not begin an assistant message",
-        clause: "Reported when the text rendered for a conversation with add_generation_prompt is not a prefix of the text rendered for the same conversation followed by an assistant message. The transformers documentation says that with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
-        why: "The model answers after a message prefix it was not trained on, or generates the prefix itself.",
-        remedy: "In the template, write the same prefix for add_generation_prompt as before assistant messages.",
+        clause: "Reported when the text that the template writes for add_generation_prompt differs from the text with which it begins an assistant message. Only the text up to the first line break or `>` is compared. The transformers documentation says that with add_generation_prompt, \"a prompt with the token(s) that indicate the start of an assistant message will be appended to the formatted output\".",
+        why: "The model answers after a message prefix that it was not trained on, or generates the prefix itself.",
+        remedy: "In the template, write the same text for add_generation_prompt as at the beginning of assistant messages.",
         fixed: "{% if add_generation_prompt %}assistant: {% endif %}",
     }
     DROPS = "GG2209" Warning Practice {
         summary: "Chat template omits part of the conversation",
-        clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. Tool names and tool results are checked only if the template supports tools.",
+        clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. If the template supports tools, it is also reported when tool names or tool results are missing.",
         why: "The model does not see what the user, the program or the model itself wrote.",
-        remedy: "Copy the template again from the model's tokenizer_config.json, or call raise_exception for such a conversation.",
+        remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja, or change it to call raise_exception for conversations that it does not support.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     THINKING = "GG2210" Note Practice {
         summary: "Chat template ignores enable_thinking",
-        clause: "Reported when a template reads the variable enable_thinking, but renders the same text whether its value is true or false in several kinds of conversation.",
-        why: "Programs offer a switch that has no effect.",
+        clause: "Reported when a template reads the variable enable_thinking, but renders each of several test conversations to the same text whether the variable is true or false.",
+        why: "Programs offer their users a switch that has no effect.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% if not enable_thinking %}<think></think>{% endif %}",
     }
     DATE = "GG2211" Note Practice {
         summary: "Chat template writes the date",
         clause: "Reported when the template calls strftime_now. The text of a conversation then differs from day to day.",
-        why: "The same conversation gives different results on different days, and a cached prompt cannot be used after midnight.",
-        remedy: "No change is needed. To reproduce a result, set the date, if the template has a variable for it.",
+        why: "The same conversation gives different results on different days, and a cached prompt cannot be reused after midnight.",
+        remedy: "No change is required. For reproducible results, change the template to take the date from a variable, such as date_string, and set that variable.",
         fixed: "{{ date_string }}",
     }
     UNSTABLE = "GG2212" Note Practice {
-        summary: "A longer conversation does not begin with the text of the shorter one",
-        clause: "Reported when the text of a question and its answer is not a prefix of the text \
-                 of the same conversation with two more messages. Templates of reasoning models \
-                 that omit the reasoning of earlier turns do this by design.",
-        why: "Programs that keep the KV cache from turn to turn must compute it again.",
-        remedy: "No change is needed if the model was trained with such text.",
+        summary: "Chat template changes earlier text when a conversation continues",
+        clause: "Reported when the text rendered for a question and its answer is not a prefix of the text rendered for the same conversation with two more messages. Some templates of reasoning models do this by design: they omit the reasoning of earlier turns.",
+        why: "Programs that keep the KV cache from turn to turn must recompute part of it.",
+        remedy: "No change is needed if the model was trained with such text. Otherwise, remove from the template what depends on later messages, such as messages|length.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     SEAM = "GG2213" Warning Practice {
         summary: "Generation prompt ends inside a token",
-        clause: "Reported when the tokens of the text with add_generation_prompt are not the first tokens of the same text followed by a word: the end of the prompt and the beginning of the answer merge into one token.",
+        clause: "Reported when appending a word to the prompt (the text rendered with add_generation_prompt) changes the tokens of the prompt: the end of the prompt and the beginning of the answer merge into one token.",
         why: "The prompt ends with a token that did not occur there in training.",
         remedy: "End the generation prompt at a token boundary, for example without a trailing space.",
-        fixed: "[/INST]",
+        fixed: "a prompt that ends with \"Is it so?\", without the \" a\"",
     }
     NAMES = "GG2214" Warning Practice {
         summary: "List of named chat templates does not match the templates",
-        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but its name is not listed. llama.cpp's converter writes both; programs find templates by this list.",
-        why: "A template, such as the one for tools, is not found.",
+        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but NAME is not listed. llama.cpp's converter writes both the list and the keys; programs find templates by the list.",
+        why: "Programs do not find a template, such as the one for tools, or look for one that does not exist.",
         remedy: "Set tokenizer.chat_templates to the names of the templates in the file.",
         fixed: "tokenizer.chat_templates = [\"tool_use\"], and a key tokenizer.chat_template.tool_use",
     }

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let absent = |marker: &&str| tokenizer.vocabulary().id(marker.as_bytes()).is_none();
         for marker in rendered.markers().into_iter().filter(absent) {
             console.note(format_args!(
-                "the template writes {:?}, which is not a token of the vocabulary: it is tokenized \
+                "the template writes {:?}, which is not a token in the vocabulary: it is tokenized \
                  as plain text",
                 RawStr::from(marker)
             ));
