@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::{
-    Done, built_by_tests, cargo, command, output, root, run as run_command, target,
+    Done, built_by_tests, cargo, command, output, root, run as run_command, succeeds, target,
 };
 use crate::targets;
 
@@ -17,6 +17,10 @@ const MODULES: [(&str, &[&str]); 2] = [("reader.wasm", &[]), ("ggmill.wasm", &["
 const TYPESCRIPT: [&str; 2] = ["typescript@5", "@types/node@20"];
 /// The command that results are compared with.
 pub(crate) const COMMAND: &str = "ggmill";
+/// The runtimes that the package is for, with the words that run a script.
+const RUNTIMES: [(&str, &[&str]); 3] = [("node", &[]), ("deno", &["run", "-A"]), ("bun", &["run"])];
+/// The script that each of them runs, in the directory of the package.
+const PORTABLE: &str = "test/portable/main.mjs";
 /// The package that names and results are compared with.
 const PEER: &str = "@huggingface/gguf@0.4.6";
 
@@ -121,7 +125,15 @@ fn test(built: &Path, arguments: &[String]) -> Done {
     } else {
         println!("{}: not there, and its files are not tested with", data.display());
     }
-    run_command(&mut node)
+    run_command(&mut node)?;
+    for (runtime, words) in RUNTIMES {
+        if succeeds(command(runtime).arg("--version")) {
+            run_command(command(runtime).current_dir(&package).args(words).arg(PORTABLE))?;
+        } else {
+            println!("{runtime} is not there, and the package is not tested with it");
+        }
+    }
+    Ok(())
 }
 
 /// Builds the command that results are compared with, alone: sooner than with all that tests need.

@@ -103,11 +103,11 @@ pub fn rule_page(rule: &Rule) -> String {
     let group = group.name();
     let example = example(rule);
     let automatic = automatic.map_or_else(
-        || "There is no automatic fix.".to_owned(),
+        || "`ggmill check --fix` does not fix this.".to_owned(),
         |automatic| {
             let condition = if automatic.starts_with("rewrites the file") {
-                " It does not rewrite shards of a split model, files with trailing data, or files with \
-                 nonzero bytes between tensors beyond the padding (GG1013)."
+                " `check --fix` does not rewrite shards of a split model, files with trailing data, or files \
+                 whose gaps between tensors contain nonzero bytes after the padding (GG1013)."
             } else {
                 ""
             };
@@ -162,17 +162,17 @@ pub fn rules_index() -> String {
 fn checked_when(group: Group) -> Option<&'static str> {
     Some(match group {
         Group::Naming => {
-            "Rules of this group are checked with `--profile spec`, or when selected with `--select naming` \
-             or `--select all`."
+            "Rules in this group are not checked by default, but only with `--profile spec`, \
+             `--select naming` or `--select all`."
         }
         Group::Rendering => {
-            "Rules of this group render chat templates with test conversations. They are checked with \
-             `--profile run`, by `ggmill template lint`, or when selected with `--select rendering` or \
-             `--select all`."
+            "Rules in this group render chat templates with test conversations. They are not checked by \
+             default, but only with `--profile run`, `--select rendering` or `--select all`, and by \
+             `ggmill template lint`."
         }
         Group::Segmentation => {
-            "Rules of this group test vocabularies with their tokenizer. They are checked with \
-             `--profile run`, or when selected with `--select segmentation` or `--select all`."
+            "Rules in this group test vocabularies with their tokenizer. They are not checked by default, \
+             but only with `--profile run`, `--select segmentation` or `--select all`."
         }
         _ => return None,
     })

@@ -55,7 +55,7 @@ rules! { Keys;
     }
     MISSPELT = "GG1207" Warning Practice {
         summary: "Key looks like a misspelled standard key",
-        clause: "Reported when a key is spelled almost like a standard key that the file does not contain. The two keys may differ by one or two characters, or by a missing or additional underscore, `_token` or `ggml.`. Standard keys are those that the specification or llama.cpp defines.",
+        clause: "Reported when a key is spelled almost like a standard key that the file does not contain. The two keys differ in at most two characters, or one of them contains an underscore, `_token` or `ggml.` that the other lacks. Standard keys are those that the specification or llama.cpp defines.",
         why: "Programs look up the standard key and do not find this value.",
         remedy: "Rename the key to the standard spelling.",
         fixed: "general.author = \"Someone\"",

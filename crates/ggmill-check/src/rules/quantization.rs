@@ -49,9 +49,9 @@ rules! { Quantization;
     }
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
-        clause: "Reported when the file has an NVFP4 tensor `X.weight`, but no tensor `X.scale`, \
-                 which contains a scale for the whole of `X.weight`. llama.cpp's converter writes \
-                 `X.scale` if the checkpoint has such a scale and its value is not 1.",
+        clause: "Reported when the file has an NVFP4 tensor `X.weight` but no tensor `X.scale`. \
+                 `X.scale` would contain one scale factor for the whole of `X.weight`; llama.cpp's \
+                 converter writes it if the checkpoint has such a factor and its value is not 1.",
         why: "If the checkpoint had such a scale, the weights have the wrong magnitude without it: NVFP4 blocks alone represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
         remedy: "Convert the model again if its checkpoint contains a `weight_scale_2` or `weight_global_scale` other than 1 for this tensor; otherwise, no change is needed.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",

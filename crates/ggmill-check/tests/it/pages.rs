@@ -92,8 +92,13 @@ fn pages_have_one_form() {
         let has_template = page.contains("```text\ntokenizer.chat_template: \"");
         assert!(has_template || !about_template, "{}: no template", rule.code);
         assert!(page.contains(&heading), "{}: no finding", rule.code);
-        let has_fix = page.contains("\n`ggmill check --fix` ");
-        assert_ne!(has_fix, page.contains("\nThere is no automatic fix.\n"), "{}", rule.code);
+        let has_fix = page.contains(". This is safe: ");
+        assert_ne!(
+            has_fix,
+            page.contains("\n`ggmill check --fix` does not fix this.\n"),
+            "{}",
+            rule.code
+        );
         assert_eq!(has_fix, rule.automatic.is_some(), "{}", rule.code);
         assert!(!rule.fixed.is_empty(), "{}", rule.code);
         // The condition comes first, the requirement behind it later.

@@ -43,7 +43,10 @@ fn findings_for_people() {
     assert_eq!(both.code, 1, "{}", both.stderr);
     insta::assert_snapshot!("a_directory", both.stdout);
     // Why and what to do are said once.
-    assert_eq!(both.stdout.matches("A program that has no default for the key rejects the model").count(), 1);
+    assert_eq!(
+        both.stdout.matches("A program that has no default for the key rejects the model").count(),
+        1
+    );
 }
 
 #[test]

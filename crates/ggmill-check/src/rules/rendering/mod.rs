@@ -69,8 +69,8 @@ rules! { Rendering;
     }
     DROPS = "GG2209" Warning Practice {
         summary: "Chat template omits part of the conversation",
-        clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. If the template supports tools, it is also reported when tool names or tool results are missing.",
-        why: "The model does not see what the user, the program or the model itself wrote.",
+        clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. If the template supports tools, missing tool names or tool results are reported as well.",
+        why: "The model does not see this part of the conversation.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja, or change it to call raise_exception for conversations that it does not support.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }

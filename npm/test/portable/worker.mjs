@@ -1,0 +1,4 @@
+import { checks } from "./checks.mjs";
+
+await checks();
+postMessage("done");
