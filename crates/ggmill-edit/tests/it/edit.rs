@@ -14,32 +14,32 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 /// A directory with one file.
-struct Bench {
+pub(crate) struct Bench {
     directory: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("model.gguf"), bytes).unwrap();
         Self { directory }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("model.gguf")
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         fs::read(self.path()).unwrap()
     }
 
-    fn plan(&self, edits: &[Edit]) -> Result<EditPlan, Error> {
+    pub(crate) fn plan(&self, edits: &[Edit]) -> Result<EditPlan, Error> {
         let editor = Editor::open(self.path())?;
         editor.plan(&editor.edit(edits)?)
     }
 
     /// Edits the file and holds the result against what was planned.
-    fn edit(&self, edits: &[Edit]) -> Result<EditMethod, Error> {
+    pub(crate) fn edit(&self, edits: &[Edit]) -> Result<EditMethod, Error> {
         let mut editor = Editor::open(self.path())?;
         let edited = editor.edit(edits)?;
         let plan = editor.plan(&edited)?;
@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-fn set(text: &str) -> Edit {
+pub(crate) fn set(text: &str) -> Edit {
     Edit::parse_set(text).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn rename(from: &str, to: &str) -> Edit {
 }
 
 /// A model of two tensors whose data are recognisable.
-fn model(metadata: MetadataBuf, endian: Endian) -> Vec<u8> {
+pub(crate) fn model(metadata: MetadataBuf, endian: Endian) -> Vec<u8> {
     let shape = Shape::new(&[33, 3]).unwrap();
     let plan = Builder::new()
         .endian(endian)
@@ -86,7 +86,7 @@ fn model(metadata: MetadataBuf, endian: Endian) -> Vec<u8> {
     file
 }
 
-fn small() -> MetadataBuf {
+pub(crate) fn small() -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
     metadata.set("general.name", "Tiny");
@@ -101,7 +101,7 @@ fn small() -> MetadataBuf {
 /// Metadata without the filler, and all tensors with their data.
 type Content = (MetadataBuf, Vec<(Vec<u8>, GgmlType, Shape, Vec<u8>)>);
 
-fn content(bytes: &[u8]) -> Content {
+pub(crate) fn content(bytes: &[u8]) -> Content {
     let model = Gguf::parse(bytes).unwrap();
     let mut metadata = MetadataBuf::copy_of(&model.metadata()).unwrap();
     metadata.remove(FILLER_KEY);
@@ -513,90 +513,6 @@ fn names_and_links() {
     assert!(matches!(plan.method(), EditMethod::Copy(why) if why.contains("hard links")));
     editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(fs::read(&other).unwrap() == before && bench.bytes() != before);
-}
-
-#[test]
-fn documents_become_edits() {
-    let document = serde_json::json!({
-        "general": { "name": "Tiny", "tags": ["a"], "base_model": { "count": 1 } }, "my.flag": true, "my.number:i64": -1, "my.floats": [1, 2.5],
-    });
-    let edits = Edit::from_json(&document.to_string()).unwrap();
-    let bench = Bench::new(&model(small(), Endian::Little));
-    bench.edit(&edits).unwrap();
-    let (metadata, _) = content(&bench.bytes());
-    assert_eq!(metadata.get("general.base_model.count"), Some(Value::U32(1)));
-    assert_eq!(metadata.get("my.flag"), Some(Value::Bool(true)));
-    assert_eq!(metadata.get("my.number"), Some(Value::I64(-1)));
-    assert_eq!(
-        metadata
-            .get("my.floats")
-            .unwrap()
-            .as_array()
-            .unwrap()
-            .floats()
-            .unwrap()
-            .collect::<Vec<_>>(),
-        [1.0, 2.5]
-    );
-    assert!(
-        Edit::from_json("[1]").is_err()
-            && Edit::from_json("{ \"a:nope\": 1 }").is_err()
-            && Edit::from_toml("a = [2024-01-01]").is_err()
-            && Edit::from_toml("a = nan").is_err()
-    );
-}
-
-/// New keys are added in the order in which a document has them.
-#[test]
-fn documents_keep_their_order() {
-    let keys = |edits: &[Edit]| -> Vec<String> {
-        let key = |edit: &Edit| match edit {
-            Edit::Set { key, .. } => key.clone(),
-            other => format!("{other:?}"),
-        };
-        edits.iter().map(key).collect()
-    };
-    let json =
-        r#"{"z.b": 1, "a": {"y": "x", "b": [1]}, "m:u64": 18446744073709551615, "z.a": 2.5}"#;
-    let order = ["z.b", "a.y", "a.b", "m", "z.a"];
-    let edits = Edit::from_json(json).unwrap();
-    assert_eq!(keys(&edits), order);
-    let toml = "z.b = 1\na.y = 'x'\na.b = [1]\n'm:u64' = 7\n";
-    assert_eq!(keys(&Edit::from_toml(toml).unwrap()), order[..4]);
-    let bench = Bench::new(&model(small(), Endian::Little));
-    bench.edit(&edits).unwrap();
-    let (metadata, _) = content(&bench.bytes());
-    let added =
-        metadata.iter().map(|(key, _)| key.to_string()).filter(|key| order.contains(&&**key));
-    assert_eq!(added.collect::<Vec<_>>(), order);
-    assert_eq!(metadata.get("m"), Some(Value::U64(u64::MAX)));
-}
-
-/// A patch: null removes the key with this name and no key that the name as a pattern would match.
-#[test]
-fn documents_remove_keys_and_have_numbers_that_are_not_finite() {
-    for endian in [Endian::Little, Endian::Big] {
-        let bench = Bench::new(&model(small(), endian));
-        bench.edit(&[set("my.a*b=1"), set("my.a1b=2"), set("my.other=3")]).unwrap();
-        let patch = serde_json::json!({
-            "my": { "a*b": null }, "my.x:f32": "NaN", "my.y:f64": "-Infinity", "my.z:[f32]": [1, "Infinity"], "my.text": "NaN",
-        });
-        bench.edit(&Edit::from_json(&patch.to_string()).unwrap()).unwrap();
-        let (metadata, _) = content(&bench.bytes());
-        assert_eq!(metadata.get("my.a*b"), None);
-        assert_eq!(metadata.get("my.a1b"), Some(Value::U32(2)));
-        assert!(matches!(metadata.get("my.x"), Some(Value::F32(number)) if number.is_nan()));
-        assert_eq!(metadata.get("my.y"), Some(Value::F64(f64::NEG_INFINITY)));
-        let list = metadata.get("my.z").unwrap();
-        let list: Vec<f64> = list.as_array().unwrap().floats().unwrap().collect();
-        assert_eq!(list, [1.0, f64::INFINITY]);
-        assert_eq!(metadata.get("my.text").unwrap().as_str(), Some("NaN"));
-    }
-    let bench = Bench::new(&model(small(), Endian::Little));
-    let refused = |text: &str| bench.edit(&Edit::from_json(text).unwrap()).unwrap_err().to_string();
-    assert!(refused(r#"{"no.such.key": null}"#).contains("no key matches"));
-    assert!(refused(r#"{"my.list:[u32]": [1, null]}"#).contains("null is not a value"));
-    assert!(refused(r#"{"my.number:u32": "NaN"}"#).contains("is not a u32"));
 }
 
 /// A value as text that a typed `--set` reads back.

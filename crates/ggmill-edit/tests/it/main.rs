@@ -11,6 +11,7 @@
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]
 
+mod documents;
 mod edit;
 #[cfg(feature = "fix")]
 mod fix;

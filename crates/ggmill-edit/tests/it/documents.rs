@@ -1,0 +1,104 @@
+//! Edits that documents stand for: tables of keys and values, in JSON and TOML.
+
+use ggmill_core::{Endian, Value};
+use ggmill_edit::Edit;
+
+use crate::edit::{Bench, content, model, set, small};
+
+#[test]
+fn documents_become_edits() {
+    let document = serde_json::json!({
+        "general": { "name": "Tiny", "tags": ["a"], "base_model": { "count": 1 } }, "my.flag": true, "my.number:i64": -1, "my.floats": [1, 2.5],
+    });
+    let edits = Edit::from_json(&document.to_string()).unwrap();
+    let bench = Bench::new(&model(small(), Endian::Little));
+    bench.edit(&edits).unwrap();
+    let (metadata, _) = content(&bench.bytes());
+    assert_eq!(metadata.get("general.base_model.count"), Some(Value::U32(1)));
+    assert_eq!(metadata.get("my.flag"), Some(Value::Bool(true)));
+    assert_eq!(metadata.get("my.number"), Some(Value::I64(-1)));
+    assert_eq!(
+        metadata
+            .get("my.floats")
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .floats()
+            .unwrap()
+            .collect::<Vec<_>>(),
+        [1.0, 2.5]
+    );
+    assert!(
+        Edit::from_json("[1]").is_err()
+            && Edit::from_json("{ \"a:nope\": 1 }").is_err()
+            && Edit::from_toml("a = [2024-01-01]").is_err()
+            && Edit::from_toml("a = nan").is_err()
+    );
+}
+
+/// The example on the page about patches.
+#[test]
+fn the_patch_on_its_page_is_applied() {
+    let page = include_str!("../../../../docs/formats/edit.md");
+    let example = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let bench = Bench::new(&model(small(), Endian::Little));
+    bench.edit(&[set("general.license=mit")]).unwrap();
+    bench.edit(&Edit::from_json(example).unwrap()).unwrap();
+    let (metadata, _) = content(&bench.bytes());
+    assert_eq!(metadata.get("general.license"), None);
+    assert_eq!(metadata.get("llama.context_length"), Some(Value::U32(4096)));
+    assert_eq!(metadata.get("llama.rope.freq_base"), Some(Value::F32(10000.0)));
+}
+
+/// New keys are added in the order in which a document has them.
+#[test]
+fn documents_keep_their_order() {
+    let keys = |edits: &[Edit]| -> Vec<String> {
+        let key = |edit: &Edit| match edit {
+            Edit::Set { key, .. } => key.clone(),
+            other => format!("{other:?}"),
+        };
+        edits.iter().map(key).collect()
+    };
+    let json =
+        r#"{"z.b": 1, "a": {"y": "x", "b": [1]}, "m:u64": 18446744073709551615, "z.a": 2.5}"#;
+    let order = ["z.b", "a.y", "a.b", "m", "z.a"];
+    let edits = Edit::from_json(json).unwrap();
+    assert_eq!(keys(&edits), order);
+    let toml = "z.b = 1\na.y = 'x'\na.b = [1]\n'm:u64' = 7\n";
+    assert_eq!(keys(&Edit::from_toml(toml).unwrap()), order[..4]);
+    let bench = Bench::new(&model(small(), Endian::Little));
+    bench.edit(&edits).unwrap();
+    let (metadata, _) = content(&bench.bytes());
+    let added =
+        metadata.iter().map(|(key, _)| key.to_string()).filter(|key| order.contains(&&**key));
+    assert_eq!(added.collect::<Vec<_>>(), order);
+    assert_eq!(metadata.get("m"), Some(Value::U64(u64::MAX)));
+}
+
+/// A patch: null removes the key with this name and no key that the name as a pattern would match.
+#[test]
+fn documents_remove_keys_and_have_numbers_that_are_not_finite() {
+    for endian in [Endian::Little, Endian::Big] {
+        let bench = Bench::new(&model(small(), endian));
+        bench.edit(&[set("my.a*b=1"), set("my.a1b=2"), set("my.other=3")]).unwrap();
+        let patch = serde_json::json!({
+            "my": { "a*b": null }, "my.x:f32": "NaN", "my.y:f64": "-Infinity", "my.z:[f32]": [1, "Infinity"], "my.text": "NaN",
+        });
+        bench.edit(&Edit::from_json(&patch.to_string()).unwrap()).unwrap();
+        let (metadata, _) = content(&bench.bytes());
+        assert_eq!(metadata.get("my.a*b"), None);
+        assert_eq!(metadata.get("my.a1b"), Some(Value::U32(2)));
+        assert!(matches!(metadata.get("my.x"), Some(Value::F32(number)) if number.is_nan()));
+        assert_eq!(metadata.get("my.y"), Some(Value::F64(f64::NEG_INFINITY)));
+        let list = metadata.get("my.z").unwrap();
+        let list: Vec<f64> = list.as_array().unwrap().floats().unwrap().collect();
+        assert_eq!(list, [1.0, f64::INFINITY]);
+        assert_eq!(metadata.get("my.text").unwrap().as_str(), Some("NaN"));
+    }
+    let bench = Bench::new(&model(small(), Endian::Little));
+    let refused = |text: &str| bench.edit(&Edit::from_json(text).unwrap()).unwrap_err().to_string();
+    assert!(refused(r#"{"no.such.key": null}"#).contains("no key matches"));
+    assert!(refused(r#"{"my.list:[u32]": [1, null]}"#).contains("null is not a value"));
+    assert!(refused(r#"{"my.number:u32": "NaN"}"#).contains("is not a u32"));
+}
