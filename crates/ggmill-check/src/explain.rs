@@ -107,7 +107,8 @@ pub fn rule_page(rule: &Rule) -> String {
         |automatic| {
             let condition = if automatic.starts_with("rewrites the file") {
                 " `check --fix` does not rewrite shards of a split model, files with trailing data, or files \
-                 whose gaps between tensors contain nonzero bytes after the padding (GG1013)."
+                 in which nonzero bytes lie between the alignment padding of one tensor and the start of \
+                 the next (GG1013)."
             } else {
                 ""
             };
@@ -171,7 +172,7 @@ fn checked_when(group: Group) -> Option<&'static str> {
              `ggmill template lint`."
         }
         Group::Segmentation => {
-            "Rules in this group test vocabularies with their tokenizer. They are not checked by default, \
+            "Rules in this group test a vocabulary by running its tokenizer. They are not checked by default, \
              but only with `--profile run`, `--select segmentation` or `--select all`."
         }
         _ => return None,

@@ -56,7 +56,10 @@ pub(crate) fn refused(error: &ggmill_run::Error) -> Failure {
 /// What to do about an error.
 fn hint(kind: ErrorKind) -> Option<String> {
     let text = match kind {
-        ErrorKind::TooShort => "--ctx N takes smaller chunks",
+        ErrorKind::TooShort => {
+            "--ctx N takes smaller chunks, of at most half the tokens of the text"
+        }
+        ErrorKind::Chunks => "--ctx N takes larger chunks",
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
         ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
         ErrorKind::Vocabulary => "both models need the same vocabulary",

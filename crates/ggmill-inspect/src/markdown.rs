@@ -67,12 +67,7 @@ fn write_summary(out: &mut dyn Write, model: &Model) -> io::Result<()> {
     for used in summary::largest_first(&facts.types) {
         let size = used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes);
         let share = summary::share(used.bytes.unwrap_or(0), facts.tensor_bytes) * 100.0;
-        writeln!(
-            out,
-            "| {} | {} | {size} | {share:.1} % |",
-            used.ggml_type,
-            grouped(used.tensors)
-        )?;
+        writeln!(out, "| {} | {} | {size} | {share:.1}% |", used.ggml_type, grouped(used.tensors))?;
     }
     Ok(())
 }

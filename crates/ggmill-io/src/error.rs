@@ -279,7 +279,7 @@ impl fmt::Display for Missing {
         let percent = u128::from(len) * 100 / u128::from(needed.max(1));
         write!(
             f,
-            "; the file has {len} of at least {needed} bytes ({percent} %), perhaps an incomplete \
+            "; the file has {len} of at least {needed} bytes ({percent}%), perhaps an incomplete \
              download"
         )
     }

@@ -215,7 +215,7 @@ impl Remarks {
             format!("; of the others, {}", why.join(", "))
         };
         Some(format!(
-            "{} of {} tensors are quantized, with {percent:.1} % of the weights{why}",
+            "{} of {} tensors are quantized, with {percent:.1}% of the weights{why}",
             self.quantized, self.tensors
         ))
     }

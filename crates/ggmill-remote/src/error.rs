@@ -330,7 +330,7 @@ impl fmt::Display for Error {
                 let percent = u128::from(*len) * 100 / u128::from(*needed).max(1);
                 write!(
                     f,
-                    "; the file has {len} of at least {needed} bytes ({percent} %), perhaps an \
+                    "; the file has {len} of at least {needed} bytes ({percent}%), perhaps an \
                      incomplete upload"
                 )
             }

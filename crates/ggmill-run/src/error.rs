@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Embeddings,
     /// The text has too few tokens.
     TooShort,
+    /// A length of chunks with which nothing can be measured.
+    Chunks,
     /// Two models cannot be compared: they have different vocabularies.
     Vocabulary,
     /// A document of scores is malformed, or some do not belong together.
@@ -46,6 +48,7 @@ impl ErrorKind {
             Self::Tokens => "tokens",
             Self::Embeddings => "embeddings",
             Self::TooShort => "too_short",
+            Self::Chunks => "chunks",
             Self::Vocabulary => "vocabulary",
             Self::Scores => "scores",
             Self::Memory => "memory",

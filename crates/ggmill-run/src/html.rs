@@ -104,10 +104,10 @@ impl<'a> Page<'a> {
             write!(out, "<th>perplexity")?;
         }
         if compared {
-            write!(out, "<th>KL divergence<th>its 99 %<th>same top<th>perplexity ratio")?;
+            write!(out, "<th>KL divergence<th>its 99%<th>same top<th>perplexity ratio")?;
         }
         if near {
-            write!(out, "<th>cosine<th>its 1 %<th>its min")?;
+            write!(out, "<th>cosine<th>its 1%<th>its min")?;
         }
         writeln!(out, "</tr></thead>\n<tbody>")?;
         let base = self.models.first().and_then(|(_, first)| first.comparison.as_ref());
@@ -176,7 +176,7 @@ impl<'a> Page<'a> {
             Drawing {
                 title: &format!("{what} by percentile"),
                 below: "share of tokens that are not above",
-                ends: ["0 %".to_owned(), "100 %".to_owned()],
+                ends: ["0%".to_owned(), "100%".to_owned()],
                 lines: by_share,
             },
         ];

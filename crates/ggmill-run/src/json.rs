@@ -96,7 +96,7 @@ fn estimate(estimate: &Estimate) -> Value {
 fn distribution(values: &Distribution) -> Value {
     let quantiles: Map<String, Value> = Distribution::SHARES
         .iter()
-        .map(|(name, share)| (name.replace(" %", "%"), json!(values.quantile(*share))))
+        .map(|(name, share)| ((*name).to_owned(), json!(values.quantile(*share))))
         .collect();
     json!({ "mean": estimate(&values.mean), "quantiles": quantiles })
 }

@@ -10,8 +10,13 @@ import { count, visible, visibleLines } from "../text.js";
 const PAGES = "https://github.com/ggmill/ggmill/blob/main/docs/rules/";
 const SIGNS = { error: "✕", warning: "!", note: "i" };
 
-export function checkView(_: Page): View {
-  const element = el("section", { "aria-busy": "true" }, el("p", {}, "Checking…"));
+export function checkView({ pending }: Page): View {
+  const result = el("div", { "aria-busy": "true" }, el("p", {}, "Checking…"));
+  const unsaved = el("p", { class: "muted" }, "These are the findings of the file as it was opened: changes are checked when `ggmill edit` makes them.");
+  const update = (): void => void (unsaved.hidden = pending.count === 0);
+  pending.onChange(update);
+  update();
+  const element = el("section", {}, unsaved, result);
   let started = false;
   return {
     element,
@@ -19,9 +24,9 @@ export function checkView(_: Page): View {
       if (started) return;
       started = true;
       call("check", "model").then(
-        ({ files }) => element.replaceChildren(...files.map((file) => report(file, files.length > 1))),
-        (error: Error) => element.replaceChildren(el("p", { class: "error" }, visible(error.message))),
-      ).finally(() => element.removeAttribute("aria-busy"));
+        ({ files }) => result.replaceChildren(...files.map((file) => report(file, files.length > 1))),
+        (error: Error) => result.replaceChildren(el("p", { class: "error" }, visible(error.message))),
+      ).finally(() => result.removeAttribute("aria-busy"));
     },
   };
 }

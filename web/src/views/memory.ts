@@ -12,7 +12,7 @@ const LEAST_CONTEXT = 512;
 export function memoryView({ listing }: Page): View {
   const trained = trainedContext(listing.entries);
   const steps = contexts(trained);
-  const context = range(steps.length - 1, Math.max(0, steps.indexOf(Math.min(trained, 8192))));
+  const context = range(steps.length - 1, steps.indexOf(Math.min(trained, 8192)));
   const layers = range(0, 0);
   const keys = select(CACHE_TYPES, "F16");
   const values = select(CACHE_TYPES, "F16");
@@ -25,7 +25,7 @@ export function memoryView({ listing }: Page): View {
   const update = async (): Promise<void> => {
     const wanted = ++number;
     const length = steps[context.valueAsNumber] ?? LEAST_CONTEXT;
-    contextText.textContent = `${count(length)} tokens`;
+    contextText.textContent = `${count(length)} tokens${length > trained ? ", more than trained" : ""}`;
     layersText.textContent = layers.value;
     try {
       const { estimates } = await call("estimate", "model", {
@@ -75,14 +75,18 @@ function trainedContext(entries: readonly { key: string; value?: unknown }[]): n
   return length >= LEAST_CONTEXT ? length : 131_072;
 }
 
-/** The lengths of the slider: powers of two and what is halfway between them. */
+/**
+ * The lengths of the slider: powers of two and what is halfway between them, up to four times as many
+ * tokens as the model was trained with and at least 32,768; and the number that it was trained with.
+ */
 function contexts(trained: number): number[] {
-  const lengths = [];
-  for (let power = LEAST_CONTEXT; power < trained; power *= 2) {
-    lengths.push(power);
-    if (power * 1.5 < trained) lengths.push(power * 1.5);
+  const lengths = new Set([trained, 8192]);
+  const most = Math.max(4 * trained, 32_768);
+  for (let power = LEAST_CONTEXT; power <= most; power *= 2) {
+    lengths.add(power);
+    if (power * 1.5 <= most) lengths.add(power * 1.5);
   }
-  return [...lengths, trained];
+  return [...lengths].sort((a, b) => a - b);
 }
 
 /** What a device has, with the names and colors of the bars. */

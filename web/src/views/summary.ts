@@ -83,7 +83,7 @@ function typeBars(tensors: readonly TensorRow[]): HTMLElement {
       {},
       el("span", { class: "bar-name" }, type),
       el("span", { class: "track", "aria-hidden": "true" }, bar),
-      el("span", { class: "bar-value" }, `${size(bytes)} · ${(100 * share).toFixed(1)} %`),
+      el("span", { class: "bar-value" }, `${size(bytes)} · ${(100 * share).toFixed(1)}%`),
     );
   });
   return el("ul", { class: "bars" }, ...rows);

@@ -57,7 +57,7 @@ function shown(weights: Weights, elements: number, about: string): HTMLElement[]
     ["Maximum", real(maximum)],
     ["Mean", real(mean)],
     ["Standard deviation", real(deviation)],
-    ["Zeros", `${count(zeros)} (${((100 * zeros) / Math.max(1, sampled)).toFixed(1)} %)`],
+    ["Zeros", `${count(zeros)} (${((100 * zeros) / Math.max(1, sampled)).toFixed(1)}%)`],
     ["Infinite or NaN", count(nonFinite)],
   ];
   return [

@@ -78,7 +78,7 @@ rules! { Architecture;
     }
     ROPE_TYPE = "GG1507" Warning Both {
         summary: "Unknown RoPE scaling method",
-        clause: "Reported when the value of `rope.scaling.type` is not a known method. According to the specification, it \"can be `none`, `linear`, or `yarn`\"; llama.cpp also supports `longrope`. It treats any other value as LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED, for which an assertion fails.",
+        clause: "Reported when the value of `rope.scaling.type` is not a known method. According to the specification, it \"can be `none`, `linear`, or `yarn`\"; llama.cpp also supports `longrope`. llama.cpp maps any other value to LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED, which triggers an assertion failure.",
         why: "llama.cpp aborts while loading the model. A program that ignores the unknown method produces poor results beyond the model's original context length.",
         remedy: "Set the key to the method in the model's config.json (rope_scaling).",
         fixed: "llama.rope.scaling.type = \"linear\"",

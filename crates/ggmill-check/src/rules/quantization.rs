@@ -35,7 +35,7 @@ rules! { Quantization;
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
         summary: "general.file_type does not match the tensors",
         clause: "Reported when no matrix has the tensor type that `general.file_type` names. According to the specification, general.file_type describes \"the type of the majority of the tensors in the file\".",
-        why: "Programs that display, sort or name models by quantization use the wrong one for this file.",
+        why: "Programs that show a model's quantization, or sort or name models by it, use the wrong quantization for this file.",
         remedy: "Set general.file_type to the `llama_ftype` number for the file's quantization (not to a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",

@@ -31,7 +31,7 @@ rules! { Segmentation;
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "Reported when the pre-tokenizer always splits at least 64 of the tokens that merges form from ASCII characters, and at least 0.2% of them, while another pre-tokenizer of llama.cpp splits at most an eighth as many. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
+        clause: "Reported when at least 64, and at least 0.2%, of the all-ASCII tokens that merges build can never be produced, because the pre-tokenizer splits them in every context, while another of llama.cpp's pre-tokenizers splits at most an eighth as many. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
         why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
         remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is from the original model and TEXT is any text file, and set tokenizer.ggml.pre to this name.",
         fixed: "tokenizer.ggml.pre = \"deepseek-llm\"",

@@ -38,7 +38,7 @@ rules! { Shards;
     }
     NAME_ALONE = "GG1905" Warning Practice {
         summary: "Shard file name on a file without shard keys",
-        clause: "Reported when the file has the name of a shard, but no `split.count`. Every shard has the keys split.no and split.count; without them, llama.cpp treats the file as a complete model.",
+        clause: "Reported when the file has the name of a shard, but no `split.count`. Every shard should have the keys split.no and split.count; llama.cpp treats a file without them as a complete model.",
         why: "Users and programs that rely on the name expect other files, which may not exist.",
         remedy: "If the file contains the complete model, rename it. If it is a shard, download it again or split the model again.",
         fixed: "Tiny-1K-v1.0.gguf",

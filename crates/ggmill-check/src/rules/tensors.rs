@@ -203,7 +203,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
             let (tensors, percent) =
                 (input.tensors().len(), u128::from(len) * 100 / u128::from(needed.max(1)));
             format!(
-                "the file is truncated: {len} of at least {needed} bytes ({percent} %); the data of {} \
+                "the file is truncated: {len} of at least {needed} bytes ({percent}%); the data of {} \
                  of {tensors} tensors is missing, starting with this one",
                 missing.len()
             )

@@ -38,7 +38,7 @@ rules! { Tokenizer;
         summary: "Unknown token type",
         clause: "Reported when a token has a type other than 1 to 6. The specification defines \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
         why: "llama.cpp treats the token as undefined: when the model generates it, no text is output.",
-        remedy: "Set the type of the token to one of these six.",
+        remedy: "Set the type of the token to one of the six types that are defined (1 to 6).",
         fixed: "tokenizer.ggml.token_type = [3, 1, 1, 1, 1]",
     }
     SPECIAL_ID = "GG1605" Warning Both {

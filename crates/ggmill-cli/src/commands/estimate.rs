@@ -104,12 +104,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A number of tokens.
+/// A number of tokens; `k` stands for 1,024 of them.
 fn tokens(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| match text {
-        "tk" => "-ctk of llama.cpp is --cache-type-k".to_owned(),
-        "tv" => "-ctv of llama.cpp is --cache-type-v".to_owned(),
-        _ => "expected a number of tokens, such as 8192".to_owned(),
+    let (number, factor) = text.strip_suffix(['k', 'K']).map_or((text, 1), |number| (number, 1024));
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(|| {
+        match text {
+            "tk" => "-ctk of llama.cpp is --cache-type-k".to_owned(),
+            "tv" => "-ctv of llama.cpp is --cache-type-v".to_owned(),
+            _ => "expected a number of tokens, such as 8192".to_owned(),
+        }
     })
 }
 
@@ -121,8 +124,10 @@ impl Args {
                 let [size, reserve] = [size, self.reserve].map(|size| size_text(size.into()));
                 Failure::new(format_args!("--fit {size}: --reserve {reserve} leaves nothing"))
                     .with_hint(Some(
-                        "sizes have a unit, as in 24G; a smaller --reserve leaves more".to_owned(),
-                    ))
+                    "--fit takes the memory of the device, as in 24G; a smaller --reserve leaves \
+                         more of it"
+                        .to_owned(),
+                ))
             })
         };
         self.fit.iter().map(usable).collect()

@@ -1,11 +1,12 @@
 //! `ggmill index`: tables of what is in many files.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use ggmill_core::{ReadAt, Sink as _};
@@ -26,6 +27,8 @@ use crate::text_file::read_text;
 const MAX_LIST: u64 = 256 << 20;
 /// Files of servers that are read at the same time.
 const REMOTE_THREADS: usize = 8;
+/// Reasons that are printed, at most.
+const MAX_REASONS: usize = 3;
 /// Threads, at most.
 const MAX_THREADS: usize = 512;
 
@@ -234,19 +237,34 @@ impl Work {
         let candidates: Vec<_> = self.inputs.iter().map(|input| input.candidate.clone()).collect();
         let total = candidates.len() as u64;
         let mut bar = Bar::of_pieces(console, "files");
-        let open = |number: usize| match self.inputs.get(number) {
-            Some(input) => input.open(),
-            None => Err("not one of the files".to_owned()),
+        // The reasons of the first files that cannot be opened, by their numbers.
+        let reasons = Mutex::new(BTreeMap::new());
+        let open = |number: usize| {
+            let Some(input) = self.inputs.get(number) else {
+                return Err("not one of the files".to_owned());
+            };
+            input.open().inspect_err(|reason| {
+                let mut reasons = reasons.lock().unwrap_or_else(PoisonError::into_inner);
+                reasons.insert(number, format!("{}: {reason}", shown(&input.path)));
+                if reasons.len() > MAX_REASONS {
+                    reasons.pop_last();
+                }
+            })
         };
-        ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
-            bar.update(outcome.files, total, &file.path);
-            if self.interrupted.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })
-        .map_err(failure)
+        let outcome =
+            ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
+                bar.update(outcome.files, total, &file.path);
+                if self.interrupted.load(Ordering::Relaxed) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+        drop(bar);
+        for reason in reasons.into_inner().unwrap_or_else(PoisonError::into_inner).values() {
+            console.warn(reason);
+        }
+        outcome.map_err(failure)
     }
 }
 
@@ -276,6 +294,9 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
             "{} could not be read in full; the column `error` shows the reason",
             count(outcome.broken, "file"),
         ));
+    }
+    if outcome.files > 0 && outcome.broken == outcome.files {
+        return Err(Failure::new("no file could be read in full"));
     }
     if outcome.skipped == 0 {
         return Ok(Status::Fine);

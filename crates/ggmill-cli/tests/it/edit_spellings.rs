@@ -128,6 +128,14 @@ fn what_other_tools_call_it() {
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("hint: --special-token eos='</s>'"), "{}", found.stderr);
 
+    let called = ["edit", "model.gguf", "general.name", "Two words"];
+    let found = ggmill(directory.path(), &called);
+    let hint = "hint: `ggmill edit model.gguf --set general.name='Two words'` sets a key";
+    assert!(found.code == 2 && found.stderr.contains(hint), "{}", found.stderr);
+    let found =
+        ggmill(directory.path(), &["edit", "https://127.0.0.1/model.gguf", "--set", "x.a=1"]);
+    assert!(found.code == 2 && found.stderr.contains("but not edited"), "{}", found.stderr);
+
     let found = ggmill(directory.path(), &["set-metadata", "model.gguf", "general.name", "Set"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert_eq!(get(&directory, "general.name"), "Set");

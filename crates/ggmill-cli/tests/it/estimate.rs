@@ -212,11 +212,18 @@ fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
         (&["--fit", "512MiB"], "--fit 512 MiB: --reserve 1.00 GiB leaves nothing"),
         (&["-ctk", "q8_0"], "-ctk of llama.cpp is --cache-type-k"),
         (&["-c", "8x"], "expected a number of tokens, such as 8192"),
+        (&["-c", "99999999999999999k"], "expected a number of tokens, such as 8192"),
+        (&["-np", "4"], "-np is --parallel"),
+        (&["-ub", "256"], "-ub of llama.cpp is --ubatch"),
     ] {
         let found = ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
         assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
         assert!(found.stderr.contains(message), "{args:?}: {}", found.stderr);
     }
+    let of = |context: &str| {
+        json(&ggmill(directory.path(), &["estimate", "model.gguf", "--json", "--ctx", context]))
+    };
+    assert_eq!(of("1k")["estimates"], of("1024")["estimates"]);
     let fitting = ["estimate", "model.gguf", "--fit", "512MiB", "--reserve", "0", "--ctx", "512"];
     let found = ggmill(directory.path(), &fitting);
     assert_eq!(found.code, 0, "{}", found.stderr);

@@ -89,7 +89,7 @@ fn a_truncated_download_is_one_finding() {
     let message = outside[0]["message"].as_str().unwrap();
     assert!(
         message.contains(&format!("the file is truncated: {} of at least", whole.len() / 2))
-            && message.contains("(50 %)"),
+            && message.contains("(50%)"),
         "{message}"
     );
     assert_eq!(findings[0]["code"], "GG1302", "{findings:#?}");

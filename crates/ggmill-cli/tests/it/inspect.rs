@@ -25,8 +25,8 @@ fn a_summary_fits_a_screen() {
       context        128 tokens
       format         GGUF v3 · little-endian · alignment 32 · 4 metadata entries · 544 bytes
 
-      F32  1 tensor   128 B  █████████████████████▍     88.9 %
-      F16  1 tensor    16 B  ██▋                        11.1 %
+      F32  1 tensor   128 B  █████████████████████▍     88.9%
+      F16  1 tensor    16 B  ██▋                        11.1%
 
     4 metadata entries, 2 tensors: --metadata, --tensors, --all
     ");

@@ -86,10 +86,10 @@ fn several_models_are_measured_in_one_pass() {
     let row = |name: &str| {
         lines.iter().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{lines:?}"))
     };
-    assert!(row("model ").ends_with("KL divergence  its 99 %  same top"), "{lines:?}");
+    assert!(row("model ").ends_with("KL divergence   its 99%  same top"), "{lines:?}");
     assert!(row("base.gguf (base)").contains(" – "), "{lines:?}");
     assert!(row("small.gguf").contains(" ± "), "{lines:?}");
-    assert!(row("base.gguf  ").ends_with("100.00 %"), "{lines:?}");
+    assert!(row("base.gguf  ").ends_with("100.00%"), "{lines:?}");
     let page = std::fs::read_to_string(directory.path().join("page.html")).unwrap();
     assert!(page.contains("<h1>2 models against base.gguf</h1>"), "{page}");
     assert_eq!(page.matches("<polyline").count(), 4, "{page}");
@@ -177,7 +177,14 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
         found.stderr
     };
     let error = refused(&["base.gguf", "--text", "short.txt"]);
-    assert!(error.contains("expected at least 1024") && error.contains("--ctx N"), "{error}");
+    assert!(error.contains("expected at least 1024: two chunks of 512"), "{error}");
+    assert!(error.contains("--ctx N takes smaller chunks"), "{error}");
+    let error = refused(&["base.gguf", "--text", "story.txt", "--ctx", "1"]);
+    assert!(error.contains("--ctx N takes larger chunks"), "{error}");
+    for option in ["--kl-divergence", "--kl-divergence-base=logits", "--base=other.gguf"] {
+        let error = refused(&["base.gguf", "--text", "story.txt", option]);
+        assert!(error.contains("--against FILE"), "{option}: {error}");
+    }
     let error = refused(&["base.gguf", "--tokens", "none.json"]);
     assert!(error.contains("expected a JSON array of token IDs"), "{error}");
     std::fs::write(directory.path().join("wrong.json"), format!("{:?}", vec![5000; 64])).unwrap();

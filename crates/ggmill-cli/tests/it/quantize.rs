@@ -118,7 +118,7 @@ fn a_dry_run_ends_with_size_bits_and_types() {
     let (_, end) = dry.stdout.split_once("nothing was written\n\n").unwrap();
     let mut lines = end.lines();
     assert!(lines.next().unwrap().ends_with(" bits per weight"), "{end}");
-    assert!(lines.any(|line| line.starts_with("  Q4_K ") && line.ends_with(" %")), "{end}");
+    assert!(lines.any(|line| line.starts_with("  Q4_K ") && line.ends_with('%')), "{end}");
 }
 
 #[test]

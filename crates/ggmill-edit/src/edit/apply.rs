@@ -347,6 +347,20 @@ fn changes(before: &MetadataBuf, after: &MetadataBuf) -> Vec<KeyChange> {
     changes
 }
 
+/// A note about the keys that still begin with the name of the architecture that the file had.
+fn left_behind(before: &MetadataBuf, after: &MetadataBuf) -> Option<String> {
+    let old = before.get(keys::GENERAL_ARCHITECTURE)?;
+    let prefix = [old.as_raw_str()?.as_bytes(), b"."].concat();
+    let left = after.iter().filter(|(key, _)| key.as_bytes().starts_with(&prefix)).count();
+    let (keys, begin) = if left == 1 { ("key", "begins") } else { ("keys", "begin") };
+    (left > 0).then(|| {
+        format!(
+            "{left} {keys} still {begin} with \"{}\", the old architecture",
+            RawStr::from(&*prefix)
+        )
+    })
+}
+
 /// Holds what the edits changed against what readers need. What was wrong before and was not
 /// touched stays as it is.
 fn check(
@@ -357,7 +371,7 @@ fn check(
     notes: &mut Vec<String>,
 ) -> Result<()> {
     let change_of = |key: &str| changes.iter().find(|change| change.key == key.as_bytes());
-    if let Some(change) = change_of(keys::GENERAL_ARCHITECTURE) {
+    if change_of(keys::GENERAL_ARCHITECTURE).is_some() {
         match after.get(keys::GENERAL_ARCHITECTURE) {
             None => {
                 return Err(
@@ -367,10 +381,7 @@ fn check(
             Some(value) if value.as_raw_str().is_none() => {
                 return Err(broken("must be a string").key(keys::GENERAL_ARCHITECTURE));
             }
-            Some(_) if change.before => {
-                notes.push("the keys of the old architecture keep their names".to_owned());
-            }
-            Some(_) => {}
+            Some(_) => notes.extend(left_behind(before, after)),
         }
     }
     if change_of(keys::GENERAL_ALIGNMENT).is_some()

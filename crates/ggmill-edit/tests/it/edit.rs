@@ -291,6 +291,39 @@ fn the_keys_of_a_set_are_not_set_and_go_together() {
 
 /// Whole numbers are floats where every architecture has floats, whether or not this one is
 /// described.
+/// Keys of the old architecture are counted; where all have other names, there is nothing to say.
+#[test]
+fn keys_that_keep_the_name_of_the_old_architecture_are_counted() {
+    let bench = Bench::new(&model(small(), Endian::Little));
+    let editor = Editor::open(bench.path()).unwrap();
+    let notes = |edits: &[Edit]| editor.edit(edits).unwrap().notes().join("; ");
+    let edits: Vec<Edit> = small()
+        .iter()
+        .filter_map(|(key, _)| {
+            Some((key.to_string(), key.to_string().strip_prefix("llama.")?.to_owned()))
+        })
+        .map(|(key, name)| rename(&key, &format!("mine.{name}")))
+        .chain([set("general.architecture=mine")])
+        .collect();
+    let last = [edits[edits.len() - 1].clone()];
+    let count = edits.len() - 1;
+    assert!(notes(&last).contains(&format!("{count} keys still begin with \"llama.\"")));
+    assert!(notes(&edits[1..]).contains("1 key still begins with \"llama.\""));
+    assert!(!notes(&edits).contains("still"), "{}", notes(&edits));
+}
+
+/// The steps of a graph are a list of strings, of whichever architecture.
+#[test]
+fn a_graph_is_a_list_of_strings() {
+    let bench = Bench::new(&model(small(), Endian::Little));
+    let steps = EditValue::Content("v0 = a\nlogits = v0\n".into());
+    let key = "ggmill.graph".to_owned();
+    bench.edit(&[Edit::Set { key, key_type: None, value: steps }]).unwrap();
+    let (metadata, _) = content(&bench.bytes());
+    let list = metadata.get("ggmill.graph").unwrap();
+    assert_eq!(list.as_array().unwrap().strings().unwrap().count(), 2);
+}
+
 #[test]
 fn keys_that_every_architecture_has_get_their_standard_type() {
     let mut metadata = MetadataBuf::new();

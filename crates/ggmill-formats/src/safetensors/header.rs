@@ -84,7 +84,7 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     if needed > file.len() {
         let percent = file.len() * 100 / needed;
         return Err(bad(format!(
-            "the file has {} of {needed} bytes ({percent} %), perhaps an incomplete download",
+            "the file has {} of {needed} bytes ({percent}%), perhaps an incomplete download",
             file.len()
         )));
     }

@@ -183,11 +183,11 @@ fn errors(
     )
 }
 
-/// Ten to a whole power as a percentage, in plain decimals: `0.001 %`.
+/// Ten to a whole power as a percentage, in plain decimals: `0.001%`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few decimals")]
 fn power_of_ten(power: f64) -> String {
     let decimals = (-(power + 2.0)).clamp(0.0, 40.0) as usize;
-    format!("{:.decimals$} %", 10f64.powf(power + 2.0))
+    format!("{:.decimals$}%", 10f64.powf(power + 2.0))
 }
 
 fn table(

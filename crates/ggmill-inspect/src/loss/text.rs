@@ -64,7 +64,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     )
 }
 
-/// `4.53 bits per weight, error 3.12 %`.
+/// `4.53 bits per weight, error 3.12%`.
 pub(super) fn human_summary(report: &LossReport<'_>) -> String {
     format!(
         "{:.3} bits per weight, error {}",
@@ -102,8 +102,8 @@ pub(super) fn scientific(number: f64) -> String {
 /// A part of a whole, always with three decimals.
 pub(super) fn percent(part: f64) -> String {
     match part * 100.0 {
-        0.0 => "0 %".to_owned(),
-        ..0.0005 => "<0.001 %".to_owned(),
-        some => format!("{some:.3} %"),
+        0.0 => "0%".to_owned(),
+        ..0.0005 => "<0.001%".to_owned(),
+        some => format!("{some:.3}%"),
     }
 }

@@ -72,7 +72,7 @@ pub fn write_comparison(
         let bits = TypeUse::bits_per_weight(&candidate.types);
         let of_input = original_len
             .filter(|&len| len > 0)
-            .map(|len| format!("{:.1} %", share(candidate.file_len.into(), len.into()) * 100.0));
+            .map(|len| format!("{:.1}%", share(candidate.file_len.into(), len.into()) * 100.0));
         let unknown = || "–".to_owned();
         let cells = [
             human::bytes(candidate.file_len.into()),
@@ -88,7 +88,7 @@ pub fn write_comparison(
     table.write(out, options)
 }
 
-/// `Q4_K 71 %, Q6_K 28 %, F32 1 %`.
+/// `Q4_K 71%, Q6_K 28%, F32 1%`.
 fn shares(types: &[TypeUse]) -> String {
     let all: u128 = types.iter().filter_map(|used| used.bytes).sum();
     let shown: Vec<String> = largest_first(types)
@@ -97,7 +97,7 @@ fn shares(types: &[TypeUse]) -> String {
             let part = share(used.bytes.unwrap_or(0), all) * 100.0;
             let part =
                 if part > 0.0 && part < 0.5 { "<1".to_owned() } else { format!("{part:.0}") };
-            format!("{} {part} %", used.ggml_type)
+            format!("{} {part}%", used.ggml_type)
         })
         .collect();
     shown.join(", ")

@@ -142,7 +142,7 @@ pub(super) fn write_types(
         )?;
         writeln!(
             out,
-            "  {bar}{}{bar:#}  {faint}{:>5.1} %{faint:#}",
+            "  {bar}{}{bar:#}  {faint}{:>5.1}%{faint:#}",
             Padded(&drawn(share, longest_bar), longest_bar),
             share * 100.0
         )?;

@@ -101,7 +101,7 @@ fn candidates_fit_the_terminal() {
     for width in WIDTHS {
         let text = shown(width);
         fits(&text, width);
-        for words in ["Q4_K_M", "24.9 %", "Q6_K 33 %", "importance weights"] {
+        for words in ["Q4_K_M", "24.9%", "Q6_K 33%", "importance weights"] {
             assert!(text.replace("\n  ", " ").contains(words), "{width}: {words}\n{text}");
         }
     }

@@ -165,7 +165,7 @@ fn files_cut_anywhere() {
         if len as u64 >= whole.index().header_len() {
             let percent = len as u64 * 100 / end;
             let expected = format!(
-                "; the file has {len} of at least {end} bytes ({percent} %), perhaps an \
+                "; the file has {len} of at least {end} bytes ({percent}%), perhaps an \
                  incomplete download"
             );
             assert!(opened.to_string().ends_with(&expected), "{opened}, expected {expected}");
@@ -184,10 +184,8 @@ fn an_incomplete_download_says_how_much_is_there() {
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let message = ggmill_io::open_alone(&path).unwrap_err().to_string();
     assert!(
-        message.contains(&format!(
-            "; the file has {} of at least {end} bytes (50 %)",
-            bytes.len() / 2
-        )),
+        message
+            .contains(&format!("; the file has {} of at least {end} bytes (50%)", bytes.len() / 2)),
         "{message}"
     );
 }

@@ -33,14 +33,14 @@ impl Chunks {
     pub fn of(tokens: &[u32], context: usize, bos: Option<u32>) -> Result<Self> {
         if context < 4 {
             let message = format!("chunks of {context} tokens, expected at least 4");
-            return Err(Error::new(ErrorKind::TooShort, message));
+            return Err(Error::new(ErrorKind::Chunks, message));
         }
         let least = context.saturating_mul(2);
         if tokens.len() < least {
-            let (found, message) = (tokens.len(), "at least two chunks are needed");
+            let found = tokens.len();
             return Err(Error::new(
                 ErrorKind::TooShort,
-                format_args!("{found} tokens, expected at least {least}: {message}"),
+                format_args!("{found} tokens, expected at least {least}: two chunks of {context}"),
             ));
         }
         let mut texts: Vec<Vec<u32>> = tokens.chunks_exact(context).map(<[u32]>::to_vec).collect();
@@ -66,7 +66,7 @@ impl Chunks {
         self.texts.truncate(most.unwrap_or(found));
         if self.texts.is_empty() {
             let message = format!(
-                "the text has {found} chunks of {context} tokens: none is left from chunk {first} on"
+                "there is no chunk {first}: the number of chunks of {context} tokens in the text is {found}"
             );
             return Err(Error::new(ErrorKind::TooShort, message));
         }

@@ -67,13 +67,13 @@ impl Distribution {
     /// The shares of values that are reported of a distribution, with their names.
     pub const SHARES: [(&'static str, f64); 9] = [
         ("min", 0.0),
-        ("1 %", 0.01),
-        ("5 %", 0.05),
+        ("1%", 0.01),
+        ("5%", 0.05),
         ("median", 0.5),
-        ("90 %", 0.9),
-        ("95 %", 0.95),
-        ("99 %", 0.99),
-        ("99.9 %", 0.999),
+        ("90%", 0.9),
+        ("95%", 0.95),
+        ("99%", 0.99),
+        ("99.9%", 0.999),
         ("max", 1.0),
     ];
 

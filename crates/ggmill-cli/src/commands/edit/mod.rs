@@ -23,6 +23,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_inputs, refuse_interrupted, start};
 use crate::paths::shown;
 use crate::progress::Bar;
+use crate::remote;
 
 /// Change the metadata of a GGUF file, in place where that is safe
 #[derive(Debug, clap::Args)]
@@ -132,11 +133,26 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         });
     }
     let edits = args.edits.edits()?;
+    if let Some(file) = args.files.iter().find(|file| remote::is_remote(file)) {
+        let message = format!("{}: remote files can be read, but not edited", shown(file));
+        let hint = "download the file, and edit the copy".to_owned();
+        return Err(Failure::new(message).with_hint(Some(hint)));
+    }
     if edits.is_empty() && !args.no_padding && !args.add_graph {
-        return Err(Failure::new("no edits").with_hint(Some(
-            "--set, --unset, --rename and other options specify changes; --help lists them all"
-                .to_owned(),
-        )));
+        // As gguf-set-metadata is called.
+        let hint = match &*args.files {
+            [file, key, value] if !key.exists() => format!(
+                "`ggmill edit {} --set {}='{}'` sets a key",
+                shown(file),
+                shown(key),
+                shown(value)
+            ),
+            _ => {
+                "--set, --unset, --rename and other options specify changes; --help lists them all"
+                    .to_owned()
+            }
+        };
+        return Err(Failure::new("no edits").with_hint(Some(hint)));
     }
     let Some(output) = &args.output else {
         if let Some(absent) = args.files.iter().find(|file| args.files.len() > 1 && !file.exists())

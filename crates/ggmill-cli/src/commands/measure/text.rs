@@ -46,12 +46,12 @@ impl Text<'_> {
         let compared = first.and_then(|first| first.comparison.as_ref());
         let columns: &[Column<'_>] = match first {
             Some(first) if first.similarity.is_some() => {
-                &[Column::Number("cosine"), Column::Number("its 1 %"), Column::Number("its min")]
+                &[Column::Number("cosine"), Column::Number("its 1%"), Column::Number("its min")]
             }
             Some(first) if first.comparison.is_some() => &[
                 Column::Number("perplexity"),
                 Column::Number("KL divergence"),
-                Column::Number("its 99 %"),
+                Column::Number("its 99%"),
                 Column::Number("same top"),
             ],
             _ => &[Column::Number("perplexity")],
@@ -68,7 +68,7 @@ impl Text<'_> {
             if let Some(found) = &measured.comparison {
                 cells.push(with_error(&found.divergence.mean, 6));
                 cells.push(format!("{:.6}", found.divergence.quantile(0.99)));
-                cells.push(format!("{:.2} %", found.same_top.value * 100.0));
+                cells.push(format!("{:.2}%", found.same_top.value * 100.0));
             }
             if let Some(found) = &measured.similarity {
                 cells.push(with_error(&found.cosine.mean, 6));

@@ -47,7 +47,7 @@ pub(crate) fn choose(
     }
     console.note(format_args!(
         "chose types with {:.3} bits per weight and a relative quantization error (RMSE) of \
-         {loss:.3} %; no choice of this size has less than {least:.3} %",
+         {loss:.3}%; no choice of this size has less than {least:.3}%",
         fit.bits_per_weight
     ));
     Ok(fit)

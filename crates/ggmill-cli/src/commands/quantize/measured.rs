@@ -248,7 +248,7 @@ impl<'a> Measuring<'a> {
         let predicted = predicted.map_or_else(String::new, |it| format!(", {it:.6} was predicted"));
         console.note(format_args!(
             "KL divergence on text that was not used for the choice: {:.6} ± {:.6}{predicted}; the \
-             most probable token is the same at {same:.1} % of {} positions",
+             most probable token is the same at {same:.1}% of {} positions",
             mean.value, mean.error, measured.counted
         ));
         Ok(())
