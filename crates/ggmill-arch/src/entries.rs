@@ -112,11 +112,18 @@ pub(crate) struct WithTensors<'a> {
 
 impl ParameterSource for WithTensors<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
-        for place in &parameter.keys {
-            let FilePlace::Blocks(tensor) = place else { continue };
-            let has = |block| self.tensors.contains(&with_block(tensor, block));
-            let blocks = (0..self.blocks.min(MAX_LEN)).map(|block| ParameterValue::Bool(has(block)));
-            return Ok(Some((ParameterValue::List(blocks.collect()), place.to_string())));
+        // One of several names is enough.
+        let places = parameter.keys.iter().filter(|place| matches!(place, FilePlace::Blocks(_)));
+        let names: Vec<&str> = places.map(FilePlace::key).collect();
+        if !names.is_empty() {
+            let has = |block| {
+                let mut names = names.iter();
+                names.any(|name| self.tensors.contains(&with_block(name, block)))
+            };
+            let blocks =
+                (0..self.blocks.min(MAX_LEN)).map(|block| ParameterValue::Bool(has(block)));
+            let list = ParameterValue::List(blocks.collect());
+            return Ok(Some((list, "the names of tensors".to_owned())));
         }
         self.entries.lookup(parameter)
     }
