@@ -260,7 +260,7 @@ fn computed(name: &str, numbers: &[(&str, u32)], tensors: &[&str]) -> Vec<Comput
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", name);
     for (key, value) in numbers {
-        metadata.set(&format!("{name}.{key}"), *value);
+        metadata.set(format!("{name}.{key}"), *value);
     }
     let tensors = tensors.iter().map(|&tensor| tensor.to_owned());
     let view = ModelView::of_metadata_to_write(&metadata);
