@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Binding, Expression, Function, Loop, Node, Outcome, Scope};
-use crate::limits::{MAX_NODES, MAX_STEPS, MAX_TENSORS};
+use crate::limits::{MAX_NODES, MAX_PARTS, MAX_STEPS, MAX_TENSORS};
 use crate::schema::RawSteps;
 use crate::steps::{Repeat, bodies};
 use crate::terms::condition;
@@ -161,9 +161,10 @@ const GIVEN: &str = "given";
 const STATE: &str = "state";
 const EXPANDED: &str = "expanded";
 const VIEW: &str = "view";
+const PARTS: &str = "parts";
 
 fn is_operation(name: &str) -> bool {
-    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED, VIEW]
+    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED, VIEW, PARTS]
         .contains(&name)
 }
 
@@ -259,6 +260,11 @@ fn check(
             }
             (VIEW, [elements, one]) => {
                 numbers(elements)?;
+                is_result(one)
+            }
+            (PARTS, [count, width, one]) => {
+                numbers(count)?;
+                numbers(width)?;
                 is_result(one)
             }
             (EXPANDED, [one]) => is_result(one),
@@ -363,6 +369,13 @@ impl<'a> Built<'a> {
             self.expanded = self.nodes.len().checked_sub(1);
             return self.named(one);
         }
+        if let (PARTS, [count, width, one]) = (operation, parts) {
+            let number = |node: &Node| {
+                let number = node.evaluate(scope)?;
+                number.as_u64().ok_or_else(|| format!("{number} numbers"))
+            };
+            return self.sum_of_parts(number(count)?, number(width)?, self.named(one)?);
+        }
         let (kind, weighted) = match operation {
             INPUT => (ComputeKind::Input, false),
             GIVEN => (ComputeKind::Given, false),
@@ -403,6 +416,34 @@ impl<'a> Built<'a> {
         let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { layer };
         let (kind, weighted, sources) = (ComputeKind::InPlace, true, vec![place]);
         Ok(self.add(ComputeNode { elements, kind, layer, weighted, sources }, None))
+    }
+
+    /// The sum of so many parts of a result, where each token has them beside each other, with so
+    /// many numbers. A single one is copied.
+    fn sum_of_parts(&mut self, count: u64, width: u64, whole: usize) -> Outcome<usize> {
+        if count > MAX_PARTS {
+            return Err(format!("{count} parts, the limit is {MAX_PARTS}"));
+        }
+        let layer = self.layer;
+        let all = self.nodes.get(whole).map_or(0, |whole| whole.elements);
+        let elements = all.checked_div(count).unwrap_or(0);
+        // Between the first number of a part and its last are those of the others.
+        let span = all.saturating_sub(width.saturating_mul(count.saturating_sub(1)));
+        let mut node = |kind, elements, sources| {
+            self.add(ComputeNode { elements, kind, layer, weighted: false, sources }, None)
+        };
+        let views: Vec<usize> =
+            (0..count).map(|_| node(ComputeKind::View, span, vec![whole])).collect();
+        let mut views = views.into_iter();
+        let first = views.next().unwrap_or(whole);
+        let mut sum = match views.next() {
+            Some(second) => node(ComputeKind::Own, elements, vec![first, second]),
+            None => node(ComputeKind::Own, elements, vec![first]),
+        };
+        for view in views {
+            sum = node(ComputeKind::InPlace, elements, vec![sum, view]);
+        }
+        Ok(sum)
     }
 
     fn add(&mut self, node: ComputeNode, behind: Option<usize>) -> usize {

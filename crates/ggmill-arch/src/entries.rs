@@ -1,8 +1,11 @@
 //! Metadata as a source of hyperparameters: those of a finished file, or those that are to be
 //! written.
 
+use std::collections::BTreeSet;
+
 use ggmill_core::{Array, Metadata, MetadataBuf, Value, ValueType};
 
+use crate::block::with_block;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::parameter::{FilePlace, Parameter, ParameterSource};
@@ -33,11 +36,15 @@ impl Entries<'_> {
     }
 
     fn read(&self, place: &FilePlace) -> Result<Option<ParameterValue>> {
+        if matches!(place, FilePlace::Blocks(_)) {
+            return Ok(None);
+        }
         let Some(value) = self.get(place.key()) else { return Ok(None) };
         let wrong = |what: &str| Error::configuration(format!("{} is {what}", place.key()));
         let value = value.map_err(|error| wrong(&error.to_string()))?;
         let found = match place {
             FilePlace::Value(_) => read(&value),
+            FilePlace::Blocks(_) => None,
             FilePlace::Count(_) => value
                 .as_array()
                 .and_then(|array| i64::try_from(array.len()).ok())
@@ -90,5 +97,42 @@ impl ParameterSource for Entries<'_> {
 
     fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
         parameter.in_file.as_ref().or(parameter.default.as_ref())
+    }
+}
+
+/// Metadata together with the tensors of the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WithTensors<'a> {
+    pub(crate) entries: &'a Entries<'a>,
+    /// The names of the tensors.
+    pub(crate) tensors: &'a BTreeSet<String>,
+    /// How many blocks there are.
+    pub(crate) blocks: u64,
+}
+
+impl ParameterSource for WithTensors<'_> {
+    fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
+        // One of several names is enough.
+        let places = parameter.keys.iter().filter(|place| matches!(place, FilePlace::Blocks(_)));
+        let names: Vec<&str> = places.map(FilePlace::key).collect();
+        if !names.is_empty() {
+            let has = |block| {
+                let mut names = names.iter();
+                names.any(|name| self.tensors.contains(&with_block(name, block)))
+            };
+            let blocks =
+                (0..self.blocks.min(MAX_LEN)).map(|block| ParameterValue::Bool(has(block)));
+            let list = ParameterValue::List(blocks.collect());
+            return Ok(Some((list, "the names of tensors".to_owned())));
+        }
+        self.entries.lookup(parameter)
+    }
+
+    fn places(&self, parameter: &Parameter) -> Option<String> {
+        self.entries.places(parameter)
+    }
+
+    fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
+        self.entries.default(parameter)
     }
 }

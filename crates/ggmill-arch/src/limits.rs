@@ -29,6 +29,8 @@ pub(crate) const MAX_TENSORS: u64 = 1 << 16;
 pub(crate) const MAX_TENSOR_BYTES: u64 = 1 << 26;
 /// Nodes of the graph of one model.
 pub(crate) const MAX_NODES: usize = 1 << 15;
+/// Parts of a result that are added.
+pub(crate) const MAX_PARTS: u64 = 1 << 10;
 /// Bytes of the steps of a graph in a file, all together.
 pub(crate) const MAX_GRAPH_BYTES: usize = 1 << 22;
 /// Numbers of all results of a graph in a file together, for each token: more than twice those of

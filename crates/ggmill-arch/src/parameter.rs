@@ -31,6 +31,8 @@ pub(crate) enum FilePlace {
     Value(Box<str>),
     /// How many elements it has.
     Count(Box<str>),
+    /// Whether each block has a tensor of this name, which is not of the metadata.
+    Blocks(Box<str>),
 }
 
 /// As a description writes it, with the whole key.
@@ -39,15 +41,21 @@ impl fmt::Display for FilePlace {
         match self {
             Self::Value(key) => f.write_str(key),
             Self::Count(key) => write!(f, "len({key})"),
+            Self::Blocks(tensor) => write!(f, "blocks({tensor})"),
         }
     }
 }
 
 impl FilePlace {
     /// A place as a description writes it: a key without the architecture's name, a whole one of
-    /// the format's own, `len(KEY)` for the number of its elements.
+    /// the format's own, `len(KEY)` for the number of its elements; or `blocks(TENSOR)` for the
+    /// blocks that have this tensor.
     pub(crate) fn parse(architecture: &str, text: &str) -> Self {
-        let counted = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')'));
+        let within = |function: &str| text.strip_prefix(function)?.strip_suffix(')');
+        if let Some(tensor) = within("blocks(") {
+            return Self::Blocks(tensor.into());
+        }
+        let counted = within("len(");
         let key = counted.unwrap_or(text);
         let key = whole_key(architecture, key);
         if counted.is_some() { Self::Count(key) } else { Self::Value(key) }
@@ -55,7 +63,7 @@ impl FilePlace {
 
     pub(crate) fn key(&self) -> &str {
         match self {
-            Self::Value(key) | Self::Count(key) => key,
+            Self::Value(key) | Self::Count(key) | Self::Blocks(key) => key,
         }
     }
 }

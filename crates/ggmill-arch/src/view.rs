@@ -1,12 +1,13 @@
 //! One model as everything that is not the format asks about it: its numbers, and what its tensors
 //! do.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use ggmill_core::{FileType, Metadata, MetadataBuf, Value, keys};
 
 use crate::architecture::Architecture;
-use crate::entries::Entries;
+use crate::entries::{Entries, WithTensors};
 use crate::error::Result;
 use crate::memory::MemorySpec;
 use crate::resolve::Resolved;
@@ -38,6 +39,8 @@ pub struct ModelView<'a> {
     architecture: String,
     entries: Entries<'a>,
     description: Option<&'a Architecture>,
+    /// The names of its tensors, where they are known.
+    tensors: Option<BTreeSet<String>>,
     /// Of the description, as far as there are values; read when the first is asked for.
     parameters: OnceLock<Vec<(Box<str>, ParameterValue)>>,
 }
@@ -83,13 +86,22 @@ impl<'a> ModelView<'a> {
             .and_then(Result::ok)
             .and_then(text)
             .unwrap_or_default();
-        Self { architecture, entries, description: None, parameters: OnceLock::new() }
+        let parameters = OnceLock::new();
+        Self { architecture, entries, description: None, tensors: None, parameters }
     }
 
     /// The same model by a description of its architecture, where there is one.
     #[must_use]
     pub fn described_by(mut self, description: Option<&'a Architecture>) -> Self {
         (self.description, self.parameters) = (description, OnceLock::new());
+        self
+    }
+
+    /// The same model with the names of its tensors, which decide how some architectures are
+    /// computed.
+    #[must_use]
+    pub fn with_tensors(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.tensors = Some(names.into_iter().collect());
         self
     }
 
@@ -113,7 +125,14 @@ impl<'a> ModelView<'a> {
     /// description or if it does not define this. Fails for metadata without a key that this takes.
     pub fn memory(&self) -> Option<Result<MemorySpec>> {
         let description = self.description?;
-        let memory = description.memory.as_ref()?.resolve(&self.entries);
+        let template = description.memory.as_ref()?;
+        let memory = match &self.tensors {
+            Some(tensors) => {
+                let blocks = self.block_count().unwrap_or(0);
+                template.resolve(&WithTensors { entries: &self.entries, tensors, blocks })
+            }
+            None => template.resolve(&self.entries),
+        };
         Some(memory.map_err(|error| error.within(description.name())))
     }
 

@@ -148,7 +148,9 @@ pub fn estimate(
     description: Option<&Architecture>,
     options: &Options,
 ) -> Result<Estimate> {
-    let view = ModelView::of_metadata(model.metadata()).described_by(description);
+    let names = model.tensors().iter().map(|tensor| tensor.name().to_string());
+    let view =
+        ModelView::of_metadata(model.metadata()).described_by(description).with_tensors(names);
     let mut unknown = Vec::new();
     let memory = memory(&view, &mut unknown);
     let trained = view.integer("context_length");

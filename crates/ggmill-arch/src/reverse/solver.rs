@@ -257,7 +257,7 @@ impl<'a> Solver<'a> {
             }
             let found = parameter.keys.iter().find_map(|place| match place {
                 FilePlace::Value(key) => values.get(key),
-                FilePlace::Count(_) => None,
+                FilePlace::Count(_) | FilePlace::Blocks(_) => None,
             });
             // What readers of a finished file take it to be.
             let found = found.or_else(|| parameter.in_file.as_ref()?.known(&[], self, true));

@@ -1,7 +1,10 @@
 //! One view of a model, whether its numbers come from a configuration or from metadata, with a
 //! description or without.
 
-use ggmill_arch::{Architecture, Catalogue, MixtureTraits, ModelView, Role};
+use ggmill_arch::{
+    Architecture, Catalogue, ComputeKind, ComputeNode, ComputeNumbers, MixtureTraits, ModelView,
+    Role,
+};
 use ggmill_core::{Builder, Endian, FileType, Gguf, MetadataBuf};
 use serde_json::{Value as Json, json};
 
@@ -250,4 +253,64 @@ fn what_mixtures_ask_of_architectures_is_data() {
         MixtureTraits::names_other_than_weights("Encoder.LayerNorm.gamma")
             && !MixtureTraits::names_other_than_weights("encoder.kernel")
     );
+}
+
+/// A model with these numbers, and what it computes for eight tokens, where it has these tensors.
+fn computed(name: &str, numbers: &[(&str, u32)], tensors: &[&str]) -> Vec<ComputeNode> {
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", name);
+    for (key, value) in numbers {
+        metadata.set(format!("{name}.{key}"), *value);
+    }
+    let tensors = tensors.iter().map(|&tensor| tensor.to_owned());
+    let view = ModelView::of_metadata_to_write(&metadata);
+    let view = view.described_by(Architecture::builtin(name)).with_tensors(tensors);
+    let memory = view.memory().unwrap().unwrap();
+    let numbers = ComputeNumbers {
+        tokens: 8,
+        outputs: 8,
+        sequences: 1,
+        streams: 1,
+        cells: 256,
+        window_cells: 256,
+        flash: true,
+        ..ComputeNumbers::default()
+    };
+    memory.compute.unwrap().nodes(numbers).unwrap()
+}
+
+const SMALL: &[(&str, u32)] = &[
+    ("block_count", 1),
+    ("embedding_length", 64),
+    ("attention.head_count", 4),
+    ("feed_forward_length", 96),
+    ("vocab_size", 100),
+];
+
+/// What the experts of a token give is added one by one, each as a view with what lies between its
+/// rows.
+#[test]
+fn the_results_of_experts_are_added_one_by_one() {
+    let experts =
+        [("expert_count", 8), ("expert_used_count", 3), ("expert_feed_forward_length", 16)];
+    let nodes = computed("olmoe", &[SMALL, &experts].concat(), &[]);
+    let views: Vec<usize> =
+        (0..nodes.len()).filter(|&place| nodes[place].kind == ComputeKind::View).collect();
+    assert_eq!(views.len(), 3);
+    assert!(views.iter().all(|&view| nodes[view].elements == 8 * 3 * 64 - 2 * 64));
+    let sum = views[2] + 1;
+    assert_eq!((nodes[sum].kind, nodes[sum].elements), (ComputeKind::Own, 8 * 64));
+    assert_eq!(nodes[sum].sources, views[..2]);
+    assert_eq!((nodes[sum + 1].kind, nodes[sum + 1].elements), (ComputeKind::InPlace, 8 * 64));
+    assert_eq!(nodes[sum + 1].sources, [sum, views[2]]);
+}
+
+/// Attention and feed-forward layer are beside each other in blocks without a norm between them,
+/// whatever the metadata say.
+#[test]
+fn tensors_of_blocks_decide_what_is_computed() {
+    let with = computed("stablelm", SMALL, &["blk.0.ffn_norm.weight"]);
+    let without = computed("stablelm", SMALL, &["blk.0.attn_norm.weight"]);
+    assert_ne!(with, without);
+    assert_eq!(computed("stablelm", SMALL, &[]), without);
 }

@@ -106,27 +106,13 @@ struct Row {
     most: f64,
 }
 
-/// What is off by more than 10 % with all devices together.
-const APART: &[(&str, &str)] = &[("StableLMEpochForCausalLM", "output"), ("phi3-3.8B", "one")];
-
-/// What is more than 1 % too little in total.
-const BELOW: &[(&str, &str)] = &[
-    ("GroveMoeForCausalLM", "output"),
-    ("Lfm2MoeForCausalLM-wide", "some"),
-    ("MambaForCausalLM-bpe", "one-half"),
-    ("MambaForCausalLM-bpe", "half-q8_0"),
-    ("JambaForCausalLM-spm", "one-half"),
-    ("OpenELMForCausalLM-vocabulary-wide", "half-q8_0"),
-    ("PlamoForCausalLM", "half-q8_0"),
-];
-
-/// Within 10 % with all devices together, and never more than 1 % too little in total, wherever they
+/// Within 6 % with all devices together, and never more than 1 % too little in total, wherever they
 /// are known. Prints a table by architecture.
 #[test]
 fn compute_buffers_of_devices_are_those_of_the_reference() {
     let models = models();
     let mut table: BTreeMap<String, Row> = BTreeMap::new();
-    let (mut wrong, mut excused) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
     for case in cases() {
         let (found, known) = found(&models, &case);
         let row = table.entry(models[&case.model].architecture().to_owned()).or_default();
@@ -154,10 +140,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
         let expected = case.expected.iter().flatten().sum();
         let total = part(found.iter().map(|device| device.total() - device.output).sum(), expected);
         (row.least, row.most) = (row.least.min(compute), row.most.max(compute));
-        let name = (&*case.model, &*case.placement);
-        let (is_apart, is_below) = (APART.contains(&name), BELOW.contains(&name));
-        excused += usize::from(is_apart) + usize::from(is_below);
-        if (compute.abs() > 0.1) != is_apart || (total < -0.01) != is_below {
+        if compute.abs() > 0.06 || total < -0.01 {
             wrong.push(format!(
                 "{}, {}: {compute:+.3} of compute, {total:+.4} of all: {}",
                 case.model,
@@ -195,11 +178,10 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 116 && known >= 2587 && equal >= 6121 && near >= 6406 && far <= 25,
+        rows.len() >= 116 && known >= 2599 && equal >= 6531 && near >= 6531 && far <= 3,
         "{} {known} {equal} {near} {far}",
         rows.len()
     );
-    assert_eq!(excused, APART.len() + BELOW.len(), "an exception is not in the record any more");
 }
 
 #[test]
