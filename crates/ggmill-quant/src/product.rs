@@ -342,9 +342,10 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
         *row = &values.as_chunks::<STEP>().0[..steps.len()];
     }
     for (step, places) in steps.iter().enumerate() {
+        // Counted, so that LLVM unrolls it: the rows then stay in registers.
         let mut now = [&rows[0][step]; HIGH];
-        for (now, row) in now.iter_mut().zip(&rows).skip(1) {
-            *now = &row[step];
+        for row in 1..HIGH {
+            now[row] = &rows[row][step];
         }
         for (column, places) in places.iter().enumerate() {
             let mut right = [lanes.splat(0.0); V];
