@@ -385,8 +385,11 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
         *row = &values.as_chunks::<STEP>().0[..steps.len()];
     }
     for (step, places) in steps.iter().enumerate() {
-        // Counted, so that LLVM unrolls it: the rows then stay in registers.
         let mut now = [&rows[0][step]; HIGH];
+        #[allow(
+            clippy::needless_range_loop,
+            reason = "LLVM unrolls a loop that counts, and the rows stay in registers"
+        )]
         for row in 1..HIGH {
             now[row] = &rows[row][step];
         }
