@@ -8,7 +8,9 @@ with weights by chance, on which no time depends; libllama makes the other types
 
 Each side runs in a process of its own, one after the other, ROUNDS times after one that is not counted, with as many threads as said. *Tokens per CPU-second* are those by the
 processor time of all threads, medians of the rounds. *MB* is the most memory that the process had, with the pages of the file that it read. Both compute the same: the logits of
-the last token are compared, NMSE. Needs llama-cpp-python 0.3.36, gguf 0.19.0 and numpy.
+the last token are compared, NMSE. Needs llama-cpp-python 0.3.36, gguf 0.19.0 and numpy. Whichever instructions libllama was built with are those that it uses: for a like
+comparison with AVX-512, run this by an interpreter whose llama-cpp-python was built with it (CMAKE_ARGS: GGML_NATIVE=OFF, GGML_AVX512, GGML_AVX512_VBMI,
+GGML_AVX512_VNNI and GGML_AVX512_BF16 ON).
 """
 
 import argparse
@@ -30,7 +32,7 @@ SHAPES = {
 }
 CASES = ["135M-F32", "135M-F16", "135M-Q8_0", "138M-F32", "138M-F16", "138M-Q8_0", "138M-Q4_K", "138M-Q6_K"]
 # The numbers of llama_ftype.
-TYPES = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_K": 14, "Q6_K": 18}
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K": 14, "Q6_K": 18, "IQ4_XS": 30}
 
 
 SILENT = []

@@ -38,7 +38,7 @@ pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
 pub use ggmill_core::swap_bytes;
 pub use isa::Isa;
-pub use product::{Panels, Rows};
+pub use product::{Panel, Panels, Rows};
 pub use read::read_f32;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.

@@ -49,8 +49,17 @@ pub struct Rows<'a> {
 /// ```
 #[derive(Debug, Default)]
 pub struct Panels {
-    /// Panel after panel: for each column, the values of 32 rows.
+    /// Panel after panel: for each column, the values of 32 rows. Then what is left of more rows
+    /// than there are now, so that its memory serves again.
     values: Vec<f32>,
+    rows: usize,
+    columns: usize,
+}
+
+/// Some rows of the right operand, at most [`Panels::WIDTH`], that have room but no values yet.
+#[derive(Debug)]
+pub struct Panel<'a> {
+    places: &'a mut [f32],
     rows: usize,
     columns: usize,
 }
@@ -60,7 +69,13 @@ fn room(values: &mut Vec<f32>, len: Option<usize>) -> Result<()> {
     let too_large =
         || Error::new(Detail::Memory { elements: len.map_or(u64::MAX, |len| len as u64) });
     let len = len.ok_or_else(too_large)?;
-    values.truncate(len);
+    if values.len() >= len {
+        return Ok(());
+    }
+    if values.capacity() < len {
+        // There is nothing to keep.
+        *values = Vec::new();
+    }
     values.try_reserve_exact(len - values.len()).map_err(|_| too_large())?;
     values.resize(len, 0.0);
     Ok(())
@@ -118,9 +133,31 @@ impl Panels {
 
     /// Takes rows in place of those it has; fails as [`pack`](Self::pack) does.
     pub fn pack_rows(&mut self, rows: &Rows<'_>) -> Result<()> {
-        self.begin(rows.count, rows.columns)?;
-        Isa::best().run(Pack { rows, panels: &mut self.values });
+        for (number, panel) in self.parts(rows.count, rows.columns)?.enumerate() {
+            let (first, places) = (number * WIDE, panel.places);
+            Isa::best().run(Pack { rows, first, height: panel.rows, panel: places });
+        }
         Ok(())
+    }
+
+    /// Makes room for so many rows of so many columns in place of those it has: the panels in order,
+    /// each of which takes its rows by [`Panel::pack`], on any thread. Until all have them, products
+    /// mean nothing.
+    ///
+    /// Fails when there is no memory.
+    pub fn parts(
+        &mut self,
+        rows: usize,
+        columns: usize,
+    ) -> Result<impl Iterator<Item = Panel<'_>>> {
+        self.begin(rows, columns)?;
+        let len = rows.next_multiple_of(WIDE) * columns;
+        let panels = self.values[..len].chunks_exact_mut((columns * WIDE).max(1));
+        let panel = move |(number, places)| {
+            let rows = WIDE.min(rows - number * WIDE);
+            Panel { places, rows, columns }
+        };
+        Ok(panels.enumerate().map(panel))
     }
 
     /// Takes the columns of some rows as its rows; fails as [`pack`](Self::pack) does.
@@ -190,48 +227,56 @@ impl Panels {
     }
 }
 
-/// Arranges rows: eight columns of a panel's rows at a time.
+impl Panel<'_> {
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Takes the values of its rows, with certain instructions.
+    ///
+    /// Fails when there are more or fewer.
+    pub fn pack(self, isa: Isa, values: &[f32]) -> Result<()> {
+        length("elements of rows", values.len(), self.rows * self.columns)?;
+        let rows = &Rows::new(values, self.rows, self.columns, self.columns)?;
+        isa.run(Pack { rows, first: 0, height: self.rows, panel: self.places });
+        Ok(())
+    }
+}
+
+/// Arranges the rows of a panel, which begin at `first`: eight columns at a time.
 struct Pack<'a> {
     rows: &'a Rows<'a>,
-    panels: &'a mut [f32],
+    first: usize,
+    height: usize,
+    panel: &'a mut [f32],
 }
 
 impl Work for Pack<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let Self { rows, panels } = self;
-        let columns = rows.columns;
-        if columns == 0 {
-            return;
-        }
-        for (number, panel) in panels.chunks_exact_mut(columns * WIDE).enumerate() {
-            let first = number * WIDE;
-            let height = WIDE.min(rows.count - first);
-            let (places, _) = panel.as_chunks_mut::<WIDE>();
-            let (steps, rest) = places.as_chunks_mut::<STEP>();
-            let mut some = [[0.0; STEP]; WIDE];
-            for (step, places) in steps.iter_mut().enumerate() {
-                for (row, some) in some.iter_mut().enumerate().take(height) {
-                    let start = step * STEP;
-                    some.copy_from_slice(rows.row(first + row, start..start + STEP));
-                }
-                for start in (0..WIDE).step_by(L::WIDTH) {
-                    let vectors = lanes.eight_columns(&some, start, 0);
-                    for (places, vector) in places.iter_mut().zip(vectors) {
-                        vector.store(&mut places[start..]);
-                    }
+        let Self { rows, first, height, panel } = self;
+        let (places, _) = panel.as_chunks_mut::<WIDE>();
+        let (steps, rest) = places.as_chunks_mut::<STEP>();
+        let mut some = [[0.0; STEP]; WIDE];
+        for (step, places) in steps.iter_mut().enumerate() {
+            for (row, some) in some.iter_mut().enumerate().take(height) {
+                let start = step * STEP;
+                some.copy_from_slice(rows.row(first + row, start..start + STEP));
+            }
+            for start in (0..WIDE).step_by(L::WIDTH) {
+                let vectors = lanes.eight_columns(&some, start, 0);
+                for (places, vector) in places.iter_mut().zip(vectors) {
+                    vector.store(&mut places[start..]);
                 }
             }
-            let first_left = columns - rest.len();
-            for (column, places) in rest.iter_mut().enumerate() {
-                for (row, place) in places.iter_mut().enumerate() {
-                    let column = first_left + column;
-                    *place = if row < height {
-                        rows.row(first + row, column..column + 1)[0]
-                    } else {
-                        0.0
-                    };
-                }
+        }
+        let first_left = rows.columns - rest.len();
+        for (column, places) in rest.iter_mut().enumerate() {
+            for (row, place) in places.iter_mut().enumerate() {
+                let column = first_left + column;
+                *place =
+                    if row < height { rows.row(first + row, column..column + 1)[0] } else { 0.0 };
             }
         }
     }
@@ -249,11 +294,11 @@ struct Product<'a> {
 impl Work for Product<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        // Enough sums that none waits for the one before. With six rows of eight lanes, LLVM keeps a
-        // sum in memory.
+        // Enough sums that none waits for the one before, and as many as there are registers for
+        // beside the other operands.
         match L::WIDTH {
             16 => self.by_tiles::<L, 8, 2>(lanes),
-            8 => self.by_tiles::<L, 5, 2>(lanes),
+            8 => self.by_tiles::<L, 6, 2>(lanes),
             _ => self.by_tiles::<L, 4, 1>(lanes),
         }
     }
@@ -320,19 +365,17 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
     room: &mut Room<'_>,
     is_first: bool,
 ) {
+    let is_whole = room.width == V * L::WIDTH;
     let mut sums = [[lanes.splat(0.0); V]; HIGH];
     if !is_first {
         for (row, sums) in sums.iter_mut().enumerate().take(room.height) {
             let out = &room.out[row * room.stride..][..room.width];
-            let mut held = [0.0; WIDE];
-            let values = if room.width == V * L::WIDTH {
-                out
+            if is_whole {
+                load(lanes, out, sums);
             } else {
+                let mut held = [0.0; WIDE];
                 held[..room.width].copy_from_slice(out);
-                &held[..]
-            };
-            for (number, sum) in sums.iter_mut().enumerate() {
-                *sum = lanes.load(&values[number * L::WIDTH..]);
+                load(lanes, &held, sums);
             }
         }
     }
@@ -343,8 +386,12 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
     }
     for (step, places) in steps.iter().enumerate() {
         let mut now = [&rows[0][step]; HIGH];
-        for (now, row) in now.iter_mut().zip(&rows).skip(1) {
-            *now = &row[step];
+        #[allow(
+            clippy::needless_range_loop,
+            reason = "LLVM unrolls a loop that counts, and the rows stay in registers"
+        )]
+        for row in 1..HIGH {
+            now[row] = &rows[row][step];
         }
         for (column, places) in places.iter().enumerate() {
             let mut right = [lanes.splat(0.0); V];
@@ -369,14 +416,26 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
     }
     for (row, sums) in sums.iter().enumerate().take(room.height) {
         let out = &mut room.out[row * room.stride..][..room.width];
-        let mut held = [0.0; WIDE];
-        let is_whole = room.width == V * L::WIDTH;
-        let values = if is_whole { &mut *out } else { &mut held[..] };
-        for (number, sum) in sums.iter().enumerate() {
-            sum.store(&mut values[number * L::WIDTH..]);
-        }
-        if !is_whole {
+        if is_whole {
+            store(sums, out);
+        } else {
+            let mut held = [0.0; WIDE];
+            store(sums, &mut held);
             out.copy_from_slice(&held[..room.width]);
         }
+    }
+}
+
+#[inline(always)]
+fn load<L: Lanes, const V: usize>(lanes: L, values: &[f32], sums: &mut [L::F; V]) {
+    for (number, sum) in sums.iter_mut().enumerate() {
+        *sum = lanes.load(&values[number * L::WIDTH..]);
+    }
+}
+
+#[inline(always)]
+fn store<F: Floats, const V: usize>(sums: &[F; V], out: &mut [f32]) {
+    for (number, sum) in sums.iter().enumerate() {
+        sum.store(&mut out[number * F::WIDTH..]);
     }
 }

@@ -1,23 +1,39 @@
 //! Products with matrices.
 
-use ggmill_quant::{Isa, Rows};
+use ggmill_quant::{Isa, Panels, Rows};
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 
 use crate::error::{Result, room};
 use crate::program::Program;
 
-/// Rows of the left operand that one task multiplies.
-const HIGH: usize = 40;
+/// Rows of the left operand that one task multiplies: a multiple of those of a tile, with any
+/// instructions.
+pub(crate) const HIGH: usize = 48;
 /// Numbers of a matrix that are decoded at once, about.
 const DECODED: usize = 1 << 20;
+
+/// How products are computed: with which instructions, and in which memory. Fresh memory for the tiles
+/// of each matrix would take time.
+#[derive(Debug)]
+pub(crate) struct Tiles {
+    pub(crate) isa: Isa,
+    /// Rows of a matrix, decoded and arranged.
+    pub(crate) panels: Panels,
+}
+
+impl Tiles {
+    pub(crate) fn new(isa: Isa) -> Self {
+        Self { isa, panels: Panels::default() }
+    }
+}
 
 impl Program<'_> {
     /// Writes the products of rows with some rows of a matrix, which begin at `first`: so many
     /// numbers for each.
     pub(crate) fn product(
         &self,
-        isa: Isa,
+        tiles: &mut Tiles,
         values: &[f32],
         weight: usize,
         [first, rows]: [usize; 2],
@@ -27,19 +43,14 @@ impl Program<'_> {
         let at_once = (DECODED / columns.max(1)).max(1).next_multiple_of(crate::weights::ROWS);
         for start in (0..rows).step_by(at_once) {
             let count = at_once.min(rows - start);
-            let panels = self.panels(isa, weight, first + start, count)?;
+            self.decode(tiles, weight, first + start, count)?;
+            let (isa, panels) = (tiles.isa, &tiles.panels);
             out.par_chunks_mut(HIGH * rows).enumerate().try_for_each(|(number, out)| {
                 let height = out.len() / rows;
                 let left = &values[number * HIGH * columns..];
                 let left = Rows::new(left, height, columns, columns)?;
-                let mut place = start;
-                for panels in &panels {
-                    let some = panels.rows();
-                    let out = &mut out[place..];
-                    panels.multiply_part(isa, 0..some, 0..columns, &left, out, rows)?;
-                    place += some;
-                }
-                Ok::<_, crate::Error>(())
+                let out = &mut out[start..];
+                panels.multiply_part(isa, 0..count, 0..columns, &left, out, rows)
             })?;
         }
         Ok(())
@@ -48,7 +59,7 @@ impl Program<'_> {
     /// `linear`: a product with all of a matrix, times a scale, plus a bias.
     pub(crate) fn linear(
         &self,
-        isa: Isa,
+        tiles: &mut Tiles,
         values: &[f32],
         matrix: usize,
         scale: Option<usize>,
@@ -56,7 +67,7 @@ impl Program<'_> {
         out: &mut [f32],
     ) -> Result<()> {
         let rows = self.dimension(matrix, 1);
-        self.product(isa, values, matrix, [0, rows], out)?;
+        self.product(tiles, values, matrix, [0, rows], out)?;
         let scale = scale.map(|scale| self.whole(scale)).transpose()?;
         let bias = bias.map(|bias| self.whole(bias)).transpose()?;
         let factor = scale.as_ref().and_then(|scale| scale.first().copied());
@@ -69,7 +80,7 @@ impl Program<'_> {
     /// `linear_of`: for each token and each of its experts, the product with the expert's matrix.
     pub(crate) fn expert_linear(
         &self,
-        isa: Isa,
+        tiles: &mut Tiles,
         values: &[f32],
         places: &[u32],
         used: usize,
@@ -97,7 +108,7 @@ impl Program<'_> {
                 out.copy_from_slice(&values[row * columns..][..columns]);
             }
             let mut products = room(taken.len() * rows)?;
-            self.product(isa, &gathered, matrix, [expert * rows, rows], &mut products)?;
+            self.product(tiles, &gathered, matrix, [expert * rows, rows], &mut products)?;
             let factor = scale.as_ref().map(|scale| scale[expert]);
             let bias = bias.as_ref().map(|bias| &bias[expert * rows..][..rows]);
             for (row, &choice) in products.chunks_exact(rows).zip(&taken) {
@@ -112,7 +123,7 @@ impl Program<'_> {
     /// `linear_heads`: the product of each part with its matrix.
     pub(crate) fn head_linear(
         &self,
-        isa: Isa,
+        tiles: &mut Tiles,
         values: &[f32],
         matrix: usize,
         out: &mut [f32],
@@ -126,7 +137,7 @@ impl Program<'_> {
             for (out, part) in gathered.chunks_exact_mut(columns).zip(parts) {
                 out.copy_from_slice(part);
             }
-            self.product(isa, &gathered, matrix, [head * rows, rows], &mut products)?;
+            self.product(tiles, &gathered, matrix, [head * rows, rows], &mut products)?;
             let parts = out.chunks_exact_mut(rows).skip(head).step_by(heads);
             for (out, product) in parts.zip(products.chunks_exact(rows)) {
                 out.copy_from_slice(product);

@@ -15,6 +15,7 @@ use crate::arena::Arena;
 use crate::attention::{Extra, Operands, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
+use crate::matrix::Tiles;
 use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
 
@@ -219,7 +220,7 @@ impl Runner {
         let positions = texts.iter().flat_map(|text| (0u32..).take(text.len())).collect();
         Ok(Run {
             program,
-            isa: self.options.isa,
+            tiles: Tiles::new(self.options.isa),
             values: vec![None; program.graph().nodes().len()],
             arena: Arena::of(program.numbers().saturating_mul(tokens.len() as u64)),
             turns: Vec::new(),
@@ -280,7 +281,7 @@ impl Runner {
         }
         let mut run = Run {
             program,
-            isa: self.options.isa,
+            tiles: Tiles::new(self.options.isa),
             values,
             arena,
             turns: Vec::new(),
@@ -299,7 +300,7 @@ impl Runner {
 
 struct Run<'p> {
     program: &'p Program<'p>,
-    isa: Isa,
+    tiles: Tiles,
     values: Vec<Option<Data>>,
     arena: Arena,
     /// The turns of rotary positions that were computed last: all blocks usually have the same, or
@@ -316,7 +317,7 @@ impl Run<'_> {
     fn with_program<'o>(&self, program: &'o Program<'o>) -> Run<'o> {
         Run {
             program,
-            isa: self.isa,
+            tiles: Tiles::new(self.tiles.isa),
             values: self.values.clone(),
             arena: Arena::of(program.numbers().saturating_mul(self.tokens.len() as u64)),
             turns: self.turns.clone(),
@@ -456,14 +457,14 @@ impl Run<'_> {
         let extent = node.extent;
         let of = |input: usize| nodes[node.inputs[input]].extent;
         let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
-        let isa = self.isa;
+        let isa = self.tiles.isa;
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
                 let values = self.numbers(node, 0)?;
                 self.activated(matrix, &values, None)?;
                 let mut out = self.room(node)?;
-                program.linear(isa, &values, matrix, scale, bias, &mut out)?;
+                program.linear(&mut self.tiles, &values, matrix, scale, bias, &mut out)?;
                 out
             }
             Operation::ExpertLinear { matrix, scale, bias } => {
@@ -473,14 +474,21 @@ impl Run<'_> {
                 let mut out =
                     self.arena.take(places.len() / used.max(1) * extent.elements() as usize)?;
                 let weights = [Some(matrix), scale, bias];
-                program.expert_linear(isa, &values, &places, used, weights, &mut out)?;
+                program.expert_linear(
+                    &mut self.tiles,
+                    &values,
+                    &places,
+                    used,
+                    weights,
+                    &mut out,
+                )?;
                 out
             }
             Operation::HeadLinear { matrix } => {
                 let values = self.numbers(node, 0)?;
                 self.activated_by_part(matrix, &values)?;
                 let mut out = self.room(node)?;
-                program.head_linear(isa, &values, matrix, &mut out)?;
+                program.head_linear(&mut self.tiles, &values, matrix, &mut out)?;
                 out
             }
             Operation::RmsNorm { weight, epsilon } => {

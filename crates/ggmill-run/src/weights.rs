@@ -1,14 +1,30 @@
 //! Weights of a model as numbers, a few rows at a time.
 
 use ggmill_core::Tensor;
-use ggmill_quant::{Isa, Panels, codec_with};
-use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use ggmill_quant::{Isa, Panel, Panels, codec_with};
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::error::{Error, ErrorKind, Result, room};
+use crate::error::{Error, ErrorKind, Result};
+use crate::matrix::Tiles;
 use crate::program::Program;
 
 /// Rows that one task decodes.
 pub(crate) const ROWS: usize = Panels::WIDTH;
+
+/// Rows as they are in the file, and as numbers. Its memory serves for one after the other.
+#[derive(Default)]
+struct Decoded {
+    blocks: Vec<u8>,
+    values: Vec<f32>,
+}
+
+/// Gives a vector this length, whatever is in it.
+fn set_len<T: Copy + Default>(values: &mut Vec<T>, len: usize) -> Result<()> {
+    let more = len.saturating_sub(values.len());
+    values.try_reserve_exact(more).map_err(|_| Error::memory(len))?;
+    values.resize(len, T::default());
+    Ok(())
+}
 
 impl Program<'_> {
     fn tensor(&self, weight: usize) -> Result<Tensor<'_>> {
@@ -18,10 +34,19 @@ impl Program<'_> {
 
     /// The rows of a weight, counted over all dimensions but the first.
     pub(crate) fn rows(&self, weight: usize, first: usize, count: usize) -> Result<Vec<f32>> {
-        self.rows_with(Isa::best(), weight, first, count)
+        let mut decoded = Decoded::default();
+        self.rows_into(Isa::best(), weight, first, count, &mut decoded)?;
+        Ok(decoded.values)
     }
 
-    fn rows_with(&self, isa: Isa, weight: usize, first: usize, count: usize) -> Result<Vec<f32>> {
+    fn rows_into(
+        &self,
+        isa: Isa,
+        weight: usize,
+        first: usize,
+        count: usize,
+        decoded: &mut Decoded,
+    ) -> Result<()> {
         let tensor = self.tensor(weight)?;
         let row_len = self.row_len(weight);
         let layout = tensor.ggml_type().layout().ok_or_else(|| {
@@ -31,19 +56,19 @@ impl Program<'_> {
         let row_size = row_len / elements * bytes;
         if !row_len.is_multiple_of(elements) {
             // A row begins within a block: there is no reading it alone.
-            return self.rows_within_blocks(&tensor, weight, first, count);
+            decoded.values = self.rows_within_blocks(&tensor, weight, first, count)?;
+            return Ok(());
         }
-        let mut blocks = Vec::new();
-        blocks.try_reserve_exact(row_size * count).map_err(|_| Error::memory(row_size * count))?;
-        blocks.resize(row_size * count, 0);
-        self.model.read(&tensor, (row_size * first) as u64, &mut blocks)?;
-        let mut values = room(row_len * count)?;
-        codec_with(tensor.ggml_type(), isa)?.dequantize(&blocks, &mut values)?;
-        self.check_finite(weight, first, &values)?;
+        let Decoded { blocks, values } = decoded;
+        set_len(blocks, row_size * count)?;
+        self.model.read(&tensor, (row_size * first) as u64, blocks)?;
+        set_len(values, row_len * count)?;
+        codec_with(tensor.ggml_type(), isa)?.dequantize(blocks, values)?;
+        self.check_finite(weight, first, values)?;
         if let Some(rounded) = self.rounded.as_ref().filter(|rounded| rounded.weight == weight) {
-            rounded.round(self.dimension(weight, 1), first, row_len, &mut values)?;
+            rounded.round(self.dimension(weight, 1), first, row_len, values)?;
         }
-        Ok(values)
+        Ok(())
     }
 
     fn rows_within_blocks(
@@ -87,22 +112,20 @@ impl Program<'_> {
         Err(Error::new(ErrorKind::NotFinite, message))
     }
 
-    /// Some rows of a matrix, decoded and arranged for products on several threads.
-    pub(crate) fn panels(
+    /// Decodes some rows of a matrix and arranges them for products, on several threads.
+    pub(crate) fn decode(
         &self,
-        isa: Isa,
+        tiles: &mut Tiles,
         weight: usize,
         first: usize,
         count: usize,
-    ) -> Result<Vec<Panels>> {
-        let starts: Vec<usize> = (first..first + count).step_by(ROWS).collect();
-        let pack = |start: usize| {
-            let rows = ROWS.min(first + count - start);
-            let values = self.rows_with(isa, weight, start, rows)?;
-            let mut panels = Panels::default();
-            panels.pack(&values, self.row_len(weight))?;
-            Ok(panels)
+    ) -> Result<()> {
+        let isa = tiles.isa;
+        let panels: Vec<Panel<'_>> = tiles.panels.parts(count, self.row_len(weight))?.collect();
+        let decode = |decoded: &mut Decoded, (number, panel): (usize, Panel<'_>)| {
+            self.rows_into(isa, weight, first + number * ROWS, panel.rows(), decoded)?;
+            Ok(panel.pack(isa, &decoded.values)?)
         };
-        starts.into_par_iter().map(pack).collect()
+        panels.into_par_iter().enumerate().try_for_each_init(Decoded::default, decode)
     }
 }
