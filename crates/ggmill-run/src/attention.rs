@@ -8,6 +8,7 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::biases::Biases;
 use crate::error::{Result, room};
+use crate::pick::Picks;
 
 /// Queries of one task. Their scores with the keys that they attend to are there at once.
 pub(crate) const QUERIES: usize = crate::matrix::HIGH;
@@ -25,6 +26,8 @@ pub(crate) struct Extra<'a> {
     pub(crate) sinks: Option<&'a [f32]>,
     /// Numbers by distance, a row for each bucket.
     pub(crate) buckets: Option<&'a [f32]>,
+    /// The tokens that each token is restricted to.
+    pub(crate) picks: Option<Picks<'a>>,
 }
 
 /// Some queries of a text: the text, the first of them, and the room for their results.
@@ -70,6 +73,7 @@ pub(crate) fn attention(
     tasks.reverse();
     let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     let biases = Biases::new(options, extra.buckets, heads, longest)?;
+    let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
     let slopes: Vec<f32> = (0..heads).map(|head| slope(options.alibi, heads, head)).collect();
     tasks.into_par_iter().try_for_each_init(Vec::new, |scores, task| {
         let range = &texts[task.text];
@@ -77,7 +81,8 @@ pub(crate) fn attention(
             let arranged = &arranged[task.text * kv_heads + head / (heads / kv_heads)];
             let sink = extra.sinks.map(|sinks| sinks[head]);
             let (slope, biases) = (slopes[head], biases.as_ref());
-            let work = Head { isa, options, number: head, slope, biases, sink, arranged };
+            let picks = extra.picks.map(|picks| (picks, head * picks.heads / heads, total));
+            let work = Head { isa, options, number: head, slope, biases, sink, picks, arranged };
             work.queries(operands.queries, range, task.first, width, task.out, scores)?;
         }
         Ok(())
@@ -117,6 +122,8 @@ struct Head<'a> {
     slope: f32,
     biases: Option<&'a Biases<'a>>,
     sink: Option<f32>,
+    /// What it is restricted to, by which of the heads that pick, and how many tokens all texts have.
+    picks: Option<(Picks<'a>, usize, usize)>,
     /// Keys and values of the text.
     arranged: &'a (Panels, Panels),
 }
@@ -147,13 +154,20 @@ impl Head<'_> {
         let left = rows_of(queries, &tokens, self.number)?;
         let columns = queries.1.length as usize;
         keys.multiply_part(self.isa, start..end, 0..columns, &left, scores, seen)?;
+        let mut some = Vec::new();
         for (query, row) in scores.chunks_exact_mut(seen).enumerate() {
             let visible = self.visible(first + query, text.len());
             let (before, row) = row.split_at_mut(visible.start - start);
             let (row, after) = row.split_at_mut(visible.len());
             before.fill(0.0);
             after.fill(0.0);
-            self.weigh(first + query, visible.start, row);
+            match self.picks {
+                None => self.weigh(first + query, visible.start, row),
+                Some((picks, head, total)) => {
+                    let picked = picks.of(text.start + first + query, head, total);
+                    self.weigh_some(first + query, picked, picks.of_run, row, &mut some);
+                }
+            }
         }
         let length = values.rows();
         let left = Rows::new(scores, count, seen, seen)?;
@@ -181,14 +195,47 @@ impl Head<'_> {
         seen
     }
 
+    /// The same for the picked ones alone, in order; all others have no share. Nothing is masked but
+    /// later tokens, so a row begins with the first token of the text.
+    fn weigh_some(
+        &self,
+        token: usize,
+        picked: &[u32],
+        of_run: usize,
+        row: &mut [f32],
+        some: &mut Vec<(usize, f32)>,
+    ) {
+        let runs = picked.iter().take_while(|&&place| place != Picks::NONE);
+        let places = runs.flat_map(|&run| {
+            let start = run as usize * of_run;
+            start..(start + of_run).min(row.len())
+        });
+        some.clear();
+        some.extend(places.map(|place| (place, row[place])));
+        let mut scores: Vec<f32> = some.iter().map(|(_, score)| *score).collect();
+        self.adjust(token, some.iter().map(|(place, _)| *place), &mut scores);
+        row.fill(0.0);
+        for ((place, _), share) in some.iter().zip(scores) {
+            row[*place] = share;
+        }
+    }
+
     /// Turns the scores of a token with those from `start` on into their shares in its result.
     fn weigh(&self, token: usize, start: usize, row: &mut [f32]) {
+        self.adjust(token, start.., row);
+    }
+
+    /// The same for the scores of these places.
+    fn adjust(&self, token: usize, places: impl Iterator<Item = usize>, row: &mut [f32]) {
         let options = self.options;
+        if row.is_empty() {
+            return;
+        }
         if options.softcap == 0.0 && self.slope == 0.0 && self.biases.is_none() {
             functions::softmax(self.isa, row, options.scale, self.sink);
             return;
         }
-        for (score, other) in row.iter_mut().zip(start..) {
+        for (score, other) in row.iter_mut().zip(places) {
             *score *= options.scale;
             if options.softcap != 0.0 {
                 *score = options.softcap * libm::tanhf(*score / options.softcap);

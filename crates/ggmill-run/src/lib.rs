@@ -19,6 +19,7 @@ pub mod json;
 mod logits;
 mod matrix;
 mod measure;
+mod pick;
 mod probe;
 mod program;
 mod rope;

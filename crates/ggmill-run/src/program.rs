@@ -237,8 +237,9 @@ impl<'m> Program<'m> {
             // results of a recurrence by heads, and what is taken by experts, and their results,
             // in the order of the experts. Heads with a matrix each are taken one at a time.
             let arranged: u64 = match node.operation {
+                Operation::Pick(_) => arranged(nodes[node.inputs[1]].extent),
                 Operation::Attention(_) => {
-                    node.inputs[1..].iter().map(|&input| arranged(nodes[input].extent)).sum()
+                    node.inputs[1..3].iter().map(|&input| arranged(nodes[input].extent)).sum()
                 }
                 Operation::Recurrence(_) => node.extent.elements(),
                 Operation::HeadLinear { .. } => {
@@ -273,7 +274,11 @@ impl<'m> Program<'m> {
     /// The same without the output.
     pub(crate) fn memory_of_states(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let tokens = texts.saturating_mul(longest);
-        let scores = longest.saturating_mul(4 * QUERIES as u64).saturating_mul(threads);
+        // Those of an indexer's heads are added up, and then sorted by place.
+        let has_picks =
+            self.graph.nodes().iter().any(|node| matches!(node.operation, Operation::Pick(_)));
+        let rows = if has_picks { 3 * QUERIES } else { QUERIES };
+        let scores = longest.saturating_mul(4 * rows as u64).saturating_mul(threads);
         let results = self.numbers().saturating_mul(tokens).saturating_mul(4);
         let rotated = self.graph.nodes().iter().filter_map(|node| match &node.operation {
             Operation::Rope(rope) => Some(rope.length),

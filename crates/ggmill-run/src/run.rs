@@ -16,6 +16,7 @@ use crate::attention::{Extra, Operands, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
 use crate::matrix::Tiles;
+use crate::pick::{Indexer, Picks, pick};
 use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
 
@@ -519,7 +520,15 @@ impl Run<'_> {
                 };
                 let sinks = whole(options.sinks)?;
                 let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
-                let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref() };
+                let picks = options.picks.then(|| self.places(node, 3)).transpose()?;
+                let picks = picks.as_deref().map(|places| {
+                    let of_run = match nodes[node.inputs[3]].operation {
+                        Operation::Pick(options) => options.block as usize,
+                        _ => 1,
+                    };
+                    Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }
+                });
+                let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
                 attention(isa, options, &operands, &extra, &self.texts, &mut out)?;
                 out
             }
@@ -546,9 +555,27 @@ impl Run<'_> {
                 each::softmax(isa, &mut values, extent);
                 values
             }
-            Operation::Top { count, groups } => {
+            Operation::Top { count, groups, shared } => {
                 let width = of(0).length as usize;
-                let places = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
+                let mut places = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
+                if shared > 1 {
+                    let shared = u32::try_from(shared).unwrap_or(u32::MAX);
+                    places.iter_mut().for_each(|place| *place /= shared);
+                }
+                return Ok(Data::Places(Arc::new(places)));
+            }
+            Operation::Constant(ref numbers) => {
+                let mut out = self.arena.take(numbers.len() * self.tokens.len())?;
+                out.chunks_exact_mut(numbers.len()).for_each(|row| row.copy_from_slice(numbers));
+                out
+            }
+            Operation::Pick(options) => {
+                let (queries, keys) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                let weights = options.weighted.then(|| self.numbers(node, 2)).transpose()?;
+                let weights = weights.as_deref().map(Vec::as_slice);
+                let operands =
+                    Indexer { queries: (&queries, of(0)), keys: (&keys, of(1)), weights };
+                let places = pick(isa, options, &operands, &self.texts)?;
                 return Ok(Data::Places(Arc::new(places)));
             }
             Operation::Take => {

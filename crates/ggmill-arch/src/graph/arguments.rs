@@ -13,6 +13,8 @@ pub(super) enum Value {
     Tensor(usize),
     /// The result of a node that is places, not numbers.
     Choice(usize),
+    /// The result of a node that is tokens of the text.
+    Picks(usize),
     /// Tensors of the model whose names begin so.
     Weight(String),
     /// What the graph is given, by its place among such.
@@ -26,6 +28,7 @@ impl Value {
             Self::Known(value) => value.type_name(),
             Self::Tensor(_) => "a per-token value",
             Self::Choice(_) => "a selection of experts",
+            Self::Picks(_) => "a selection of tokens",
             Self::Weight(_) => "a tensor",
             Self::Input(_) => "an input",
             Self::List(_) => "a list",
@@ -82,6 +85,35 @@ impl<'a> Argument<'a> {
         match self.next()? {
             Value::Choice(node) => Ok(node),
             other => Err(format!("takes a result of top, found {}", other.kind())),
+        }
+    }
+
+    /// The result of a node, or nothing.
+    pub(super) fn optional_tensor(&mut self) -> Outcome<Option<usize>> {
+        match self.next()? {
+            Value::Tensor(node) => Ok(Some(node)),
+            Value::Known(ParameterValue::None) => Ok(None),
+            other => Err(format!("takes a per-token value or none, found {}", other.kind())),
+        }
+    }
+
+    /// Numbers in a list.
+    pub(super) fn numbers(&mut self) -> Outcome<Vec<f32>> {
+        let values = match self.next()? {
+            Value::Known(ParameterValue::List(values)) => {
+                values.iter().cloned().map(Value::Known).collect()
+            }
+            other => other.into_list()?,
+        };
+        values.into_iter().map(|value| number(&value.known()?)).collect()
+    }
+
+    /// Tokens that `pick` gave, where the option is given.
+    pub(super) fn picks_option(&mut self, name: &str) -> Outcome<Option<usize>> {
+        match self.option(name) {
+            None => Ok(None),
+            Some(Value::Picks(node)) => Ok(Some(node)),
+            Some(other) => Err(format!("has {name} = {}, expected a result of pick", other.kind())),
         }
     }
 

@@ -11,7 +11,9 @@ use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{self, Binding, Function, Node as Term, Operator, Outcome, Scope};
 use crate::limits::{MAX_NODES, MAX_TENSORS};
 use crate::resolve::{Numbers, Resolved};
-use crate::steps::{GraphTemplate, INPUTS, OUTPUTS, StepGroup, bodies, is_operation};
+use crate::steps::{
+    BLOCK_VARIABLE, GraphTemplate, INPUTS, OUTPUTS, StepGroup, bodies, is_operation,
+};
 use crate::value::ParameterValue;
 
 /// Which sides of conditions were taken, by the address of the condition.
@@ -205,14 +207,23 @@ impl<'a> Builder<'a> {
             return Err(format!("produces {extent} numbers per token"));
         }
         let number = self.nodes.len();
-        let is_choice = matches!(operation, Operation::Top { .. });
+        let value = match operation {
+            Operation::Top { .. } => Value::Choice(number),
+            Operation::Pick(_) => Value::Picks(number),
+            _ => Value::Tensor(number),
+        };
         self.nodes.push(Node { operation, inputs, extent });
-        Ok(if is_choice { Value::Choice(number) } else { Value::Tensor(number) })
+        Ok(value)
     }
 
     /// The first operand of a node.
     pub(super) fn input(&self, node: usize) -> Option<usize> {
         self.nodes.get(node)?.inputs.first().copied()
+    }
+
+    /// The operation of a node.
+    pub(super) fn made_by(&self, node: usize) -> Option<&Operation> {
+        self.nodes.get(node).map(|node| &node.operation)
     }
 
     pub(super) fn extent(&self, node: usize) -> Extent {
@@ -327,7 +338,10 @@ impl<'a> Builder<'a> {
         if let Ok(value) = self.scope.value(name) {
             return Ok(Value::Known(value));
         }
-        let block = self.block.map(|(_, block)| block);
+        let block = match self.values.get(BLOCK_VARIABLE) {
+            Some(Value::Known(block)) => block.as_u64(),
+            _ => self.block.map(|(_, block)| block),
+        };
         Ok(Value::Weight(self.weights.whole_name(name, block)))
     }
 

@@ -197,7 +197,13 @@ pub enum Operation {
         count: u64,
         /// Which of them are considered; `None` for all.
         groups: Option<Groups>,
+        /// How many neighbours share a place: places are divided by it and rounded down.
+        shared: u64,
     },
+    /// The same numbers for every token.
+    Constant(Vec<f32>),
+    /// The tokens of the text that attention is restricted to.
+    Pick(Pick),
     /// The numbers at the places that the second operand has.
     Take,
     /// Division by the sum, which is at least 2⁻¹⁴.
@@ -384,6 +390,23 @@ pub struct Attention {
     pub chunk: u64,
     /// Numbers that are added to scores, by head and distance.
     pub buckets: Option<Buckets>,
+    /// Whether a fourth operand has the tokens that it is restricted to.
+    pub picks: bool,
+}
+
+/// How the tokens are picked that attention is restricted to: those with the greatest scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pick {
+    /// How many tokens, or runs of tokens.
+    pub count: u64,
+    /// The tokens of a run, of which all are picked or none; 1 for tokens by themselves.
+    pub block: u64,
+    /// How many runs up to that of the token are picked before all others.
+    pub local: u64,
+    /// Whether the scores of all heads are added up, each with a weight. Otherwise each head picks for
+    /// itself.
+    pub weighted: bool,
 }
 
 /// Numbers for each head, of which one is added to a score by the distance of the two tokens (T5).

@@ -238,6 +238,12 @@ impl Builder<'_> {
                 let node = given.tensor()?;
                 self.push(Operation::Shift, vec![node], self.extent(node))
             }
+            "constant" => {
+                let numbers = given.numbers()?;
+                let extent = Extent::run(u64::try_from(numbers.len()).unwrap_or(u64::MAX));
+                self.push(Operation::Constant(numbers), Vec::new(), extent)
+            }
+            "pick" => self.pick(&mut given),
             "by_position" => self.by_position(&mut given),
             "conv" => self.conv(&mut given),
             "recurrence" => self.recurrence(&mut given),
@@ -265,13 +271,21 @@ impl Builder<'_> {
         if extent.parts.is_some() || count > considered {
             return Err(format!("cannot select {count} of {extent} numbers"));
         }
-        self.push(Operation::Top { count, groups }, vec![node], Extent::run(count))
+        let shared = given.optional_whole("shared")?.unwrap_or(1);
+        if shared == 0 {
+            return Err("has shared = 0, expected at least 1".into());
+        }
+        self.push(Operation::Top { count, groups, shared }, vec![node], Extent::run(count))
     }
 
     /// How many there are to choose from.
     fn range(&self, choice: usize) -> u64 {
+        let shared = match self.made_by(choice) {
+            Some(Operation::Top { shared, .. }) => *shared,
+            _ => 1,
+        };
         let chosen_from = self.input(choice);
-        chosen_from.map_or(0, |node| self.extent(node).length)
+        chosen_from.map_or(0, |node| self.extent(node).length.div_ceil(shared.max(1)))
     }
 
     fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
@@ -387,8 +401,9 @@ impl Builder<'_> {
             Some(name) => Some(self.plain(&name)?),
             None => None,
         };
+        // A longer tensor is for all of a part, of which less is rotated.
         if let Some(factors) = factors
-            && self.weights.dimensions(factors) != [length.checked_div(2).unwrap_or(0)]
+            && !matches!(self.weights.dimensions(factors), &[count] if count >= length >> 1)
         {
             return Err(self.misfit(factors, extent.with_length(length)));
         }
@@ -428,7 +443,9 @@ impl Builder<'_> {
         {
             return Err(self.misfit(sinks, q));
         }
-        let operation = Operation::Attention(Attention {
+        let picks = given.picks_option("picks")?;
+        let mut inputs = vec![queries, keys, values];
+        let attention = Attention {
             scale,
             causal: given.bool_option("causal", true)?,
             window: given.whole_option("window")?,
@@ -438,9 +455,20 @@ impl Builder<'_> {
             ahead: given.optional_whole("ahead")?,
             chunk: given.whole_option("chunk")?,
             buckets: self.buckets(given, q)?,
-        });
+            picks: picks.is_some(),
+        };
+        if let Some(picks) = picks {
+            let found = self.extent(picks).parts.unwrap_or(1);
+            if found != 1 && found != parts(k) {
+                return Err(format!("has the picks of {found} heads, expected 1 or {}", parts(k)));
+            }
+            if !attention.causal || attention.window > 0 || attention.chunk > 0 {
+                return Err("has picks, which need causal attention without other masks".into());
+            }
+            inputs.push(picks);
+        }
         let length = parts(q).saturating_mul(v.length);
-        self.push(operation, vec![queries, keys, values], Extent::run(length))
+        self.push(Operation::Attention(attention), inputs, Extent::run(length))
     }
 
     /// What is added to scores by distance: at least two buckets for each direction, the last of

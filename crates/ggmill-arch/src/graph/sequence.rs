@@ -3,7 +3,7 @@
 
 use super::arguments::{Argument, Value};
 use super::build::Builder;
-use super::{Extent, Growth, Operation, Recurrence};
+use super::{Extent, Growth, Operation, Pick, Recurrence};
 use crate::expression::Outcome;
 
 impl Builder<'_> {
@@ -31,6 +31,33 @@ impl Builder<'_> {
         }
         let bias = self.bias(&name, &[channels])?;
         self.push(Operation::Convolution { kernel, bias }, vec![node], extent)
+    }
+
+    pub(super) fn pick(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (queries, keys) = (given.tensor()?, given.tensor()?);
+        let (weights, count) = (given.optional_tensor()?, given.whole()?);
+        let block = given.optional_whole("block")?.unwrap_or(1);
+        let local = given.whole_option("local")?;
+        let [q, k] = [queries, keys].map(|node| self.extent(node));
+        if k.parts.unwrap_or(1) != 1 || k.length != q.length {
+            return Err(format!("cannot combine queries of {q} and keys of {k} numbers"));
+        }
+        if block == 0 || count == 0 {
+            return Err(format!("picks {count} runs of {block} tokens, expected at least 1"));
+        }
+        let heads = q.parts.unwrap_or(1);
+        let mut inputs = vec![queries, keys];
+        if let Some(weights) = weights {
+            let found = self.extent(weights);
+            if found.elements() != heads {
+                return Err(format!("has weights of {found} numbers, expected {heads}"));
+            }
+            inputs.push(weights);
+        }
+        let weighted = weights.is_some();
+        let parts = if weighted { None } else { Some(heads) };
+        let operation = Operation::Pick(Pick { count, block, local, weighted });
+        self.push(operation, inputs, Extent { parts, length: count })
     }
 
     pub(super) fn recurrence(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {

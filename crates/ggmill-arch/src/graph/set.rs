@@ -1,6 +1,6 @@
 //! Which operation set an operation belongs to.
 
-use super::{Function, Graph, Operation};
+use super::{Function, Graph, Node, Operation, Rope};
 
 impl Operation {
     /// The number of the operation set that first had this operation with these options.
@@ -13,18 +13,24 @@ impl Operation {
             | Self::Total
             | Self::ByPosition(_)
             | Self::Shift
+            | Self::Constant(_)
+            | Self::Pick(_)
             | Self::Convolution { .. }
             | Self::Recurrence(_) => true,
-            Self::Top { groups, .. } => groups.is_some(),
+            Self::Top { groups, shared, .. } => groups.is_some() || *shared != 1,
             Self::Attention(attention) => {
-                attention.ahead.is_some() || attention.chunk > 0 || attention.buckets.is_some()
+                attention.ahead.is_some()
+                    || attention.chunk > 0
+                    || attention.buckets.is_some()
+                    || attention.picks
             }
             _ => false,
         };
         if is_new { 2 } else { 1 }
     }
 
-    /// Whether the result for a token depends on its place in the text or on other tokens.
+    /// Whether the result for a token depends on its place in the text or on other tokens, or is made
+    /// of no other result.
     pub fn is_of_text(&self) -> bool {
         matches!(
             self,
@@ -32,6 +38,8 @@ impl Operation {
                 | Self::Rope(_)
                 | Self::Attention(_)
                 | Self::ByPosition(_)
+                | Self::Constant(_)
+                | Self::Pick(_)
                 | Self::Shift
                 | Self::Convolution { .. }
                 | Self::Recurrence(_)
@@ -52,6 +60,16 @@ impl Graph {
     /// # Ok::<(), ggmill_arch::Error>(())
     /// ```
     pub fn operation_set(&self) -> u32 {
-        self.nodes.iter().map(|node| node.operation.set()).max().unwrap_or(1)
+        let of = |node: &Node| match &node.operation {
+            Operation::Rope(rope) if self.has_longer_factors(rope) => 2,
+            other => other.set(),
+        };
+        self.nodes.iter().map(of).max().unwrap_or(1)
+    }
+
+    /// Whether there are more factors than pairs are rotated, which set 1 does not know.
+    fn has_longer_factors(&self, rope: &Rope) -> bool {
+        let factors = rope.factors.and_then(|factors| self.weights.get(factors));
+        factors.is_some_and(|factors| factors.dimensions != [rope.length >> 1])
     }
 }

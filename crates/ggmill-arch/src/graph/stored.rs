@@ -193,6 +193,7 @@ impl Graph {
             input.map_or(Extent::run(0), |input| input.extent)
         };
         let of = |node: &Node| match node.operation {
+            Operation::Pick(_) => extent(node, 0).elements(),
             Operation::Attention(_) => {
                 let (queries, values) = (extent(node, 0), extent(node, 2));
                 let heads = queries.parts.unwrap_or(1);

@@ -138,7 +138,10 @@ impl<'a> Writer<'a> {
                 format!("layer_norm({a}, {}, {})", weight(*by)?, number(*epsilon))
             }
             Operation::Rope(rope) => self.rope(rope, &a)?,
-            Operation::Attention(options) => self.attention(options, &[a, b, c])?,
+            Operation::Attention(options) => {
+                let picks = options.picks.then(|| self.input(node, 3));
+                self.attention(options, &[a, b, c], picks)?
+            }
             Operation::View => match node.extent.parts {
                 Some(parts) => format!("split({a}, {parts})"),
                 None => format!("merge({a})"),
@@ -151,12 +154,32 @@ impl<'a> Writer<'a> {
                 format!("clamp({a}, {}, {})", number(*low), number(*high))
             }
             Operation::Softmax => format!("softmax({a})"),
-            Operation::Top { count, groups } => match groups {
-                None => format!("top({a}, {count})"),
-                Some(Groups { count: all, used }) => {
-                    format!("top({a}, {count}, groups = {all}, used_groups = {used})")
+            Operation::Top { count, groups, shared } => {
+                let mut text = format!("top({a}, {count}");
+                if let Some(Groups { count: all, used }) = groups {
+                    push(&mut text, "groups", &all.to_string());
+                    push(&mut text, "used_groups", &used.to_string());
                 }
-            },
+                if *shared != 1 {
+                    push(&mut text, "shared", &shared.to_string());
+                }
+                text + ")"
+            }
+            Operation::Constant(numbers) => {
+                let numbers: Vec<String> = numbers.iter().copied().map(number).collect();
+                format!("constant([{}])", numbers.join(", "))
+            }
+            Operation::Pick(options) => {
+                let by = if options.weighted { c } else { "none".to_owned() };
+                let mut text = format!("pick({a}, {b}, {by}, {}", options.count);
+                if options.block != 1 {
+                    push(&mut text, "block", &options.block.to_string());
+                }
+                if options.local > 0 {
+                    push(&mut text, "local", &options.local.to_string());
+                }
+                text + ")"
+            }
             Operation::Take => format!("take({a}, {b})"),
             Operation::Normalize => format!("normalize({a})"),
             Operation::Repeat { count, each: false } => format!("repeat({a}, {count})"),
@@ -219,7 +242,12 @@ impl<'a> Writer<'a> {
         Ok(text)
     }
 
-    fn attention(&self, options: &Attention, of: &[String; 3]) -> Result<String> {
+    fn attention(
+        &self,
+        options: &Attention,
+        of: &[String; 3],
+        picks: Option<String>,
+    ) -> Result<String> {
         let mut text = format!("attention({}, {}", of.join(", "), number(options.scale));
         if !options.causal {
             push(&mut text, "causal", "false");
@@ -243,6 +271,9 @@ impl<'a> Writer<'a> {
             if buckets.distance != Buckets::DISTANCE {
                 push(&mut text, "distance", &buckets.distance.to_string());
             }
+        }
+        if let Some(picks) = picks {
+            push(&mut text, "picks", &picks);
         }
         text.push(')');
         Ok(text)

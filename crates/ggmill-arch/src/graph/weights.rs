@@ -164,6 +164,8 @@ impl Operation {
             | Self::Clamp { .. }
             | Self::Softmax
             | Self::Top { .. }
+            | Self::Constant(_)
+            | Self::Pick(_)
             | Self::Take
             | Self::Normalize
             | Self::L2Norm { .. }

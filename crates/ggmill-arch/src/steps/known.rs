@@ -20,7 +20,7 @@ const fn of(
 
 /// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
 /// (`Operation::set`).
-const OPERATIONS: [Signature; 34] = [
+const OPERATIONS: [Signature; 36] = [
     of("rows", 2, 2, &[]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
@@ -31,7 +31,10 @@ const OPERATIONS: [Signature; 34] = [
         "attention",
         4,
         4,
-        &["causal", "window", "softcap", "alibi", "sinks", "ahead", "chunk", "buckets", "distance"],
+        &[
+            "causal", "window", "softcap", "alibi", "sinks", "ahead", "chunk", "buckets",
+            "distance", "picks",
+        ],
     ),
     of("split", 2, 2, &[]),
     of("merge", 1, 1, &[]),
@@ -46,7 +49,7 @@ const OPERATIONS: [Signature; 34] = [
     of("swiglu_oai", 2, 2, &[]),
     of("clamp", 3, 3, &[]),
     of("softmax", 1, 1, &[]),
-    of("top", 2, 2, &["groups", "used_groups"]),
+    of("top", 2, 2, &["groups", "used_groups", "shared"]),
     of("take", 2, 2, &[]),
     of("normalize", 1, 1, &[]),
     of("mix", 2, 2, &[]),
@@ -59,6 +62,8 @@ const OPERATIONS: [Signature; 34] = [
     of("by_position", 3, 3, &["offset"]),
     of("shift", 1, 1, &[]),
     of("conv", 2, 2, &[]),
+    of("constant", 1, 1, &[]),
+    of("pick", 4, 4, &["block", "local"]),
     of("recurrence", 4, 4, &["rates", "before", "from", "to"]),
 ];
 

@@ -19,6 +19,9 @@ pub(crate) struct GraphTemplate {
     pub(crate) groups: Vec<StepGroup>,
 }
 
+/// The number of the block whose tensors names refer to, where it is not that of the loop.
+pub(crate) const BLOCK_VARIABLE: &str = "bid";
+
 /// A loop, with its text.
 pub(crate) type Repeat = (Box<str>, Loop);
 

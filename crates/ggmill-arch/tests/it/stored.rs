@@ -49,7 +49,18 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
         "v18 = take(v16, v17)",
         "v19 = merge(v7)",
         "v20 = concat(v18, v19)",
-        "logits = linear('o_8x100', v20)",
+        "v21 = constant([0.5, -2.0])",
+        "v22 = top(v16, 2, shared = 3)",
+        "v23 = take(v21, v22)",
+        "v24, v25 = parts(v20, 4, 4)",
+        "v26 = pick(v4, v24, none, 2, block = 3, local = 1)",
+        "v27 = attention(v4, v4, v4, 1.0, picks = v26)",
+        "v28 = pick(v5, v25, v24, 3)",
+        "v29 = attention(v5, v4, v4, 1.0, picks = v28)",
+        "v30 = concat(v27, v23)",
+        "v31 = linear('p_16x10', v29)",
+        "v32 = v30 + v31",
+        "logits = linear('o_10x100', v32)",
     ];
     let graph = read(&steps).unwrap();
     assert_eq!(graph.steps().unwrap(), steps);
@@ -68,6 +79,13 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
         ("y = attention(x, x, x, 1.0, buckets = 'b_1x8', distance = 8)", "above their number"),
         ("y = attention(x, x, x, 1.0, buckets = 'b_2x8')", "b_2x8"),
         ("y = attention(x, x, x, 1.0, distance = 8)", "an option of buckets"),
+        ("y = attention(x, x, x, 1.0, picks = x)", "expected a result of pick"),
+        ("y = pick(x, x, x, 2)", "weights of 8 numbers, expected 1"),
+        ("y = pick(x, x, none, 0)", "picks 0 runs"),
+        ("y = pick(x, x, none, 2, block = 0)", "runs of 0 tokens"),
+        ("y = pick(x, x, 1.0, 2)", "per-token value or none"),
+        ("y = constant(1.0)", "needs a list"),
+        ("y = constant([])", "numbers per token"),
         ("y = recurrence(x, x, x, x, from = x)", "without the other"),
         ("y = recurrence(x, x, x, x, before = 1)", "expected true or false"),
         ("y = recurrence(x, x, x, 'w_8')", "per-token value"),
@@ -84,6 +102,30 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
     assert!(groups("groups = 3, used_groups = 1").contains("cannot use 1 of 3 groups"));
     assert!(groups("groups = 8, used_groups = 8").contains("cannot use 8 of 8 groups"));
     assert!(groups("groups = 4").contains("cannot use 0 of 4 groups"));
+    assert!(groups("shared = 0").contains("expected at least 1"));
+    assert!(groups("shared = 3").contains("takes one vector of 3 numbers"));
+    let picks = |options: &str| {
+        let step = format!("y = attention(x, x, x, 1.0, picks = e, {options})");
+        between(&["e = pick(x, x, none, 2)", &step]).map(|_| ()).unwrap_err().1
+    };
+    assert!(picks("window = 2").contains("without other masks"));
+    assert!(picks("causal = false").contains("without other masks"));
+    let (_, message) = between(&[
+        "q = split(x, 4)",
+        "k, r = parts(x, 2, 6)",
+        "e = pick(q, k, none, 2)",
+        "y = attention(x, x, x, 1.0, picks = e)",
+    ])
+    .unwrap_err();
+    assert!(message.contains("picks of 4 heads, expected 1 or 1"), "{message}");
+    // Factors for more than is rotated are of set 2.
+    let set = |factors: &str| {
+        let step = format!("y = rope(x, 'pairs', 4, 100.0, factors = '{factors}')");
+        between(&[&step]).map(|graph| graph.operation_set())
+    };
+    assert_eq!(set("f_2").unwrap(), 1);
+    assert_eq!(set("f_4").unwrap(), 2);
+    assert!(set("f_1").is_err());
 }
 
 #[test]

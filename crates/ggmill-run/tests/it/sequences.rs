@@ -288,3 +288,101 @@ fn each_head_has_a_matrix_of_its_own() {
         .collect();
     assert_close(&found, &expected);
 }
+
+/// Attention of four heads with two of keys and values, `k`, to the tokens that `picked` has of a text,
+/// for a token and a head of the keys.
+fn attention_to(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<Vec<f64>> {
+    let [q, k] = ["merge(v)", "merge(k)"].map(|end| value(&[], end));
+    let mut results = Vec::new();
+    let mut start = 0;
+    for length in TEXTS {
+        for token in 0..length {
+            let mut row = Vec::new();
+            for head in 0..4 {
+                let query = &q[start + token][head * 8..][..8];
+                let seen = picked(start, token, head / 2);
+                let part = |other: usize| &k[start + other][head / 2 * 8..][..8];
+                let score = |other: &usize| dot(query, part(*other)).exp();
+                let scores: Vec<f64> = seen.iter().map(score).collect();
+                let all: f64 = scores.iter().sum();
+                row.extend((0..8).map(|place| {
+                    let shares = seen.iter().zip(&scores);
+                    shares.map(|(&other, score)| score / all * part(other)[place]).sum::<f64>()
+                }));
+            }
+            results.push(row);
+        }
+        start += length;
+    }
+    results
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The places of the greatest numbers, the first of equal ones.
+fn greatest(numbers: &[f64], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..numbers.len()).collect();
+    order.sort_by(|&a, &b| numbers[b].partial_cmp(&numbers[a]).unwrap());
+    order.truncate(count);
+    order
+}
+
+#[test]
+fn attention_sees_the_tokens_that_are_picked() {
+    // Four heads with a weight each, and one key.
+    let key = value(&["j, r = parts(k1, 8, 8)"], "merge(j)");
+    let [queries, weights] = ["merge(v)", "merge(total(f))"].map(|end| {
+        let end = end.replace("total(f)", "t");
+        value(&["t = total(f)"], &end)
+    });
+    let expected = attention_to(&|start, token, _| {
+        let scores: Vec<f64> = (0..=token)
+            .map(|other| {
+                let of = |head: usize| {
+                    let query = &queries[start + token][head * 8..][..8];
+                    dot(query, &key[start + other]).max(0.0) * weights[start + token][head]
+                };
+                (0..4).map(of).sum()
+            })
+            .collect();
+        greatest(&scores, 3)
+    });
+    let steps = ["j, r = parts(k1, 8, 8)", "t = total(f)", "e = pick(v, j, t, 3)"];
+    assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &expected);
+    // All of them: as without.
+    let steps = ["j, r = parts(k1, 8, 8)", "t = total(f)", "e = pick(v, j, t, 12)"];
+    let found = value(&steps, "attention(v, k, k, 1.0, picks = e)");
+    assert_close(&found, &value(&[], "attention(v, k, k, 1.0)"));
+
+    // Two heads, each for itself: runs of two tokens, that of the token first.
+    let queries = value(&[], "merge(q)");
+    let expected = attention_to(&|start, token, head| {
+        let query = &queries[start + token][head * 8..][..8];
+        let score = |other: usize| dot(query, &key[start + other]);
+        let mut best: Vec<f64> = (0..=token / 2)
+            .map(|run| (run * 2..=token.min(run * 2 + 1)).map(score).fold(f64::MIN, f64::max))
+            .collect();
+        best[token / 2] = f64::MAX;
+        let runs = greatest(&best, 2);
+        runs.iter().flat_map(|run| run * 2..=token.min(run * 2 + 1)).collect()
+    });
+    let steps = ["j, r = parts(k1, 8, 8)", "e = pick(q, j, none, 2, block = 2, local = 1)"];
+    assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &expected);
+}
+
+#[test]
+fn neighbours_share_a_place_and_constants_are_the_same_for_all() {
+    let scores = value(&["s = linear('blk.0.ffn_up', x)"], "merge(s)");
+    let expected: Vec<Vec<f64>> = scores
+        .iter()
+        .map(|row| greatest(row, 7).iter().map(|place| row[place / 5]).collect())
+        .collect();
+    // 48 numbers have ten places, the last of three numbers.
+    let steps =
+        ["s = linear('blk.0.ffn_up', x)", "e = top(s, 7, shared = 5)", "a, b = parts(s, 10, 38)"];
+    assert_close(&value(&steps, "take(a, e)"), &expected);
+    let rows = vec![vec![0.5, -2.0, 3.0]; TEXTS.iter().sum()];
+    assert_close(&value(&[], "constant([0.5, -2, 3])"), &rows);
+}

@@ -115,12 +115,14 @@ impl Case {
         metadata
     }
 
-    /// Whether a tensor is among those that the case lists, by the beginning of its name.
+    /// Whether a tensor is among those that the case lists, by the beginning of its name: with that of
+    /// its block, or without for those of all blocks.
     fn lists(&self, tensor: &str) -> bool {
         let name = tensor.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
         let name = name.map_or(tensor, |(_, name)| name);
         let begins = |listed: &&str| {
-            name.strip_prefix(*listed).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            let mut rests = [name, tensor].into_iter().filter_map(|it| it.strip_prefix(*listed));
+            rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         self.optional.iter().any(begins)
     }

@@ -290,4 +290,23 @@ pub(super) const CASES: &[Case] = &[
         ],
         &["output", "rope_freqs"],
     ),
+    case(
+        "cogvlm",
+        "cogvlm",
+        &[("attention.head_count_kv", U(4))],
+        &["output", "vis_attn_qkv", "vis_attn_output", "vis_gate", "vis_up", "vis_down"],
+    ),
+    case(
+        "hrm_text",
+        "hrm_text",
+        &[
+            ("block_count", U(12)),
+            ("hrm.layers_per_stack", U(2)),
+            ("hrm.h_cycles", U(2)),
+            ("hrm.l_cycles", U(2)),
+            ("attention.head_count_kv", U(4)),
+            ("embedding_scale", F(3.0)),
+        ],
+        &["output"],
+    ),
 ];

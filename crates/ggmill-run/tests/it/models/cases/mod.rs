@@ -7,6 +7,7 @@ mod encoders;
 mod experts;
 mod gemma;
 mod latent;
+mod sparse;
 mod states;
 mod unloaded;
 
@@ -21,6 +22,7 @@ pub(super) const FAMILIES: &[&[Case]] = &[
     experts::CASES,
     gemma::CASES,
     latent::CASES,
+    sparse::CASES,
     states::CASES,
     unloaded::CASES,
 ];

@@ -1,0 +1,155 @@
+//! The tokens that attention is restricted to: those with the greatest scores of an indexer.
+
+use core::ops::Range;
+
+use ggmill_arch::graph::{Extent, Pick};
+use ggmill_quant::{Isa, Panels, Rows};
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+
+use crate::attention::QUERIES;
+use crate::error::{Error, Result, room};
+
+/// Queries and keys of all texts, and for each head of the queries a weight, where the scores of all
+/// are added up.
+pub(crate) struct Indexer<'a> {
+    pub(crate) queries: (&'a [f32], Extent),
+    pub(crate) keys: (&'a [f32], Extent),
+    pub(crate) weights: Option<&'a [f32]>,
+}
+
+/// What was picked for all tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct Picks<'a> {
+    /// Runs of tokens, in order, as many for each head of each token.
+    pub(crate) places: &'a [u32],
+    /// How many heads picked.
+    pub(crate) heads: usize,
+    /// The tokens of a run.
+    pub(crate) of_run: usize,
+}
+
+impl<'a> Picks<'a> {
+    /// What stands where there are fewer.
+    pub(crate) const NONE: u32 = u32::MAX;
+
+    /// What a head picked for a token, where there are so many tokens.
+    pub(crate) fn of(&self, token: usize, head: usize, tokens: usize) -> &'a [u32] {
+        let count = self.places.len() / (tokens * self.heads).max(1);
+        &self.places[(token * self.heads + head) * count..][..count]
+    }
+}
+
+/// The runs of tokens with the greatest scores, for each token of all texts, of those up to that of
+/// the token; in the order of the text.
+pub(crate) fn pick(
+    isa: Isa,
+    options: Pick,
+    operands: &Indexer<'_>,
+    texts: &[Range<usize>],
+) -> Result<Vec<u32>> {
+    let heads = operands.queries.1.parts.unwrap_or(1) as usize;
+    let (results, block) = (if options.weighted { 1 } else { heads }, options.block.max(1));
+    let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
+    let count = options.count.min((longest as u64).div_ceil(block)) as usize;
+    let size = total * results * count;
+    let mut places = Vec::new();
+    places.try_reserve_exact(size).map_err(|_| Error::memory(size))?;
+    places.resize(size, Picks::NONE);
+    let width = results * count;
+    let mut rest = &mut places[..];
+    for text in texts {
+        let (out, others) = rest.split_at_mut(text.len() * width);
+        rest = others;
+        let mut keys = Panels::default();
+        let (values, length) = (operands.keys.0, operands.keys.1.elements() as usize);
+        let values = values.get(text.start * length..).unwrap_or_default();
+        keys.pack_rows(&Rows::new(values, text.len(), length, length)?)?;
+        let tasks: Vec<(usize, &mut [u32])> =
+            out.chunks_mut((QUERIES * width).max(1)).enumerate().collect();
+        tasks.into_par_iter().try_for_each(|(number, out)| {
+            let work = Work { isa, options, operands, keys: &keys, heads, results, count };
+            work.queries(text, number * QUERIES, out)
+        })?;
+    }
+    Ok(places)
+}
+
+/// The keys of a text, and what is picked from them.
+struct Work<'a> {
+    isa: Isa,
+    options: Pick,
+    operands: &'a Indexer<'a>,
+    keys: &'a Panels,
+    heads: usize,
+    /// How many heads pick, and how many runs each.
+    results: usize,
+    count: usize,
+}
+
+impl Work<'_> {
+    /// Picks for some tokens of a text, from `first` on.
+    fn queries(&self, text: &Range<usize>, first: usize, out: &mut [u32]) -> Result<()> {
+        let width = self.results * self.count;
+        let tokens = out.len() / width.max(1);
+        let seen = first + tokens;
+        let mut scores = room(tokens * seen)?;
+        let mut sums = room(tokens * seen)?;
+        let length = self.operands.queries.1.length as usize;
+        for head in 0..self.heads {
+            let start = ((text.start + first) * self.heads + head) * length;
+            let queries = self.operands.queries.0.get(start..).unwrap_or_default();
+            let left = Rows::new(queries, tokens, self.heads * length, length)?;
+            self.keys.multiply_part(self.isa, 0..seen, 0..length, &left, &mut scores, seen)?;
+            match self.operands.weights {
+                Some(weights) => {
+                    for (token, (row, sums)) in
+                        scores.chunks_exact(seen).zip(sums.chunks_exact_mut(seen)).enumerate()
+                    {
+                        let weight = weights[(text.start + first + token) * self.heads + head];
+                        for (sum, score) in sums.iter_mut().zip(row) {
+                            *sum += score.max(0.0) * weight;
+                        }
+                    }
+                }
+                None => {
+                    for (token, row) in scores.chunks_exact(seen).enumerate() {
+                        let out = &mut out[token * width + head * self.count..][..self.count];
+                        self.choose(&row[..=first + token], out);
+                    }
+                }
+            }
+        }
+        if self.operands.weights.is_some() {
+            for (token, row) in sums.chunks_exact(seen).enumerate() {
+                self.choose(&row[..=first + token], &mut out[token * width..][..self.count]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The runs with the greatest scores, each with that of its best token, in the order of the text.
+    /// The first of equal ones are taken first, and NaN last.
+    fn choose(&self, scores: &[f32], out: &mut [u32]) {
+        let block = usize::try_from(self.options.block).unwrap_or(usize::MAX);
+        let best: Vec<f32> =
+            scores.chunks(block).map(|run| run.iter().copied().fold(f32::NAN, f32::max)).collect();
+        let local = usize::try_from(self.options.local).unwrap_or(usize::MAX);
+        let near = best.len().saturating_sub(local);
+        let mut order: Vec<u32> = (0u32..).take(best.len()).collect();
+        if out.len() < order.len() {
+            order.select_nth_unstable_by(out.len(), |&a, &b| {
+                let (x, y) = (a as usize, b as usize);
+                let far = (x < near).cmp(&(y < near));
+                let (p, q) = (best[x], best[y]);
+                let by_number = q.partial_cmp(&p).unwrap_or_else(|| p.is_nan().cmp(&q.is_nan()));
+                far.then(by_number).then(a.cmp(&b))
+            });
+            order.truncate(out.len());
+            order.sort_unstable();
+        }
+        for (out, place) in out.iter_mut().zip(order) {
+            *out = place;
+        }
+    }
+}
