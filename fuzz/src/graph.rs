@@ -73,7 +73,13 @@ fn run(graph: &Graph) {
     let runner = Runner::new(Options::default().with_threads(Some(1))).expect("one thread");
     let known = u32::try_from(program.vocabulary()).unwrap_or(u32::MAX);
     let tokens = [0, 2, 1].map(|token: u32| token % known.max(1));
-    let Ok(states) = runner.states(&program, &[&tokens, &tokens[..1]]) else { return };
+    let texts = [&tokens[..], &tokens[..1]];
+    let states = if program.has_source() {
+        runner.states_with_sources(&program, &texts, &[&tokens[1..], &tokens])
+    } else {
+        runner.states(&program, &texts)
+    };
+    let Ok(states) = states else { return };
     if let Ok(output) = runner.output(&program, &states, 0, 0..3) {
         assert_eq!(output.len() as u64, 3 * program.output_len());
     }

@@ -23,8 +23,18 @@ from libllama import alone
 WITH_FLASH = ["minimax-m3"]
 
 
-def computed(path, tokens, is_encoder):
-    """A row of numbers for each token."""
+def of(tokens):
+    """A batch with all tokens of a text, the output of each of which is computed."""
+    batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
+    batch.n_tokens = len(tokens)
+    for place, token in enumerate(tokens):
+        batch.token[place], batch.pos[place], batch.n_seq_id[place], batch.logits[place] = token, place, 1, 1
+        batch.seq_id[place][0] = 0
+    return batch
+
+
+def computed(path, tokens, is_encoder, source):
+    """A row of numbers for each token. Where there is a source, the encoder runs over it first."""
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers, params.use_mmap, params.use_extra_bufts = 0, False, False
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
@@ -39,13 +49,10 @@ def computed(path, tokens, is_encoder):
     options.embeddings = is_encoder
     options.pooling_type = llama_cpp.LLAMA_POOLING_TYPE_NONE
     context = llama_cpp.llama_init_from_model(model, options)
-    batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
-    batch.n_tokens = len(tokens)
-    for place, token in enumerate(tokens):
-        batch.token[place], batch.pos[place], batch.n_seq_id[place], batch.logits[place] = token, place, 1, 1
-        batch.seq_id[place][0] = 0
+    if source and llama_cpp.llama_encode(context, of(source)) != 0:
+        raise RuntimeError("error: the encoder does not run")
     run = llama_cpp.llama_encode if is_encoder else llama_cpp.llama_decode
-    if run(context, batch) != 0:
+    if run(context, of(tokens)) != 0:
         raise RuntimeError("error: does not run")
     take = llama_cpp.llama_get_embeddings_ith if is_encoder else llama_cpp.llama_get_logits_ith
     count = llama_cpp.llama_model_n_embd(model) if is_encoder else llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
@@ -54,15 +61,15 @@ def computed(path, tokens, is_encoder):
 
 def main():
     word, directory = sys.argv[1], Path(sys.argv[2])
-    every, tokens = (directory / "tokens.txt").read_text().splitlines()
-    tokens = [int(token) for token in tokens.split()]
+    every, *texts = (directory / "tokens.txt").read_text().splitlines()
+    tokens, source = ([int(token) for token in text.split()] for text in texts)
     wrong = 0
     for line in (directory / "models.txt").read_text().splitlines():
         name, limit, kind, peer = line.split()
         if peer != "libllama":
             continue
         path = directory / f"{name}.gguf"
-        rows, reasons = alone(computed, path, tokens, kind == "embedding")
+        rows, reasons = alone(computed, path, tokens, kind == "embedding", source if kind == "logits-of-two" else [])
         if rows is None:
             print(f"{name}: libllama fails", *reasons[-3:], sep="\n  ")
             wrong += 1

@@ -62,6 +62,11 @@ fn hint(kind: ErrorKind) -> Option<String> {
         ErrorKind::Chunks => "--ctx N takes larger chunks",
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
         ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
+        ErrorKind::Source => {
+            "this command has one text; a model with an encoder and a decoder needs two: \
+             `ggmill check --run FILE` runs it over a few tokens, and the library ggmill-run over \
+             any texts (Runner::states_with_sources)"
+        }
         ErrorKind::Vocabulary => "both models need the same vocabulary",
         _ => return None,
     };

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! `models.txt` has a line for each model, `NAME LIMIT OUTPUT`: the greatest error that it may have, and
-//! whether it gives logits or an embedding. `measured.txt` has the names of those whose activations are compared.
+//! whether it gives logits, logits of a text with a source, or an embedding. `tokens.txt` has those of
+//! the text and those of the source. `measured.txt` has the names of those whose activations are compared.
 //! With names after the directory, only these models:
 //!
 //! ```text
@@ -28,7 +29,7 @@ use std::path::Path;
 
 use ggmill_arch::graph::Output;
 use ggmill_run::{Options, Program, Runner};
-use models::{CASES, MEASURED, RECORDED, TOKENS, UNLOADED, greatest_error};
+use models::{CASES, MEASURED, RECORDED, SOURCE, TOKENS, UNLOADED, greatest_error};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -36,8 +37,9 @@ fn main() {
     let directory = Path::new(&directory);
     let names: Vec<String> = arguments.collect();
     fs::create_dir_all(directory).unwrap();
-    let tokens: Vec<String> = TOKENS.iter().map(u32::to_string).collect();
-    fs::write(directory.join("tokens.txt"), format!("{RECORDED}\n{}\n", tokens.join(" "))).unwrap();
+    let line = |tokens: &[u32]| tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    let tokens = format!("{RECORDED}\n{}\n{}\n", line(&TOKENS), line(&SOURCE));
+    fs::write(directory.join("tokens.txt"), tokens).unwrap();
     fs::write(directory.join("measured.txt"), MEASURED.join("\n")).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
     let mut about = Vec::new();
@@ -47,11 +49,15 @@ fn main() {
         fs::write(directory.join(format!("{}.gguf", case.name)), case.bytes()).unwrap();
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
-        let states = runner.states(&program, &[&TOKENS]).unwrap();
+        let states = models::states(&runner, &program, &[&TOKENS]).unwrap();
         let output = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
-        let output = if program.output() == Output::Embedding { "embedding" } else { "logits" };
+        let output = match program.output() {
+            Output::Embedding => "embedding",
+            _ if program.has_source() => "logits-of-two",
+            _ => "logits",
+        };
         let peer = if UNLOADED.contains(&case.name) { "transformers" } else { "libllama" };
         about.push(format!("{} {:e} {output} {peer}", case.name, greatest_error(&program)));
     }

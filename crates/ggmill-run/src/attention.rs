@@ -37,20 +37,22 @@ struct Task<'a> {
     out: &'a mut [f32],
 }
 
-/// Writes the results of all heads for the tokens of all texts, which attend to their own text
-/// alone.
+/// Writes the results of all heads for the tokens of all texts. Each text is there with the one that
+/// its tokens attend to: itself, or its source.
 pub(crate) fn attention(
     isa: Isa,
     options: &Attention,
     operands: &Operands<'_>,
     extra: &Extra<'_>,
-    texts: &[Range<usize>],
+    texts: &[(Range<usize>, Range<usize>)],
     out: &mut [f32],
 ) -> Result<()> {
     let heads = operands.queries.1.parts.unwrap_or(1) as usize;
     let kv_heads = operands.keys.1.parts.unwrap_or(1) as usize;
-    let arranged: Vec<(Range<usize>, usize)> =
-        texts.iter().flat_map(|text| (0..kv_heads).map(move |head| (text.clone(), head))).collect();
+    let arranged: Vec<(Range<usize>, usize)> = texts
+        .iter()
+        .flat_map(|(_, to)| (0..kv_heads).map(move |head| (to.clone(), head)))
+        .collect();
     let arrange = |(text, head): (Range<usize>, usize)| {
         let (mut keys, mut values) = (Panels::default(), Panels::default());
         keys.pack_rows(&rows_of(operands.keys, &text, head)?)?;
@@ -62,7 +64,7 @@ pub(crate) fn attention(
     let width = heads * operands.values.1.length as usize;
     let mut tasks = Vec::new();
     let mut rest = out;
-    for (text, range) in texts.iter().enumerate() {
+    for (text, (range, _)) in texts.iter().enumerate() {
         let (out, others) = rest.split_at_mut(range.len() * width);
         rest = others;
         for (number, out) in out.chunks_mut((QUERIES * width).max(1)).enumerate() {
@@ -71,18 +73,20 @@ pub(crate) fn attention(
     }
     // The later ones of a text take longer.
     tasks.reverse();
-    let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let longest = texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
     let biases = Biases::new(options, extra.buckets, heads, longest)?;
-    let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
+    let total: usize = texts.iter().map(|(text, _)| text.len()).sum();
     let slopes: Vec<f32> = (0..heads).map(|head| slope(options.alibi, heads, head)).collect();
     tasks.into_par_iter().try_for_each_init(Vec::new, |scores, task| {
-        let range = &texts[task.text];
+        let (range, to) = &texts[task.text];
         for head in 0..heads {
             let arranged = &arranged[task.text * kv_heads + head / (heads / kv_heads)];
             let sink = extra.sinks.map(|sinks| sinks[head]);
             let (slope, biases) = (slopes[head], biases.as_ref());
             let picks = extra.picks.map(|picks| (picks, head * picks.heads / heads, total));
-            let work = Head { isa, options, number: head, slope, biases, sink, picks, arranged };
+            let tokens = to.len();
+            let work =
+                Head { isa, options, number: head, slope, biases, sink, picks, arranged, tokens };
             work.queries(operands.queries, range, task.first, width, task.out, scores)?;
         }
         Ok(())
@@ -124,8 +128,9 @@ struct Head<'a> {
     sink: Option<f32>,
     /// What it is restricted to, by which of the heads that pick, and how many tokens all texts have.
     picks: Option<(Picks<'a>, usize, usize)>,
-    /// Keys and values of the text.
+    /// Keys and values, of so many tokens.
     arranged: &'a (Panels, Panels),
+    tokens: usize,
 }
 
 impl Head<'_> {
@@ -144,8 +149,8 @@ impl Head<'_> {
         let count = out.len() / width;
         let tokens = text.start + first..text.start + first + count;
         // The keys that any of these queries attends to.
-        let start = self.visible(first, text.len()).start / Panels::WIDTH * Panels::WIDTH;
-        let end = self.visible(first + count - 1, text.len()).end;
+        let start = self.visible(first).start / Panels::WIDTH * Panels::WIDTH;
+        let end = self.visible(first + count - 1).end;
         let seen = end - start;
         if scores.len() < count * seen {
             *scores = room(count * seen)?;
@@ -156,7 +161,7 @@ impl Head<'_> {
         keys.multiply_part(self.isa, start..end, 0..columns, &left, scores, seen)?;
         let mut some = Vec::new();
         for (query, row) in scores.chunks_exact_mut(seen).enumerate() {
-            let visible = self.visible(first + query, text.len());
+            let visible = self.visible(first + query);
             let (before, row) = row.split_at_mut(visible.start - start);
             let (row, after) = row.split_at_mut(visible.len());
             before.fill(0.0);
@@ -177,8 +182,8 @@ impl Head<'_> {
     }
 
     /// The tokens that a token attends to.
-    fn visible(&self, token: usize, tokens: usize) -> Range<usize> {
-        let options = self.options;
+    fn visible(&self, token: usize) -> Range<usize> {
+        let (options, tokens) = (self.options, self.tokens);
         let (window, chunk) = (options.window as usize, options.chunk as usize);
         let mut seen = 0..tokens;
         if let Some(number) = token.checked_div(chunk) {

@@ -33,7 +33,7 @@ pub fn activations<E: From<Error>>(
     let mut done = 0;
     for texts in chunks.chunks(at_once) {
         let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let states = runner.states_into(program, &tokens, Some(&mut found))?;
+        let states = runner.states_into(program, &tokens, &[], Some(&mut found))?;
         if matrices.need_output() {
             for (number, text) in texts.iter().enumerate() {
                 runner.output_into(program, &states, number, 0..text.len(), Some(&mut found))?;

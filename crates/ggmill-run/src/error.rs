@@ -19,6 +19,9 @@ pub enum ErrorKind {
     NotFinite,
     /// A token that the model does not have, or more of them than it has positions for.
     Tokens,
+    /// The model takes a second text, the source, and there is none; or there is one that it does not
+    /// take.
+    Source,
     /// The model outputs embeddings, which are measured against those of a base only.
     Embeddings,
     /// The text has too few tokens.
@@ -46,6 +49,7 @@ impl ErrorKind {
             Self::Tensor => "tensor",
             Self::NotFinite => "not_finite",
             Self::Tokens => "tokens",
+            Self::Source => "source",
             Self::Embeddings => "embeddings",
             Self::TooShort => "too_short",
             Self::Chunks => "chunks",

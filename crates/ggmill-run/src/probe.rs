@@ -134,9 +134,11 @@ impl Probe {
     }
 }
 
-/// Runs a few tokens: those of the record where there is one.
+/// Runs a few tokens: those of the record where there is one. A model that takes two texts has the same
+/// one as its source.
 ///
-/// Fails for weights and outputs that are not finite, for a record of another vocabulary, for a file
+/// Fails for weights and outputs that are not finite, for a record of another vocabulary or of a model
+/// that takes two texts, for a file
 /// that changed while it was read, and as [`Runner::states`] does.
 pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>) -> Result<Probe> {
     let own = Probe::tokens_of(program);
@@ -150,7 +152,15 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
     }
-    let states = runner.states(program, &[tokens])?;
+    let states = if program.has_source() {
+        if recorded.is_some() {
+            let message = "the model takes two texts, but a record has one";
+            return Err(Error::new(ErrorKind::Source, message));
+        }
+        runner.states_with_sources(program, &[tokens], &[tokens])?
+    } else {
+        runner.states(program, &[tokens])?
+    };
     let output = runner.output(program, &states, 0, 0..tokens.len())?;
     if let Some(place) = output.iter().position(|number| !number.is_finite()) {
         let message =

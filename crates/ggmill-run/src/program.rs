@@ -134,7 +134,8 @@ impl<'m> Program<'m> {
         last_use[graph.output()] = nodes.len();
         let last = graph.sections().last().filter(|section| section.block.is_none());
         let is_of_text = |nodes: &Range<usize>| {
-            graph.nodes()[nodes.clone()].iter().any(|node| node.operation.is_of_text())
+            let mut nodes = graph.nodes()[nodes.clone()].iter();
+            nodes.any(|node| node.operation.is_of_text() || node.of_source)
         };
         let tail = last.filter(|section| section.nodes.start > 0 && !is_of_text(&section.nodes));
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
@@ -164,6 +165,11 @@ impl<'m> Program<'m> {
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// Whether a run takes a second text, the source.
+    pub fn has_source(&self) -> bool {
+        self.graph.has_source()
     }
 
     /// How many tokens the model knows.
@@ -263,8 +269,8 @@ impl<'m> Program<'m> {
         most
     }
 
-    /// Bytes of memory that running so many texts at once takes, about, beside the model: the
-    /// results of operations, the output of all tokens of one text, the turns of rotary positions,
+    /// Bytes of memory that running so many texts at once takes, about, beside the model, where
+    /// neither a text nor its source is longer than `longest`: the results of operations, the output of all tokens of one text, the turns of rotary positions,
     /// the tiles of a matrix, and the scores of attention on each thread.
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let states = self.memory_of_states(texts, longest, threads);

@@ -74,6 +74,33 @@ pub struct States {
     texts: Vec<Range<usize>>,
 }
 
+/// Texts as tokens, one after the other.
+#[derive(Clone, Debug, Default)]
+struct Sequence {
+    texts: Vec<Range<usize>>,
+    tokens: Vec<u32>,
+    /// The place of each token in its text.
+    positions: Vec<u32>,
+}
+
+impl Sequence {
+    fn of(program: &Program<'_>, texts: &[&[u32]]) -> Result<Self> {
+        let mut sequence = Self::default();
+        for text in texts {
+            program.check(text)?;
+            let start = sequence.tokens.len();
+            sequence.texts.push(start..start + text.len());
+            sequence.tokens.extend_from_slice(text);
+            sequence.positions.extend((0u32..).take(text.len()));
+        }
+        Ok(sequence)
+    }
+
+    fn longest(&self) -> usize {
+        self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0)
+    }
+}
+
 /// The result of a node for all tokens.
 #[derive(Clone, Debug)]
 enum Data {
@@ -160,7 +187,32 @@ impl Runner {
     /// Fails for tokens that the model does not have, for weights that are not finite, and where the
     /// results take more memory than is allowed.
     pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
-        self.states_into(program, texts, None)
+        self.states_into(program, texts, &[], None)
+    }
+
+    /// The same for a model that takes two texts, such as an encoder and a decoder do: the source of
+    /// each text has the same place in `sources`.
+    ///
+    /// Fails as [`states`](Self::states) does, for a model that takes one text, and where a text has
+    /// no source.
+    ///
+    /// ```no_run
+    /// # use ggmill_run::{Options, Program, Runner};
+    /// # fn run(program: &Program<'_>) -> ggmill_run::Result<()> {
+    /// let runner = Runner::new(Options::default())?;
+    /// let (source, text) = ([8774, 6, 296, 1], [0, 8774]);
+    /// let states = runner.states_with_sources(program, &[&text], &[&source])?;
+    /// let logits = runner.output(program, &states, 0, 0..text.len())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn states_with_sources(
+        &self,
+        program: &Program<'_>,
+        texts: &[&[u32]],
+        sources: &[&[u32]],
+    ) -> Result<States> {
+        self.states_into(program, texts, sources, None)
     }
 
     /// The same, with the activations of matrices added up.
@@ -168,9 +220,10 @@ impl Runner {
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
+        sources: &[&[u32]],
         activations: Option<&mut Activations>,
     ) -> Result<States> {
-        let mut run = self.start(program, texts, activations)?;
+        let mut run = self.start(program, texts, sources, activations)?;
         self.pool.install(|| run.nodes(0..program.tail))?;
         Ok(run.end())
     }
@@ -185,7 +238,7 @@ impl Runner {
         texts: &[&[u32]],
         mut each: impl FnMut(usize, States) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut run = self.start(program, texts, None)?;
+        let mut run = self.start(program, texts, &[], None)?;
         let mut starts: Vec<(usize, usize)> =
             variants.iter().map(Program::first_difference).zip(0..).collect();
         starts.sort_unstable();
@@ -206,28 +259,21 @@ impl Runner {
         &self,
         program: &'p Program<'p>,
         texts: &[&[u32]],
+        sources: &[&[u32]],
         activations: Option<&'p mut Activations>,
     ) -> Result<Run<'p>> {
-        let mut ranges = Vec::with_capacity(texts.len());
-        let mut tokens = Vec::new();
-        for text in texts {
-            program.check(text)?;
-            ranges.push(tokens.len()..tokens.len() + text.len());
-            tokens.extend_from_slice(text);
-        }
-        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0) as u64;
+        check_sources(program, texts, sources)?;
+        let sequences = [Sequence::of(program, texts)?, Sequence::of(program, sources)?];
+        let longest = sequences.iter().map(Sequence::longest).max().unwrap_or(0) as u64;
         let threads = self.threads();
         self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
-        let positions = texts.iter().flat_map(|text| (0u32..).take(text.len())).collect();
         Ok(Run {
             program,
             tiles: Tiles::new(self.options.isa),
             values: vec![None; program.graph().nodes().len()],
-            arena: Arena::of(program.numbers().saturating_mul(tokens.len() as u64)),
+            arena: arena_for(program, &sequences),
             turns: Vec::new(),
-            texts: ranges,
-            tokens,
-            positions,
+            sequences,
             activations,
         })
     }
@@ -286,9 +332,7 @@ impl Runner {
             values,
             arena,
             turns: Vec::new(),
-            texts: Vec::new(),
-            tokens: Vec::new(),
-            positions: Vec::new(),
+            sequences: Default::default(),
             activations,
         };
         self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
@@ -299,6 +343,25 @@ impl Runner {
     }
 }
 
+/// Each text has a source where the model takes one.
+fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[&[u32]]) -> Result<()> {
+    let message = match (program.has_source(), sources) {
+        (false, []) => return Ok(()),
+        (false, _) => "the model takes one text, and no source",
+        (true, []) => "the model takes a second text, the source, for each text",
+        (true, _) if sources.len() != texts.len() => "expected one source for each text",
+        (true, _) if sources.iter().any(|source| source.is_empty()) => "a source has no tokens",
+        (true, _) => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Source, message))
+}
+
+/// Room for the results of operations over these texts and their sources.
+fn arena_for(program: &Program<'_>, sequences: &[Sequence; 2]) -> Arena {
+    let tokens = sequences.iter().map(|sequence| sequence.tokens.len()).max().unwrap_or(0);
+    Arena::of(program.numbers().saturating_mul(tokens as u64))
+}
+
 struct Run<'p> {
     program: &'p Program<'p>,
     tiles: Tiles,
@@ -307,9 +370,8 @@ struct Run<'p> {
     /// The turns of rotary positions that were computed last: all blocks usually have the same, or
     /// one of two.
     turns: Vec<(Rope, Arc<Turns>)>,
-    texts: Vec<Range<usize>>,
-    tokens: Vec<u32>,
-    positions: Vec<u32>,
+    /// The texts, and the sources of those.
+    sequences: [Sequence; 2],
     activations: Option<&'p mut Activations>,
 }
 
@@ -320,17 +382,21 @@ impl Run<'_> {
             program,
             tiles: Tiles::new(self.tiles.isa),
             values: self.values.clone(),
-            arena: Arena::of(program.numbers().saturating_mul(self.tokens.len() as u64)),
+            arena: arena_for(program, &self.sequences),
             turns: self.turns.clone(),
-            texts: self.texts.clone(),
-            tokens: self.tokens.clone(),
-            positions: self.positions.clone(),
+            sequences: self.sequences.clone(),
             activations: None,
         }
     }
 
     fn end(self) -> States {
-        States { values: self.values, texts: self.texts }
+        let [texts, _] = self.sequences;
+        States { values: self.values, texts: texts.texts }
+    }
+
+    /// The texts that a node has its numbers for.
+    fn sequence(&self, node: &Node) -> &Sequence {
+        &self.sequences[usize::from(node.of_source)]
     }
 
     fn nodes(&mut self, range: Range<usize>) -> Result<()> {
@@ -446,7 +512,7 @@ impl Run<'_> {
         if self.turns.len() >= TURNS {
             self.turns.remove(0);
         }
-        let longest = self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+        let longest = self.sequences.iter().map(Sequence::longest).max().unwrap_or(0);
         let turns = Arc::new(Turns::of(rope, factors, longest)?);
         self.turns.push((rope.clone(), Arc::clone(&turns)));
         Ok(turns)
@@ -460,7 +526,7 @@ impl Run<'_> {
         let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
         let isa = self.tiles.isa;
         let values = match node.operation {
-            Operation::Rows { table, rows } => self.rows(table, rows)?,
+            Operation::Rows { table, rows } => self.rows(node, table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
                 let values = self.numbers(node, 0)?;
                 self.activated(matrix, &values, None)?;
@@ -506,7 +572,7 @@ impl Run<'_> {
             Operation::Rope(ref rope) => {
                 let turns = self.turns(rope, whole(rope.factors)?.as_deref())?;
                 let mut values = self.taken(node, number)?;
-                turns.rotate(&mut values, extent, rope.style, &self.positions);
+                turns.rotate(&mut values, extent, rope.style, &self.sequence(node).positions);
                 values
             }
             Operation::Attention(ref options) => {
@@ -529,7 +595,10 @@ impl Run<'_> {
                     Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }
                 });
                 let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
-                attention(isa, options, &operands, &extra, &self.texts, &mut out)?;
+                let others = &self.sequence(&nodes[node.inputs[1]]).texts;
+                let texts = self.sequence(node).texts.iter().cloned().zip(others.iter().cloned());
+                let texts: Vec<_> = texts.collect();
+                attention(isa, options, &operands, &extra, &texts, &mut out)?;
                 out
             }
             Operation::View => return self.numbers(node, 0).map(Data::Numbers),
@@ -565,7 +634,7 @@ impl Run<'_> {
                 return Ok(Data::Places(Arc::new(places)));
             }
             Operation::Constant(ref numbers) => {
-                let mut out = self.arena.take(numbers.len() * self.tokens.len())?;
+                let mut out = self.arena.take(numbers.len() * self.sequence(node).tokens.len())?;
                 out.chunks_exact_mut(numbers.len()).for_each(|row| row.copy_from_slice(numbers));
                 out
             }
@@ -575,7 +644,7 @@ impl Run<'_> {
                 let weights = weights.as_deref().map(Vec::as_slice);
                 let operands =
                     Indexer { queries: (&queries, of(0)), keys: (&keys, of(1)), weights };
-                let places = pick(isa, options, &operands, &self.texts)?;
+                let places = pick(isa, options, &operands, &self.sequence(node).texts)?;
                 return Ok(Data::Places(Arc::new(places)));
             }
             Operation::Take => {

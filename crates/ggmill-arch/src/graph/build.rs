@@ -153,6 +153,11 @@ impl<'a> Builder<'a> {
                 "no step produces the output for these hyperparameters",
             ));
         };
+        if self.nodes.get(output).is_some_and(|node| node.of_source) {
+            return Err(Error::description(
+                "the output is of the source, expected one of the text",
+            ));
+        }
         let (nodes, weights) = (self.nodes, self.weights.list);
         Ok(Graph { nodes, weights, sections, output, kind }.in_order_of_use())
     }
@@ -206,13 +211,51 @@ impl<'a> Builder<'a> {
         if extent.elements() > Extent::MAX || extent.elements() == 0 {
             return Err(format!("produces {extent} numbers per token"));
         }
+        let of_source = self.is_of_source(&operation, &inputs)?;
         let number = self.nodes.len();
         let value = match operation {
             Operation::Top { .. } => Value::Choice(number),
             Operation::Pick(_) => Value::Picks(number),
             _ => Value::Tensor(number),
         };
-        self.nodes.push(Node { operation, inputs, extent });
+        self.nodes.push(Node { operation, inputs, extent, of_source });
+        Ok(value)
+    }
+
+    /// Whether a result has its numbers for the tokens of the source, as its operands have. Only
+    /// attention takes keys and values of another text than its queries.
+    fn is_of_source(&self, operation: &Operation, inputs: &[usize]) -> Outcome<bool> {
+        let of_source = |&node: &usize| self.nodes.get(node).is_some_and(|node| node.of_source);
+        let Some(first) = inputs.first().map(of_source) else { return Ok(false) };
+        let others = match (operation, inputs) {
+            (Operation::Attention(options), [_, others @ ..]) if !first => {
+                let of_other = others.iter().any(of_source);
+                if of_other && !options.is_of_pairs() {
+                    return Err("attends to the source, expected causal = false and no option \
+                                that depends on positions"
+                        .into());
+                }
+                let same = others.first().map(of_source);
+                others.iter().all(|node| Some(of_source(node)) == same)
+            }
+            (_, inputs) => inputs.iter().all(|node| of_source(node) == first),
+        };
+        if !others {
+            return Err("combines values of the text with values of the source".into());
+        }
+        Ok(first)
+    }
+
+    /// A node of the source without operands.
+    pub(super) fn push_of_source(
+        &mut self,
+        operation: Operation,
+        extent: Extent,
+    ) -> Outcome<Value> {
+        let value = self.push(operation, Vec::new(), extent)?;
+        if let Some(node) = self.nodes.last_mut() {
+            node.of_source = true;
+        }
         Ok(value)
     }
 

@@ -29,7 +29,7 @@ pub use crate::steps::{StepOutline, StepsOutline};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
-pub const OPERATION_SET: u32 = 2;
+pub const OPERATION_SET: u32 = 3;
 
 /// What one model computes: operations in the order in which they can be carried out.
 ///
@@ -65,6 +65,8 @@ pub struct Node {
     pub inputs: Vec<usize>,
     /// What its result has for each token.
     pub extent: Extent,
+    /// Whether the tokens are those of the source, the second text that some models take.
+    pub of_source: bool,
 }
 
 /// A tensor of the model that a graph needs.
@@ -162,7 +164,7 @@ pub enum Operation {
     },
     /// Rotation by angles that grow with the place in the text.
     Rope(Rope),
-    /// Attention of queries to keys and values.
+    /// Attention of queries to keys and values, which may be those of the source.
     Attention(Attention),
     /// The same numbers in other parts.
     View,
@@ -421,6 +423,14 @@ pub struct Buckets {
     pub distance: u64,
 }
 
+impl Attention {
+    /// Whether scores depend on no positions, as of two texts.
+    pub(crate) fn is_of_pairs(&self) -> bool {
+        let has_run = self.causal || self.window > 0 || self.chunk > 0 || self.ahead.is_some();
+        !has_run && self.alibi <= 0.0 && self.buckets.is_none()
+    }
+}
+
 impl Buckets {
     /// The distance where none is given, as in T5.
     pub(crate) const DISTANCE: u64 = 128;
@@ -445,6 +455,11 @@ impl Graph {
     /// The number of the node whose result is the output.
     pub fn output(&self) -> usize {
         self.output
+    }
+
+    /// Whether a run takes a second text, the source.
+    pub fn has_source(&self) -> bool {
+        self.nodes.iter().any(|node| node.of_source)
     }
 
     /// What the output is.

@@ -307,7 +307,12 @@ impl Builder<'_> {
             let (name, rows) = (self.weights.name(table), self.dimension(table, 1));
             return Err(format!("uses row {row} of {name}, which has {rows} rows"));
         }
-        self.push(Operation::Rows { table, rows }, Vec::new(), extent)
+        let operation = Operation::Rows { table, rows };
+        if given.bool_option("source", false)? {
+            self.push_of_source(operation, extent)
+        } else {
+            self.push(operation, Vec::new(), extent)
+        }
     }
 
     fn linear(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {

@@ -3,7 +3,8 @@
 use super::{Function, Graph, Node, Operation, Rope};
 
 impl Operation {
-    /// The number of the operation set that first had this operation with these options.
+    /// The number of the operation set that first had this operation with these options; for a text
+    /// alone, as values of the source belong to set 3.
     pub fn set(&self) -> u32 {
         let is_new = match self {
             Self::HeadLinear { .. }
@@ -57,10 +58,13 @@ impl Graph {
     /// assert_eq!(Graph::of_steps(&steps, &dimensions)?.operation_set(), 1);
     /// steps = vec!["v0 = rows('token_embd', tokens)", "v1 = shift(v0)", "logits = linear('output', v1)"];
     /// assert_eq!(Graph::of_steps(&steps, &dimensions)?.operation_set(), 2);
+    /// steps = vec!["v0 = rows('token_embd', tokens, source = true)", "v1 = rows('token_embd', tokens)", "v2 = attention(v1, v0, v0, 1.0, causal = false)", "logits = linear('output', v2)"];
+    /// assert_eq!(Graph::of_steps(&steps, &dimensions)?.operation_set(), 3);
     /// # Ok::<(), ggmill_arch::Error>(())
     /// ```
     pub fn operation_set(&self) -> u32 {
         let of = |node: &Node| match &node.operation {
+            _ if node.of_source => 3,
             Operation::Rope(rope) if self.has_longer_factors(rope) => 2,
             other => other.set(),
         };

@@ -118,11 +118,13 @@ impl<'a> Writer<'a> {
         Ok(match &node.operation {
             Operation::Rows { table, rows } => {
                 let table = self.weight(*table)?;
-                match rows {
-                    Rows::Tokens => format!("rows({table}, tokens)"),
-                    Rows::Positions => format!("rows({table}, positions)"),
-                    Rows::Fixed(row) => format!("rows({table}, {row})"),
-                }
+                let rows = match rows {
+                    Rows::Tokens => "tokens".to_owned(),
+                    Rows::Positions => "positions".to_owned(),
+                    Rows::Fixed(row) => row.to_string(),
+                };
+                let source = if node.of_source { ", source = true" } else { "" };
+                format!("rows({table}, {rows}{source})")
             }
             Operation::Linear { matrix, .. } => format!("linear({}, {a})", self.weight(*matrix)?),
             Operation::ExpertLinear { matrix, .. } => {

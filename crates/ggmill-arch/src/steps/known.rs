@@ -21,7 +21,7 @@ const fn of(
 /// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
 /// (`Operation::set`).
 const OPERATIONS: [Signature; 36] = [
-    of("rows", 2, 2, &[]),
+    of("rows", 2, 2, &["source"]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
     of("rms_norm", 3, 3, &[]),

@@ -129,6 +129,49 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
 }
 
 #[test]
+fn every_operation_of_set_3_is_written_as_it_is_read() {
+    let steps = [
+        "v0 = rows('t_8x100', tokens, source = true)",
+        "v1 = rows('t_8x100', positions, source = true)",
+        "v2 = rows('t_8x100', 3, source = true)",
+        "v3 = v0 + v1",
+        "v4 = v3 * v2",
+        "v5 = rope(v4, 'pairs', 8, 10000.0)",
+        "v6 = attention(v5, v5, v5, 1.0, window = 2)",
+        "v7 = rows('t_8x100', tokens)",
+        "v8 = attention(v7, v6, v6, 0.5, causal = false, softcap = 2.0)",
+        "v9 = v7 + v8",
+        "logits = linear('o_8x100', v9)",
+    ];
+    let graph = read(&steps).unwrap();
+    assert_eq!(graph.steps().unwrap(), steps);
+    assert_eq!((graph.operation_set(), graph.has_source()), (3, true));
+    let of_source: Vec<bool> = graph.nodes().iter().map(|node| node.of_source).collect();
+    assert_eq!(of_source, [true, true, true, true, true, true, true, false, false, false, false]);
+    // Values of two texts meet in attention alone, and there by no position.
+    let source = "s = rows('t_8x100', tokens, source = true)";
+    for (step, expected) in [
+        ("y = x + s", "values of the text with values of the source"),
+        ("y = concat(s, x)", "values of the text with values of the source"),
+        ("y = attention(x, s, x, 1.0, causal = false)", "values of the source"),
+        ("y = attention(s, x, x, 1.0, causal = false)", "values of the source"),
+        ("y = attention(x, s, s, 1.0)", "expected causal = false"),
+        ("y = attention(x, s, s, 1.0, causal = false, window = 3)", "depends on positions"),
+        ("y = attention(x, s, s, 1.0, causal = false, alibi = 1.0)", "depends on positions"),
+        ("y = attention(x, s, s, 1.0, causal = false, ahead = 0)", "depends on positions"),
+        ("y = attention(x, s, s, 1.0, causal = false, buckets = 'b_1x8')", "on positions"),
+        ("y = silu(s)", "the output is of the source"),
+        ("y = rows('t_8x100', tokens, source = 1)", "expected true or false"),
+    ] {
+        let (_, message) = between(&[source, step]).unwrap_err();
+        assert!(message.contains(expected), "{step}: {message}");
+    }
+    // A value may have the name of the option, as it might before there was one.
+    let named = [BEGIN, "source = silu(x)", "y = x + source", END];
+    assert_eq!(read(&named).unwrap().operation_set(), 1);
+}
+
+#[test]
 fn the_work_of_set_2_is_bounded() {
     // A state of 2²⁰ numbers for a token of 2¹⁰: more multiplications than the tensors allow.
     let wide =
@@ -392,10 +435,10 @@ fn a_graph_of_metadata_has_its_operation_set() {
     });
     assert!(without.contains(VERSION_KEY), "{without}");
     let later = message(&|metadata| {
-        metadata.set(VERSION_KEY, 3u32);
+        metadata.set(VERSION_KEY, 4u32);
         metadata.set(STEPS_KEY, &steps[..]);
     });
-    assert!(later.contains("is 3, but the newest operation set that is known is 2"), "{later}");
+    assert!(later.contains("is 4, but the newest operation set that is known is 3"), "{later}");
     // A graph has the least set that has its operations, and no others.
     let newer = [BEGIN, "y = shift(x)", END];
     let graph = stored(|metadata| read(&newer).unwrap().write(metadata).unwrap()).unwrap();

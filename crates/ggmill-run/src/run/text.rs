@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ggmill_arch::graph::{Node, Operation, Recurrence, Rows};
 
-use super::Run;
+use super::{Run, Sequence};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sequence;
 
@@ -15,12 +15,14 @@ impl Run<'_> {
         Ok(match node.operation {
             Operation::ByPosition(growth) => {
                 let mut values = self.taken(node, number)?;
-                sequence::by_position(&mut values, width, growth, &self.positions);
+                let positions = &self.sequence(node).positions;
+                sequence::by_position(&mut values, width, growth, positions);
                 values
             }
             Operation::Shift => {
                 let mut out = self.room(node)?;
-                sequence::shift(&self.numbers(node, 0)?, width, &self.texts, &mut out);
+                let texts = &self.sequence(node).texts;
+                sequence::shift(&self.numbers(node, 0)?, width, texts, &mut out);
                 out
             }
             Operation::Convolution { kernel, bias } => {
@@ -28,7 +30,7 @@ impl Run<'_> {
                 let bias = bias.map(|bias| self.program.whole(bias)).transpose()?;
                 let mut out = self.room(node)?;
                 let (values, bias) = (self.numbers(node, 0)?, bias.as_deref());
-                let positions = &self.positions;
+                let positions = &self.sequence(node).positions;
                 sequence::convolution(&values, width, &taps, bias, positions, &mut out);
                 out
             }
@@ -55,19 +57,22 @@ impl Run<'_> {
             moves: options.moves.then(|| [of(4), of(5)]),
             rates: rates.as_deref(),
         };
-        sequence::recurrence(options, &operands, &self.texts, &mut by_head, &mut out)?;
+        let texts = &self.sequence(node).texts;
+        sequence::recurrence(options, &operands, texts, &mut by_head, &mut out)?;
         self.arena.put(Arc::new(by_head));
         Ok(out)
     }
 
     /// A row of a table for each token. A row that many tokens have is read once.
-    pub(super) fn rows(&mut self, table: usize, rows: Rows) -> Result<Vec<f32>> {
+    pub(super) fn rows(&mut self, node: &Node, table: usize, rows: Rows) -> Result<Vec<f32>> {
         let length = self.program.row_len(table);
-        let mut out = self.arena.take(self.tokens.len() * length)?;
+        let count = self.sequence(node).tokens.len();
+        let mut out = self.arena.take(count * length)?;
+        let Sequence { tokens, positions, .. } = self.sequence(node);
         let wanted: Vec<u64> = match rows {
-            Rows::Tokens => self.tokens.iter().map(|&token| u64::from(token)).collect(),
-            Rows::Positions => self.positions.iter().map(|&place| u64::from(place)).collect(),
-            Rows::Fixed(row) => vec![row; self.tokens.len()],
+            Rows::Tokens => tokens.iter().map(|&token| u64::from(token)).collect(),
+            Rows::Positions => positions.iter().map(|&place| u64::from(place)).collect(),
+            Rows::Fixed(row) => vec![row; count],
             _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
         };
         let mut order: Vec<usize> = (0..wanted.len()).collect();

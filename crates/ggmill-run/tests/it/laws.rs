@@ -6,7 +6,7 @@ use ggmill_core::{Endian, Model};
 use ggmill_quant::Isa;
 use ggmill_run::{Options, Program, Runner};
 
-use crate::models::{CASES, Change, TOKENS};
+use crate::models::{CASES, Change, TOKENS, states};
 
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
@@ -19,7 +19,7 @@ fn threads_and_other_texts_change_no_bit() {
         let program = Program::of(&model, case.described()).unwrap();
         let run = |threads, texts: &[&[u32]], text: usize| {
             let runner = Runner::new(Options::default().with_threads(Some(threads))).unwrap();
-            let states = runner.states(&program, texts).unwrap();
+            let states = states(&runner, &program, texts).unwrap();
             assert_eq!(states.texts(), texts.len());
             bits(&runner.output(&program, &states, text, 0..TOKENS.len()).unwrap())
         };
@@ -36,7 +36,7 @@ fn instructions_change_no_bit() {
         let program = Program::of(&model, case.described()).unwrap();
         let run = |isa| {
             let runner = Runner::new(Options::default().with_isa(isa)).unwrap();
-            let states = runner.states(&program, &[&TOKENS[3..], &TOKENS]).unwrap();
+            let states = states(&runner, &program, &[&TOKENS[3..], &TOKENS]).unwrap();
             bits(&runner.output(&program, &states, 1, 0..TOKENS.len()).unwrap())
         };
         let scalar = run(Isa::SCALAR);

@@ -2,7 +2,7 @@
 
 use ggmill_run::{Options, Program, Runner};
 
-use crate::models::{CASES, RECORDED, TOKENS, UNLOADED, greatest_error};
+use crate::models::{CASES, RECORDED, TOKENS, UNLOADED, greatest_error, states};
 
 #[test]
 fn every_model_gives_the_numbers_of_libllama() {
@@ -10,7 +10,7 @@ fn every_model_gives_the_numbers_of_libllama() {
     for case in CASES.iter() {
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
-        let states = runner.states(&program, &[&TOKENS]).unwrap();
+        let states = states(&runner, &program, &[&TOKENS]).unwrap();
         let (mut difference, mut size) = (0.0, 0.0);
         let path = format!("{}/tests/fixtures/{}.f32", env!("CARGO_MANIFEST_DIR"), case.name);
         let recorded = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

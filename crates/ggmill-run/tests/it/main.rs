@@ -10,5 +10,6 @@ mod probes;
 mod refusals;
 mod scores;
 mod sequences;
+mod sources;
 mod stored;
 mod trials;

@@ -6,7 +6,7 @@ use ggmill_arch::graph::{Graph, STEPS_KEY, Section};
 use ggmill_core::{Builder, MetadataBuf, Model};
 use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
 
-use crate::models::{CASES, TOKENS};
+use crate::models::{CASES, TOKENS, states};
 
 /// The same tensors under a name that nothing knows, with these entries.
 pub(crate) fn invented(model: &Model, metadata: MetadataBuf) -> Vec<u8> {
@@ -33,7 +33,7 @@ pub(crate) fn named() -> MetadataBuf {
 
 fn bits(program: &Program<'_>) -> Vec<u32> {
     let runner = Runner::new(Options::default()).unwrap();
-    let states = runner.states(program, &[&TOKENS]).unwrap();
+    let states = states(&runner, program, &[&TOKENS]).unwrap();
     let output = runner.output(program, &states, 0, 0..TOKENS.len()).unwrap();
     output.iter().map(|value| value.to_bits()).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use ggmill_arch::graph::{Function, Operation};
 use ggmill_arch::{Architecture, TensorSpec};
 use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Model, ReadAt, Shape};
-use ggmill_run::Program;
+use ggmill_run::{Program, Result, Runner, States};
 
 /// A value of metadata.
 #[derive(Clone, Copy)]
@@ -75,6 +75,8 @@ pub(crate) const TOKENS: [u32; 24] = [
     1, 35, 102, 70, 200, 35, 36, 99, 258, 3, 17, 102, 70, 200, 35, 36, 150, 42, 4, 4, 4, 77, 230, 9,
 ];
 pub(crate) const RECORDED: usize = 3;
+/// The source of that text, for models that take two.
+pub(crate) const SOURCE: [u32; 11] = [61, 7, 243, 99, 15, 15, 180, 32, 5, 111, 2];
 /// The models that libllama does not run: `transformers` does.
 pub(crate) const UNLOADED: [&str; 2] = ["gptj", "rwkv"];
 /// The models whose activations are recorded.
@@ -193,6 +195,17 @@ pub(crate) fn greatest_error(program: &Program<'_>) -> f64 {
     let looked_up = operations.filter(|operation| **operation == Operation::Apply(Function::Gelu));
     // Both the place in the table and what it has there are off by up to 2⁻¹¹.
     looked_up.fold(1e-11, |limit, _| limit + 6e-8)
+}
+
+/// The run of a model over texts. Where it takes two, that of [`TOKENS`] is [`SOURCE`], and others have
+/// a shorter one.
+pub(crate) fn states(runner: &Runner, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
+    if !program.has_source() {
+        return runner.states(program, texts);
+    }
+    let source = |text: &&[u32]| if **text == TOKENS { &SOURCE[..] } else { &SOURCE[4..] };
+    let sources: Vec<&[u32]> = texts.iter().map(source).collect();
+    runner.states_with_sources(program, texts, &sources)
 }
 
 /// A file that changes after it was opened.

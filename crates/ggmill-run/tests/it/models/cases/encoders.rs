@@ -1,4 +1,4 @@
-//! Models that give vectors for texts.
+//! Models that give vectors for texts, and those whose encoder has a decoder beside it.
 
 use super::{Case, Value, case};
 use crate::models::Value::{B, Bools, F, S, U};
@@ -77,6 +77,34 @@ pub(super) const CASES: &[Case] = &[
             "enc.blk.1.attn_rel_b",
             "enc.blk.0.ffn_gate",
             "enc.blk.1.ffn_gate",
+        ],
+    ),
+    case(
+        "t5",
+        "t5",
+        &[
+            ALL_HEADS,
+            ("attention.relative_buckets_count", U(8)),
+            ("block_count", U(3)),
+            ("decoder_block_count", U(2)),
+        ],
+        &["enc.blk.0.attn_rel_b", "dec.blk.0.attn_rel_b", "output"],
+    ),
+    case(
+        "t5-gated",
+        "t5",
+        &[
+            ALL_HEADS,
+            ("attention.relative_buckets_count", U(32)),
+            ("block_count", U(2)),
+            ("decoder_block_count", U(1)),
+        ],
+        &[
+            "enc.blk.0.attn_rel_b",
+            "enc.blk.1.attn_rel_b",
+            "enc.blk.1.ffn_gate",
+            "dec.blk.0.attn_rel_b",
+            "dec.blk.0.ffn_gate",
         ],
     ),
     case("neo-bert", "neo-bert", &[ALL_HEADS, NOT_CAUSAL], &[]),
