@@ -3,10 +3,10 @@
 use ggmill_arch::graph::{Attention, Node, Operation};
 
 use super::Run;
-use crate::attention::{Extra, Operands, attention};
+use crate::attention::{Extra, Operands, Picks, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pick::{Indexer, Picks, pick};
+use crate::pick::{Indexer, pick};
 
 impl Run<'_> {
     /// The places of the greatest numbers, or the tokens with the greatest scores.
