@@ -8,7 +8,6 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::biases::Biases;
 use crate::error::{Result, room};
-use crate::pick::Picks;
 
 /// Queries of one task. Their scores with the keys that they attend to are there at once.
 pub(crate) const QUERIES: usize = crate::matrix::HIGH;
@@ -28,6 +27,28 @@ pub(crate) struct Extra<'a> {
     pub(crate) buckets: Option<&'a [f32]>,
     /// The tokens that each token is restricted to.
     pub(crate) picks: Option<Picks<'a>>,
+}
+
+/// What was picked for all tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct Picks<'a> {
+    /// Runs of tokens, in order, as many for each head of each token.
+    pub(crate) places: &'a [u32],
+    /// How many heads picked.
+    pub(crate) heads: usize,
+    /// The tokens of a run.
+    pub(crate) of_run: usize,
+}
+
+impl<'a> Picks<'a> {
+    /// The place where fewer are picked.
+    pub(crate) const NONE: u32 = u32::MAX;
+
+    /// What a head picked for a token, where there are so many tokens.
+    pub(crate) fn of(&self, token: usize, head: usize, tokens: usize) -> &'a [u32] {
+        let count = self.places.len() / (tokens * self.heads).max(1);
+        &self.places[(token * self.heads + head) * count..][..count]
+    }
 }
 
 /// Some queries of a text: the text, the first of them, and the room for their results.

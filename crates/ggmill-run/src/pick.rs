@@ -6,7 +6,7 @@ use ggmill_arch::graph::{Extent, Pick};
 use ggmill_quant::{Isa, Panels, Rows};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::attention::QUERIES;
+use crate::attention::{Picks, QUERIES};
 use crate::error::{Error, Result, room};
 
 /// Queries and keys of all texts, and for each head of the queries a weight, where the scores of all
@@ -15,28 +15,6 @@ pub(crate) struct Indexer<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) weights: Option<&'a [f32]>,
-}
-
-/// What was picked for all tokens.
-#[derive(Clone, Copy)]
-pub(crate) struct Picks<'a> {
-    /// Runs of tokens, in order, as many for each head of each token.
-    pub(crate) places: &'a [u32],
-    /// How many heads picked.
-    pub(crate) heads: usize,
-    /// The tokens of a run.
-    pub(crate) of_run: usize,
-}
-
-impl<'a> Picks<'a> {
-    /// What stands where there are fewer.
-    pub(crate) const NONE: u32 = u32::MAX;
-
-    /// What a head picked for a token, where there are so many tokens.
-    pub(crate) fn of(&self, token: usize, head: usize, tokens: usize) -> &'a [u32] {
-        let count = self.places.len() / (tokens * self.heads).max(1);
-        &self.places[(token * self.heads + head) * count..][..count]
-    }
 }
 
 /// The runs of tokens with the greatest scores, for each token of all texts, of those up to that of

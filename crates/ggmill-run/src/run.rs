@@ -1,5 +1,6 @@
 //! Running a program over texts: block by block, all texts at once.
 
+mod choices;
 mod parts;
 mod text;
 
@@ -12,11 +13,9 @@ use rayon::ThreadPool;
 
 use crate::activations::Activations;
 use crate::arena::Arena;
-use crate::attention::{Extra, Operands, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
 use crate::matrix::Tiles;
-use crate::pick::{Indexer, Picks, pick};
 use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
 
@@ -575,32 +574,7 @@ impl Run<'_> {
                 turns.rotate(&mut values, extent, rope.style, &self.sequence(node).positions);
                 values
             }
-            Operation::Attention(ref options) => {
-                let mut out = self.room(node)?;
-                let [queries, keys, values] = [0, 1, 2].map(|input| self.numbers(node, input));
-                let (queries, keys, values) = (queries?, keys?, values?);
-                let operands = Operands {
-                    queries: (&queries, of(0)),
-                    keys: (&keys, of(1)),
-                    values: (&values, of(2)),
-                };
-                let sinks = whole(options.sinks)?;
-                let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
-                let picks = options.picks.then(|| self.places(node, 3)).transpose()?;
-                let picks = picks.as_deref().map(|places| {
-                    let of_run = match nodes[node.inputs[3]].operation {
-                        Operation::Pick(options) => options.block as usize,
-                        _ => 1,
-                    };
-                    Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }
-                });
-                let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
-                let others = &self.sequence(&nodes[node.inputs[1]]).texts;
-                let texts = self.sequence(node).texts.iter().cloned().zip(others.iter().cloned());
-                let texts: Vec<_> = texts.collect();
-                attention(isa, options, &operands, &extra, &texts, &mut out)?;
-                out
-            }
+            Operation::Attention(ref options) => self.attention(node, options)?,
             Operation::View => return self.numbers(node, 0).map(Data::Numbers),
             Operation::Part { .. }
             | Operation::Concat
@@ -624,28 +598,13 @@ impl Run<'_> {
                 each::softmax(isa, &mut values, extent);
                 values
             }
-            Operation::Top { count, groups, shared } => {
-                let width = of(0).length as usize;
-                let mut places = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
-                if shared > 1 {
-                    let shared = u32::try_from(shared).unwrap_or(u32::MAX);
-                    places.iter_mut().for_each(|place| *place /= shared);
-                }
-                return Ok(Data::Places(Arc::new(places)));
+            Operation::Top { .. } | Operation::Pick(_) => {
+                return Ok(Data::Places(Arc::new(self.chosen(node)?)));
             }
             Operation::Constant(ref numbers) => {
                 let mut out = self.arena.take(numbers.len() * self.sequence(node).tokens.len())?;
                 out.chunks_exact_mut(numbers.len()).for_each(|row| row.copy_from_slice(numbers));
                 out
-            }
-            Operation::Pick(options) => {
-                let (queries, keys) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
-                let weights = options.weighted.then(|| self.numbers(node, 2)).transpose()?;
-                let weights = weights.as_deref().map(Vec::as_slice);
-                let operands =
-                    Indexer { queries: (&queries, of(0)), keys: (&keys, of(1)), weights };
-                let places = pick(isa, options, &operands, &self.sequence(node).texts)?;
-                return Ok(Data::Places(Arc::new(places)));
             }
             Operation::Take => {
                 let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);

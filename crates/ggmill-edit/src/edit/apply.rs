@@ -356,7 +356,7 @@ fn left_behind(before: &MetadataBuf, after: &MetadataBuf) -> Option<String> {
     (left > 0).then(|| {
         format!(
             "{left} {keys} still {begin} with \"{}\", the old architecture",
-            RawStr::from(&*prefix)
+            RawStr::new(&prefix)
         )
     })
 }

@@ -195,7 +195,15 @@ fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
         "d = c / 0.0",
         "h = split(d, 4)",
         "f = attention(h, h, h, 1e38, window = 1, softcap = -1.0, alibi = 1e30)",
-        "g = rope(f, 'halves', 32, 1e-38)",
+        // Scores that are not numbers, and more and longer runs of tokens than there are.
+        "k, l, m = parts(d, 8, 4, 20)",
+        "p = pick(h, k, none, 1000, block = 9007199254740993, local = 9007199254740993)",
+        "q = attention(h, h, h, 1e38, picks = p)",
+        "r = pick(h, k, l, 2)",
+        "s = attention(h, h, h, 1.0, picks = r)",
+        "t = q + s",
+        "u = f + t",
+        "g = rope(u, 'halves', 32, 1e-38)",
         "logits = linear('output', g)",
     ];
     let graph = Graph::of_steps(&steps, &tables).unwrap();
