@@ -137,7 +137,7 @@ fn parts_of_a_text_are_merged_to_what_one_run_prints() {
     refused(&["measure", "merge", "story.txt"], "story.txt: not a document of scores");
     refused(&["measure", "merge", "a.json", "--html", "a.json", "--force"], "a.json");
     let past = [&TOGETHER[..], &["--from-chunk", "99", "--scores", "c.json"]].concat();
-    refused(&past, "none is left from chunk 99 on");
+    refused(&past, "there is no chunk 99");
     let twice = [&TOGETHER[..], &["--html", "x", "--scores", "x"]].concat();
     refused(&twice, "--html and --scores name the same file");
     let there = [&TOGETHER[..], &["--scores", "a.json"]].concat();
