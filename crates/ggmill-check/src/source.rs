@@ -165,7 +165,7 @@ impl Rule {
         let by_loader = match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Warns])
             .map(|source| source.force)
         {
-            Some(Force::Partly) => Some("rejected by parts of llama.cpp (see Sources)"),
+            Some(Force::Partly) => Some("rejected by llama.cpp in some cases (see Sources)"),
             Some(Force::Misreads) => Some("ignored or misread by llama.cpp"),
             Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
             Some(_) => Some("rejected by llama.cpp"),

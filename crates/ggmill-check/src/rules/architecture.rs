@@ -43,7 +43,7 @@ rules! { Architecture;
     REQUIRED_AND_RARE = "GG1519" Error Letter {
         summary: "Missing required hyperparameter that is rare in practice",
         clause: "Reported when a hyperparameter that the specification requires, but that few published files have, is missing. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default or does not read the key.",
-        why: "A program that implements the specification strictly rejects the model. However, no such program is known.",
+        why: "A program that strictly implements the specification would reject the model, but no such program is known.",
         remedy: "Set the key from the model's config.json.",
         fixed: "every key that the specification requires for falcon, such as falcon.attention.use_norm",
     }

@@ -45,11 +45,11 @@ rules! { Provenance;
     }
     COUNT = "GG2006" Warning Specification {
         summary: "Count of base models or datasets does not match their keys",
-        clause: "Reported when `general.base_model.count` or `general.dataset.count` differs from the number of base models or datasets that the file has keys for, or when these are not numbered consecutively from 0. According to the specification, general.base_model.count is the \"number of parent models\"; llama.cpp's converter numbers them from 0, and writes general.dataset.count in the same way.",
+        clause: "Reported when `general.base_model.count` or `general.dataset.count` differs from the number of base models or datasets that the file has keys for, or when the base models or datasets are not numbered consecutively from 0. According to the specification, general.base_model.count is the \"number of parent models\"; llama.cpp's converter numbers the models from 0. It numbers datasets in the same way, and writes their number to general.dataset.count.",
         why: "Programs that rely on the count miss base models or datasets, or look for ones that do not exist.",
         remedy: "Number the base models or datasets from 0, and set the count to how many there are.",
         fixed: "no general.base_model.count, or general.base_model.count = 1 and a key general.base_model.0.name",
-        automatic: "sets the count if the base models or datasets are numbered from 0",
+        automatic: "sets the count if the base models or datasets are numbered consecutively from 0, also to 0 if there are none",
     }
     SIZE_LABEL = "GG2007" Note Practice {
         summary: "Size label does not match the number of parameters",
@@ -237,11 +237,12 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
         let place =
             input.metadata().get(&key).map_or(Place::missing(&key), |entry| Place::value(&entry));
         let stated = count.map_or("missing".to_owned(), |count| count.to_string());
+        let what = if prefix.ends_with("dataset") { "datasets" } else { "base models" };
         let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len() as u64));
         out.add_fixable(&COUNT, place, || {
             (
                 format!(
-                    "the count is {stated}, but the file has keys for {}{}",
+                    "the count is {stated}, but the number of {what} with keys is {}{}",
                     numbers.len(),
                     if consecutive { "" } else { ", not numbered consecutively from 0" }
                 ),

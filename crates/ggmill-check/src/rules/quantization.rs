@@ -19,7 +19,7 @@ rules! { Quantization;
     }
     VERSION = "GG1402" Warning Practice {
         summary: "Outdated or unknown quantization version",
-        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`), which is older than the GGUF format itself.",
+        clause: "Reported when the value of `general.quantization_version` is not 2, the current version (`GGML_QNT_VERSION`). Version 2 was introduced before GGUF, so a GGUF file should not need an earlier one.",
         why: "Readers decode the tensor data as version 2, regardless of this key, so data in any other version is decoded incorrectly.",
         remedy: "Set general.quantization_version to 2, unless the tensor data was copied unchanged from a GGML file that uses an earlier quantization version; in that case, quantize the model again.",
         fixed: "general.quantization_version = 2",

@@ -60,8 +60,8 @@ rules! { Structure;
     }
     ALIGNMENT = "GG1008" Error Both {
         summary: "Invalid alignment",
-        clause: "Reported when `general.alignment` is not a positive multiple of 8 below 2^32. According to the specification, `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp rejects 0 and every value that is not a power of two (it accepts 1, 2 and 4).",
-        why: "Readers cannot rely on the value to compute where the tensor data starts.",
+        clause: "Reported when `general.alignment` is not a positive multiple of 8 below 2^32. According to the specification, `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp rejects 0 and every value that is not a power of two, but accepts 1, 2 and 4.",
+        why: "Readers that reject the value cannot open the file; others may disagree about where the tensor data starts.",
         remedy: "Regenerate the file, for example by converting the model again with an alignment of 32. The file cannot be repaired, because the offset of its tensor data is unknown.",
         fixed: "general.alignment = 32",
     }

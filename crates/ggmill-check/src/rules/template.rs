@@ -31,8 +31,8 @@ rules! { Template;
     }
     EMPTY = "GG1704" Warning Practice {
         summary: "Chat template is empty",
-        clause: "Reported when a chat template is empty or contains only white space. Such a template renders every conversation as empty text.",
-        why: "The model receives an empty prompt.",
+        clause: "Reported when a chat template is empty or contains only white space. Such a template ignores the messages: it renders every conversation as empty text or white space.",
+        why: "The prompt that the model receives contains nothing of the conversation.",
         remedy: "Set the key to the model's chat template, or remove the key.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }

@@ -90,9 +90,9 @@ rules! { Rendering;
     }
     UNSTABLE = "GG2212" Note Practice {
         summary: "Chat template changes earlier text when a conversation continues",
-        clause: "Reported when the text rendered for a question and its answer is not a prefix of the text rendered for the same conversation with two more messages. Some templates of reasoning models do this by design: they omit the reasoning of earlier turns.",
+        clause: "Reported when the text rendered for a question and its answer is not a prefix of the text rendered for the same conversation with two more messages. The templates of some reasoning models change earlier text by design: they omit the reasoning of earlier turns.",
         why: "Programs that keep the KV cache from turn to turn must recompute part of it.",
-        remedy: "No change is needed if the model was trained with such text. Otherwise, remove from the template what depends on later messages, such as messages|length.",
+        remedy: "No change is needed if the model was trained on conversations rendered in this way. Otherwise, remove from the template what depends on later messages, such as messages|length.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     SEAM = "GG2213" Warning Practice {
