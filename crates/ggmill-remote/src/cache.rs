@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
@@ -54,7 +54,7 @@ impl CacheOptions {
     /// Keeps a header, and lets go of others where there are too many bytes.
     pub(crate) fn store(&self, address: &str, known: &Known) {
         if (known.beginning.len() as u64) < self.max_bytes / SHARE {
-            let _ = self.write(address, known).and_then(|()| self.trim());
+            let _ = self.write(address, known).and_then(|()| self.trim(&self.path(address)));
         }
     }
 
@@ -68,7 +68,9 @@ impl CacheOptions {
         Ok(())
     }
 
-    fn trim(&self) -> io::Result<()> {
+    /// Removes the oldest files until the others have few enough bytes. The one just written stays:
+    /// others can have the same time.
+    fn trim(&self, written: &Path) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
@@ -81,7 +83,7 @@ impl CacheOptions {
         }
         files.sort_unstable();
         let mut total = files.iter().fold(0u64, |total, (_, len, _)| total.saturating_add(*len));
-        for (_, len, path) in files {
+        for (_, len, path) in files.into_iter().filter(|(.., path)| path != written) {
             if total <= self.max_bytes {
                 break;
             }
@@ -211,6 +213,8 @@ mod tests {
         // What a process that was killed left behind.
         let left = directory.path().join("ggmill-Ab12.tmp");
         fs::write(&left, vec![0; 20_000]).unwrap();
+        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        File::options().write(true).open(&left).unwrap().set_modified(later).unwrap();
         let cache = CacheOptions::new(directory.path(), 10_000);
         cache.store("https://h/a", &known(&[7; 2000]));
         assert!(cache.load("https://h/a").is_some() && !left.exists());

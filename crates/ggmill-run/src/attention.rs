@@ -10,7 +10,7 @@ use crate::biases::Biases;
 use crate::error::{Result, room};
 
 /// Queries of one task. Their scores with the keys that they attend to are there at once.
-pub(crate) const QUERIES: usize = crate::matrix::HIGH;
+pub(crate) const QUERIES: usize = crate::sizes::HIGH;
 
 /// Queries, keys and values of all texts, and what each has for a token.
 pub(crate) struct Operands<'a> {

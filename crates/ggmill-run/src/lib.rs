@@ -26,6 +26,7 @@ mod rope;
 mod rounded;
 mod run;
 mod sequence;
+mod sizes;
 mod variant;
 mod weights;
 

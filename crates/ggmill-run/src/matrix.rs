@@ -6,10 +6,8 @@ use rayon::slice::ParallelSliceMut as _;
 
 use crate::error::{Result, room};
 use crate::program::Program;
+use crate::sizes::{HIGH, ROWS};
 
-/// Rows of the left operand that one task multiplies: a multiple of those of a tile, with any
-/// instructions.
-pub(crate) const HIGH: usize = 48;
 /// Numbers of a matrix that are decoded at once, about.
 const DECODED: usize = 1 << 20;
 
@@ -40,7 +38,7 @@ impl Program<'_> {
         out: &mut [f32],
     ) -> Result<()> {
         let columns = self.row_len(weight);
-        let at_once = (DECODED / columns.max(1)).max(1).next_multiple_of(crate::weights::ROWS);
+        let at_once = (DECODED / columns.max(1)).max(1).next_multiple_of(ROWS);
         for start in (0..rows).step_by(at_once) {
             let count = at_once.min(rows - start);
             self.decode(tiles, weight, first + start, count)?;

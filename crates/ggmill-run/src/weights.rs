@@ -1,15 +1,13 @@
 //! Weights of a model as numbers, a few rows at a time.
 
 use ggmill_core::Tensor;
-use ggmill_quant::{Isa, Panel, Panels, codec_with};
+use ggmill_quant::{Isa, Panel, codec_with};
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::matrix::Tiles;
 use crate::program::Program;
-
-/// Rows that one task decodes.
-pub(crate) const ROWS: usize = Panels::WIDTH;
+use crate::sizes::ROWS;
 
 /// Rows as they are in the file, and as numbers. Its memory serves for one after the other.
 #[derive(Default)]

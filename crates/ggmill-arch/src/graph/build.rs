@@ -52,6 +52,8 @@ pub(super) fn graph(
         };
         for block in repeat.range(&builder.scope, MAX_TENSORS)? {
             builder.block = Some((&*repeat.variable, block));
+            // A step may choose another block, for this turn of the loop.
+            builder.values.remove(BLOCK_VARIABLE);
             let start = builder.nodes.len();
             for group in body {
                 builder.group(group)?;
@@ -59,6 +61,7 @@ pub(super) fn graph(
             add(&mut sections, Some(block), start..builder.nodes.len());
         }
         builder.block = None;
+        builder.values.remove(BLOCK_VARIABLE);
     }
     builder.finish(sections)
 }

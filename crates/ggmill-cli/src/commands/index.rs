@@ -43,7 +43,7 @@ Examples:
 models.parquet has a row for each file, models.tensors.parquet for each tensor, and \
 models.metadata.parquet for each metadata entry. NDJSON has all of them in one file, \
 distinguished by the field `record`. Only headers are read. A file that cannot be read has a row \
-with the error. If the command is interrupted, the index contains the files that were read; \
+with the error; the exit code is 2 if no file could be read in full. If the command is interrupted, the index contains the files that were read; \
 --resume reads the others.")]
 pub(crate) struct Args {
     /// Files, directories, URLs, and repositories of the Hugging Face Hub; of directories and
@@ -295,10 +295,10 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
             count(outcome.broken, "file"),
         ));
     }
-    if outcome.files > 0 && outcome.broken == outcome.files {
-        return Err(Failure::new("no file could be read in full"));
-    }
     if outcome.skipped == 0 {
+        if outcome.files > 0 && outcome.broken == outcome.files {
+            return Err(Failure::new("no file could be read in full"));
+        }
         return Ok(Status::Fine);
     }
     let message = format!("interrupted: {} not read", count(outcome.skipped, "file"));

@@ -130,7 +130,7 @@ fn what_other_tools_call_it() {
 
     let called = ["edit", "model.gguf", "general.name", "Two words"];
     let found = ggmill(directory.path(), &called);
-    let hint = "hint: `ggmill edit model.gguf --set general.name='Two words'` sets a key";
+    let hint = "hint: `ggmill edit model.gguf --set general.name=VALUE` sets a key";
     assert!(found.code == 2 && found.stderr.contains(hint), "{}", found.stderr);
     let found =
         ggmill(directory.path(), &["edit", "https://127.0.0.1/model.gguf", "--set", "x.a=1"]);

@@ -5,10 +5,11 @@ use core::fmt;
 use ggmill_template::TemplateFile;
 use ggmill_text::Glob;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
 use super::error::EditSyntaxError;
+use super::key_type::KeyType;
 use super::{Edit, EditValue};
 
 impl Edit {
@@ -101,32 +102,65 @@ impl Edit {
 
 /// A value of a document, or a table of them. `serde_json`'s own tables are sorted by key, but new
 /// keys of a file are added in the order of the document.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Node {
-    #[serde(deserialize_with = "entries")]
     Table(Vec<(String, Self)>),
     Value(Json),
 }
 
-fn entries<'de, D: Deserializer<'de>>(table: D) -> Result<Vec<(String, Node)>, D::Error> {
-    struct Entries;
-    impl<'de> Visitor<'de> for Entries {
-        type Value = Vec<(String, Node)>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a table of keys and values")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut entries = Vec::new();
-            while let Some(entry) = map.next_entry()? {
-                entries.push(entry);
-            }
-            Ok(entries)
-        }
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(document: D) -> Result<Self, D::Error> {
+        document.deserialize_any(AnyNode)
     }
-    table.deserialize_map(Entries)
+}
+
+struct AnyNode;
+
+impl<'de> Visitor<'de> for AnyNode {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of keys and values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Node::Table(entries))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = list.next_element()? {
+            elements.push(element);
+        }
+        Ok(Node::Value(Json::Array(elements)))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Value(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Value(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Value(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Value(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Value(value.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Value(Json::Null))
+    }
 }
 
 impl Node {
@@ -147,7 +181,12 @@ impl Node {
                 return Ok(());
             }
             Self::Value(Json::Null) => {
-                edits.push(Edit::Unset(Glob::literal(&path)));
+                let is_type = |name: &str| name.parse::<KeyType>().is_ok();
+                let key = match path.rsplit_once(':') {
+                    Some((key, name)) if is_type(name) => key,
+                    _ => &path,
+                };
+                edits.push(Edit::Unset(Glob::literal(key)));
                 return Ok(());
             }
             Self::Value(value) => value,

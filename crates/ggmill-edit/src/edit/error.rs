@@ -54,7 +54,10 @@ impl fmt::Display for EditSyntaxError {
             Self::Toml(message) => f.write_str(message),
             Self::NotTable => f.write_str("expected a table of keys and values"),
             Self::Date => f.write_str("contains a date or a time, expected a string in quotes"),
-            Self::NotFinite => f.write_str("contains a number that is not finite"),
+            Self::NotFinite => f.write_str(
+                "contains a number that is not finite, expected \"NaN\", \"Infinity\" or \"-Infinity\" in \
+                 quotes",
+            ),
         }
     }
 }

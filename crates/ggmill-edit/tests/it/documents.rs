@@ -102,3 +102,15 @@ fn documents_remove_keys_and_have_numbers_that_are_not_finite() {
     assert!(refused(r#"{"my.list:[u32]": [1, null]}"#).contains("null is not a value"));
     assert!(refused(r#"{"my.number:u32": "NaN"}"#).contains("is not a u32"));
 }
+
+#[test]
+fn deep_documents_and_keys_with_types_are_read() {
+    let list = vec!["1"; 20_000].join(",");
+    let json = format!("{}[{list}]{}", "{\"a\":".repeat(120), "}".repeat(120));
+    let edits = Edit::from_json(&json).unwrap();
+    assert_eq!(edits.len(), 1);
+    let deeper = format!("{}1{}", "{\"a\":".repeat(200), "}".repeat(200));
+    assert!(Edit::from_json(&deeper).is_err(), "the parser limits the depth");
+    let typed = Edit::from_json(r#"{"general.license:string": null}"#).unwrap();
+    assert_eq!(typed, [Edit::parse_unset("general.license").unwrap()]);
+}

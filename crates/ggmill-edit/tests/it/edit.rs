@@ -289,8 +289,6 @@ fn the_keys_of_a_set_are_not_set_and_go_together() {
     part.plan(&[unset("split.*")]).unwrap();
 }
 
-/// Whole numbers are floats where every architecture has floats, whether or not this one is
-/// described.
 /// Keys of the old architecture are counted; where all have other names, there is nothing to say.
 #[test]
 fn keys_that_keep_the_name_of_the_old_architecture_are_counted() {
@@ -324,6 +322,8 @@ fn a_graph_is_a_list_of_strings() {
     assert_eq!(list.as_array().unwrap().strings().unwrap().count(), 2);
 }
 
+/// Whole numbers are floats where every architecture has floats, whether or not this one is
+/// described.
 #[test]
 fn keys_that_every_architecture_has_get_their_standard_type() {
     let mut metadata = MetadataBuf::new();

@@ -278,5 +278,5 @@ fn models_that_cannot_be_compared_are_refused() {
     let error = Chunks::of(&tokens()[..31], 16, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooShort);
     assert!(error.to_string().starts_with("31 tokens, expected at least 32"), "{error}");
-    assert_eq!(Chunks::of(&tokens(), 3, None).unwrap_err().kind(), ErrorKind::TooShort);
+    assert_eq!(Chunks::of(&tokens(), 3, None).unwrap_err().kind(), ErrorKind::Chunks);
 }

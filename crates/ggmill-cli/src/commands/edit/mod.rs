@@ -141,12 +141,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if edits.is_empty() && !args.no_padding && !args.add_graph {
         // As gguf-set-metadata is called.
         let hint = match &*args.files {
-            [file, key, value] if !key.exists() => format!(
-                "`ggmill edit {} --set {}='{}'` sets a key",
-                shown(file),
-                shown(key),
-                shown(value)
-            ),
+            [file, key, _] if !key.exists() => {
+                format!("`ggmill edit {} --set {}=VALUE` sets a key", shown(file), shown(key))
+            }
             _ => {
                 "--set, --unset, --rename and other options specify changes; --help lists them all"
                     .to_owned()

@@ -133,7 +133,7 @@ fn little_that_was_quantized_is_told_of() {
     );
     assert_eq!(
         coverage,
-        "0 of 11 tensors are quantized, with 0.0 % of the weights; of the others, 3 are not matrices, 7 are kept for their names or roles"
+        "0 of 11 tensors are quantized, with 0.0% of the weights; of the others, 3 are not matrices, 7 are kept for their names or roles"
     );
     assert_eq!(notes("mynet", "Q8_0").len(), 1);
     assert!(notes("llama", "COPY").is_empty() && notes("llama", "F16").is_empty());
