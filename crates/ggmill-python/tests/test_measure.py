@@ -84,7 +84,7 @@ def test_what_cannot_be_measured_says_why(llama: Path, vocabulary: Path, tmp_pat
         ggmill.measure(llama)
     with pytest.raises(ggmill.ArgumentError, match="two chunks of 512"):
         ggmill.measure(llama, text="Once")
-    with pytest.raises(ggmill.ArgumentError, match="none is left from chunk 99 on"):
+    with pytest.raises(ggmill.ArgumentError, match="there is no chunk 99"):
         ggmill.imatrix(llama, text=STORY, context=32, first_chunk=99)
     with pytest.raises(ggmill.ArgumentError, match='expected "blocks", "output" or "all"'):
         ggmill.imatrix(llama, text=STORY, context=32, matrices="some")  # type: ignore[arg-type]
