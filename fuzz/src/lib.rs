@@ -1,7 +1,7 @@
 //! What is fuzzed: each target is a function from bytes that panics on a finding.
 //!
-//! `cargo xtask fuzz-seeds` writes the seeds; `cargo +nightly fuzz run --features libfuzzer parse` searches guided by
-//! coverage; the `harness` binary mutates the seeds without any guidance on a stable toolchain, for
+//! `cargo xtask fuzz-seeds` writes the seeds; `cargo +nightly fuzz run --features libfuzzer parse`
+//! searches guided by coverage; the `harness` binary mutates the seeds without any guidance on a stable toolchain, for
 //! machines that have nothing else. `cargo xtask fuzz-smoke` runs whichever is there.
 
 mod allocations;
