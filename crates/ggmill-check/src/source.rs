@@ -157,7 +157,7 @@ impl Rule {
             of(&[Force::Must, Force::Should, Force::Defines]).map_or_else(String::new, |source| {
                 let verb = match source.force {
                     Force::Should => "Departs from a recommendation of",
-                    Force::Defines => "Differs from the definition in",
+                    Force::Defines => "Inconsistent with",
                     _ => "Violates",
                 };
                 format!("{verb} the specification{}", cited(source))

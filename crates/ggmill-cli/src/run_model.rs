@@ -63,9 +63,8 @@ fn hint(kind: ErrorKind) -> Option<String> {
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
         ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
         ErrorKind::Source => {
-            "this command has one text; a model with an encoder and a decoder needs two: \
-             `ggmill check --run FILE` runs it over a few tokens, and the library ggmill-run over \
-             any texts (Runner::states_with_sources)"
+            "`ggmill edit FILE --set ARCHITECTURE.decoder_start_token_id=ID` adds it; the ID is \
+             decoder_start_token_id in the config.json of the checkpoint (0 for T5)"
         }
         ErrorKind::Vocabulary => "both models need the same vocabulary",
         _ => return None,

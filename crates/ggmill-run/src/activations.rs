@@ -11,8 +11,9 @@ use rayon::slice::ParallelSliceMut as _;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 
-/// What the names of the matrices of blocks begin with.
-const BLOCKS: &str = "blk.";
+/// What the names of the matrices of blocks begin with: those of a decoder alone, and those of an
+/// encoder and a decoder.
+const BLOCKS: [&str; 3] = ["blk.", "enc.blk.", "dec.blk."];
 /// The matrix of the output.
 const OUTPUT: &str = "output.weight";
 /// Columns that one task adds up: some cache lines of a row.
@@ -22,7 +23,8 @@ const PIECE: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Matrices {
-    /// Those of the blocks (`blk.`), as llama-imatrix measures them by default.
+    /// Those of the blocks (`blk.`), as llama-imatrix measures them by default, and those of the blocks
+    /// of an encoder and a decoder (`enc.blk.`, `dec.blk.`), which llama-imatrix leaves out.
     #[default]
     Blocks,
     /// Those of the blocks, and `output.weight`: llama-imatrix's `--process-output`.
@@ -34,7 +36,7 @@ pub enum Matrices {
 
 impl Matrices {
     fn include(self, name: &str) -> bool {
-        name.starts_with(BLOCKS)
+        BLOCKS.iter().any(|start| name.starts_with(start))
             || match self {
                 Self::Blocks => false,
                 Self::BlocksAndOutput => name == OUTPUT,

@@ -2,12 +2,15 @@
 
 use crate::activations::{Activations, Matrices};
 use crate::error::{Error, ErrorKind, Result};
+use crate::measure::Divided;
 use crate::program::Program;
 use crate::run::Runner;
 
 /// Runs a model over chunks of a text, and adds up what each of these matrices is multiplied with.
 /// `watch` is called with the sums so far and the number of chunks that are done, after each group
 /// of chunks that were run together; what it returns as an error ends the run.
+///
+/// A model that takes two texts has the first half of each chunk, and the token after it, as its source.
 ///
 /// Sums of different chunks can be added to those of all of them.
 ///
@@ -32,10 +35,11 @@ pub fn activations<E: From<Error>>(
     let at_once = runner.texts_with(program, longest as u64, outputs)?;
     let mut done = 0;
     for texts in chunks.chunks(at_once) {
-        let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let states = runner.states_into(program, &tokens, &[], Some(&mut found))?;
+        let divided = Divided::of(program, texts)?;
+        let (tokens, sources) = (divided.texts(), divided.sources());
+        let states = runner.states_into(program, &tokens, sources, Some(&mut found))?;
         if matrices.need_output() {
-            for (number, text) in texts.iter().enumerate() {
+            for (number, text) in tokens.iter().enumerate() {
                 runner.output_into(program, &states, number, 0..text.len(), Some(&mut found))?;
             }
         }

@@ -9,6 +9,11 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use crate::attention::{Picks, QUERIES};
 use crate::error::{Error, Result, room};
 
+/// How many tokens are picked together.
+pub(crate) fn run_length(options: Pick) -> usize {
+    usize::try_from(options.block.max(1)).unwrap_or(usize::MAX)
+}
+
 /// Queries and keys of all texts, and for each head of the queries a weight, where the scores of all
 /// are added up.
 pub(crate) struct Indexer<'a> {
@@ -26,10 +31,10 @@ pub(crate) fn pick(
     texts: &[Range<usize>],
 ) -> Result<Vec<u32>> {
     let heads = operands.queries.1.parts.unwrap_or(1) as usize;
-    let (results, block) = (if options.weighted { 1 } else { heads }, options.block.max(1));
+    let results = if options.weighted { 1 } else { heads };
     let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
-    let count = options.count.min((longest as u64).div_ceil(block)) as usize;
+    let count = options.count.min(longest.div_ceil(run_length(options)) as u64) as usize;
     let size = total * results * count;
     let mut places = Vec::new();
     places.try_reserve_exact(size).map_err(|_| Error::memory(size))?;
@@ -109,9 +114,10 @@ impl Work<'_> {
     /// The runs with the greatest scores, each with that of its best token, in the order of the text.
     /// The first of equal ones are taken first, and NaN last.
     fn choose(&self, scores: &[f32], out: &mut [u32]) {
-        let block = usize::try_from(self.options.block).unwrap_or(usize::MAX);
-        let best: Vec<f32> =
-            scores.chunks(block).map(|run| run.iter().copied().fold(f32::NAN, f32::max)).collect();
+        let best: Vec<f32> = scores
+            .chunks(run_length(self.options))
+            .map(|run| run.iter().copied().fold(f32::NAN, f32::max))
+            .collect();
         let local = usize::try_from(self.options.local).unwrap_or(usize::MAX);
         let near = best.len().saturating_sub(local);
         let mut order: Vec<u32> = (0u32..).take(best.len()).collect();

@@ -155,7 +155,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
     let states = if program.has_source() {
         if recorded.is_some() {
             let message = "the model takes two texts, but a record has one";
-            return Err(Error::new(ErrorKind::Source, message));
+            return Err(Error::new(ErrorKind::Tokens, message));
         }
         runner.states_with_sources(program, &[tokens], &[tokens])?
     } else {

@@ -39,9 +39,56 @@ pub struct Program<'m> {
     pub(crate) last_use: Vec<usize>,
     /// The first node of the end of the graph, which computes with each token by itself.
     pub(crate) tail: usize,
-    vocabulary: u64,
-    positions: Option<u64>,
+    /// What may be in a text, and in its source where there is one.
+    limits: Limits,
+    source_limits: Option<Limits>,
     source: GraphSource,
+}
+
+/// What tables of a graph have rows for.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// How many tokens are known.
+    vocabulary: u64,
+    /// How long a text may be, where its positions are rows of a table.
+    positions: Option<u64>,
+}
+
+impl Limits {
+    /// Those of a text, or of its source. Fails where the graph does not take its tokens.
+    fn of(graph: &Graph, of_source: bool) -> Result<Self> {
+        let rows_of = |wanted: Rows| {
+            let nodes = graph.nodes().iter().filter(|node| node.of_source == of_source);
+            let tables = nodes.filter_map(|node| match node.operation {
+                Operation::Rows { table, rows } if rows == wanted => {
+                    graph.weights()[table].dimensions.get(1).copied().or(Some(1))
+                }
+                _ => None,
+            });
+            tables.min()
+        };
+        let vocabulary = rows_of(Rows::Tokens).ok_or_else(|| {
+            let text = if of_source { "source" } else { "text" };
+            let message = format_args!("the graph does not take the tokens of the {text}");
+            Error::new(ErrorKind::Graph, message)
+        })?;
+        Ok(Self { vocabulary, positions: rows_of(Rows::Positions) })
+    }
+
+    fn check(self, tokens: &[u32]) -> Result<()> {
+        let found = tokens.iter().find(|&&token| u64::from(token) >= self.vocabulary);
+        if let Some(token) = found {
+            let message = format!("token ID {token}, but the model has {} tokens", self.vocabulary);
+            return Err(Error::new(ErrorKind::Tokens, message));
+        }
+        match self.positions {
+            Some(most) if tokens.len() as u64 > most => Err(Error::new(
+                ErrorKind::Tokens,
+                format_args!("{} tokens, but the model has positions for {most}", tokens.len()),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl<'m> Program<'m> {
@@ -139,22 +186,10 @@ impl<'m> Program<'m> {
         };
         let tail = last.filter(|section| section.nodes.start > 0 && !is_of_text(&section.nodes));
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
-        let rows_of = |wanted: Rows| {
-            let tables = graph.nodes().iter().filter_map(|node| match node.operation {
-                Operation::Rows { table, rows } if rows == wanted => {
-                    graph.weights()[table].dimensions.get(1).copied().or(Some(1))
-                }
-                _ => None,
-            });
-            tables.min()
-        };
-        let (vocabulary, positions) = (rows_of(Rows::Tokens), rows_of(Rows::Positions));
-        let vocabulary = vocabulary.ok_or_else(|| {
-            Error::new(ErrorKind::Graph, "the graph does not take the tokens of the text")
-        })?;
-        let rounded = None;
-        let graph = Arc::new(graph);
-        Ok(Self { model, graph, rounded, last_use, tail, vocabulary, positions, source })
+        let limits = Limits::of(&graph, false)?;
+        let source_limits = graph.has_source().then(|| Limits::of(&graph, true)).transpose()?;
+        let (rounded, graph) = (None, Arc::new(graph));
+        Ok(Self { model, graph, rounded, last_use, tail, limits, source_limits, source })
     }
 
     /// Where the graph comes from.
@@ -172,9 +207,10 @@ impl<'m> Program<'m> {
         self.graph.has_source()
     }
 
-    /// How many tokens the model knows.
+    /// How many tokens the model knows: of a text, and of its source where there is one.
     pub fn vocabulary(&self) -> u64 {
-        self.vocabulary
+        let source = self.source_limits.map_or(u64::MAX, |limits| limits.vocabulary);
+        self.limits.vocabulary.min(source)
     }
 
     /// What the model gives for each token.
@@ -194,19 +230,13 @@ impl<'m> Program<'m> {
     }
 
     /// Fails for tokens that the model does not have, and for more than it has positions for.
-    pub(crate) fn check(&self, tokens: &[u32]) -> Result<()> {
-        let found = tokens.iter().find(|&&token| u64::from(token) >= self.vocabulary);
-        if let Some(token) = found {
-            let message = format!("token ID {token}, but the model has {} tokens", self.vocabulary);
-            return Err(Error::new(ErrorKind::Tokens, message));
-        }
-        match self.positions {
-            Some(most) if tokens.len() as u64 > most => Err(Error::new(
-                ErrorKind::Tokens,
-                format_args!("{} tokens, but the model has positions for {most}", tokens.len()),
-            )),
-            _ => Ok(()),
-        }
+    pub(crate) fn check(&self, text: &[u32]) -> Result<()> {
+        self.limits.check(text)
+    }
+
+    /// The same for the source of a text.
+    pub(crate) fn check_source(&self, source: &[u32]) -> Result<()> {
+        self.source_limits.map_or(Ok(()), |limits| limits.check(source))
     }
 
     /// The most numbers that are held at once for each token, up to the end of the graph.
@@ -270,8 +300,9 @@ impl<'m> Program<'m> {
     }
 
     /// Bytes of memory that running so many texts at once takes, about, beside the model, where
-    /// neither a text nor its source is longer than `longest`: the results of operations, the output of all tokens of one text, the turns of rotary positions,
-    /// the tiles of a matrix, and the scores of attention on each thread.
+    /// neither a text nor its source is longer than `longest`: the results of operations, the output
+    /// of all tokens of one text, the turns of rotary positions, the tiles of a matrix, and the scores
+    /// of attention on each thread.
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let states = self.memory_of_states(texts, longest, threads);
         states.saturating_add(self.memory_of_output(longest))

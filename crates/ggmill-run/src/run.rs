@@ -83,10 +83,11 @@ struct Sequence {
 }
 
 impl Sequence {
-    fn of(program: &Program<'_>, texts: &[&[u32]]) -> Result<Self> {
+    /// Fails for a text that does not pass the check.
+    fn of(texts: &[&[u32]], check: impl Fn(&[u32]) -> Result<()>) -> Result<Self> {
         let mut sequence = Self::default();
         for text in texts {
-            program.check(text)?;
+            check(text)?;
             let start = sequence.tokens.len();
             sequence.texts.push(start..start + text.len());
             sequence.tokens.extend_from_slice(text);
@@ -229,15 +230,16 @@ impl Runner {
 
     /// Runs all blocks once, and then for each of some programs that differ from the first in one
     /// weight: from the first operation that takes the weight on, as what comes before is the same.
-    /// `each` is called with the number of the program and what is left of its run.
+    /// `each` is called with the number of the program and what is left of its run. Texts and their
+    /// sources are as for [`states_with_sources`](Self::states_with_sources).
     pub(crate) fn states_of_variants<E: From<Error>>(
         &self,
         program: &Program<'_>,
         variants: &[Program<'_>],
-        texts: &[&[u32]],
+        (texts, sources): (&[&[u32]], &[&[u32]]),
         mut each: impl FnMut(usize, States) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut run = self.start(program, texts, &[], None)?;
+        let mut run = self.start(program, texts, sources, None)?;
         let mut starts: Vec<(usize, usize)> =
             variants.iter().map(Program::first_difference).zip(0..).collect();
         starts.sort_unstable();
@@ -262,7 +264,10 @@ impl Runner {
         activations: Option<&'p mut Activations>,
     ) -> Result<Run<'p>> {
         check_sources(program, texts, sources)?;
-        let sequences = [Sequence::of(program, texts)?, Sequence::of(program, sources)?];
+        let sequences = [
+            Sequence::of(texts, |text| program.check(text))?,
+            Sequence::of(sources, |source| program.check_source(source))?,
+        ];
         let longest = sequences.iter().map(Sequence::longest).max().unwrap_or(0) as u64;
         let threads = self.threads();
         self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;

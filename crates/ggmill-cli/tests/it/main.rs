@@ -53,4 +53,5 @@ mod sensitivity;
 mod support;
 mod template;
 mod tokenize;
+mod two_texts;
 mod web;

@@ -1,6 +1,7 @@
 //! What a model makes of a text: perplexity or embeddings, and how far it is from another model.
 
 mod chunks;
+mod divided;
 mod pass;
 mod scores;
 mod similarity;
@@ -13,6 +14,8 @@ use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSlice as _;
 
 pub use self::chunks::Chunks;
+pub(crate) use self::divided::Divided;
+use self::divided::Wanted;
 use self::pass::Pass;
 use self::scores::Values;
 pub use self::scores::{ModelScores, Scores};
@@ -80,7 +83,8 @@ pub struct Measured<'a> {
     pub chunk: usize,
     /// How many there are.
     pub chunks: usize,
-    /// The output of the model for every token of the chunk, a row for each; empty unless asked for.
+    /// All [outputs](Program::outputs_of_chunk) of the model for the chunk, a row for each; empty
+    /// unless asked for.
     pub logits: &'a [f32],
 }
 
@@ -136,6 +140,9 @@ pub fn measure<E: From<Error>>(
 /// done, all models of a chunk one after the other, with all its logits where `with_logits` says so;
 /// what it returns as an error ends the measurement.
 ///
+/// A model that takes two texts, such as T5, has the first half of each chunk, and the token after it,
+/// as its source, and predicts the other half.
+///
 /// A model whose output is embeddings is measured by how near they are to those of the base, for all
 /// tokens of each chunk.
 ///
@@ -170,24 +177,27 @@ pub fn scores_together<E: From<Error>>(
         check(program, base).map_err(|error| error.of_program(number))?;
     }
     let Some(first) = programs.first() else { return Ok(Vec::new()) };
-    let (count, all) = (chunks.texts().len(), 0..chunks.context());
+    let count = chunks.texts().len();
     let of_embeddings = first.output() == Output::Embedding;
-    let counted = if of_embeddings { all.clone() } else { chunks.counted() };
-    let rows = if with_logits { all } else { counted.clone() };
-    let skipped = counted.start - rows.start;
-    let pass = Pass { runner, programs, base, chunks, rows, base_rows: counted.clone() };
+    let base_wanted = if of_embeddings { Wanted::All } else { Wanted::Counted };
+    let wanted = if with_logits { Wanted::All } else { base_wanted };
+    let counted = chunks.counted();
+    let pass = Pass { runner, programs, base, chunks, wanted, base_wanted };
     let mut positions: Vec<Vec<Position>> = vec![Vec::new(); programs.len()];
     let mut vectors = vec![Vectors::default(); programs.len()];
     pass.run(|found| {
-        let width = usize::try_from(programs[found.program].output_len())
-            .map_err(|_| Error::memory(usize::MAX))?;
-        let rows = &found.rows[skipped * width..(skipped + counted.len()) * width];
+        let program = programs[found.program];
+        let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
+        let (computed, used) =
+            (program.places_of(chunks, wanted), program.places_of(chunks, base_wanted));
+        let skipped = used.start - computed.start;
+        let rows = &found.rows[skipped * width..(skipped + used.len()) * width];
         let of = found.program;
         if let (true, Some(base)) = (of_embeddings, found.base) {
             let near = runner.install(|| similarity::compare(rows, base, width));
             vectors[of].extend(near.map_err(|error| error.of_program(of))?);
         } else {
-            let came = &found.text[counted.start + 1..=counted.end];
+            let came = &found.tokens[counted.start + 1..=counted.end];
             let some = runner.install(|| compare(rows, found.base, width, came));
             positions[of].extend(some.map_err(|error| error.of_program(of))?);
         }

@@ -1,8 +1,7 @@
 //! One pass of several models over a text, beside a base that is computed once.
 
-use core::ops::Range;
-
 use super::Chunks;
+use super::divided::{Divided, Wanted};
 use crate::error::{Error, Result};
 use crate::program::Program;
 use crate::run::{Runner, States};
@@ -13,16 +12,17 @@ pub(super) struct Pass<'a, 'm> {
     pub(super) programs: &'a [&'a Program<'m>],
     pub(super) base: Option<&'a Program<'m>>,
     pub(super) chunks: &'a Chunks,
-    /// The places of each chunk whose output is computed, of the models and of the base.
-    pub(super) rows: Range<usize>,
-    pub(super) base_rows: Range<usize>,
+    /// Which outputs of each chunk are computed, of the models and of the base.
+    pub(super) wanted: Wanted,
+    pub(super) base_wanted: Wanted,
 }
 
 /// The output of one model for one chunk.
 pub(super) struct Outputs<'a> {
     pub(super) program: usize,
     pub(super) chunk: usize,
-    pub(super) text: &'a [u32],
+    /// The tokens of the chunk.
+    pub(super) tokens: &'a [u32],
     pub(super) rows: &'a [f32],
     /// That of the base, where there is one.
     pub(super) base: Option<&'a [f32]>,
@@ -39,9 +39,12 @@ impl Pass<'_, '_> {
         let at_once = self.texts_at_once()?;
         let of_base = self.programs.len();
         for (group, texts) in self.chunks.texts().chunks(at_once).enumerate() {
-            let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
             let states = |number: usize, program: &Program<'_>| {
-                self.runner.states(program, &tokens).map_err(|error| error.of_program(number))
+                let of = Divided::of(program, texts).and_then(|divided| {
+                    let (texts, sources) = (divided.texts(), divided.sources());
+                    self.runner.states_into(program, &texts, sources, None)
+                });
+                of.map_err(|error| error.of_program(number))
             };
             let base = match self.base {
                 Some(base) => Some((base, states(of_base, base)?)),
@@ -51,22 +54,21 @@ impl Pass<'_, '_> {
             let held: Result<Vec<States>> =
                 programs.map(|(number, program)| states(number, program)).collect();
             let held = held?;
-            for (number, text) in texts.iter().enumerate() {
-                let output = |of: usize, program: &Program<'_>, states: &States, rows| {
+            for (number, tokens) in texts.iter().enumerate() {
+                let output = |of: usize, program: &Program<'_>, states: &States, wanted| {
+                    let rows = program.places_of(self.chunks, wanted);
                     let output = self.runner.output(program, states, number, rows);
                     output.map_err(|error| error.of_program(of))
                 };
                 let theirs = match &base {
-                    Some((base, states)) => {
-                        Some(output(of_base, base, states, self.base_rows.clone())?)
-                    }
+                    Some((base, states)) => Some(output(of_base, base, states, self.base_wanted)?),
                     None => None,
                 };
                 for (program, states) in held.iter().enumerate() {
-                    let rows = output(program, self.programs[program], states, self.rows.clone())?;
+                    let rows = output(program, self.programs[program], states, self.wanted)?;
                     let chunk = group * at_once + number;
                     let base = theirs.as_deref();
-                    each(&Outputs { program, chunk, text, rows: &rows, base })?;
+                    each(&Outputs { program, chunk, tokens, rows: &rows, base })?;
                 }
             }
         }
@@ -81,13 +83,13 @@ impl Pass<'_, '_> {
     fn texts_at_once(&self) -> Result<usize> {
         let (length, threads) = (self.chunks.context() as u64, self.runner.threads());
         let all = || self.programs.iter().copied().chain(self.base);
-        let of_output = |program: &Program<'_>, rows: &Range<usize>| {
-            program.memory_of_output(rows.len() as u64)
+        let of_output = |program: &Program<'_>, wanted| {
+            program.memory_of_output(program.places_of(self.chunks, wanted).len() as u64)
         };
-        let outputs = self.programs.iter().map(|program| of_output(program, &self.rows)).max();
+        let outputs = self.programs.iter().map(|program| of_output(program, self.wanted)).max();
         let outputs = outputs.unwrap_or(0);
-        let outputs =
-            outputs.saturating_add(self.base.map_or(0, |base| of_output(base, &self.base_rows)));
+        let of_base = self.base.map_or(0, |base| of_output(base, self.base_wanted));
+        let outputs = outputs.saturating_add(of_base);
         self.runner.texts_within(length, &|texts| {
             let working = all().map(|program| program.memory_of_states(texts, length, threads));
             let tokens = texts.saturating_mul(length);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ggmill_core::GgmlType;
 
+use super::divided::{Divided, Wanted};
 use super::statistics::Sums;
 use super::{Chunks, Estimate, check, compare};
 use crate::error::{Error, ErrorKind, Result};
@@ -83,7 +84,8 @@ pub fn trials<E: From<Error>>(
         }
     }
     let (length, counted) = (chunks.context() as u64, chunks.counted());
-    let outputs = counted.len() as u64;
+    let rows = program.places_of(chunks, Wanted::Counted);
+    let outputs = rows.len() as u64;
     let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
     // The model as it is and a variant are held together, with the logits of the first.
     let needed = |texts: u64| {
@@ -98,10 +100,11 @@ pub fn trials<E: From<Error>>(
     let all = variants.len() * groups.len();
     let mut done = 0;
     for texts in groups {
-        let tokens: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let states = runner.states(program, &tokens)?;
+        let divided = Divided::of(program, texts)?;
+        let (tokens, sources) = (divided.texts(), divided.sources());
+        let states = runner.states_into(program, &tokens, sources, None)?;
         let base: Result<Vec<Vec<f32>>> = (0..texts.len())
-            .map(|text| runner.output(program, &states, text, counted.clone()))
+            .map(|text| runner.output(program, &states, text, rows.clone()))
             .collect();
         let base = base?;
         drop(states);
@@ -110,9 +113,10 @@ pub fn trials<E: From<Error>>(
             let came = &text[counted.start + 1..=counted.end];
             runner.install(|| compare(base, Some(base), width, came))?;
         }
-        runner.states_of_variants(program, &variants, &tokens, |variant, states| {
+        let given = (tokens.as_slice(), sources);
+        runner.states_of_variants(program, &variants, given, |variant, states| {
             for (number, (text, base)) in texts.iter().zip(&base).enumerate() {
-                let logits = runner.output(&variants[variant], &states, number, counted.clone())?;
+                let logits = runner.output(&variants[variant], &states, number, rows.clone())?;
                 let came = &text[counted.start + 1..=counted.end];
                 let found = &mut divergences[numbers[variant]];
                 match runner.install(|| compare(&logits, Some(base), width, came)) {

@@ -6,7 +6,7 @@ use super::Run;
 use crate::attention::{Extra, Operands, Picks, attention};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pick::{Indexer, pick};
+use crate::pick::{Indexer, pick, run_length};
 
 impl Run<'_> {
     /// The places of the greatest numbers, or the tokens with the greatest scores.
@@ -53,7 +53,7 @@ impl Run<'_> {
         let places = options.picks.then(|| self.places(node, 3)).transpose()?;
         let picks = places.as_deref().map(|places| {
             let of_run = match nodes[node.inputs[3]].operation {
-                Operation::Pick(options) => options.block as usize,
+                Operation::Pick(options) => run_length(options),
                 _ => 1,
             };
             Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }

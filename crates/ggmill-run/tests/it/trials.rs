@@ -64,8 +64,8 @@ fn matrices(program: &Program<'_>) -> Vec<String> {
 
 #[test]
 fn a_trial_measures_what_a_quantized_file_does() {
-    // Dense, experts, tied embeddings with positions, window and softcap, a shared expert.
-    for name in ["llama", "llama-experts", "gpt2", "gemma2", "qwen2moe"] {
+    // Dense, experts, tied embeddings with positions, window and softcap, a shared expert, two texts.
+    for name in ["llama", "llama-experts", "gpt2", "gemma2", "qwen2moe", "t5"] {
         let case = case(name);
         let (bytes, model) = (case.bytes(), case.model());
         let program = Program::of(&model, case.described()).unwrap();

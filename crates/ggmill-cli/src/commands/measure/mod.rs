@@ -37,7 +37,7 @@ Examples:
   ggmill measure merge a.json b.json   # what one run over the whole text prints
 
 The text is divided into chunks, and only the second half of each chunk is scored, as in \
-llama-perplexity. Everything is computed in F32 on the CPU, with the same result on every machine. \
+llama-perplexity. A model with an encoder and a decoder, such as T5, has the first half of the chunk as the encoder's input. Everything is computed in F32 on the CPU, with the same result on every machine. \
 llama.cpp also rounds activations for quantized types, so its perplexities differ slightly.
 
 Several files are measured in one pass, in which the output of BASE is computed once. Of embedding \
@@ -60,7 +60,8 @@ pub(crate) struct Args {
     /// Skip the first N chunks of the text
     #[arg(long, value_name = "N", default_value_t = 0)]
     from_chunk: usize,
-    /// Write the logits of a single model as an f32 array with one row per token
+    /// Write the logits of a single model as an f32 array with one row per token (of the decoder's
+    /// input, if there is an encoder)
     #[arg(long, value_name = "OUT.npy", group = "written")]
     logits: Option<PathBuf>,
     /// Write an HTML page with a table of all models, and curves of the KL divergence
@@ -257,7 +258,7 @@ fn logits(
     program: &Program<'_>,
     chunks: &Chunks,
 ) -> Result<FileSink, Failure> {
-    let rows = chunks.texts().len().saturating_mul(chunks.context()) as u64;
+    let rows = chunks.texts().len().saturating_mul(program.outputs_of_chunk(chunks)) as u64;
     let columns = program.output_len();
     let header = npy_header(&[rows, columns]);
     let size = rows.saturating_mul(columns).saturating_mul(4);

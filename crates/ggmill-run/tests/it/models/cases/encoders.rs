@@ -87,6 +87,7 @@ pub(super) const CASES: &[Case] = &[
             ("attention.relative_buckets_count", U(8)),
             ("block_count", U(3)),
             ("decoder_block_count", U(2)),
+            ("decoder_start_token_id", U(5)),
         ],
         &["enc.blk.0.attn_rel_b", "dec.blk.0.attn_rel_b", "output"],
     ),
