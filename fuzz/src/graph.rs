@@ -3,7 +3,7 @@
 
 use ggmill_arch::graph::Graph;
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
-use ggmill_run::{Options, Program, Runner};
+use ggmill_run::{Options, Program, Runner, Source};
 
 use crate::allocations::bounded;
 
@@ -74,10 +74,20 @@ fn run(graph: &Graph) {
     let known = u32::try_from(program.vocabulary()).unwrap_or(u32::MAX);
     let tokens = [0, 2, 1].map(|token: u32| token % known.max(1));
     let texts = [&tokens[..], &tokens[..1]];
-    let states = if program.has_source() {
-        runner.states_with_sources(&program, &texts, &[&tokens[1..], &tokens])
-    } else {
-        runner.states(&program, &texts)
+    let width = program.source_len().map(|width| usize::try_from(width).unwrap_or(usize::MAX));
+    let vectors = |count: usize| vec![0.5f32; count];
+    let states = match width {
+        // Two vectors of the first source, and three of the second.
+        Some(width) if width > 1 << 20 => return,
+        Some(width) => {
+            let (short, long) = (vectors(2 * width), vectors(3 * width));
+            let sources = [Source::Vectors(&short), Source::Vectors(&long)];
+            runner.states_with_sources(&program, &texts, &sources)
+        }
+        None if program.has_source() => {
+            runner.states_with_sources(&program, &texts, &[&tokens[1..], &tokens])
+        }
+        None => runner.states(&program, &texts),
     };
     let Ok(states) = states else { return };
     if let Ok(output) = runner.output(&program, &states, 0, 0..3) {

@@ -5,7 +5,7 @@
 
 DIRECTORY is written by `cargo run -p ggmill-run --example models DIRECTORY`. The weights of a file, whose types are F32, become those of a model of transformers, which
 computes in double precision. Error, exit status and what is recorded are those of logits.py.
-Needs torch, transformers 5.23.0, gguf 0.19.0 and numpy.
+Needs torch, transformers (4.57.3 and 5.23.0 were used), gguf 0.19.0 and numpy.
 """
 
 import sys
@@ -51,7 +51,28 @@ def rwkv(reader):
     return transformers.RwkvForCausalLM, config, names, "rwkv.blocks", blocks
 
 
-CLASSES = {"gptj": gptj, "rwkv": rwkv}
+def whisper(reader):
+    key = lambda name: number(reader, f"whisper.{name}")
+    width = key("encoder.embedding_length")
+    config = transformers.WhisperConfig(
+        vocab_size=259, num_mel_bins=key("encoder.mels_count"), d_model=width, encoder_layers=key("encoder.block_count"), decoder_layers=key("decoder.block_count"),
+        encoder_attention_heads=key("encoder.attention.head_count"), decoder_attention_heads=key("decoder.attention.head_count"), encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width, max_source_positions=key("encoder.context_length"), max_target_positions=key("decoder.context_length"), pad_token_id=0, bos_token_id=1,
+        eos_token_id=2, decoder_start_token_id=1,
+    )
+    names, blocks = {}, {}
+    for side in ["encoder", "decoder"]:
+        names |= {f"{side}.positional_embedding": f"model.{side}.embed_positions.weight"}
+    names |= {"encoder.conv1": "model.encoder.conv1", "encoder.conv2": "model.encoder.conv2", "encoder.ln_post": "model.encoder.layer_norm", "decoder.ln": "model.decoder.layer_norm",
+              "decoder.token_embedding": "model.decoder.embed_tokens"}
+    for ours, theirs in [("attn", "self_attn"), ("cross_attn", "encoder_attn")]:
+        blocks |= {f"{ours}_ln": f"{theirs}_layer_norm"}
+        blocks |= {f"{ours}.{name}": f"{theirs}.{other}" for name, other in [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("out", "out_proj")]}
+    blocks |= {"mlp_ln": "final_layer_norm", "mlp.0": "fc1", "mlp.2": "fc2"}
+    return transformers.WhisperForConditionalGeneration, config, names, "model.{}.layers", blocks
+
+
+CLASSES = {"gptj": gptj, "rwkv": rwkv, "whisper": whisper}
 
 
 def computed(path, tokens, described):
@@ -66,8 +87,11 @@ def computed(path, tokens, described):
         if stem.startswith("blk."):
             _, block, stem = stem.split(".", 2)
             name = f"{block_names}.{block}.{blocks[stem]}"
+        elif ".blocks." in stem:
+            side, _, block, stem = stem.split(".", 3)
+            name = f"{block_names.format(side)}.{block}.{blocks[stem]}"
         else:
-            name = names[stem]
+            name = names[tensor.name if tensor.name in names else stem]
         name = name if name in known else f"{name}.{ending}"
         given[name] = torch.from_numpy(tensor.data.astype(numpy.float64)).reshape(known[name].shape)
     missing = sorted(set(known) - set(given))
@@ -76,12 +100,17 @@ def computed(path, tokens, described):
     with torch.no_grad():
         for name, value in given.items():
             known[name].copy_(value)
+        source = path.with_suffix(".source")
+        if source.exists():
+            # Vectors of two frames each; transformers has the frames side by side.
+            frames = numpy.fromfile(source, dtype="<f4").astype(numpy.float64).reshape(-1, config.num_mel_bins)
+            return model(input_features=torch.from_numpy(frames.T.copy())[None], decoder_input_ids=torch.tensor([tokens])).logits[0].numpy()
         return model(torch.tensor([tokens])).logits[0].numpy()
 
 
 def main():
     word, directory = sys.argv[1], Path(sys.argv[2])
-    every, tokens = (directory / "tokens.txt").read_text().splitlines()
+    every, tokens, _ = (directory / "tokens.txt").read_text().splitlines()
     tokens = [int(token) for token in tokens.split()]
     wrong = 0
     for line in (directory / "models.txt").read_text().splitlines():

@@ -5,15 +5,17 @@ use crate::pattern::is_number;
 /// What the name of a tensor of a block begins with, before the number of the block.
 pub(crate) const BLOCK: &str = "blk.";
 
-/// What the names of the blocks of an encoder and of a decoder begin with, where a model has both.
-const SIDES: [&str; 2] = ["enc.", "dec."];
+/// What the names of the tensors of an encoder and of a decoder begin with, where a model has both, and
+/// what follows in those of their blocks: as llama.cpp has them, and as whisper.cpp has.
+const SIDES: [(&str, &str); 4] =
+    [("enc.", BLOCK), ("dec.", BLOCK), ("encoder.", "blocks."), ("decoder.", "blocks.")];
 
 /// The name by which steps know a tensor, without the number of its block: `attn_q.weight` for
 /// `blk.{bid}.attn_q.weight`, `enc.attn_q.weight` for `enc.blk.{bid}.attn_q.weight`.
 pub(crate) fn without_block(name: &str) -> String {
-    let (side, rest) = divided(name);
+    let (side, blocks, rest) = divided(name);
     let rest = rest
-        .strip_prefix(BLOCK)
+        .strip_prefix(blocks)
         .and_then(|rest| rest.split_once('.'))
         .map_or(rest, |(_, rest)| rest);
     format!("{side}{rest}")
@@ -21,19 +23,29 @@ pub(crate) fn without_block(name: &str) -> String {
 
 /// The name of the tensor of a block that steps know by a name without its number.
 pub(crate) fn with_block(name: &str, block: u64) -> String {
-    let (side, rest) = divided(name);
-    format!("{side}{BLOCK}{block}.{rest}")
+    let (side, blocks, rest) = divided(name);
+    format!("{side}{blocks}{block}.{rest}")
 }
 
 /// The number of the block that a tensor belongs to, of an encoder or a decoder too.
 pub(crate) fn block_of_side(name: &str) -> Option<u64> {
-    Some(block_of(divided(name).1)?.0)
+    let (_, blocks, rest) = divided(name);
+    Some(numbered(rest, blocks)?.0)
 }
 
-/// The side of a model that a name begins with, and the rest.
-fn divided(name: &str) -> (&str, &str) {
-    let side = SIDES.into_iter().find(|side| name.starts_with(side));
-    name.split_at(side.map_or(0, str::len))
+/// The side of a model that a name begins with, what the names of its blocks go on with, and the rest.
+fn divided(name: &str) -> (&str, &str, &str) {
+    let side = SIDES.into_iter().find(|(side, _)| name.starts_with(side));
+    let (side, blocks) = side.unwrap_or(("", BLOCK));
+    let (side, rest) = name.split_at(side.len());
+    (side, blocks, rest)
+}
+
+/// The number of a block after what the names of blocks begin with, and the rest.
+fn numbered<'n>(name: &'n str, blocks: &str) -> Option<(u64, &'n str)> {
+    let (number, rest) = name.strip_prefix(blocks)?.split_once('.')?;
+    let number = is_number(number).then(|| number.parse().ok())??;
+    Some((number, rest))
 }
 
 /// The number of the block that a tensor belongs to, and its name within the block; `None` for a
@@ -46,7 +58,5 @@ fn divided(name: &str) -> (&str, &str) {
 /// assert_eq!(block_of("blk.+1.attn_q.weight"), None);
 /// ```
 pub fn block_of(tensor: &str) -> Option<(u64, &str)> {
-    let (number, rest) = tensor.strip_prefix(BLOCK)?.split_once('.')?;
-    let number = is_number(number).then(|| number.parse().ok())??;
-    Some((number, rest))
+    numbered(tensor, BLOCK)
 }

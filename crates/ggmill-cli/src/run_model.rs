@@ -62,7 +62,11 @@ fn hint(kind: ErrorKind) -> Option<String> {
         ErrorKind::Chunks => "--ctx N takes larger chunks",
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
         ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
-        ErrorKind::Source => {
+        ErrorKind::SourceVectors => {
+            "`ggmill check --run FILE` runs it over made-up vectors, and `ggmill check --run \
+             RECORDED.gguf FILE` over recorded ones"
+        }
+        ErrorKind::DecoderStart => {
             "`ggmill edit FILE --set ARCHITECTURE.decoder_start_token_id=ID` adds it; the ID is \
              decoder_start_token_id in the config.json of the checkpoint (0 for T5)"
         }

@@ -188,6 +188,11 @@ impl Panels {
         self.rows
     }
 
+    /// How many columns they have.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// Multiplies: the product of row `i` of the left operand with row `j` of this one goes to place
     /// `stride * i + j` of `out`.
     ///

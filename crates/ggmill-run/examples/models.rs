@@ -6,7 +6,7 @@
 //!
 //! `models.txt` has a line for each model, `NAME LIMIT OUTPUT`: the greatest error that it may have, and
 //! whether it gives logits, logits of a text with a source, or an embedding. `tokens.txt` has those of
-//! the text and those of the source. `measured.txt` has the names of those whose activations are compared.
+//! the text and those of the source; `NAME.source` has the source of a model that takes vectors. `measured.txt` has the names of those whose activations are compared.
 //! With names after the directory, only these models:
 //!
 //! ```text
@@ -53,6 +53,11 @@ fn main() {
         let output = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
+        if let Some(width) = program.source_len() {
+            let vectors = models::source_vectors(width);
+            let bytes: Vec<u8> = vectors.iter().flat_map(|value| value.to_le_bytes()).collect();
+            fs::write(directory.join(format!("{}.source", case.name)), bytes).unwrap();
+        }
         let output = match program.output() {
             Output::Embedding => "embedding",
             _ if program.has_source() => "logits-of-two",

@@ -22,6 +22,11 @@ pub enum ErrorKind {
     /// The model takes a second text, the source, and there is none; or there is one that it does not
     /// take.
     Source,
+    /// A text is to be divided into a source and a text, but the source of the model is vectors.
+    SourceVectors,
+    /// A text is to be divided into a source and a text, but the metadata does not say which token the
+    /// second begins with.
+    DecoderStart,
     /// The model outputs embeddings, which are measured against those of a base only.
     Embeddings,
     /// The text has too few tokens.
@@ -50,6 +55,8 @@ impl ErrorKind {
             Self::NotFinite => "not_finite",
             Self::Tokens => "tokens",
             Self::Source => "source",
+            Self::SourceVectors => "source_vectors",
+            Self::DecoderStart => "decoder_start",
             Self::Embeddings => "embeddings",
             Self::TooShort => "too_short",
             Self::Chunks => "chunks",

@@ -16,6 +16,7 @@ mod elementwise;
 mod error;
 pub mod html;
 pub mod json;
+mod limits;
 mod logits;
 mod matrix;
 mod measure;
@@ -39,4 +40,4 @@ pub use measure::{
 };
 pub use probe::{Difference, Probe, Recorded, probe};
 pub use program::{GraphSource, Program};
-pub use run::{Options, Runner, States};
+pub use run::{Options, Runner, Source, States};

@@ -2,7 +2,7 @@
 
 use ggmill_quant::{Isa, Panels, Rows};
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
-use rayon::slice::ParallelSliceMut as _;
+use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
 
 use crate::error::{Result, room};
 use crate::program::Program;
@@ -42,14 +42,37 @@ impl Program<'_> {
         for start in (0..rows).step_by(at_once) {
             let count = at_once.min(rows - start);
             self.decode(tiles, weight, first + start, count)?;
-            let (isa, panels) = (tiles.isa, &tiles.panels);
-            out.par_chunks_mut(HIGH * rows).enumerate().try_for_each(|(number, out)| {
-                let height = out.len() / rows;
-                let left = &values[number * HIGH * columns..];
-                let left = Rows::new(left, height, columns, columns)?;
-                let out = &mut out[start..];
-                panels.multiply_part(isa, 0..count, 0..columns, &left, out, rows)
-            })?;
+            multiply(tiles, values, [start, count, rows], out)?;
+        }
+        Ok(())
+    }
+
+    /// `linear_taps`: a product of the numbers of all parts with a kernel, in its order: those of a
+    /// place in all parts are neighbors there.
+    pub(crate) fn taps_linear(
+        &self,
+        tiles: &mut Tiles,
+        values: &[f32],
+        kernel: usize,
+        bias: Option<usize>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let [taps, channels, rows] =
+            [self.row_len(kernel), self.dimension(kernel, 1), self.dimension(kernel, 2)];
+        let columns = taps * channels;
+        let mut arranged = room(values.len())?;
+        let texts = arranged.par_chunks_exact_mut(columns).zip(values.par_chunks_exact(columns));
+        texts.for_each(|(out, parts)| {
+            for (tap, part) in parts.chunks_exact(channels).enumerate() {
+                for (out, &value) in out.iter_mut().skip(tap).step_by(taps).zip(part) {
+                    *out = value;
+                }
+            }
+        });
+        tiles.panels.pack(&self.whole(kernel)?, columns)?;
+        multiply(tiles, &arranged, [0, rows, rows], out)?;
+        if let Some(bias) = bias.map(|bias| self.whole(bias)).transpose()? {
+            out.par_chunks_mut(rows).for_each(|row| finish(row, None, Some(&bias)));
         }
         Ok(())
     }
@@ -147,6 +170,26 @@ impl Program<'_> {
     pub(crate) fn dimension(&self, weight: usize, number: usize) -> usize {
         self.graph.weights()[weight].dimensions.get(number).map_or(1, |&len| len as usize)
     }
+}
+
+/// Writes the products of rows of values with the rows that tiles have, at a place of rows of the
+/// result: the place, how many there are, and how many a row has.
+fn multiply(
+    tiles: &Tiles,
+    values: &[f32],
+    [start, count, rows]: [usize; 3],
+    out: &mut [f32],
+) -> Result<()> {
+    let (isa, panels) = (tiles.isa, &tiles.panels);
+    let columns = panels.columns();
+    out.par_chunks_mut(HIGH * rows).enumerate().try_for_each(|(number, out)| {
+        let height = out.len() / rows;
+        let left = &values[number * HIGH * columns..];
+        let left = Rows::new(left, height, columns, columns)?;
+        let out = &mut out[start..];
+        panels.multiply_part(isa, 0..count, 0..columns, &left, out, rows)
+    })?;
+    Ok(())
 }
 
 fn finish(row: &mut [f32], factor: Option<f32>, bias: Option<&[f32]>) {

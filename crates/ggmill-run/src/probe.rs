@@ -2,12 +2,12 @@
 //! that another program has recorded.
 
 use ggmill_arch::graph::Output;
-use ggmill_core::{GgmlType, Model};
+use ggmill_core::{GgmlType, Model, Tensor};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::logits::{greatest, normalizer};
 use crate::program::Program;
-use crate::run::Runner;
+use crate::run::{Runner, Source};
 
 /// What a model gives for a few tokens.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,11 +41,45 @@ pub struct Difference {
 ///
 /// The form is that of `llama-results`: a GGUF file with the tensors `tokens` (I32) and `logits`
 /// (F32), the numbers of one token after the other, in whichever order the two dimensions are
-/// written.
+/// written. Of a model with an encoder it also has the encoder's input: `source` (I32), its tokens, or
+/// `source_vectors` (F32), one vector after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     tokens: Vec<u32>,
+    source: Option<OwnSource>,
     logits: Vec<f32>,
+}
+
+/// A source that is read or made up.
+#[derive(Clone, Debug, PartialEq)]
+enum OwnSource {
+    Tokens(Vec<u32>),
+    Vectors(Vec<f32>),
+}
+
+impl OwnSource {
+    fn as_source(&self) -> Source<'_> {
+        match self {
+            Self::Tokens(tokens) => Source::Tokens(tokens),
+            Self::Vectors(numbers) => Source::Vectors(numbers),
+        }
+    }
+
+    /// One for a model that takes one, of as many tokens or vectors as its text has.
+    fn made_up(program: &Program<'_>, tokens: &[u32]) -> Option<Self> {
+        match program.source_len() {
+            Some(width) => {
+                let vectors = tokens.len() as u64;
+                let vectors = vectors.min(program.source_positions().unwrap_or(vectors));
+                let count = width.saturating_mul(vectors);
+                // From -1 to 1, about as large as what models are trained on.
+                let number = |place: u64| (place * 7919 % 2001) as f32 / 1000.0 - 1.0;
+                Some(Self::Vectors((0..count).map(number).collect()))
+            }
+            None if program.has_source() => Some(Self::Tokens(tokens.to_vec())),
+            None => None,
+        }
+    }
 }
 
 impl Recorded {
@@ -62,17 +96,25 @@ impl Recorded {
             Err(Error::new(ErrorKind::Tensor, message))
         };
         let (tokens, logits) = (tensor("tokens", GgmlType::I32)?, tensor("logits", GgmlType::F32)?);
-        let bytes = model.read_tensor(&tokens)?;
-        let (numbers, _) = bytes.as_chunks::<4>();
         let wrong = |message: String| Error::new(ErrorKind::Tokens, message);
-        let tokens: Result<Vec<u32>> = numbers
-            .iter()
-            .map(|&number| {
+        let ids = |tensor: &Tensor<'_>| {
+            let bytes = model.read_tensor(tensor)?;
+            let (numbers, _) = bytes.as_chunks::<4>();
+            let ids = numbers.iter().map(|&number| {
                 let token = i32::from_le_bytes(number);
                 u32::try_from(token).map_err(|_| wrong(format!("recorded token {token}")))
-            })
-            .collect();
-        let (tokens, logits) = (tokens?, ggmill_quant::read_f32(model, &logits)?);
+            });
+            ids.collect::<Result<Vec<u32>>>()
+        };
+        let source = if model.tensor("source_vectors").is_ok() {
+            let vectors = tensor("source_vectors", GgmlType::F32)?;
+            Some(OwnSource::Vectors(ggmill_quant::read_f32(model, &vectors)?))
+        } else if model.tensor("source").is_ok() {
+            Some(OwnSource::Tokens(ids(&tensor("source", GgmlType::I32)?)?))
+        } else {
+            None
+        };
+        let (tokens, logits) = (ids(&tokens)?, ggmill_quant::read_f32(model, &logits)?);
         if tokens.is_empty() || logits.is_empty() || !logits.len().is_multiple_of(tokens.len()) {
             let (found, count) = (logits.len(), tokens.len());
             return Err(wrong(format!(
@@ -87,7 +129,7 @@ impl Recorded {
             );
             return Err(Error::new(ErrorKind::NotFinite, message));
         }
-        Ok(Self { tokens, logits })
+        Ok(Self { tokens, source, logits })
     }
 
     /// The tokens.
@@ -134,12 +176,11 @@ impl Probe {
     }
 }
 
-/// Runs a few tokens: those of the record where there is one. A model that takes two texts has the same
-/// one as its source.
+/// Runs a few tokens: those of the record where there is one. A model that takes two texts has the source
+/// of the record, or else the same tokens, or made-up vectors.
 ///
-/// Fails for weights and outputs that are not finite, for a record of another vocabulary or of a model
-/// that takes two texts, for a file
-/// that changed while it was read, and as [`Runner::states`] does.
+/// Fails for weights and outputs that are not finite, for a record of another vocabulary or without the
+/// source that the model takes, for a file that changed while it was read, and as [`Runner::states`] does.
 pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>) -> Result<Probe> {
     let own = Probe::tokens_of(program);
     let tokens = recorded.map_or(&*own, |recorded| &recorded.tokens);
@@ -152,15 +193,10 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
     }
-    let states = if program.has_source() {
-        if recorded.is_some() {
-            let message = "the model takes two texts, but a record has one";
-            return Err(Error::new(ErrorKind::Tokens, message));
-        }
-        runner.states_with_sources(program, &[tokens], &[tokens])?
-    } else {
-        runner.states(program, &[tokens])?
-    };
+    let made_up = OwnSource::made_up(program, tokens);
+    let source = recorded.map_or(made_up.as_ref(), |recorded| recorded.source.as_ref());
+    let sources: Vec<Source<'_>> = source.into_iter().map(OwnSource::as_source).collect();
+    let states = runner.states_with_sources(program, &[tokens], &sources)?;
     let output = runner.output(program, &states, 0, 0..tokens.len())?;
     if let Some(place) = output.iter().position(|number| !number.is_finite()) {
         let message =

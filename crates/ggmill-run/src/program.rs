@@ -3,14 +3,16 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, Rows, STEPS_KEY};
+use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, STEPS_KEY};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
 use ggmill_core::{Model, keys};
 use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::{Limits, SourceLimits};
 use crate::rounded::Rounded;
+use crate::run::Source;
 
 /// Bytes of memory, about, that the tiles of a matrix take during a product.
 pub(crate) const TILES: u64 = 64 << 20;
@@ -41,54 +43,8 @@ pub struct Program<'m> {
     pub(crate) tail: usize,
     /// What may be in a text, and in its source where there is one.
     limits: Limits,
-    source_limits: Option<Limits>,
+    source_limits: Option<SourceLimits>,
     source: GraphSource,
-}
-
-/// What tables of a graph have rows for.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    /// How many tokens are known.
-    vocabulary: u64,
-    /// How long a text may be, where its positions are rows of a table.
-    positions: Option<u64>,
-}
-
-impl Limits {
-    /// Those of a text, or of its source. Fails where the graph does not take its tokens.
-    fn of(graph: &Graph, of_source: bool) -> Result<Self> {
-        let rows_of = |wanted: Rows| {
-            let nodes = graph.nodes().iter().filter(|node| node.of_source == of_source);
-            let tables = nodes.filter_map(|node| match node.operation {
-                Operation::Rows { table, rows } if rows == wanted => {
-                    graph.weights()[table].dimensions.get(1).copied().or(Some(1))
-                }
-                _ => None,
-            });
-            tables.min()
-        };
-        let vocabulary = rows_of(Rows::Tokens).ok_or_else(|| {
-            let text = if of_source { "source" } else { "text" };
-            let message = format_args!("the graph does not take the tokens of the {text}");
-            Error::new(ErrorKind::Graph, message)
-        })?;
-        Ok(Self { vocabulary, positions: rows_of(Rows::Positions) })
-    }
-
-    fn check(self, tokens: &[u32]) -> Result<()> {
-        let found = tokens.iter().find(|&&token| u64::from(token) >= self.vocabulary);
-        if let Some(token) = found {
-            let message = format!("token ID {token}, but the model has {} tokens", self.vocabulary);
-            return Err(Error::new(ErrorKind::Tokens, message));
-        }
-        match self.positions {
-            Some(most) if tokens.len() as u64 > most => Err(Error::new(
-                ErrorKind::Tokens,
-                format_args!("{} tokens, but the model has positions for {most}", tokens.len()),
-            )),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl<'m> Program<'m> {
@@ -187,7 +143,7 @@ impl<'m> Program<'m> {
         let tail = last.filter(|section| section.nodes.start > 0 && !is_of_text(&section.nodes));
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
         let limits = Limits::of(&graph, false)?;
-        let source_limits = graph.has_source().then(|| Limits::of(&graph, true)).transpose()?;
+        let source_limits = SourceLimits::of(&graph)?;
         let (rounded, graph) = (None, Arc::new(graph));
         Ok(Self { model, graph, rounded, last_use, tail, limits, source_limits, source })
     }
@@ -207,10 +163,25 @@ impl<'m> Program<'m> {
         self.graph.has_source()
     }
 
-    /// How many tokens the model knows: of a text, and of its source where there is one.
+    /// How many numbers each vector of the source has, where the source is not tokens.
+    pub fn source_len(&self) -> Option<u64> {
+        self.graph.source_len()
+    }
+
+    /// How many vectors the source may have, where it has vectors and positions are rows of a table.
+    pub(crate) fn source_positions(&self) -> Option<u64> {
+        match self.source_limits {
+            Some(SourceLimits::Vectors(_, most)) => most,
+            _ => None,
+        }
+    }
+
+    /// How many tokens the model knows: of a text, and of its source where that has tokens.
     pub fn vocabulary(&self) -> u64 {
-        let source = self.source_limits.map_or(u64::MAX, |limits| limits.vocabulary);
-        self.limits.vocabulary.min(source)
+        match self.source_limits {
+            Some(SourceLimits::Tokens(source)) => self.limits.vocabulary.min(source.vocabulary),
+            _ => self.limits.vocabulary,
+        }
     }
 
     /// What the model gives for each token.
@@ -234,9 +205,9 @@ impl<'m> Program<'m> {
         self.limits.check(text)
     }
 
-    /// The same for the source of a text.
-    pub(crate) fn check_source(&self, source: &[u32]) -> Result<()> {
-        self.source_limits.map_or(Ok(()), |limits| limits.check(source))
+    /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
+    pub(crate) fn check_source(&self, source: Source<'_>) -> Result<usize> {
+        self.source_limits.map_or(Ok(0), |limits| limits.check(source))
     }
 
     /// The most numbers that are held at once for each token, up to the end of the graph.
@@ -278,6 +249,7 @@ impl<'m> Program<'m> {
                     node.inputs[1..3].iter().map(|&input| arranged(nodes[input].extent)).sum()
                 }
                 Operation::Recurrence(_) => node.extent.elements(),
+                Operation::TapsLinear { .. } => nodes[node.inputs[0]].extent.elements(),
                 Operation::HeadLinear { .. } => {
                     node.extent.length.saturating_add(nodes[node.inputs[0]].extent.length)
                 }
@@ -331,6 +303,17 @@ impl<'m> Program<'m> {
         };
         let held = self.graph.nodes().iter().map(of_head).max().unwrap_or(0);
         let held = held.saturating_mul(4).saturating_mul(threads);
+        // Kernels as numbers, and arranged; and the vectors of a source.
+        let of_kernel = |node: &Node| match node.operation {
+            Operation::TapsLinear { kernel, .. } => {
+                let dimensions = self.graph.weights()[kernel].dimensions.iter();
+                dimensions.fold(8u64, |all, &size| all.saturating_mul(size))
+            }
+            _ => 0,
+        };
+        let kernel = self.graph.nodes().iter().map(of_kernel).max().unwrap_or(0);
+        let vectors = self.source_len().unwrap_or(0).saturating_mul(tokens).saturating_mul(4);
+        let held = held.saturating_add(kernel).saturating_add(vectors);
         let sum = results.saturating_add(turns).saturating_add(scores).saturating_add(TILES);
         sum.saturating_add(held)
     }

@@ -1,6 +1,7 @@
 //! Running a program over texts: block by block, all texts at once.
 
 mod choices;
+mod given;
 mod parts;
 mod text;
 
@@ -11,6 +12,8 @@ use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope};
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
+use self::given::Sequence;
+pub use self::given::Source;
 use crate::activations::Activations;
 use crate::arena::Arena;
 use crate::elementwise as each;
@@ -71,34 +74,6 @@ pub struct Runner {
 pub struct States {
     values: Vec<Option<Data>>,
     texts: Vec<Range<usize>>,
-}
-
-/// Texts as tokens, one after the other.
-#[derive(Clone, Debug, Default)]
-struct Sequence {
-    texts: Vec<Range<usize>>,
-    tokens: Vec<u32>,
-    /// The place of each token in its text.
-    positions: Vec<u32>,
-}
-
-impl Sequence {
-    /// Fails for a text that does not pass the check.
-    fn of(texts: &[&[u32]], check: impl Fn(&[u32]) -> Result<()>) -> Result<Self> {
-        let mut sequence = Self::default();
-        for text in texts {
-            check(text)?;
-            let start = sequence.tokens.len();
-            sequence.texts.push(start..start + text.len());
-            sequence.tokens.extend_from_slice(text);
-            sequence.positions.extend((0u32..).take(text.len()));
-        }
-        Ok(sequence)
-    }
-
-    fn longest(&self) -> usize {
-        self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0)
-    }
 }
 
 /// The result of a node for all tokens.
@@ -193,8 +168,8 @@ impl Runner {
     /// The same for a model that takes two texts, such as an encoder and a decoder do: the source of
     /// each text has the same place in `sources`.
     ///
-    /// Fails as [`states`](Self::states) does, for a model that takes one text, and where a text has
-    /// no source.
+    /// Fails as [`states`](Self::states) does, for a model that takes one text, where a text has no
+    /// source, and for a source that is not what the model takes: tokens, or vectors of finite numbers.
     ///
     /// ```no_run
     /// # use ggmill_run::{Options, Program, Runner};
@@ -206,13 +181,14 @@ impl Runner {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn states_with_sources(
+    pub fn states_with_sources<'s, S: Copy + Into<Source<'s>>>(
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
-        sources: &[&[u32]],
+        sources: &[S],
     ) -> Result<States> {
-        self.states_into(program, texts, sources, None)
+        let sources: Vec<Source<'s>> = sources.iter().map(|&source| source.into()).collect();
+        self.states_into(program, texts, &sources, None)
     }
 
     /// The same, with the activations of matrices added up.
@@ -220,7 +196,7 @@ impl Runner {
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
-        sources: &[&[u32]],
+        sources: &[Source<'_>],
         activations: Option<&mut Activations>,
     ) -> Result<States> {
         let mut run = self.start(program, texts, sources, activations)?;
@@ -236,7 +212,7 @@ impl Runner {
         &self,
         program: &Program<'_>,
         variants: &[Program<'_>],
-        (texts, sources): (&[&[u32]], &[&[u32]]),
+        (texts, sources): (&[&[u32]], &[Source<'_>]),
         mut each: impl FnMut(usize, States) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut run = self.start(program, texts, sources, None)?;
@@ -260,14 +236,11 @@ impl Runner {
         &self,
         program: &'p Program<'p>,
         texts: &[&[u32]],
-        sources: &[&[u32]],
+        sources: &[Source<'_>],
         activations: Option<&'p mut Activations>,
     ) -> Result<Run<'p>> {
         check_sources(program, texts, sources)?;
-        let sequences = [
-            Sequence::of(texts, |text| program.check(text))?,
-            Sequence::of(sources, |source| program.check_source(source))?,
-        ];
+        let sequences = [Sequence::of(program, texts)?, Sequence::of_sources(program, sources)?];
         let longest = sequences.iter().map(Sequence::longest).max().unwrap_or(0) as u64;
         let threads = self.threads();
         self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
@@ -348,13 +321,12 @@ impl Runner {
 }
 
 /// Each text has a source where the model takes one.
-fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[&[u32]]) -> Result<()> {
+fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[Source<'_>]) -> Result<()> {
     let message = match (program.has_source(), sources) {
         (false, []) => return Ok(()),
         (false, _) => "the model takes one text, and no source",
         (true, []) => "the model takes a second text, the source, for each text",
         (true, _) if sources.len() != texts.len() => "expected one source for each text",
-        (true, _) if sources.iter().any(|source| source.is_empty()) => "a source has no tokens",
         (true, _) => return Ok(()),
     };
     Err(Error::new(ErrorKind::Source, message))
@@ -362,7 +334,7 @@ fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[&[u32]]) ->
 
 /// Room for the results of operations over these texts and their sources.
 fn arena_for(program: &Program<'_>, sequences: &[Sequence; 2]) -> Arena {
-    let tokens = sequences.iter().map(|sequence| sequence.tokens.len()).max().unwrap_or(0);
+    let tokens = sequences.iter().map(|sequence| sequence.positions.len()).max().unwrap_or(0);
     Arena::of(program.numbers().saturating_mul(tokens as u64))
 }
 
@@ -607,7 +579,8 @@ impl Run<'_> {
                 return Ok(Data::Places(Arc::new(self.chosen(node)?)));
             }
             Operation::Constant(ref numbers) => {
-                let mut out = self.arena.take(numbers.len() * self.sequence(node).tokens.len())?;
+                let mut out =
+                    self.arena.take(numbers.len() * self.sequence(node).positions.len())?;
                 out.chunks_exact_mut(numbers.len()).for_each(|row| row.copy_from_slice(numbers));
                 out
             }
@@ -628,8 +601,15 @@ impl Run<'_> {
                 each::l2_norm(&mut values, extent, epsilon);
                 values
             }
-            Operation::ByPosition(_)
-            | Operation::Shift
+            Operation::TapsLinear { kernel, bias } => {
+                let values = self.numbers(node, 0)?;
+                let mut out = self.room(node)?;
+                program.taps_linear(&mut self.tiles, &values, kernel, bias, &mut out)?;
+                out
+            }
+            Operation::SourceVectors
+            | Operation::ByPosition(_)
+            | Operation::Shift { .. }
             | Operation::Convolution { .. }
             | Operation::Recurrence(_) => self.through_text(node, number)?,
             Operation::SwigluOai => {

@@ -22,12 +22,23 @@ pub(crate) fn by_position(values: &mut [f32], width: usize, growth: Growth, posi
     });
 }
 
-/// What the token before has; 0 for the first of each text.
-pub(crate) fn shift(values: &[f32], width: usize, texts: &[Range<usize>], out: &mut [f32]) {
+/// What the token before has, or the next one; 0 for the first of each text, or the last.
+pub(crate) fn shift(
+    values: &[f32],
+    width: usize,
+    ahead: bool,
+    texts: &[Range<usize>],
+    out: &mut [f32],
+) {
     for text in texts.iter().filter(|text| !text.is_empty()) {
         let (start, end) = (text.start * width, text.end * width);
-        out[start..start + width].fill(0.0);
-        out[start + width..end].copy_from_slice(&values[start..end - width]);
+        if ahead {
+            out[start..end - width].copy_from_slice(&values[start + width..end]);
+            out[end - width..end].fill(0.0);
+        } else {
+            out[start..start + width].fill(0.0);
+            out[start + width..end].copy_from_slice(&values[start..end - width]);
+        }
     }
 }
 

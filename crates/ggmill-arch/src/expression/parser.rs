@@ -3,6 +3,7 @@
 use super::lexer::{Spanned, Token, is_name, tokens};
 use super::{Function, Node, Operator};
 use crate::error::quoted;
+use crate::value::ParameterValue;
 
 /// Brackets, signs and calls within each other.
 const DEEPEST: u32 = 32;
@@ -271,11 +272,14 @@ impl<'a> Parser<'a> {
             Some(Token::Name(name)) if is_name(name) && self.is_operation.is_some() => {
                 let mut whole = name.to_owned();
                 while self.accept(".") {
-                    let Some(Token::Name(part)) = self.take() else {
-                        return Err(format!("expected a name after \".\" at byte {at}"));
+                    let part = match self.take() {
+                        Some(Token::Name(part)) => part.into(),
+                        // Tensors of sequential layers have their number in the name: mlp.0.
+                        Some(Token::Literal(ParameterValue::Int(part))) => part.to_string(),
+                        _ => return Err(format!("expected a name after \".\" at byte {at}")),
                     };
                     whole.push('.');
-                    whole.push_str(part);
+                    whole.push_str(&part);
                 }
                 Ok(Node::Name(whole.into()))
             }

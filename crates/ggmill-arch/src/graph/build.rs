@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::arguments::{Argument, Value};
 use super::shape::Dimensions;
 use super::weights::{Source, Weights};
-use super::{Extent, Graph, Node, Operation, Output, Section};
+use super::{Extent, Graph, Node, Operation, Output, Rows, Section};
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{self, Binding, Function, Node as Term, Operator, Outcome, Scope};
 use crate::limits::{MAX_NODES, MAX_TENSORS};
@@ -160,6 +160,20 @@ impl<'a> Builder<'a> {
             return Err(Error::description(
                 "the output is of the source, expected one of the text",
             ));
+        }
+        let of_source = self.nodes.iter().filter(|node| node.of_source);
+        let mut vectors = of_source.clone();
+        if let Some(first) = vectors.find(|node| node.operation == Operation::SourceVectors) {
+            let tokens =
+                |node: &Node| matches!(node.operation, Operation::Rows { rows: Rows::Tokens, .. });
+            if of_source.clone().any(tokens) {
+                return Err(Error::description("the source has both tokens and vectors"));
+            }
+            if vectors.any(|node| {
+                node.operation == Operation::SourceVectors && node.extent != first.extent
+            }) {
+                return Err(Error::description("the vectors of the source have two lengths"));
+            }
         }
         let (nodes, weights) = (self.nodes, self.weights.list);
         Ok(Graph { nodes, weights, sections, output, kind }.in_order_of_use())

@@ -29,7 +29,7 @@ pub use crate::steps::{StepOutline, StepsOutline};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
-pub const OPERATION_SET: u32 = 3;
+pub const OPERATION_SET: u32 = 4;
 
 /// What one model computes: operations in the order in which they can be carried out.
 ///
@@ -131,7 +131,17 @@ pub enum Operation {
         /// A number for each row of the matrix.
         bias: Option<usize>,
     },
-    /// The same with the matrix of each expert that the second operand names.
+    /// The vectors that the source consists of, in place of tokens.
+    SourceVectors,
+    /// A number for each row of a kernel, each made of all numbers of all parts, plus a bias: a
+    /// convolution over the channels of a few places in time, which are the parts.
+    TapsLinear {
+        /// The kernel: the taps of a channel, channel after channel, for each row.
+        kernel: usize,
+        /// A number for each row.
+        bias: Option<usize>,
+    },
+    /// The same as `Linear` with the matrix of each expert that the second operand names.
     ExpertLinear {
         /// The matrices of all experts.
         matrix: usize,
@@ -219,8 +229,11 @@ pub enum Operation {
     Total,
     /// The product with a number that grows with the place in the text.
     ByPosition(Growth),
-    /// What the token before has; 0 for the first of a text.
-    Shift,
+    /// What a neighboring token has; 0 where there is none.
+    Shift {
+        /// Whether it is the next token, not the one before.
+        ahead: bool,
+    },
     /// For each number the sum of its last values in the text, each multiplied by a number of the
     /// kernel.
     Convolution {
@@ -460,6 +473,13 @@ impl Graph {
     /// Whether a run takes a second text, the source.
     pub fn has_source(&self) -> bool {
         self.nodes.iter().any(|node| node.of_source)
+    }
+
+    /// How many numbers each vector of the source has, where the source is not a text of tokens.
+    pub fn source_len(&self) -> Option<u64> {
+        let mut nodes = self.nodes.iter();
+        let found = nodes.find(|node| node.operation == Operation::SourceVectors)?;
+        Some(found.extent.elements())
     }
 
     /// What the output is.

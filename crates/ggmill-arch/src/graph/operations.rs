@@ -236,7 +236,8 @@ impl Builder<'_> {
             }
             "shift" => {
                 let node = given.tensor()?;
-                self.push(Operation::Shift, vec![node], self.extent(node))
+                let ahead = given.bool_option("ahead", false)?;
+                self.push(Operation::Shift { ahead }, vec![node], self.extent(node))
             }
             "constant" => {
                 let numbers = given.numbers()?;
@@ -246,6 +247,11 @@ impl Builder<'_> {
             "pick" => self.pick(&mut given),
             "by_position" => self.by_position(&mut given),
             "conv" => self.conv(&mut given),
+            "source_vectors" => {
+                let extent = Extent::run(given.whole()?);
+                self.push_of_source(Operation::SourceVectors, extent)
+            }
+            "linear_taps" => self.linear_taps(&mut given),
             "recurrence" => self.recurrence(&mut given),
             _ => Err("is not an operation".into()),
         }

@@ -33,6 +33,20 @@ impl Builder<'_> {
         self.push(Operation::Convolution { kernel, bias }, vec![node], extent)
     }
 
+    pub(super) fn linear_taps(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, node) = (given.weight()?, given.tensor()?);
+        let kernel = self.matrix(&name, 3)?;
+        let [taps, channels, rows] = [0, 1, 2].map(|number| self.dimension(kernel, number));
+        let extent = self.extent(node);
+        if extent.parts.unwrap_or(1) != taps || extent.length != channels {
+            return Err(self.misfit(kernel, extent));
+        }
+        // Some files have the bias as a row of single numbers.
+        let bias = self.bias(&name, &[1, rows]).or_else(|_| self.bias(&name, &[rows]))?;
+        let operation = Operation::TapsLinear { kernel, bias };
+        self.push(operation, vec![node], Extent::run(rows))
+    }
+
     pub(super) fn pick(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
         let (queries, keys) = (given.tensor()?, given.tensor()?);
         let (weights, count) = (given.optional_tensor()?, given.whole()?);

@@ -13,11 +13,14 @@ impl Operation {
             | Self::L2Norm { .. }
             | Self::Total
             | Self::ByPosition(_)
-            | Self::Shift
+            | Self::Shift { ahead: false }
             | Self::Constant(_)
             | Self::Pick(_)
             | Self::Convolution { .. }
             | Self::Recurrence(_) => true,
+            Self::SourceVectors | Self::TapsLinear { .. } | Self::Shift { ahead: true } => {
+                return 4;
+            }
             Self::Top { groups, shared, .. } => groups.is_some() || *shared != 1,
             Self::Attention(attention) => {
                 attention.ahead.is_some()
@@ -41,7 +44,8 @@ impl Operation {
                 | Self::ByPosition(_)
                 | Self::Constant(_)
                 | Self::Pick(_)
-                | Self::Shift
+                | Self::Shift { .. }
+                | Self::SourceVectors
                 | Self::Convolution { .. }
                 | Self::Recurrence(_)
         )
@@ -64,10 +68,10 @@ impl Graph {
     /// ```
     pub fn operation_set(&self) -> u32 {
         let of = |node: &Node| match &node.operation {
-            _ if node.of_source => 3,
             Operation::Rope(rope) if self.has_longer_factors(rope) => 2,
             other => other.set(),
         };
+        let of = |node: &Node| of(node).max(if node.of_source { 3 } else { 1 });
         self.nodes.iter().map(of).max().unwrap_or(1)
     }
 

@@ -226,6 +226,12 @@ impl Graph {
                 let columns = self.weights.get(matrix).and_then(|found| found.dimensions.first());
                 node.extent.elements().saturating_mul(columns.copied().unwrap_or(1))
             }
+            Operation::TapsLinear { kernel, .. } => {
+                let dimensions = self.weights.get(kernel).map(|found| &*found.dimensions);
+                let taken = dimensions.unwrap_or_default().iter().take(2);
+                let taken = taken.fold(1u64, |all, &size| all.saturating_mul(size));
+                node.extent.elements().saturating_mul(taken)
+            }
             // The matrix of each head is multiplied by the decay and with the query, and twice
             // something is added to it.
             Operation::Recurrence(_) => self.state_of(node).saturating_mul(4),

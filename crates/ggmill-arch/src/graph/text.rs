@@ -194,7 +194,12 @@ impl<'a> Writer<'a> {
                 push_unless(&mut text, "offset", growth.offset, 0.0);
                 text + ")"
             }
-            Operation::Shift => format!("shift({a})"),
+            Operation::Shift { ahead: false } => format!("shift({a})"),
+            Operation::Shift { ahead: true } => format!("shift({a}, ahead = true)"),
+            Operation::SourceVectors => format!("source_vectors({})", node.extent.length),
+            Operation::TapsLinear { kernel, .. } => {
+                format!("linear_taps({}, {a})", self.weight(*kernel)?)
+            }
             Operation::Convolution { kernel, .. } => {
                 format!("conv({}, {a})", self.weight(*kernel)?)
             }

@@ -153,7 +153,7 @@ impl Operation {
                 [attention.sinks.as_mut(), buckets]
             }
             Self::Recurrence(recurrence) => [recurrence.rates.as_mut(), None],
-            Self::Convolution { kernel, bias } => {
+            Self::Convolution { kernel, bias } | Self::TapsLinear { kernel, bias } => {
                 take(kernel);
                 [bias.as_mut(), None]
             }
@@ -171,7 +171,8 @@ impl Operation {
             | Self::L2Norm { .. }
             | Self::Total
             | Self::ByPosition(_)
-            | Self::Shift
+            | Self::Shift { .. }
+            | Self::SourceVectors
             | Self::Repeat { .. }
             | Self::Mix
             | Self::SwigluOai

@@ -20,7 +20,7 @@ const fn of(
 
 /// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
 /// (`Operation::set`).
-const OPERATIONS: [Signature; 36] = [
+const OPERATIONS: [Signature; 38] = [
     of("rows", 2, 2, &["source"]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
@@ -60,10 +60,12 @@ const OPERATIONS: [Signature; 36] = [
     of("l2_norm", 2, 2, &[]),
     of("total", 1, 1, &[]),
     of("by_position", 3, 3, &["offset"]),
-    of("shift", 1, 1, &[]),
+    of("shift", 1, 1, &["ahead"]),
     of("conv", 2, 2, &[]),
     of("constant", 1, 1, &[]),
     of("pick", 4, 4, &["block", "local"]),
+    of("source_vectors", 1, 1, &[]),
+    of("linear_taps", 2, 2, &[]),
     of("recurrence", 4, 4, &["rates", "before", "from", "to"]),
 ];
 

@@ -172,6 +172,61 @@ fn every_operation_of_set_3_is_written_as_it_is_read() {
 }
 
 #[test]
+fn every_operation_of_set_4_is_written_as_it_is_read() {
+    let steps = [
+        "v0 = source_vectors(16)",
+        "v1, v2 = parts(v0, 8, 8)",
+        "v3 = shift(v2)",
+        "v4 = shift(v1, ahead = true)",
+        "v5 = concat(v3, v1)",
+        "v6 = concat(v5, v2)",
+        "v7 = split(v6, 3)",
+        "v8 = linear_taps('k_3x8x8', v7)",
+        "v9 = v8 + v4",
+        "v10 = rows('t_8x100', positions, source = true)",
+        "v11 = v9 * v10",
+        "v12 = rows('t_8x100', tokens)",
+        "v13 = attention(v12, v11, v11, 1.0, causal = false)",
+        "logits = linear('o_8x100', v13)",
+    ];
+    let graph = read(&steps).unwrap();
+    assert_eq!(graph.steps().unwrap(), steps);
+    assert_eq!((graph.operation_set(), graph.source_len()), (4, Some(16)));
+    assert_eq!(between(&["y = shift(x, ahead = true)"]).unwrap().operation_set(), 4);
+    // The parts of a kernel are counted, and each number of it is a multiplication.
+    let taps = between(&["p = split(x, 2)", "y = linear_taps('k_2x4x8', p)"]).unwrap();
+    assert_eq!((taps.operation_set(), taps.source_len()), (4, None));
+    assert_eq!(taps.multiplications(), 8 * 8 + 8 * 100);
+    for (steps, expected) in [
+        (vec!["p = split(x, 2)", "y = linear_taps('k_2x3x8', p)"], "applies k_2x3x8.weight"),
+        (vec!["p = split(x, 4)", "y = linear_taps('k_2x4x8', p)"], "applies k_2x4x8.weight"),
+        (vec!["y = source_vectors(0)"], "0 numbers per token"),
+        (vec!["y = source_vectors(8)"], "the output is of the source"),
+        (
+            vec![
+                "s = rows('t_8x100', tokens, source = true)",
+                "u = source_vectors(8)",
+                "v = s + u",
+                "y = attention(x, v, v, 1.0, causal = false)",
+            ],
+            "both tokens and vectors",
+        ),
+        (
+            vec![
+                "u = source_vectors(8)",
+                "w = source_vectors(16)",
+                "k = linear('o_16x8', w)",
+                "y = attention(x, u, k, 1.0, causal = false)",
+            ],
+            "two lengths",
+        ),
+    ] {
+        let (_, message) = between(&steps).unwrap_err();
+        assert!(message.contains(expected), "{steps:?}: {message}");
+    }
+}
+
+#[test]
 fn the_work_of_set_2_is_bounded() {
     // A state of 2²⁰ numbers for a token of 2¹⁰: more multiplications than the tensors allow.
     let wide =

@@ -8,6 +8,7 @@ use ggmill_core::{Model, keys};
 use super::Chunks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
+use crate::run::Source;
 
 /// What a program is run over for some chunks.
 ///
@@ -16,21 +17,29 @@ use crate::program::Program;
 /// texts begin with. So the tokens that are predicted are those of a model that takes one text.
 pub(crate) struct Divided<'t> {
     texts: Vec<Cow<'t, [u32]>>,
-    sources: Vec<&'t [u32]>,
+    sources: Vec<Source<'t>>,
 }
 
 impl<'t> Divided<'t> {
-    /// Fails for a model that takes two texts and does not say what the second begins with.
+    /// Fails for a model that takes two texts and does not say what the second begins with, and for one
+    /// whose source is vectors.
     pub(crate) fn of(program: &Program<'_>, chunks: &'t [Vec<u32>]) -> Result<Self> {
         if !program.has_source() {
             let texts = chunks.iter().map(|chunk| Cow::Borrowed(chunk.as_slice()));
             return Ok(Self { texts: texts.collect(), sources: Vec::new() });
         }
+        if let Some(width) = program.source_len() {
+            let message = format!(
+                "the source of the model is vectors of {width} numbers, such as frames of a \
+                 spectrogram, and not the beginning of a text"
+            );
+            return Err(Error::new(ErrorKind::SourceVectors, message));
+        }
         let start = start_of_text(program.model)?;
         let halves = chunks.iter().map(|chunk| {
             let (source, rest) = chunk.split_at((chunk.len() / 2 + 1).min(chunk.len()));
             let text: Vec<u32> = core::iter::once(start).chain(rest.iter().copied()).collect();
-            (Cow::Owned(text), source)
+            (Cow::Owned(text), Source::from(source))
         });
         let (texts, sources) = halves.unzip();
         Ok(Self { texts, sources })
@@ -42,7 +51,7 @@ impl<'t> Divided<'t> {
     }
 
     /// The source of each chunk; none for a model that takes one text.
-    pub(crate) fn sources(&self) -> &[&'t [u32]] {
+    pub(crate) fn sources(&self) -> &[Source<'t>] {
         &self.sources
     }
 }
@@ -88,6 +97,6 @@ fn start_of_text(model: &Model) -> Result<u32> {
         let message = format!(
             "{key} is not in the metadata: the token that the text of the decoder begins with"
         );
-        Error::new(ErrorKind::Source, message)
+        Error::new(ErrorKind::DecoderStart, message)
     })
 }

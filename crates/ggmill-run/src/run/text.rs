@@ -19,10 +19,15 @@ impl Run<'_> {
                 sequence::by_position(&mut values, width, growth, positions);
                 values
             }
-            Operation::Shift => {
+            Operation::SourceVectors => {
+                let mut out = self.arena.take(self.sequence(node).vectors.len())?;
+                out.copy_from_slice(&self.sequence(node).vectors);
+                out
+            }
+            Operation::Shift { ahead } => {
                 let mut out = self.room(node)?;
                 let texts = &self.sequence(node).texts;
-                sequence::shift(&self.numbers(node, 0)?, width, texts, &mut out);
+                sequence::shift(&self.numbers(node, 0)?, width, ahead, texts, &mut out);
                 out
             }
             Operation::Convolution { kernel, bias } => {
@@ -66,7 +71,7 @@ impl Run<'_> {
     /// A row of a table for each token. A row that many tokens have is read once.
     pub(super) fn rows(&mut self, node: &Node, table: usize, rows: Rows) -> Result<Vec<f32>> {
         let length = self.program.row_len(table);
-        let count = self.sequence(node).tokens.len();
+        let count = self.sequence(node).positions.len();
         let mut out = self.arena.take(count * length)?;
         let Sequence { tokens, positions, .. } = self.sequence(node);
         let wanted: Vec<u64> = match rows {

@@ -3,7 +3,7 @@
 use ggmill_core::{Builder, GgmlType, Model, Shape};
 use ggmill_run::{Error, ErrorKind, Options, Probe, Program, Recorded, Runner, probe};
 
-use crate::models::{CASES, Change, TOKENS};
+use crate::models::{CASES, Change, SOURCE, TOKENS, source_vectors, states};
 use crate::stored::{invented, named};
 
 fn runner() -> Runner {
@@ -16,28 +16,72 @@ fn record(tokens: &[u32], logits: &[f32], turned: bool) -> Recorded {
 }
 
 fn read(tokens: &[u32], logits: &[f32], turned: bool) -> Result<Recorded, Error> {
+    read_with(tokens, logits, turned, None)
+}
+
+/// The same with the input of an encoder: the name of its tensor, the type and the bytes.
+fn read_with(
+    tokens: &[u32],
+    logits: &[f32],
+    turned: bool,
+    source: Option<(&str, GgmlType, Vec<u8>)>,
+) -> Result<Recorded, Error> {
     let width = logits.len() / tokens.len();
     let shape = |dimensions: &[usize]| {
         let dimensions: Vec<u64> = dimensions.iter().map(|&size| size as u64).collect();
         Shape::new(&dimensions).unwrap()
     };
     let of_logits = if turned { [tokens.len(), width] } else { [width, tokens.len()] };
-    let plan = Builder::new()
+    let mut builder = Builder::new()
         .tensor("tokens", GgmlType::I32, shape(&[tokens.len()]))
-        .tensor("logits", GgmlType::F32, shape(&of_logits))
-        .plan()
-        .unwrap();
+        .tensor("logits", GgmlType::F32, shape(&of_logits));
+    if let Some((name, ggml_type, bytes)) = &source {
+        builder = builder.tensor(*name, *ggml_type, shape(&[bytes.len() / 4]));
+    }
+    let plan = builder.plan().unwrap();
     let mut file = vec![0; usize::try_from(plan.total_len()).unwrap()];
     file[..plan.header().len()].copy_from_slice(plan.header());
     let data = [
         tokens.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>(),
         logits.iter().flat_map(|logit| logit.to_le_bytes()).collect(),
     ];
+    let data = data.into_iter().chain(source.map(|(.., bytes)| bytes));
     for (planned, bytes) in plan.tensors().iter().zip(data) {
         let start = usize::try_from(planned.offset()).unwrap();
         file[start..start + bytes.len()].copy_from_slice(&bytes);
     }
     Recorded::read(&Model::open(file).unwrap())
+}
+
+#[test]
+fn a_record_has_the_input_of_an_encoder() {
+    for (name, tensor) in [("t5", "source"), ("whisper", "source_vectors")] {
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
+        let model = case.model();
+        let program = Program::of(&model, case.described()).unwrap();
+        let runner = runner();
+        let states = states(&runner, &program, &[&TOKENS]).unwrap();
+        let logits = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
+        let (ggml_type, bytes): (_, Vec<u8>) = match program.source_len() {
+            Some(width) => {
+                let numbers = source_vectors(width);
+                (GgmlType::F32, numbers.iter().flat_map(|value| value.to_le_bytes()).collect())
+            }
+            None => (GgmlType::I32, SOURCE.iter().flat_map(|token| token.to_le_bytes()).collect()),
+        };
+        let source = Some((tensor, ggml_type, bytes));
+        let recorded = read_with(&TOKENS, &logits, false, source).unwrap();
+        let found = probe(&runner, &program, Some(&recorded)).unwrap().difference.unwrap();
+        assert_eq!((found.nmse, found.same_top), (0.0, 1.0), "{name}");
+        // A record without it says nothing of such a model, and one that has it of no other.
+        let without = read(&TOKENS, &logits, false).unwrap();
+        let error = probe(&runner, &program, Some(&without)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Source, "{name}");
+        let plain = CASES[0].model();
+        let plain = Program::of(&plain, CASES[0].described()).unwrap();
+        let error = probe(&runner, &plain, Some(&recorded)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Source, "{name}");
+    }
 }
 
 #[test]

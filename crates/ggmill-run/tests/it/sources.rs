@@ -1,9 +1,9 @@
 //! Models that take two texts.
 
-use ggmill_arch::graph::Extent;
-use ggmill_core::Model;
+use ggmill_arch::graph::{Extent, Graph};
+use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
 use ggmill_run::{
-    Chunks, Error, ErrorKind, Matrices, Options, Program, Runner, activations, measure,
+    Chunks, Error, ErrorKind, Matrices, Options, Program, Runner, Source, activations, measure,
 };
 
 use crate::models::{CASES, Case, SOURCE, TOKENS};
@@ -69,7 +69,7 @@ fn a_source_that_is_missing_or_not_taken_is_refused() {
     assert!(message.contains("one source for each text"), "{message}");
     let (kind, message) = failed(&two, &[&TOKENS], &[&[]]);
     assert_eq!(kind, ErrorKind::Source);
-    assert!(message.contains("has no tokens"), "{message}");
+    assert!(message.contains("a source is empty"), "{message}");
     let (kind, message) = failed(&two, &[&TOKENS], &[&[259]]);
     assert_eq!(kind, ErrorKind::Tokens);
     assert!(message.contains("token ID 259"), "{message}");
@@ -172,6 +172,124 @@ fn the_first_token_of_a_decoder_is_looked_up() {
     let by_bos = without(whole, "t5.decoder_start_token_id");
     assert_ne!(measured(by_bos.clone()).unwrap().perplexity, found.perplexity);
     let error = measured(without(by_bos, "tokenizer.ggml.bos_token_id")).unwrap_err();
-    assert_eq!((error.kind(), error.program()), (ErrorKind::Source, Some(0)));
+    assert_eq!((error.kind(), error.program()), (ErrorKind::DecoderStart, Some(0)));
     assert!(error.to_string().starts_with("t5.decoder_start_token_id is not in"), "{error}");
+}
+
+/// The steps of a graph whose source is vectors of six numbers: a convolution over them with a kernel
+/// of three taps, and for each token of the text the mean of its results.
+const OF_VECTORS: [&str; 9] = [
+    "s = source_vectors(6)",
+    "p = shift(s)",
+    "n = shift(s, ahead = true)",
+    "a = concat(p, s)",
+    "b = concat(a, n)",
+    "c = split(b, 3)",
+    "k = linear_taps('kernel', c)",
+    "q = rows('table', tokens)",
+    "embedding = attention(q, k, k, 0.0, causal = false)",
+];
+
+/// A model with that graph, and its kernel and bias.
+fn of_vectors() -> (Model, Vec<f32>, Vec<f32>) {
+    let number = |place: usize| (place * 37 % 101) as f32 / 50.0 - 1.0;
+    let kernel: Vec<f32> = (0..3 * 6 * 4).map(number).collect();
+    let bias: Vec<f32> = (0..4).map(|place| number(place + 9)).collect();
+    let tensors: [(&str, &[u64], Vec<f32>); 3] = [
+        ("kernel.weight", &[3, 6, 4], kernel.clone()),
+        ("kernel.bias", &[1, 4], bias.clone()),
+        ("table.weight", &[4, 5], vec![0.25; 20]),
+    ];
+    let dimensions = |name: &str| {
+        let found = tensors.iter().find(|(known, ..)| *known == name)?;
+        Some(found.1.to_vec())
+    };
+    let graph = Graph::of_steps(&OF_VECTORS, &dimensions).unwrap();
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "invented");
+    graph.write(&mut metadata).unwrap();
+    let mut builder = Builder::new().metadata(metadata);
+    for (name, shape, _) in &tensors {
+        builder = builder.tensor(*name, GgmlType::F32, Shape::new(shape).unwrap());
+    }
+    let plan = builder.plan().unwrap();
+    let mut file = vec![0; usize::try_from(plan.total_len()).unwrap()];
+    file[..plan.header().len()].copy_from_slice(plan.header());
+    for (planned, (.., values)) in plan.tensors().iter().zip(&tensors) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        file[usize::try_from(planned.offset()).unwrap()..][..bytes.len()].copy_from_slice(&bytes);
+    }
+    (Model::open(file).unwrap(), kernel, bias)
+}
+
+#[test]
+fn a_kernel_goes_over_the_vectors_of_each_source() {
+    let (model, kernel, bias) = of_vectors();
+    let program = Program::stored(&model).unwrap();
+    assert_eq!((program.source_len(), program.vocabulary()), (Some(6), 5));
+    let numbers: Vec<f32> = (0..6 * 7).map(|place| (place * 29 % 83) as f32 / 40.0 - 1.0).collect();
+    let sources = [&numbers[..6 * 7], &numbers[6..12]];
+    let texts: [&[u32]; 2] = [&[1, 4], &[2]];
+    let runner = runner();
+    let given = sources.map(Source::Vectors);
+    let states = runner.states_with_sources(&program, &texts, &given).unwrap();
+    for (number, source) in sources.iter().enumerate() {
+        let vectors: Vec<&[f32]> = source.chunks_exact(6).collect();
+        let mut expected = [0.0; 4];
+        for place in 0..vectors.len() {
+            for (row, sum) in expected.iter_mut().enumerate() {
+                let mut found = f64::from(bias[row]);
+                for tap in 0..3 {
+                    let Some(vector) = (place + tap).checked_sub(1).and_then(|at| vectors.get(at))
+                    else {
+                        continue;
+                    };
+                    for (channel, value) in vector.iter().enumerate() {
+                        let weight = kernel[tap + 3 * channel + 18 * row];
+                        found += f64::from(weight) * f64::from(*value);
+                    }
+                }
+                *sum += found / vectors.len() as f64;
+            }
+        }
+        let output = runner.output(&program, &states, number, 0..1).unwrap();
+        for (found, expected) in output.iter().zip(expected) {
+            assert!((f64::from(*found) - expected).abs() < 1e-5, "{output:?}, {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
+    let (model, ..) = of_vectors();
+    let program = Program::stored(&model).unwrap();
+    let runner = runner();
+    let failed = |source: Source<'_>| {
+        let error = runner.states_with_sources(&program, &[&[1]], &[source]).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    for (source, kind, expected) in [
+        (Source::Tokens(&[1, 2]), ErrorKind::Source, "vectors of 6 numbers"),
+        (Source::Vectors(&[0.5; 7]), ErrorKind::Source, "7 numbers, expected vectors of 6"),
+        (Source::Vectors(&[]), ErrorKind::Source, "a source is empty"),
+    ] {
+        let (found, message) = failed(source);
+        assert_eq!(found, kind, "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+    let mut numbers = [0.5; 12];
+    numbers[8] = f32::NAN;
+    let (kind, message) = failed(Source::Vectors(&numbers));
+    assert_eq!(kind, ErrorKind::NotFinite);
+    assert!(message.contains("vector 1 of a source, number 2"), "{message}");
+    let of_tokens = case("t5").model();
+    let of_tokens = Program::of(&of_tokens, case("t5").described()).unwrap();
+    let other = [Source::Vectors(&numbers[..6])];
+    let error = runner.states_with_sources(&of_tokens, &[&TOKENS], &other).unwrap_err();
+    assert!(error.to_string().contains("tokens, not vectors"), "{error}");
+    let tokens: Vec<u32> = (0..40).map(|place| place % 5).collect();
+    let chunks = Chunks::of(&tokens, 20, None).unwrap();
+    let divided =
+        activations(&runner, &program, chunks.texts(), Matrices::All, |_, _| Ok::<_, Error>(()));
+    assert_eq!(divided.unwrap_err().kind(), ErrorKind::SourceVectors);
 }

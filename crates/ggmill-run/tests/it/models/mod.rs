@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use ggmill_arch::graph::{Function, Operation};
 use ggmill_arch::{Architecture, TensorSpec};
 use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Model, ReadAt, Shape};
-use ggmill_run::{Program, Result, Runner, States};
+use ggmill_run::{Program, Result, Runner, Source, States};
 
 /// A value of metadata.
 #[derive(Clone, Copy)]
@@ -77,8 +77,15 @@ pub(crate) const TOKENS: [u32; 24] = [
 pub(crate) const RECORDED: usize = 3;
 /// The source of that text, for models that take two.
 pub(crate) const SOURCE: [u32; 11] = [61, 7, 243, 99, 15, 15, 180, 32, 5, 111, 2];
+
+/// The same many vectors of so many numbers, for models whose source is vectors.
+pub(crate) fn source_vectors(width: u64) -> Vec<f32> {
+    let mut numbers = Chance(11);
+    (0..width * SOURCE.len() as u64).map(|_| numbers.next()).collect()
+}
+
 /// The models that libllama does not run: `transformers` does.
-pub(crate) const UNLOADED: [&str; 2] = ["gptj", "rwkv"];
+pub(crate) const UNLOADED: [&str; 3] = ["gptj", "rwkv", "whisper"];
 /// The models whose activations are recorded.
 pub(crate) const MEASURED: [&str; 7] =
     ["llama", "llama-experts", "phi3", "gpt2", "gemma2", "qwen2moe", "gpt-oss"];
@@ -203,9 +210,14 @@ pub(crate) fn states(runner: &Runner, program: &Program<'_>, texts: &[&[u32]]) -
     if !program.has_source() {
         return runner.states(program, texts);
     }
-    let source = |text: &&[u32]| if **text == TOKENS { &SOURCE[..] } else { &SOURCE[4..] };
-    let sources: Vec<&[u32]> = texts.iter().map(source).collect();
-    runner.states_with_sources(program, texts, &sources)
+    let skipped = |text: &&[u32]| if **text == TOKENS { 0 } else { 4 };
+    let Some(width) = program.source_len() else {
+        let sources: Vec<&[u32]> = texts.iter().map(|text| &SOURCE[skipped(text)..]).collect();
+        return runner.states_with_sources(program, texts, &sources);
+    };
+    let (vectors, width) = (source_vectors(width), usize::try_from(width).unwrap());
+    let sources = texts.iter().map(|text| Source::Vectors(&vectors[skipped(text) * width..]));
+    runner.states_with_sources(program, texts, &sources.collect::<Vec<_>>())
 }
 
 /// A file that changes after it was opened.

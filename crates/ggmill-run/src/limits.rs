@@ -1,0 +1,120 @@
+//! What the tables of a graph have rows for: which tokens there may be, and how many.
+
+use ggmill_arch::graph::{Graph, Operation, Rows};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::run::Source;
+
+/// The limits of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How many tokens are known.
+    pub(crate) vocabulary: u64,
+    /// How long a text may be, where its positions are rows of a table.
+    positions: Option<u64>,
+}
+
+/// The limits of the source of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SourceLimits {
+    Tokens(Limits),
+    /// Vectors of so many numbers, and how many of them there may be.
+    Vectors(u64, Option<u64>),
+}
+
+/// The rows of the shortest table whose rows are taken by this, for a text or for its source.
+fn rows(graph: &Graph, wanted: Rows, of_source: bool) -> Option<u64> {
+    let nodes = graph.nodes().iter().filter(|node| node.of_source == of_source);
+    let tables = nodes.filter_map(|node| match node.operation {
+        Operation::Rows { table, rows } if rows == wanted => {
+            graph.weights()[table].dimensions.get(1).copied().or(Some(1))
+        }
+        _ => None,
+    });
+    tables.min()
+}
+
+fn check_len(len: usize, most: Option<u64>, what: &str) -> Result<()> {
+    match most {
+        Some(most) if len as u64 > most => Err(Error::new(
+            ErrorKind::Tokens,
+            format_args!("{len} {what}, but the model has positions for {most}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Limits {
+    /// Those of a text, or of a source of tokens. Fails where the graph does not take them.
+    pub(crate) fn of(graph: &Graph, of_source: bool) -> Result<Self> {
+        let vocabulary = rows(graph, Rows::Tokens, of_source).ok_or_else(|| {
+            let text = if of_source { "source" } else { "text" };
+            let message = format_args!("the graph does not take the tokens of the {text}");
+            Error::new(ErrorKind::Graph, message)
+        })?;
+        Ok(Self { vocabulary, positions: rows(graph, Rows::Positions, of_source) })
+    }
+
+    /// Fails for tokens that the model does not have, and for more than it has positions for.
+    pub(crate) fn check(self, tokens: &[u32]) -> Result<()> {
+        let found = tokens.iter().find(|&&token| u64::from(token) >= self.vocabulary);
+        if let Some(token) = found {
+            let message = format!("token ID {token}, but the model has {} tokens", self.vocabulary);
+            return Err(Error::new(ErrorKind::Tokens, message));
+        }
+        check_len(tokens.len(), self.positions, "tokens")
+    }
+}
+
+impl SourceLimits {
+    /// Those of the source, where the graph takes one.
+    pub(crate) fn of(graph: &Graph) -> Result<Option<Self>> {
+        Ok(match graph.source_len() {
+            Some(width) => Some(Self::Vectors(width, rows(graph, Rows::Positions, true))),
+            None if graph.has_source() => Some(Self::Tokens(Limits::of(graph, true)?)),
+            None => None,
+        })
+    }
+
+    /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
+    pub(crate) fn check(self, source: Source<'_>) -> Result<usize> {
+        let wrong = |message: String| Err(Error::new(ErrorKind::Source, message));
+        let len = match (source, self) {
+            (Source::Tokens(tokens), Self::Tokens(limits)) => {
+                limits.check(tokens)?;
+                tokens.len()
+            }
+            (Source::Vectors(numbers), Self::Vectors(width, most)) => {
+                let len = vectors(numbers, usize::try_from(width).unwrap_or(usize::MAX))?;
+                check_len(len, most, "vectors of the source")?;
+                len
+            }
+            (Source::Tokens(_), Self::Vectors(width, _)) => {
+                return wrong(format!("the source of the model is vectors of {width} numbers"));
+            }
+            (Source::Vectors(_), Self::Tokens(_)) => {
+                return wrong("the source of the model is tokens, not vectors".to_owned());
+            }
+        };
+        if len == 0 { wrong("a source is empty".to_owned()) } else { Ok(len) }
+    }
+}
+
+/// How many vectors there are. Fails for a part of one, and for numbers that are not finite.
+fn vectors(numbers: &[f32], width: usize) -> Result<usize> {
+    let width = width.max(1);
+    if !numbers.len().is_multiple_of(width) {
+        let message = format!("a source of {} numbers, expected vectors of {width}", numbers.len());
+        return Err(Error::new(ErrorKind::Source, message));
+    }
+    if let Some(place) = numbers.iter().position(|number| !number.is_finite()) {
+        let message = format!(
+            "vector {} of a source, number {}: {}, expected a finite number",
+            place / width,
+            place % width,
+            numbers[place]
+        );
+        return Err(Error::new(ErrorKind::NotFinite, message));
+    }
+    Ok(numbers.len() / width)
+}
