@@ -230,6 +230,8 @@ fn names_and_vocabularies_that_are_missing_are_told() {
     let found = convert(&[]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains(warning) && found.stderr.contains(note), "{}", found.stderr);
+    // The last line says it again: the warning may be far above.
+    assert!(found.stderr.ends_with("; the file has no vocabulary\n"), "{}", found.stderr);
     let found = convert(&["--no-vocab", "--name", "T", "--type", "q8_0"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(!found.stderr.contains(warning) && !found.stderr.contains(note), "{}", found.stderr);
