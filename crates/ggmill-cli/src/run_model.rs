@@ -302,11 +302,14 @@ fn tokens(
         return Ok((tokens, None));
     }
     let path = text.unwrap_or(Path::new("-"));
-    let tokenizer = open_tokenizer(model, None, console).map_err(|failure| {
-        failure.with_another_hint(format!("{option} IDS.json takes the IDs of tokens instead"))
-    })?;
+    let instead = || format!("{option} IDS.json takes the IDs of tokens instead");
+    let tokenizer = open_tokenizer(model, None, console)
+        .map_err(|failure| failure.with_another_hint(instead()))?;
     let text = read_text(path, MAX_TEXT)?;
     let mut tokens = Vec::new();
-    tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
+    // A model can say that it has no tokenizer.
+    tokenizer
+        .encode(&text, &EncodeOptions::new(), &mut tokens)
+        .map_err(|error| Failure::new(error).within(model).with_hint(Some(instead())))?;
     Ok((tokens, tokenizer.vocabulary().leading_bos()))
 }

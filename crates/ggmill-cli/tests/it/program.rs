@@ -147,7 +147,7 @@ fn commands_in_another_spelling_are_suggested() {
         (&["help", "tokenise"], "tokenize"),
         (&["help", "detokenise"], "detokenize"),
         (&["help", "inspekt"], "inspect"),
-        (&["help", "imatrix", "shwo"], "show"),
+        (&["help", "imatrix", "shw"], "show"),
     ] {
         let (code, stdout, stderr) = run(args);
         assert_eq!((code, &*stdout), (2, ""), "{args:?}");

@@ -164,7 +164,7 @@ fn write_table(
             cells.push(sum(Device::total));
         }
         let context = estimate.context_length();
-        let context = context.map(|tokens| tokens.to_string()).unwrap_or_default();
+        let context = context.map(|tokens| format!("{tokens} tokens")).unwrap_or_default();
         table.add(&context, cells);
     }
     table.write(out, options)?;
