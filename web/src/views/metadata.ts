@@ -134,7 +134,9 @@ function edit(page: Page, entry: Entry | undefined): void {
   let warnedOf: string | undefined;
   const apply = async (): Promise<void> => {
     const name = key.value;
-    const meant = entry === undefined && name !== warnedOf ? await call("meantKey", "model", name) : undefined;
+    // Without an answer there is nothing to warn of.
+    const isChecked = entry !== undefined || name === warnedOf;
+    const meant = isChecked ? undefined : await call("meantKey", "model", name).catch(() => undefined);
     done(() => {
       if (name === "") throw new Error("expected a key");
       if (entry === undefined && (listing.entries.some((known) => known.key === name) || pending.value(name) !== undefined)) {
