@@ -47,7 +47,7 @@ impl Checked {
     }
 
     /// Says what was found that did not keep the model from being written, and that it lacks a
-    /// vocabulary, which is no finding.
+    /// vocabulary, which is not a finding.
     pub(crate) fn tell(&self, has_vocabulary: bool, console: Console) {
         const NAMED: usize = 4;
         let reports = self.0.reports();

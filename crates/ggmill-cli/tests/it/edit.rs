@@ -397,7 +397,7 @@ fn help_has_every_option() {
     }
 }
 
-/// JSON that is no patch is refused with what one is, whatever the name of its file.
+/// JSON that is not a patch is refused with what one is, whatever the name of its file.
 #[test]
 fn what_is_no_patch_is_told_what_one_is() {
     let directory = Directory::new()
