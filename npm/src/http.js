@@ -77,6 +77,10 @@ export class HttpSource {
       response = await fetch(this.#url, { headers: asked, signal });
     } catch (cause) {
       if (signal?.aborted) throw cause;
+      if (await this.#isRefusedToPages(fetch)) {
+        const message = "the server does not allow pages from other origins to read it (CORS): download the file and open the copy";
+        throw this.#fail("denied", message, { cause });
+      }
       throw new Passing(`the server did not answer (${cause.message})`, cause);
     }
     const { status } = response;
@@ -87,6 +91,22 @@ export class HttpSource {
     const message = `status ${status}${advice(status)}`;
     if (TRANSIENT.has(status)) throw new Passing(message, undefined, retryAfter(response));
     throw this.#fail(kindOf(status), message, { status });
+  }
+
+  /**
+   * Whether the server answers, but not to pages of this origin. A browser reports that as it reports an
+   * outage; the response to a request whose content stays hidden tells.
+   */
+  async #isRefusedToPages(fetch) {
+    const { signal } = this.#options;
+    try {
+      const origin = globalThis.location?.origin;
+      if (origin === undefined || origin === this.#url.origin) return false;
+      const { type } = await fetch(this.#url, { method: "HEAD", mode: "no-cors", signal });
+      return type === "opaque";
+    } catch {
+      return false;
+    }
   }
 
   /** Handles the response to a request for bytes beyond the end of the file. */

@@ -275,6 +275,11 @@ export class Model {
   /** Returns the file name according to the naming convention, from the metadata. */
   suggestedName(shard?: number): Promise<string>;
   /**
+   * Returns the known key that a key is probably a misspelling of, as `ggmill edit` looks for it before
+   * it adds a key.
+   */
+  meantKey(key: string): Promise<string | undefined>;
+  /**
    * Creates the header of the edited file; tensor data is not copied. With `inPlace`, the
    * header has exactly the length of the old one, and the edit fails if that is impossible. To edit a
    * file of a shard set, open it with `shards: false`.

@@ -361,6 +361,12 @@ export class Model {
     return new TextDecoder().decode(held.call(OPERATION.name, BigInt(shard)));
   }
 
+  async meantKey(key) {
+    const held = await this.#whole();
+    const meant = new TextDecoder().decode(held.call(OPERATION.meantKey, 0n, new TextEncoder().encode(key)));
+    return meant === "" ? undefined : meant;
+  }
+
   async edit(edits, options = {}) {
     if (this.shards.length > 1) {
       throw new GgmillError("misuse", "a set of shards is edited file by file: open one with { shards: false }");

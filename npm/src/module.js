@@ -25,6 +25,7 @@ export const OPERATION = Object.freeze({
   tokenize: 26,
   render: 27,
   detokenize: 28,
+  meantKey: 29,
 });
 
 /** The default URLs of the modules. Bundlers recognize these expressions. */

@@ -202,3 +202,19 @@ describe("names and summaries", () => {
     }
   });
 });
+
+describe("misspelled keys", () => {
+  it("are told with the key that was meant", async () => {
+    const model = await open(file({ "general.architecture": "llama" }, { w: [1] }));
+    for (const [key, meant] of [
+      ["general.licence", "general.license"],
+      ["llama.context_lenght", "llama.context_length"],
+      ["eos_token_id", "tokenizer.ggml.eos_token_id"],
+      ["general.license", undefined],
+      ["my.own_key", undefined],
+      ["", undefined],
+    ]) {
+      assert.equal(await model.meantKey(key), meant, key);
+    }
+  });
+});

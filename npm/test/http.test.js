@@ -54,6 +54,30 @@ describe("URLs", () => {
     await assert.rejects(model.tensor("w").bytes(), { kind: "unsupported", message: /only whole files/ });
   });
 
+  it("tells a server that refuses pages of other origins from one that does not answer", async () => {
+    const known = Object.getOwnPropertyDescriptor(globalThis, "location");
+    Object.defineProperty(globalThis, "location", { value: { origin: "https://page.example" }, configurable: true });
+    const requests = [];
+    const browser = (answers) => async (url, { mode }) => {
+      requests.push(mode);
+      if (mode === "no-cors" && answers) return { type: "opaque" };
+      throw new TypeError("Failed to fetch");
+    };
+    try {
+      const at = "https://models.example/model.gguf";
+      const refused = { kind: "denied", message: /does not allow pages from other origins to read it \(CORS\)/ };
+      await assert.rejects(open(at, { fetch: browser(true) }), refused);
+      assert.deepEqual(requests, [undefined, "no-cors"], "it is not tried again");
+      await assert.rejects(open(at, { fetch: browser(false) }), { kind: "unavailable", message: /did not answer/ });
+      requests.length = 0;
+      await assert.rejects(open("https://page.example/model.gguf", { fetch: browser(true) }), { kind: "unavailable" });
+      assert.ok(!requests.includes("no-cors"), "its own server");
+    } finally {
+      if (known === undefined) delete globalThis.location;
+      else Object.defineProperty(globalThis, "location", known);
+    }
+  });
+
   it("tries again what may pass", async () => {
     const failures = [{ status: 503 }, { status: 429, headers: { "retry-after": "0" } }];
     const model = await open(fresh((request) => failures[request.number] ?? ranged(small, request)));

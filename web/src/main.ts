@@ -125,11 +125,12 @@ function changes(page: Page): HTMLElement {
   };
   const exported = async (): Promise<void> => {
     const patch = new Blob([pending.patch()], { type: "application/json" });
-    if (await save(patch, "edits.json")) say(`To make these changes elsewhere: ggmill edit ${quoted(listing.name)} --patch edits.json`);
+    if (await save(patch, "edits.json")) say(`Saved edits.json. To make these changes elsewhere: ${command}`);
   };
   const attempt = (work: () => Promise<void>) => () =>
     void work().catch((error: Error) => say(`Not saved: ${error.message}`));
   const isFile = typeof given !== "string" && given.length === 1;
+  const command = `ggmill edit ${quoted(listing.name)} --patch edits.json`;
   const bar = el(
     "div",
     { class: "changes" },
@@ -137,6 +138,7 @@ function changes(page: Page): HTMLElement {
     isFile && button("Save a copy…", attempt(saved), { class: "primary" }),
     button("Save a patch…", attempt(exported)),
     button("Discard", () => pending.clear()),
+    el("p", { class: "muted" }, "A patch makes these changes elsewhere: ", el("code", {}, visible(command))),
   );
   const update = (): void => {
     bar.hidden = pending.count === 0;

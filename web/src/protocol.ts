@@ -118,6 +118,7 @@ export interface Api {
   rows(slot: Slot, key: string, query: string, from: number, to: number): Rows;
   weights(slot: Slot, tensor: number): Weights;
   edit(slot: Slot, edits: Edits): Patch;
+  meantKey(slot: Slot, key: string): string | undefined;
   tokenize(slot: Slot, text: string, options: TokenizeOptions): TokenizedText;
   render(slot: Slot, conversation: ChatConversation): RenderedTemplate;
   compare(): Differences;

@@ -91,6 +91,7 @@ const api: { [Name in keyof Api]: (...args: Parameters<Api[Name]>) => Promise<Re
     const { header, replaces } = await opened(slot).model.edit(edits);
     return { header: new Uint8Array(header), replaces };
   },
+  meantKey: (slot, key) => opened(slot).model.meantKey(key),
   tokenize: (slot, text, options) => opened(slot).model.tokenize(text, options),
   render: (slot, conversation) => opened(slot).model.renderTemplate(conversation),
   compare: () => compare(opened("model").model, opened("other").model),

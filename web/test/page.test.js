@@ -181,6 +181,10 @@ describe("the page", { skip: missing }, () => {
     await dialog.getByLabel("Value").fill("18446744073709551615");
     await dialog.getByRole("button", { name: "Apply" }).click();
     await page.getByText("4 changes", { exact: true }).waitFor();
+    // With the one that is added, and with what a patch is for beside its button.
+    const total = base.length + 1;
+    await page.getByText(`${total} of ${total} entries`).waitFor();
+    await page.locator(".changes").getByText("ggmill edit little.gguf --patch edits.json").waitFor();
     const download = page.waitForEvent("download");
     await page.getByRole("button", { name: "Save a copy…" }).click();
     const saved = readFileSync(await (await download).path());
@@ -200,6 +204,39 @@ describe("the page", { skip: missing }, () => {
       assert.deepEqual(ours.metadata.toObject(), other.metadata.toObject());
       assert.deepEqual(await ours.tensors[1].bytes(), await other.tensors[1].bytes());
     }
+  }));
+
+  it("warns of a new key that looks misspelled", within(async (page) => {
+    await openFile(page, little());
+    await show(page, "metadata");
+    const dialog = page.getByRole("dialog");
+    const add = async (key) => {
+      await page.getByRole("button", { name: "Add a key" }).click();
+      await dialog.getByLabel("Key").fill(key);
+      await dialog.getByLabel("Value").fill("x");
+      await dialog.getByRole("button", { name: "Apply" }).click();
+    };
+    await add("general.licence");
+    await dialog.getByText("general.licence looks misspelled: did you mean general.license?").waitFor();
+    await dialog.getByRole("button", { name: "Apply" }).click();
+    await page.getByText("1 change", { exact: true }).waitFor();
+    await add("my.own_key");
+    await page.getByText("2 changes", { exact: true }).waitFor();
+  }));
+
+  it("tells a server that refuses other origins from one that does not answer", within(async (page, context, errors) => {
+    const other = await serve({ "little.gguf": little() });
+    const open = async (address) => {
+      await page.getByLabel("Address").fill(address);
+      await page.getByRole("button", { name: "Open", exact: true }).click();
+    };
+    await open(`${other.address}files/little.gguf`);
+    await page.getByText("does not allow pages from other origins to read it (CORS)").waitFor();
+    other.close();
+    await open(`${other.address}files/little.gguf`);
+    await page.getByText("the server did not answer").waitFor();
+    // The browser reports each of these requests.
+    assert.deepEqual(errors.splice(0).filter((error) => !/CORS|Failed to load resource/.test(error)), []);
   }));
 
   it("saves a patch that removes these keys and no others, and has numbers that are not finite", within(async (page) => {

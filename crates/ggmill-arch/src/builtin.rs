@@ -69,12 +69,6 @@ impl Parts for AllParts<'_> {
     }
 }
 
-/// The text of the built-in description with this name.
-pub(crate) fn text_of(name: &str) -> Option<&'static str> {
-    let place = BUILTIN.iter().position(|builtin| builtin.name == name)?;
-    BUILTIN_TEXTS.get(place).copied()
-}
-
 impl Architecture {
     /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema,
     /// the expressions and the names in them, roles, types, and the shapes in the computation graph.
@@ -126,6 +120,20 @@ impl Architecture {
     /// The built-in description of the architecture with this name.
     pub fn builtin(name: &str) -> Option<&'static Self> {
         BUILTIN.iter().find(|builtin| builtin.name == name).map(Builtin::get)
+    }
+
+    /// The text of the built-in description with this name, in TOML: to read, or to begin a
+    /// description of one's own with.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let text = Architecture::builtin_text("llama").ok_or("built in")?;
+    /// assert_eq!(Architecture::parse(text)?.name(), "llama");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        let place = BUILTIN.iter().position(|builtin| builtin.name == name)?;
+        BUILTIN_TEXTS.get(place).copied()
     }
 
     /// The names of the built-in descriptions.

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use serde_json::{Value as Json, json};
 
 use crate::architecture::Architecture;
-use crate::builtin::text_of;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::distance::distance;
@@ -111,7 +110,7 @@ impl Catalogue {
                 fit: misfit(architecture, config, &names, &mut left),
             })
             .min_by_key(Suited::order)?;
-        let text = text_of(best.architecture.name())?;
+        let text = Architecture::builtin_text(best.architecture.name())?;
         let text = for_class(text, &class, is_class);
         // What cannot be read is nothing to begin with.
         Architecture::parse(&text).ok()?;
@@ -337,7 +336,7 @@ mod tests {
                 continue;
             }
             count += 1;
-            let text = text_of(architecture.name()).unwrap();
+            let text = Architecture::builtin_text(architecture.name()).unwrap();
             for (name, is_class) in [("New \"Class\"\u{1b}\u{7f}\u{9b}", true), ("new_type", false)]
             {
                 let new = for_class(text, name, is_class);

@@ -65,8 +65,21 @@ impl Cli {
         let matches = Self::command()
             .color(color)
             .try_get_matches_from(&args)
-            .map_err(|error| advise(error, command))?;
+            .map_err(|error| advise(error, command, || Self::commands_below(&args)))?;
         Self::from_arg_matches(&matches)
+    }
+
+    /// The names of the commands within the one that the arguments after `help` lead to.
+    fn commands_below(args: &[&OsStr]) -> Vec<String> {
+        let mut command = Self::command();
+        for name in args.iter().skip(2) {
+            match command.find_subcommand(name) {
+                Some(found) => command = found.clone(),
+                None => break,
+            }
+        }
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        shown.map(|command| command.get_name().to_owned()).collect()
     }
 }
 

@@ -46,8 +46,9 @@ impl Checked {
             .with_hint(Some("--no-check writes the file anyway".to_owned())))
     }
 
-    /// Says what was found that did not keep the model from being written.
-    pub(crate) fn tell(&self, console: Console) {
+    /// Says what was found that did not keep the model from being written, and that it lacks a
+    /// vocabulary, which is not a finding.
+    pub(crate) fn tell(&self, has_vocabulary: bool, console: Console) {
         const NAMED: usize = 4;
         let reports = self.0.reports();
         if reports.is_empty() {
@@ -65,8 +66,9 @@ impl Checked {
             .into_iter()
             .filter_map(|(severity, name)| counted(count(severity), name))
             .collect();
+        let lacks = if has_vocabulary { "" } else { "; the file has no vocabulary" };
         if found.is_empty() {
-            return console.note("check: no findings");
+            return console.note(format_args!("check: no findings{lacks}"));
         }
         let mut rules: Vec<String> = Vec::new();
         for (rule, _) in reports.iter().flat_map(Report::counts) {
@@ -80,7 +82,7 @@ impl Checked {
             _ => ", …",
         };
         rules.truncate(NAMED);
-        let message = format!("check: {}: {}{more}", found.join(", "), rules.join(", "));
+        let message = format!("check: {}: {}{more}{lacks}", found.join(", "), rules.join(", "));
         if count(Severity::Error) + count(Severity::Warning) > 0 {
             console.warn(message);
         } else {

@@ -2,6 +2,7 @@
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use ggmill_arch::near_part;
 
 /// A command, an option that a tool like it has, and what to do instead.
 const OPTIONS: &[(&str, &str, &str)] = &[
@@ -109,8 +110,13 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// The error about an option or a command that is not known, with what to do instead where that is
-/// known: a similar name is of little use then.
-pub(crate) fn advise(mut error: clap::Error, command: Option<&str>) -> clap::Error {
+/// known: a similar name is of little use then. `commands` are the names that `help` takes in the
+/// place of an unknown one.
+pub(crate) fn advise(
+    mut error: clap::Error,
+    command: Option<&str>,
+    commands: impl FnOnce() -> Vec<String>,
+) -> clap::Error {
     let given = |kind| match error.get(kind) {
         Some(ContextValue::String(given)) => Some(given.clone()),
         _ => None,
@@ -133,6 +139,15 @@ pub(crate) fn advise(mut error: clap::Error, command: Option<&str>) -> clap::Err
         error.remove(ContextKind::Usage);
         let advice = ContextValue::StyledStrs(vec![StyledStr::from(advice)]);
         error.insert(ContextKind::Suggested, advice);
+    } else if command == Some("help")
+        && let Some(name) = given(ContextKind::InvalidSubcommand)
+    {
+        // `help quantise` gets no suggestion by itself, as `quantise` does.
+        let commands = commands();
+        if let Some(near) = near_part(&name, commands.iter().map(String::as_str)) {
+            let near = ContextValue::Strings(vec![near]);
+            error.insert(ContextKind::SuggestedSubcommand, near);
+        }
     }
     error
 }

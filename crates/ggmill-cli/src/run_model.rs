@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::{Architecture, Catalogue};
+use ggmill_arch::{Architecture, Catalogue, near_part};
 use ggmill_core::{Model, RawStr, keys};
 use ggmill_run::{Activations, Chunks, ErrorKind, GraphSource, Options, Program, Runner};
 use ggmill_tokenizer::EncodeOptions;
@@ -219,26 +219,37 @@ impl TextArgs {
 }
 
 /// What is said of a model that has no graph from anywhere.
-fn of_model_without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
+pub(crate) fn of_model_without_graph(path: &Path, model: &Model, catalogue: &Catalogue) -> Failure {
     match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
         Ok(name) => without_graph(name, catalogue).within(path),
         Err(error) => Failure::new(format_args!("{}: {error}", shown(path))),
     }
 }
 
-/// What is said of an architecture without a graph.
+/// What is said of an architecture without a graph: first the way out, then what is near.
 pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
-    let with: Vec<&str> = catalogue
-        .architectures()
-        .filter(|architecture| architecture.has_graph())
-        .map(Architecture::name)
-        .collect();
-    let near = ggmill_check::near(name, with.iter().map(|name| (*name).to_owned()));
-    let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
-    let name = RawStr::from(name);
-    let message = format!("there is no computation graph for {name:?}");
+    let described = catalogue.by_name(name);
+    let why = if described.is_some() {
+        "the description of its architecture has none"
+    } else {
+        "the architecture is unknown"
+    };
+    let has_graph = |name: &&str| catalogue.by_name(name).is_some_and(Architecture::has_graph);
+    let names = catalogue.architectures().map(Architecture::name).filter(has_graph);
+    let near = near_part(name, names);
+    let shown = RawStr::from(name);
+    let message = format!("there is no computation graph for {shown:?}: {why}");
+    let similar = match near.as_deref().filter(|near| *near != name) {
+        Some(near) => format!(
+            "the most similar name is {near}: `ggmill explain {near} --description` prints its \
+             description, to change a copy of it"
+        ),
+        None => "`ggmill architectures` lists the known ones, and `ggmill explain NAME \
+                 --description` prints a description, to change a copy of it"
+            .to_owned(),
+    };
     Failure::new(message).with_hint(Some(format!(
-        "there is one for {near}; --arch-file adds a description of your own"
+        "--arch-file FILE adds a description with a graph (docs/formats/graph.md); {similar}"
     )))
 }
 
@@ -294,11 +305,14 @@ fn tokens(
         return Ok((tokens, None));
     }
     let path = text.unwrap_or(Path::new("-"));
-    let tokenizer = open_tokenizer(model, None, console).map_err(|failure| {
-        failure.with_another_hint(format!("{option} IDS.json takes the IDs of tokens instead"))
-    })?;
+    let instead = || format!("{option} IDS.json takes the IDs of tokens instead");
+    let tokenizer = open_tokenizer(model, None, console)
+        .map_err(|failure| failure.with_another_hint(instead()))?;
     let text = read_text(path, MAX_TEXT)?;
     let mut tokens = Vec::new();
-    tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(Failure::new)?;
+    // A model can say that it has no tokenizer.
+    tokenizer
+        .encode(&text, &EncodeOptions::new(), &mut tokens)
+        .map_err(|error| Failure::new(error).within(model).with_hint(Some(instead())))?;
     Ok((tokens, tokenizer.vocabulary().leading_bos()))
 }

@@ -83,16 +83,22 @@ pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
     GgufCheckpoint::new(open_whole(path)?).map_err(Failure::new)
 }
 
+/// Refuses standard input where more than the header of a file is read. A file can have this name.
+pub(crate) fn refuse_input(path: &Path) -> Result<(), Failure> {
+    if path.as_os_str() != "-" || path.exists() {
+        return Ok(());
+    }
+    let message = "-: tensor data is read at any place, which standard input does not allow";
+    Err(Failure::new(message).with_hint(Some(
+        "save it to a file, or name the file itself; `ggmill inspect -` and `ggmill get - KEY` \
+         read a header from standard input"
+            .to_owned(),
+    )))
+}
+
 /// Opens a model to read all of it, as [`open_checkpoint`] does.
 pub(crate) fn open_whole(path: &Path) -> Result<Model, Failure> {
-    if path.as_os_str() == "-" && !path.exists() {
-        let message = "-: tensor data is read at any place, which standard input does not allow";
-        return Err(Failure::new(message).with_hint(Some(
-            "save it to a file, or name the file itself; `ggmill inspect -` and `ggmill get - KEY` \
-             read a header from standard input"
-                .to_owned(),
-        )));
-    }
+    refuse_input(path)?;
     if let Some(opened) = remote::open(path, false) {
         return opened;
     }

@@ -50,6 +50,11 @@ pub enum ErrorKind {
         /// How many there are, the host included.
         devices: usize,
     },
+    /// The model has no tensors, so that anything would hold it.
+    NoWeights {
+        /// Whether it has a vocabulary instead.
+        has_vocabulary: bool,
+    },
     /// There are shares for another number of devices than there are sizes.
     SharesOfSizes {
         /// How many shares there are.
@@ -132,6 +137,10 @@ impl fmt::Display for Error {
                     write!(f, "{}{known}", if number == 0 { "" } else { ", " })?;
                 }
                 Ok(())
+            }
+            ErrorKind::NoWeights { has_vocabulary } => {
+                let rest = if *has_vocabulary { ", only a vocabulary" } else { "" };
+                write!(f, "the file has no weights{rest}: there is nothing to fit on devices")
             }
             ErrorKind::SharesOfSizes { shares, sizes } => {
                 write!(f, "shares for {shares} devices, but sizes for {sizes}")

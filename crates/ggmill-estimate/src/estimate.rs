@@ -20,6 +20,8 @@ pub struct Estimate {
     /// How the cells of its caches are divided; `None` where nothing is known of them, and neither
     /// the model nor the options have a context length.
     pub cells: Option<Cells>,
+    /// The context length in tokens that the model was trained with, where the file has it.
+    pub trained_context: Option<u64>,
     /// Whether attention is computed in tiles; `None` where the architecture is not known.
     pub flash_attention: Option<bool>,
     /// The host, and the devices in order.
@@ -213,7 +215,7 @@ pub fn estimate(
         }
         Err(why) => unknown.push(Unknown::Compute(why)),
     }
-    Ok(Estimate { cells, flash_attention, devices, unknown, layers })
+    Ok(Estimate { cells, trained_context: trained, flash_attention, devices, unknown, layers })
 }
 
 /// What GPUs may need beyond what is computed: the reference's figures are those of devices that have

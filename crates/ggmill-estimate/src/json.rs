@@ -42,6 +42,7 @@ fn one(options: &Options, estimate: &Estimate) -> Value {
         .map(|unknown| json!({ "part": unknown.part(), "message": unknown.to_string() }));
     json!({
         "context": estimate.context_length(),
+        "trained_context": estimate.trained_context,
         "sequences": options.sequences,
         "key_type": options.key_type.to_string(),
         "value_type": options.value_type.to_string(),

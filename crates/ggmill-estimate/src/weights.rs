@@ -12,6 +12,11 @@ use crate::unknown::Unknown;
 /// token embedding, such as those for the inputs of every block, do not.
 const EMBEDDING: &str = "token_embd.weight";
 
+/// Whether a file has a vocabulary.
+pub(crate) fn has_vocabulary(model: &Model) -> bool {
+    model.metadata().get(keys::TOKENIZER_TOKENS).is_some()
+}
+
 /// Bytes of weights on the host and on each device.
 pub(crate) fn by_device(
     model: &Model,
@@ -29,8 +34,7 @@ pub(crate) fn by_device(
         Ok(())
     };
     if model.tensors().is_empty() {
-        let has_vocabulary = model.metadata().get(keys::TOKENIZER_TOKENS).is_some();
-        unknown.push(Unknown::NoTensors { has_vocabulary });
+        unknown.push(Unknown::NoTensors { has_vocabulary: has_vocabulary(model) });
     }
     let (mut embedding, mut has_output) = (None, false);
     let with_blocks = layers.with_blocks(|block| {

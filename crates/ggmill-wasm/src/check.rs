@@ -1,6 +1,6 @@
 //! Findings about a model.
 
-use ggmill::Model;
+use ggmill::{Model, keys};
 use ggmill::check::render::{self, Checked};
 use ggmill::check::{Input, Options, Profile, Selector, check_files};
 use serde_json::Value;
@@ -33,6 +33,14 @@ pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
         })
         .collect();
     Ok(render::json(&files).to_string().into_bytes().into())
+}
+
+/// The known key that the one in the input is probably a misspelling of, or nothing.
+pub(crate) fn meant_key(model: &Model, input: &[u8]) -> Record {
+    let architecture = model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    let key = core::str::from_utf8(input).ok();
+    let meant = key.and_then(|key| ggmill::check::meant_key(key, architecture));
+    meant.unwrap_or_default().into_bytes().into()
 }
 
 fn options(wanted: &Value) -> Result<Options, Failure> {

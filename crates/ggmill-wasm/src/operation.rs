@@ -58,6 +58,8 @@ fn perform(
         27 => crate::template::render(files.model(file)?, files.tokenizer(file).ok(), input),
         #[cfg(feature = "tokenize")]
         28 => crate::tokenize::detokenize(files.tokenizer(file)?, argument, input),
+        #[cfg(feature = "check")]
+        29 => Ok(crate::check::meant_key(files.model(file)?, input)),
         _ => Err(Failure::misuse("no such operation")),
     }
 }

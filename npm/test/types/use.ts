@@ -28,6 +28,8 @@ export async function native(file: File): Promise<number> {
     date: new Date(0),
   });
   if (ids.length + segments.length + count === 0) return 0;
+  const meant: string | undefined = await model.meantKey("general.licence");
+  if (meant !== undefined) meant.length;
   const patch = await model.edit({ set: { "general.name": "x", n: { type: "u32", value: 1 } } }, { inPlace: true });
   const blob: Blob = patch.applyTo(file);
   await open([file, blob, { read: async () => new Uint8Array() }]).catch((error: unknown) => {

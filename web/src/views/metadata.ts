@@ -19,7 +19,7 @@ interface Shown {
 }
 
 export function metadataView(page: Page): View {
-  const { listing, pending } = page;
+  const { pending } = page;
   let rows: Shown[] = [];
   const search = el("input", { type: "search", placeholder: "Search keys and values", "aria-label": "Search keys and values" });
   const found = el("span", { class: "muted", role: "status" });
@@ -36,10 +36,11 @@ export function metadataView(page: Page): View {
   });
   const update = (keep: boolean): void => {
     const wanted = search.value.trim().toLowerCase();
-    rows = shown(page).filter(
+    const all = shown(page);
+    rows = all.filter(
       ({ entry }) => entry.key.toLowerCase().includes(wanted) || preview(entry).toLowerCase().includes(wanted),
     );
-    found.textContent = `${count(rows.length)} of ${count(listing.entries.length)} entries`;
+    found.textContent = `${count(rows.length)} of ${count(all.length)} entries`;
     if (keep) list.refresh();
     else list.show(rows.length);
   };
@@ -117,7 +118,7 @@ function edit(page: Page, entry: Entry | undefined): void {
         entry !== undefined && button("Remove the key", () => done(() => pending.remove(entry.key, isNew)), { class: "danger" }),
         entry !== undefined && (pending.value(entry.key) !== undefined || pending.isRemoved(entry.key)) &&
           button("Undo", () => done(() => pending.undo(entry.key))),
-        !isLong && button("Apply", () => done(() => apply()), { class: "primary" }),
+        !isLong && button("Apply", () => void apply(), { class: "primary" }),
       ),
     ),
   );
@@ -129,13 +130,25 @@ function edit(page: Page, entry: Entry | undefined): void {
       error.textContent = visible(problem instanceof Error ? problem.message : String(problem));
     }
   };
-  const apply = (): void => {
+  /** The new key of which it was said that it looks misspelled. */
+  let warnedOf: string | undefined;
+  const apply = async (): Promise<void> => {
     const name = key.value;
-    if (name === "") throw new Error("expected a key");
-    if (entry === undefined && (listing.entries.some((known) => known.key === name) || pending.value(name) !== undefined)) {
-      throw new Error(`${name} exists already`);
-    }
-    pending.set(name, parsed(text.value, entry?.type ?? (type.value as ValueType), entry?.subType));
+    // Without an answer there is nothing to warn of.
+    const isChecked = entry !== undefined || name === warnedOf;
+    const meant = isChecked ? undefined : await call("meantKey", "model", name).catch(() => undefined);
+    done(() => {
+      if (name === "") throw new Error("expected a key");
+      if (entry === undefined && (listing.entries.some((known) => known.key === name) || pending.value(name) !== undefined)) {
+        throw new Error(`${name} exists already`);
+      }
+      const value = parsed(text.value, entry?.type ?? (type.value as ValueType), entry?.subType);
+      if (meant !== undefined) {
+        warnedOf = name;
+        throw new Error(`${name} looks misspelled: did you mean ${meant}? Apply once more adds it as it is.`);
+      }
+      pending.set(name, value);
+    });
   };
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

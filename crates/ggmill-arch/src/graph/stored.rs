@@ -17,7 +17,7 @@ use crate::limits::{
     MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_PAIRS, MAX_GRAPH_READS, MAX_GRAPH_REUSE,
     MAX_NODES,
 };
-use crate::steps::{check_operations, is_operation};
+use crate::steps::{GraphTemplate, Step, StepGroup, StepsOutline, check_operations, is_operation};
 use crate::value::ParameterValue;
 
 /// The key that the steps of a graph have in a file: an array of strings.
@@ -121,6 +121,19 @@ impl Graph {
         graph.sections = sections(&graph);
         check_work(&graph)?;
         Ok(graph)
+    }
+
+    /// The steps of the graph as a file has them, in one group, and which take the values of which.
+    ///
+    /// Fails as [`steps`](Self::steps) does.
+    pub fn outline(&self) -> Result<Vec<StepsOutline>> {
+        let read = |text: String| {
+            let binding = Binding::parse(&text, is_operation)?;
+            Ok(Step { text: text.into(), binding })
+        };
+        let steps = self.steps()?.into_iter().map(read).collect::<Result<_>>()?;
+        let whole = StepGroup { repeat: None, when: None, because: None, steps };
+        Ok(GraphTemplate { groups: vec![whole] }.outline())
     }
 
     /// The steps of the graph as a file has them: one operation each.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, VocabularyKind};
 use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
-use ggmill_core::{FileType, GgmlType, RawStr, Value, keys};
+use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{ErrorKind, Pretrained, Recipe};
@@ -14,7 +14,7 @@ use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe
 use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
 use crate::commands::convert_source::unknown_class;
-use crate::commands::convert_write::{Destination, Place};
+use crate::commands::convert_write::{Destination, Place, lacks_vocabulary};
 use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target};
 use crate::commands::{convert_back, convert_legacy, convert_lora, convert_source};
 use crate::console::Console;
@@ -25,7 +25,7 @@ use crate::ran::recorded;
 use crate::remote;
 use crate::run_model::without_graph;
 use crate::shard_limit::ShardLimitArgs;
-use crate::source::what_it_is;
+use crate::source::{refuse_input, what_it_is};
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -205,6 +205,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         // By its name, which costs no request.
         is_gguf().then_some(FileKind::Gguf)
     } else {
+        refuse_input(&args.src)?;
         convert_source::refuse_missing(&args.src)?;
         what_it_is(&args.src)
     };
@@ -374,9 +375,7 @@ fn write_graph(recipe: &mut Recipe, architecture: &Architecture) -> Result<(), F
 
 /// Says what the checkpoint lacks that a model needs when it is published.
 fn tell_of_missing(recipe: &Recipe, src: &Path, is_named: bool, no_vocab: bool, console: Console) {
-    let without_vocabulary =
-        recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")));
-    if without_vocabulary && !no_vocab {
+    if lacks_vocabulary(recipe) && !no_vocab {
         console.warn(
             "the checkpoint has no tokenizer files, so the model cannot process text; add them \
              (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",

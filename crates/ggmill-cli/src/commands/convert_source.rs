@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ggmill_arch::{Architecture, Catalogue, VocabularySpec};
-use ggmill_convert::WithTarget;
+use ggmill_convert::{TokenizerFiles, WithTarget};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
@@ -25,19 +25,24 @@ pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
     if src.symlink_metadata().is_ok() {
         return Ok(());
     }
+    Err(Failure::new(format_args!("{}: no such file or directory", shown(src)))
+        .with_hint(repository_hint(src)))
+}
+
+/// The address that was meant by a name of a repository, where it reads like one.
+pub(super) fn repository_hint(src: &Path) -> Option<String> {
     let text = src.to_string_lossy();
     let id = text.trim_end_matches('/');
     let is_id = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
     };
-    let hint = match id.split('/').collect::<Vec<_>>()[..] {
+    match id.split('/').collect::<Vec<_>>()[..] {
         [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
             Some(format!("a repository on the Hugging Face Hub is `hf://{id}`"))
         }
         _ => None,
-    };
-    Err(Failure::new(format_args!("{}: no such file or directory", shown(src))).with_hint(hint))
+    }
 }
 
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
@@ -72,7 +77,7 @@ pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, 
 }
 
 /// What to do about what is in the directory of a checkpoint, or is not: weights without a
-/// configuration, or GGUF files and no weights.
+/// configuration, or GGUF or tokenizer files and no weights.
 fn beside(src: &Path) -> Option<String> {
     let parent = src.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
@@ -92,10 +97,24 @@ fn beside(src: &Path) -> Option<String> {
             )
         });
     }
-    has(&["gguf"]).then(|| {
-        "the directory has GGUF files, which need no conversion: `ggmill quantize` changes their \
-         types"
-            .to_owned()
+    if has(&["gguf"]) {
+        return Some(
+            "the directory has GGUF files, which need no conversion: `ggmill quantize` changes \
+             their types"
+                .to_owned(),
+        );
+    }
+    let has_tokenizer = TokenizerFiles::open(directory).is_ok_and(|found| found.is_some());
+    has_tokenizer.then(|| {
+        let (config, rest) = if directory.join("config.json").exists() {
+            ("", "")
+        } else {
+            ("with config.json, ", ", and `ggmill tokenize DIR TEXT` needs only these files")
+        };
+        format!(
+            "the directory has tokenizer files: {config}--vocab-only converts the vocabulary \
+             without weights{rest}"
+        )
     })
 }
 

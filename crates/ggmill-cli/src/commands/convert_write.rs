@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
+use ggmill_core::{RawStr, Value, keys};
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, SplitOptions};
 use ggmill_run::Recorded;
 
@@ -88,6 +89,7 @@ impl Destination<'_> {
         checkpoint: &dyn Checkpoint,
         console: Console,
     ) -> Result<Status, Failure> {
+        let has_vocabulary = !lacks_vocabulary(&recipe);
         // The name is that of the model as a whole.
         let has_own_name = matches!(self.place, Place::Directory(_));
         let of_set = self.cut.filter(|_| has_own_name).map(|_| recipe.clone());
@@ -118,7 +120,9 @@ impl Destination<'_> {
             }
             _ => self.shards(&prefix).run_plans(&plans, checkpoint, console)?,
         };
-        early.map_or_else(|| self.check(&plans, &outputs, console), Ok)?.tell(console);
+        early
+            .map_or_else(|| self.check(&plans, &outputs, console), Ok)?
+            .tell(has_vocabulary, console);
         match (self.verify, outputs.first()) {
             (Some((logits, catalogue)), Some(first)) => verify(first, logits, catalogue, console),
             _ => Ok(status),
@@ -145,6 +149,11 @@ impl Destination<'_> {
         let Some(catalogue) = self.rules else { return Ok(Checked::default()) };
         Checked::of(plans, outputs, catalogue, console)
     }
+}
+
+/// Whether a model is one that should have a vocabulary, and was converted without.
+pub(super) fn lacks_vocabulary(recipe: &Recipe) -> bool {
+    recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")))
 }
 
 /// Runs what was written over the tokens of recorded logits.

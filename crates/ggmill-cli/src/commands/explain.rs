@@ -1,15 +1,21 @@
-//! `ggmill explain`: the page of a rule, a type, a key or an architecture.
+//! `ggmill explain`: the page of a rule, a type, a key or an architecture; its description and
+//! computation graph.
 
 use std::io::Write as _;
+use std::path::Path;
 
-use ggmill_arch::Catalogue;
-use ggmill_arch::graph::OPERATION_SET;
+use ggmill_arch::graph::{Graph, OPERATION_SET};
+use ggmill_arch::{Architecture, Catalogue};
 use ggmill_check::{near, render, rules_about};
-use ggmill_core::RawStr;
+use ggmill_core::{Model, RawStr};
 use ggmill_inspect::explain::{self, key_page};
 
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::paths::{file_name, shown};
+use crate::remote;
+use crate::run_model::{of_model_without_graph, without_graph};
+use crate::source::open;
 
 /// Explain a rule of `check`, a tensor or metadata type, a standard key, or an architecture
 #[derive(Debug, clap::Args)]
@@ -22,26 +28,38 @@ Examples:
   ggmill explain context_length
   ggmill explain qwen3 --graph # the computation graph
   ggmill explain qwen3 --graph --svg > qwen3.svg
+  ggmill explain model.gguf --graph
+  ggmill explain qwen3 --description > my-model.toml
   ggmill explain types        # all types; also standard-keys, architectures
   ggmill explain              # list all topics")]
 pub(crate) struct Args {
-    /// A rule code, or the name of a rule group, type, metadata key or architecture; without it,
-    /// all topics are listed
+    /// A rule code, or the name of a rule group, type, metadata key or architecture; with --graph,
+    /// also a GGUF file; without it, all topics are listed
     topic: Option<String>,
-    /// Print the computation graph of the architecture
+    /// Print the computation graph of the architecture; of a file the one stored in it, otherwise
+    /// that of its architecture
     #[arg(long, requires = "topic")]
     graph: bool,
     /// Print the computation graph as a picture, an SVG document
     #[arg(long, requires = "graph")]
     svg: bool,
+    /// Print the built-in description of the architecture (TOML); a changed copy of it can be
+    /// passed to other commands with --arch-file
+    #[arg(long, requires = "topic", conflicts_with = "graph")]
+    description: bool,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let catalogue = Catalogue::new();
-    if args.graph {
+    if args.graph || args.description {
         let topic = args.topic.as_deref().unwrap_or_default().trim();
+        let text = if args.description {
+            description(topic, &catalogue)?.to_owned()
+        } else {
+            graph(topic, args.svg, &catalogue)?
+        };
         let mut out = console.text();
-        out.write_all(graph(topic, args.svg, &catalogue)?.as_bytes())?;
+        out.write_all(text.as_bytes())?;
         out.flush()?;
         return Ok(Status::Fine);
     }
@@ -65,20 +83,41 @@ fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
     ggmill_check::explain(topic).or_else(|| explain::page(topic, catalogue)).or_else(of_key)
 }
 
-/// The computation graph of an architecture, with its operation set.
+/// The built-in description of an architecture, as it is written.
+fn description(topic: &str, catalogue: &Catalogue) -> Result<&'static str, Failure> {
+    let architecture =
+        explain::architecture(topic, catalogue).ok_or_else(|| unknown(topic, catalogue))?;
+    // Every architecture of this catalogue is built in.
+    Architecture::builtin_text(architecture.name()).ok_or_else(|| unknown(topic, catalogue))
+}
+
+/// The computation graph of an architecture or of a file, with its operation set.
 fn graph(topic: &str, is_picture: bool, catalogue: &Catalogue) -> Result<String, Failure> {
-    let architecture = catalogue.by_name(topic).ok_or_else(|| unknown(topic, catalogue))?;
-    let (title, missing) = (architecture.title(), || {
-        let with: Vec<&str> = catalogue
-            .architectures()
-            .filter(|architecture| architecture.has_graph())
-            .map(ggmill_arch::Architecture::name)
-            .collect();
-        let near = near(topic, with.iter().map(|name| (*name).to_owned()));
-        let near = if near.is_empty() { with.join(", ") } else { near.join(" or ") };
-        Failure::new(format_args!("the description of {topic} has no computation graph"))
-            .with_hint(Some(format!("architectures that have one: {near}")))
-    });
+    if let Some(architecture) = explain::architecture(topic, catalogue) {
+        return of_architecture(architecture, is_picture, catalogue);
+    }
+    if !is_file(topic) {
+        return Err(unknown(topic, catalogue));
+    }
+    let path = Path::new(topic);
+    let model = open(path, false)?;
+    if let Some(stored) = stored(path, &model, is_picture) {
+        return stored;
+    }
+    let described = catalogue.for_metadata(model.metadata());
+    match described.filter(|described| described.has_graph()) {
+        Some(described) => of_architecture(described, is_picture, catalogue),
+        None => Err(of_model_without_graph(path, &model, catalogue)),
+    }
+}
+
+/// The computation graph in a description.
+fn of_architecture(
+    architecture: &Architecture,
+    is_picture: bool,
+    catalogue: &Catalogue,
+) -> Result<String, Failure> {
+    let (title, missing) = (architecture.title(), || without_graph(architecture.name(), catalogue));
     if is_picture {
         let outline = architecture.graph_outline().ok_or_else(missing)?;
         return Ok(explain::graph_svg(title, &outline));
@@ -87,7 +126,46 @@ fn graph(topic: &str, is_picture: bool, catalogue: &Catalogue) -> Result<String,
     Ok(format!("# {title}, operation set {OPERATION_SET}\n{text}"))
 }
 
+/// The computation graph stored in a file, where there is one.
+fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String, Failure>> {
+    let dimensions = |name: &str| {
+        let tensor = model.tensor(name).ok()?;
+        Some(tensor.shape().dimensions().to_vec())
+    };
+    let read = |graph: Graph| {
+        let title = file_name(path);
+        if is_picture {
+            return Ok(explain::graph_svg(&title, &graph.outline()?));
+        }
+        let (title, set) = (RawStr::from(&*title), graph.operation_set());
+        let mut text = format!("# {title}, stored in the file, operation set {set}\n");
+        for step in graph.steps()? {
+            // Names of tensors can be anything.
+            text.push_str(&RawStr::from(&*step).to_string());
+            text.push('\n');
+        }
+        Ok(text)
+    };
+    let text = Graph::stored(model.metadata(), &dimensions)?.and_then(read);
+    Some(text.map_err(|error| {
+        let hint = "`ggmill get FILE ggmill.graph` prints the steps as they are stored";
+        Failure::new(format_args!("{}: {error}", shown(path))).with_hint(Some(hint.to_owned()))
+    }))
+}
+
+/// Whether a topic is a file or an address of one.
+fn is_file(topic: &str) -> bool {
+    let path = Path::new(topic);
+    topic == "-" || path.is_file() || remote::is_remote(path)
+}
+
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {
+    if is_file(topic) {
+        let hint = "`ggmill inspect FILE` shows a file, `ggmill explain FILE --graph` its \
+                    computation graph";
+        let message = format!("{}: a file, expected a topic", shown(Path::new(topic)));
+        return Failure::new(message).with_hint(Some(hint.to_owned()));
+    }
     let near = near(topic, explain::names(catalogue));
     let hint = if near.is_empty() {
         "`ggmill explain` lists all topics".to_owned()

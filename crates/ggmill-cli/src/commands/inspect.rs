@@ -28,8 +28,10 @@ Examples:
   ggmill inspect model.gguf --tensors 'blk.0.*'
   ggmill inspect model.gguf --key 'tokenizer.*' --full --json
   ggmill inspect model.gguf --vocab '*ing'
+  ggmill inspect model.gguf --json | jq '.metadata_by_key[\"general.name\"]'
 
---json and --markdown include metadata and tensors, unless options select a part. For several \
+--json and --markdown include metadata and tensors, unless options select a part. In JSON, \
+`metadata` lists the entries in order, and `metadata_by_key` has their values by key. For several \
 files, --json prints one document after another.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {

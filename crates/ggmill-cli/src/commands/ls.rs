@@ -1,4 +1,4 @@
-//! `ggmill ls`: the GGUF files of a repository of the Hugging Face Hub.
+//! `ggmill ls`: the GGUF files of a repository of the Hugging Face Hub, or of a directory.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,23 +7,26 @@ use ggmill_core::RawStr;
 use indicatif::HumanBytes;
 use serde_json::json;
 
+use crate::commands::convert_source::repository_hint;
 use crate::console::Console;
-use crate::listing::Listing;
+use crate::listing::{ListedModel, Listing};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::remote;
 
-/// List the GGUF files in a Hugging Face Hub repository
+/// List the GGUF files in a Hugging Face Hub repository or a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill ls hf://OWNER/NAME
   ggmill ls hf://OWNER/NAME@REVISION/DIRECTORY --json
+  ggmill ls models/
 
-The type is taken from the file name. Bits per weight are shown if the Hub knows the number of \
-parameters and the names belong to one model. A split model is shown on one line.")]
+In a repository, the type is taken from the file name, and bits per weight are shown if the Hub \
+knows the number of parameters and the names belong to one model; in a directory, both are taken \
+from the header. A split model is shown on one line.")]
 pub(crate) struct Args {
-    /// The repository, or a directory in it
+    /// The repository, a directory in it, or a directory on this machine
     #[arg(value_name = "hf://OWNER/NAME")]
     location: PathBuf,
     /// Write JSON
@@ -32,11 +35,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let Listing { models, parameters } = remote::list(&args.location).unwrap_or_else(|| {
-        let hint = Some("`ggmill inspect` shows a file or a shard set".to_owned());
-        let message = format!("{}: expected hf://OWNER/NAME", shown(&args.location));
-        Err(Failure::new(message).with_hint(hint))
-    })?;
+    let is_directory = args.location.is_dir();
+    let Listing { models, parameters } = match remote::list(&args.location) {
+        Some(found) => found?,
+        None if is_directory => Listing::of_directory(&args.location, console),
+        None => return Err(neither(args)),
+    };
     let mut out = console.text();
     if args.json {
         let files: Vec<_> = models
@@ -59,27 +63,47 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         });
         ggmill_text::json::write_pretty(&mut out, &document)?;
     } else {
-        for file in &models {
-            let size = HumanBytes(file.bytes).to_string();
-            let bits =
-                file.bits_per_weight.map_or_else(String::new, |bits| format!("{bits:.2} bpw"));
-            let shards = match file.shards {
-                (1, 1) => String::new(),
-                (there, count) if there == count => format!("  ({count} shards)"),
-                (there, count) => format!("  ({there} of {count} shards)"),
-            };
-            let kind = file.file_type.unwrap_or("-");
-            writeln!(
-                out,
-                "{size:>11}  {kind:<8}  {bits:>9}  {}{shards}",
-                RawStr::from(&*file.name)
-            )?;
+        let lines: Vec<(String, String)> = models.iter().map(line).collect();
+        let widest = lines.iter().map(|(facts, name)| facts.len() + 2 + name.chars().count()).max();
+        let is_narrow = console.width().is_some_and(|width| widest.is_some_and(|all| all > width));
+        for (facts, name) in lines {
+            // On a narrow terminal names are whole, on lines of their own.
+            let between = if is_narrow { "\n    " } else { "  " };
+            writeln!(out, "{facts}{between}{name}")?;
         }
     }
     out.flush()?;
     if models.is_empty() {
-        console.warn(format_args!("{}: no GGUF files found", shown(&args.location)));
+        // Of a directory it has been said.
+        if !is_directory {
+            console.warn(format_args!("{}: no GGUF files found", shown(&args.location)));
+        }
         return Ok(Status::Findings);
     }
     Ok(Status::Fine)
+}
+
+/// What is shown of a model: its size, type and bits, and its name.
+fn line(file: &ListedModel) -> (String, String) {
+    let size = HumanBytes(file.bytes).to_string();
+    let bits = file.bits_per_weight.map_or_else(String::new, |bits| format!("{bits:.2} bpw"));
+    let shards = match file.shards {
+        (1, 1) => String::new(),
+        (there, count) if there == count => format!("  ({count} shards)"),
+        (there, count) => format!("  ({there} of {count} shards)"),
+    };
+    let kind = file.file_type.unwrap_or("-");
+    let name = format!("{}{shards}", RawStr::from(&*file.name));
+    (format!("{size:>11}  {kind:<8}  {bits:>9}"), name)
+}
+
+/// What is said of a path that is neither a repository nor a directory.
+fn neither(args: &Args) -> Failure {
+    let hint = if args.location.exists() {
+        Some("`ggmill inspect` shows a file or a shard set".to_owned())
+    } else {
+        repository_hint(&args.location)
+    };
+    let message = format!("{}: expected hf://OWNER/NAME or a directory", shown(&args.location));
+    Failure::new(message).with_hint(hint)
 }

@@ -7,6 +7,7 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::remote;
+use crate::source::refuse_input;
 use crate::web::{Page, Server};
 
 /// Show a model in the inspector page, in a browser on this computer
@@ -32,6 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    args.file.as_deref().map_or(Ok(()), refuse_input)?;
     let page = page(args.page.as_deref())?;
     let files = args.file.as_deref().map_or_else(|| Ok(Vec::new()), files)?;
     let server = Server::start(page, &files, args.port).map_err(|error| {

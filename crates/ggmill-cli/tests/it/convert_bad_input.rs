@@ -404,3 +404,33 @@ fn a_directory_of_gguf_files_is_no_checkpoint() {
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("GGUF files, which need no conversion"), "{}", found.stderr);
 }
+
+/// A directory without weights has something else, and it is said what that is for.
+#[test]
+fn a_directory_without_weights_is_told_what_its_files_are_for() {
+    let copied = Copied::new();
+    fs::remove_file(copied.path("model.safetensors")).unwrap();
+    let refused = |name: &str| {
+        let found = ggmill(copied.directory.path(), &["convert", name, "-o", "x.gguf"]);
+        assert_eq!((found.code, &*found.stdout), (2, ""));
+        assert!(
+            found.stderr.contains("contains neither model.safetensors nor"),
+            "{}",
+            found.stderr
+        );
+        found.stderr
+    };
+    let hint = "hint: the directory has tokenizer files: --vocab-only converts the vocabulary \
+                without weights\n";
+    let found = refused("model");
+    assert!(found.ends_with(hint), "{found}");
+    let args = ["convert", "model", "-o", "x.gguf", "--vocab-only"];
+    assert_eq!(ggmill(copied.directory.path(), &args).code, 0);
+    fs::remove_file(copied.path("config.json")).unwrap();
+    let found = refused("model");
+    assert!(found.contains("with config.json, --vocab-only converts"), "{found}");
+    assert!(found.contains("`ggmill tokenize DIR TEXT` needs only these files"), "{found}");
+    assert_eq!(ggmill(copied.directory.path(), &["tokenize", "model", "Once"]).code, 0);
+    fs::create_dir(copied.directory.path().join("none")).unwrap();
+    assert!(!refused("none").contains("hint"));
+}

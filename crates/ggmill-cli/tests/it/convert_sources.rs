@@ -230,9 +230,18 @@ fn names_and_vocabularies_that_are_missing_are_told() {
     let found = convert(&[]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains(warning) && found.stderr.contains(note), "{}", found.stderr);
+    // The last line says it again: the warning may be far above.
+    assert!(found.stderr.ends_with("; the file has no vocabulary\n"), "{}", found.stderr);
     let found = convert(&["--no-vocab", "--name", "T", "--type", "q8_0"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(!found.stderr.contains(warning) && !found.stderr.contains(note), "{}", found.stderr);
+    // Without a tokenizer there are other ways to give a text.
+    fs::write(directory.path().join("text.txt"), "Once upon a time").unwrap();
+    let found = ggmill(directory.path(), &["measure", "x-q8_0.gguf", "--text", "text.txt"]);
+    let message = "error: x-q8_0.gguf: the file has no tokenizer\nhint: --tokens IDS.json takes the \
+                   IDs of tokens instead\n";
+    assert_eq!((found.code, &*found.stderr), (2, message));
+    fs::remove_file(directory.path().join("text.txt")).unwrap();
     // As convert_hf_to_gguf.py names its output.
     assert_eq!(directory.files(), ["models--karpathy--tinyllamas", "x-f16.gguf", "x-q8_0.gguf"]);
 }

@@ -396,3 +396,36 @@ fn help_has_every_option() {
         assert!(help.contains(option), "{option}");
     }
 }
+
+/// JSON that is not a patch is refused with what one is, whatever the name of its file.
+#[test]
+fn what_is_no_patch_is_told_what_one_is() {
+    let directory = Directory::new()
+        .with("tiny.gguf", tiny())
+        .with("list.json", "[1, 2]")
+        .with("list", "[\"general.name\"]")
+        .with("text.json", "\"general.name\"")
+        .with("text", "\"general.name\"");
+    let inspected = ggmill(directory.path(), &["inspect", "tiny.gguf", "--json"]).stdout;
+    let directory = directory.with("inspected.json", &inspected).with("inspected", &inspected);
+    let table = "expected a table of keys and values\nhint: a patch is a JSON object of keys and \
+                 values, with null for a key to remove: {\"general.name\": \"New\"";
+    for (name, document) in [
+        ("list.json", ""),
+        ("list", ""),
+        ("text.json", ""),
+        ("text", ""),
+        ("inspected.json", "is a ggmill.inspect/1 document, "),
+        ("inspected", "is a ggmill.inspect/1 document, "),
+    ] {
+        let found = edit(&directory, &["tiny.gguf", "--patch", name]);
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{name}");
+        let expected = format!("{name}: {document}{table}");
+        assert!(found.stderr.contains(&expected), "{name}: {}", found.stderr);
+    }
+    // What the hint names writes one.
+    let args = ["extract", "tiny.gguf", "--key", "general.*", "-o", "patch.json"];
+    assert_eq!(ggmill(directory.path(), &args).code, 0);
+    let found = edit(&directory, &["tiny.gguf", "--patch", "patch.json"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+}

@@ -139,6 +139,87 @@ fn a_model_of_an_unknown_architecture_has_weights_and_what_is_unknown_is_said() 
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stdout.contains("not included: caches"), "{}", found.stdout);
     assert!(!found.stdout.contains('\u{1b}'));
+    let note = "note: --arch-file adds a description of your own; docs/formats/architecture.md";
+    assert!(found.stderr.contains(note), "{}", found.stderr);
+}
+
+/// A graph says what is computed, and not what is kept between tokens.
+#[test]
+fn a_description_of_the_user_is_taken_for_an_architecture_that_is_unknown() {
+    let directory = Directory::new();
+    let run = |args: &[&str]| ggmill(directory.path(), args);
+    let text = run(&["explain", "llama", "--description"]).stdout;
+    let text = text.replace("name = \"llama\"", "name = \"mine\"");
+    std::fs::write(directory.path().join("mine.toml"), text).unwrap();
+    let own = ["--arch-file", "mine.toml"];
+    for (file, more) in [("known.gguf", &[][..]), ("mine.gguf", &own)] {
+        let mut convert = command(directory.path());
+        convert.arg("convert").arg(real("tinystories260K")).args(["--with-graph", "-o", file]);
+        assert_eq!(outcome(convert.args(more)).code, 0);
+    }
+    let found = run(&["estimate", "mine.gguf"]);
+    let note = "note: the computation graph in the file does not describe the caches; --arch-file";
+    assert!(found.code == 0 && found.stderr.contains(note), "{}", found.stderr);
+    let found = run(&[&["estimate", "mine.gguf"], &own[..]].concat());
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    assert_eq!(found.stdout, run(&["estimate", "known.gguf"]).stdout);
+}
+
+/// What must fit is on the devices, whether there is one context or several.
+#[test]
+fn a_table_of_what_fits_has_layers_and_devices() {
+    let directory = directory();
+    let fit = ["estimate", "model.gguf", "--fit", "300KiB,300KiB", "--reserve", "1"];
+    let found = ggmill(directory.path(), &[&fit[..], &["--ctx=512,1024,4096"]].concat());
+    insta::assert_snapshot!("estimate_fit", found.stdout);
+    let one = ggmill(directory.path(), &[&fit[..], &["--ctx=4096"]].concat()).stdout;
+    let total = one.lines().find(|line| line.starts_with("total")).unwrap();
+    let of_gpu = total.split("  ").filter(|cell| !cell.is_empty()).nth(2).unwrap().trim();
+    let row = found.stdout.lines().find(|line| line.starts_with("4096")).unwrap();
+    assert!(row.contains(of_gpu), "{of_gpu}: {row}");
+}
+
+#[test]
+fn nothing_is_fitted_without_weights() {
+    let directory = Directory::new();
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "v.gguf", "--vocab-only"]);
+    assert_eq!(outcome(&mut convert).code, 0);
+    let found = ggmill(directory.path(), &["estimate", "v.gguf", "--fit", "8G"]);
+    assert_eq!((found.code, &*found.stdout), (2, ""));
+    let message = "v.gguf: the file has no weights, only a vocabulary: there is nothing to fit";
+    assert!(found.stderr.contains(message), "{}", found.stderr);
+}
+
+#[test]
+fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
+    let directory = directory();
+    let notes = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        found.stderr
+    };
+    let beyond = |context: u32| {
+        format!(
+            "note: a context of {context} tokens exceeds the 1024 tokens that the model was \
+             trained with\n"
+        )
+    };
+    let rounded = |context: u32, to: u32| {
+        format!("note: a context of {context} tokens is rounded up to {to}, as llama.cpp does\n")
+    };
+    assert_eq!(notes(&[]), "");
+    assert_eq!(notes(&["--ctx", "1024"]), "");
+    assert_eq!(notes(&["--ctx", "1000"]), rounded(1000, 1024));
+    assert_eq!(notes(&["--ctx", "5000"]), beyond(5000) + &rounded(5000, 5120));
+    // Each sequence has its part, but where they share the cache.
+    assert_eq!(notes(&["--ctx", "4096", "--parallel", "4"]), "");
+    assert_eq!(notes(&["--ctx", "4096", "--parallel", "4", "--kv-unified"]), beyond(4096));
+    // Once for all cache types, also in a table and with --json.
+    let table = ["--ctx", "1000,4096", "--cache-type", "f16,q8_0"];
+    assert_eq!(notes(&table), beyond(4096) + &rounded(1000, 1024));
+    assert_eq!(notes(&[&table[..], &["--json"]].concat()), beyond(4096) + &rounded(1000, 1024));
+    assert_eq!(notes(&["--ctx", "4096", "--fit", "2G"]), beyond(4096));
 }
 
 /// A shard set is one model, and the beginning of a file is enough.
@@ -160,8 +241,9 @@ fn shards_streams_and_beginnings_are_read() {
 
 #[test]
 fn bad_input_is_refused_with_a_reason() {
-    let mut strange = FileBytes::v3(0, 1);
-    strange.pair("general.architecture", &"no-one-knows".into()).pad(32);
+    let mut strange = FileBytes::v3(1, 1);
+    strange.pair("general.architecture", &"no-one-knows".into());
+    strange.tensor("w", &[64], 0, 0).pad(32).raw(&[0; 256]);
     let directory =
         directory().with("text.gguf", "not a model").with("strange.gguf", strange.into_bytes());
     let refused = |arguments: &[&str], expected: &str| {
@@ -185,6 +267,7 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["model.gguf", "--lora", "text.gguf"], "text.gguf");
     refused(&["model.gguf", "--fit", "much"], "expected a number followed by K, M, G or T");
     refused(&["strange.gguf", "--fit", "2G"], "so --fit cannot be used");
+    refused(&["strange.gguf", "--fit", "2G"], "hint: --arch-file adds a description of your own");
 }
 
 /// Of a file that ends within its header nothing is known for sure; without its data all is.

@@ -128,3 +128,102 @@ fn a_graph_that_is_not_that_of_the_model_is_reported() {
     let run = run(&directory, &["measure", "other.gguf", "--tokens", "ids.json", "-c", "32"]);
     assert_eq!((run.code, &*run.stderr), (0, ""), "the description is right");
 }
+
+/// What a newcomer with a new model is told first is the way out.
+#[test]
+fn an_unknown_architecture_is_refused_with_the_way_out() {
+    let directory = directory();
+    let set = |name: &str, file: &str| {
+        let architecture = format!("general.architecture={name}");
+        fine(run(
+            &directory,
+            &["edit", "plain.gguf", "--set", &architecture, "--force", "-o", file],
+        ));
+    };
+    set("lama", "near.gguf");
+    set("entirely-new", "far.gguf");
+    let near = "hint: --arch-file FILE adds a description with a graph (docs/formats/graph.md); the \
+                most similar name is llama: `ggmill explain llama --description` prints its \
+                description, to change a copy of it\n";
+    let far = "hint: --arch-file FILE adds a description with a graph (docs/formats/graph.md); \
+               `ggmill architectures` lists the known ones, and `ggmill explain NAME \
+               --description` prints a description, to change a copy of it\n";
+    for (file, name, hint) in [("near.gguf", "lama", near), ("far.gguf", "entirely-new", far)] {
+        let message = format!("no computation graph for {name:?}: the architecture is unknown\n");
+        let tokens = ["--tokens", "ids.json"];
+        for args in [
+            &[&["measure", file][..], &tokens].concat()[..],
+            &[&["imatrix", "make", file, "-o", "i.gguf"][..], &tokens].concat(),
+            &["check", file, "--run"],
+            &["explain", file, "--graph"],
+        ] {
+            let refused = run(&directory, args);
+            assert_eq!(refused.code, 2, "{args:?}");
+            for expected in [&*message, hint] {
+                assert!(refused.stderr.contains(expected), "{args:?}: {}", refused.stderr);
+            }
+        }
+    }
+}
+
+/// The description that is printed is one that `--arch-file` takes.
+#[test]
+fn a_description_is_printed_and_changed() {
+    let directory = directory();
+    let text = fine(run(&directory, &["explain", "llama", "--description"])).stdout;
+    assert!(text.contains("schema = \"ggmill.architecture/1\"\nname = \"llama\""), "{text}");
+    let of_model = fine(run(&directory, &["explain", "mistral", "--description"])).stdout;
+    assert_eq!(of_model, text);
+    let own = text.replace("name = \"llama\"", "name = \"mine\"");
+    std::fs::write(directory.path().join("mine.toml"), own).unwrap();
+    let convert = real("tinystories260K");
+    let args = ["-o", "mine.gguf", "--type", "f32", "--arch-file", "mine.toml"];
+    fine(outcome(command(directory.path()).arg("convert").arg(convert).args(args)));
+    let expected = perplexity(&directory, "plain.gguf", &[]).0;
+    assert_eq!(perplexity(&directory, "mine.gguf", &["--arch-file", "mine.toml"]).0, expected);
+    for (args, expected) in [
+        (&["explain", "lama", "--description"][..], "did you mean llama"),
+        (&["explain", "plain.gguf", "--description"], "a file, expected a topic"),
+        (&["explain", "--description"], "required"),
+        (&["explain", "llama", "--description", "--graph"], "cannot be used with"),
+    ] {
+        let refused = run(&directory, args);
+        assert_eq!((refused.code, &*refused.stdout), (2, ""), "{args:?}");
+        assert!(refused.stderr.contains(expected), "{args:?}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_graph_of_a_file_is_printed() {
+    let directory = directory();
+    let graph =
+        |args: &[&str]| fine(run(&directory, &[&["explain"], args, &["--graph"]].concat())).stdout;
+    // The one in the file goes first: the model's own steps.
+    let stored = graph(&["graph.gguf"]);
+    let (title, written) = stored.split_once('\n').unwrap();
+    assert_eq!(title, "# graph.gguf, stored in the file, operation set 1");
+    assert_eq!(written, steps(&directory, "graph.gguf"));
+    let picture = graph(&["graph.gguf", "--svg"]);
+    let count = written.lines().count();
+    assert_eq!(picture.matches("class=\"step\"").count(), count, "{picture}");
+    assert!(picture.contains("marker-end"));
+    // Without one it is that of the architecture.
+    assert_eq!(graph(&["plain.gguf"]), graph(&["llama"]));
+    assert_eq!(graph(&["plain.gguf", "--svg"]), graph(&["mistral", "--svg"]));
+    let value = r#"ggmill.graph:[string]=["logits = linear('output', x)"]"#;
+    let args = ["edit", "graph.gguf", "--set", value, "--force", "-o", "broken.gguf"];
+    fine(run(&directory, &args));
+    for (args, expected) in [
+        (&["explain", "broken.gguf", "--graph"][..], "ggmill get FILE ggmill.graph"),
+        (&["explain", "graph.gguf"], "`ggmill explain FILE --graph` its computation graph"),
+        (&["explain", "ids.json", "--graph"], "ids.json"),
+        (&["explain", "none.gguf", "--graph"], "unknown topic \"none.gguf\""),
+    ] {
+        let refused = run(&directory, args);
+        assert_eq!((refused.code, &*refused.stdout), (2, ""), "{args:?}");
+        assert!(refused.stderr.contains(expected), "{args:?}: {}", refused.stderr);
+    }
+    let page = fine(run(&directory, &["explain", "ggmill.graph"])).stdout;
+    assert!(page.starts_with("# ggmill.graph\n\nThe computation graph of the model"), "{page}");
+    assert!(page.contains("\n- GG1528: "), "{page}");
+}

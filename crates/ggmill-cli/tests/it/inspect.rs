@@ -298,3 +298,15 @@ fn colours_only_when_wanted() {
     assert!(!has_colours(Some(("CLICOLOR_FORCE", "1")), &["--color", "never"]));
     assert!(!has_colours(Some(("CLICOLOR_FORCE", "1")), &["--json"]));
 }
+
+/// The object that a script wants is found in the help.
+#[test]
+fn the_values_by_key_are_in_the_help() {
+    let directory = Directory::new().with("m.gguf", tiny());
+    let help = ggmill(directory.path(), &["inspect", "--help"]).stdout;
+    let example = "ggmill inspect model.gguf --json | jq '.metadata_by_key[\"general.name\"]'\n";
+    assert!(help.contains(example), "{help}");
+    let found = ggmill(directory.path(), &["inspect", "m.gguf", "--json"]).stdout;
+    let document: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(document["metadata_by_key"]["general.name"], "Tiny");
+}

@@ -39,6 +39,7 @@ mod json_safety;
 mod killed;
 mod legacy;
 mod lora;
+mod ls;
 mod measure;
 mod memory;
 mod name;

@@ -213,7 +213,9 @@ fn graphs_are_printed() {
     assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("rows(token_embd, tokens)"));
     let found = ggmill(directory.path(), &["explain", "whisper", "--graph"]);
     assert_eq!(found.code, 2);
-    assert!(found.stderr.contains("has no computation graph"), "{}", found.stderr);
+    let message =
+        "no computation graph for \"whisper\": the description of its architecture has none";
+    assert!(found.stderr.contains(message), "{}", found.stderr);
 }
 
 /// A file of recorded logits, from those that `measure` wrote of the first chunk of 32 tokens.

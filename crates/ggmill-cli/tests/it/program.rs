@@ -33,7 +33,7 @@ fn help_and_version_are_answers() {
     assert_eq!((code, stdout), (0, format!("ggmill {}\n", env!("CARGO_PKG_VERSION"))));
     let (code, stdout, _) = run(&["inspect", "--help"]);
     assert_eq!(code, 0);
-    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 5, "five examples");
+    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 6, "six examples");
 }
 
 #[test]
@@ -135,5 +135,45 @@ fn options_of_other_tools_are_advised() {
         assert_eq!((code, &*stdout), (2, ""), "{args:?}");
         let tips: Vec<&str> = stderr.lines().filter(|line| line.contains("tip:")).collect();
         assert!(tips.len() == 1 && tips[0].contains(advice), "{args:?}: {stderr}");
+    }
+}
+
+/// Commands in another spelling are told the one they have, `help` of them too.
+#[test]
+fn commands_in_another_spelling_are_suggested() {
+    for (args, name) in [
+        (&["quantise", "x.gguf"][..], "quantize"),
+        (&["help", "quantise"], "quantize"),
+        (&["help", "tokenise"], "tokenize"),
+        (&["help", "detokenise"], "detokenize"),
+        (&["help", "inspekt"], "inspect"),
+        (&["help", "imatrix", "shw"], "show"),
+    ] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, &*stdout), (2, ""), "{args:?}");
+        let tip = format!("tip: a similar subcommand exists: '{name}'");
+        assert!(stderr.contains(&tip), "{args:?}: {stderr}");
+    }
+    let (code, stdout, _) = run(&["help", "info"]);
+    assert!(code == 0 && stdout.contains("Usage: ggmill inspect"), "{stdout}");
+    let (_, _, stderr) = run(&["help", "perplexity"]);
+    assert!(stderr.contains("tip: `ggmill measure MODEL --text FILE` computes it"), "{stderr}");
+}
+
+/// Standard input is refused with what to do where a command needs a whole file.
+#[test]
+fn standard_input_is_refused_where_a_file_is_read_at_any_place() {
+    for args in [
+        &["edit", "-", "--set", "general.name=x", "-o", "out.gguf"][..],
+        &["edit", "-", "--set", "general.name=x"],
+        &["web", "-"],
+        &["convert", "-"],
+        &["convert", "-", "--to", "safetensors"],
+    ] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, &*stdout), (2, ""), "{args:?}");
+        let message = "error: -: tensor data is read at any place, which standard input does not \
+                       allow\nhint: save it to a file, or name the file itself";
+        assert!(stderr.starts_with(message), "{args:?}: {stderr}");
     }
 }

@@ -573,8 +573,6 @@ fn a_repository_is_listed_with_its_shards_together() {
     assert_eq!(document["files"][0]["shards"], 2);
     assert_eq!(run(&["ls", "hf://c/d"]).code, 1);
     assert_eq!(run(&["ls", "hf://e/f"]).code, 2);
-    let made = run(&["ls", "models"]);
-    assert!(made.stderr.contains("models: expected hf://OWNER/NAME"), "{}", made.stderr);
     let made = run(&["inspect", "hf://a/b"]);
     assert!(
         made.stderr.contains("hint: `ggmill ls hf://OWNER/NAME` lists its files"),

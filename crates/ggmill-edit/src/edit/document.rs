@@ -5,7 +5,7 @@ use core::fmt;
 use ggmill_template::TemplateFile;
 use ggmill_text::Glob;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
 use super::error::EditSyntaxError;
@@ -27,7 +27,12 @@ impl Edit {
     /// ```
     pub fn from_json(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
         match serde_json::from_str(text).map_err(EditSyntaxError::Json)? {
-            table @ Node::Table(_) => table.edits(),
+            Node::Table(entries) => {
+                if let Some(schema) = schema(&entries) {
+                    return Err(EditSyntaxError::OtherDocument(schema.to_owned()));
+                }
+                Node::Table(entries).edits()
+            }
             Node::Value(_) => Err(EditSyntaxError::NotTable),
         }
     }
@@ -47,7 +52,8 @@ impl Edit {
         table_of(table)?.edits()
     }
 
-    /// Edits for every entry of a document that is JSON if it begins with `{`, and TOML otherwise.
+    /// Edits for every entry of a document that is JSON if it begins with `{` or reads as JSON, and
+    /// TOML otherwise.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -56,7 +62,8 @@ impl Edit {
     /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
     /// ```
     pub fn from_document(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
-        let is_json = text.trim_start().starts_with('{');
+        let reads_as_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
+        let is_json = text.trim_start().starts_with('{') || reads_as_json();
         if is_json { Self::from_json(text) } else { Self::from_toml(text) }
     }
 
@@ -98,6 +105,14 @@ impl Edit {
                 .unwrap_or_else(|_| text.lines().map(str::to_owned).collect()),
         )
     }
+}
+
+/// The schema of a document that ggmill writes about a model, such as that of `inspect --json`: no
+/// keys and values for a file.
+fn schema(entries: &[(String, Node)]) -> Option<&str> {
+    let (_, found) = entries.iter().find(|(key, _)| key == "schema")?;
+    let Node::Value(Json::String(schema)) = found else { return None };
+    schema.starts_with("ggmill.").then_some(&**schema)
 }
 
 /// A value of a document, or a table of them. `serde_json`'s own tables are sorted by key, but new

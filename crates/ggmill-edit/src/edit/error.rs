@@ -34,6 +34,8 @@ pub enum EditSyntaxError {
     Toml(String),
     /// A document is not a table of keys and values.
     NotTable,
+    /// A document is one that ggmill writes about a model, with this schema.
+    OtherDocument(String),
     /// A TOML document has a date or a time, which is not a type of this format.
     Date,
     /// A TOML document has a number that is not finite.
@@ -53,6 +55,11 @@ impl fmt::Display for EditSyntaxError {
             Self::Json(error) => error.fmt(f),
             Self::Toml(message) => f.write_str(message),
             Self::NotTable => f.write_str("expected a table of keys and values"),
+            Self::OtherDocument(schema) => write!(
+                f,
+                "is a {} document, expected a table of keys and values",
+                RawStr::from(schema.as_str())
+            ),
             Self::Date => f.write_str("contains a date or a time, expected a string in quotes"),
             Self::NotFinite => f.write_str(
                 "contains a number that is not finite, expected \"NaN\", \"Infinity\" or \"-Infinity\" in \

@@ -1,6 +1,5 @@
 //! The types that standard keys have, whichever program writes them.
 
-use ggmill_arch::graph::{STEPS_KEY, VERSION_KEY};
 use ggmill_arch::{Architecture, StandardKey};
 use ggmill_core::{ValueType, keys};
 
@@ -26,11 +25,7 @@ pub(crate) fn standard_type(key: &str, architecture: Option<&str>, list: bool) -
 
 /// Keys that are not listed, by the types of related keys.
 fn by_rule(key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
-    if key == STEPS_KEY {
-        return Some((None, Some(ValueType::STRING)));
-    }
     let value_type = match key {
-        VERSION_KEY => ValueType::U32,
         _ if key.starts_with("general.sampling.") => ValueType::F32,
         _ if key.starts_with("general.") || key.starts_with("tokenizer.chat_template") => {
             ValueType::STRING

@@ -22,7 +22,12 @@ pub(super) fn page(key: &str, catalogue: &Catalogue) -> Option<String> {
     let Some(StandardKey { type_name, meaning, .. }) = standard_key(key, catalogue) else {
         return own_key_page(key, catalogue);
     };
-    Some(format!("# {key}\n\n{meaning}\n\nStandard metadata key of type {type_name}.\n"))
+    let kind = if key.starts_with("ggmill.") {
+        format!("Metadata key of ggmill, of type {type_name}.")
+    } else {
+        format!("Standard metadata key of type {type_name}.")
+    };
+    Some(format!("# {key}\n\n{meaning}\n\n{kind}\n"))
 }
 
 /// The page of a key that only the description of its architecture knows.
@@ -58,6 +63,11 @@ mod tests {
             page("context_length", &Catalogue::new())
                 .unwrap()
                 .starts_with("# {arch}.context_length\n")
+        );
+        assert!(
+            page("ggmill.graph", &Catalogue::new())
+                .unwrap()
+                .contains("Metadata key of ggmill, of type array of string.")
         );
         assert!(page("general.base_model.0.colour", &Catalogue::new()).is_none());
     }

@@ -25,7 +25,6 @@ use ggmill_core::{GgmlType, ValueType};
 pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
     let described = || catalogue.by_name(topic).map(architecture::described);
     let named = || TensorNames::of(topic).map(|names| architecture::named(topic, names));
-    // A model that has another's architecture: mistral is the llama of files.
     let class = || of_class(topic, catalogue).map(architecture::described);
     types::page(topic)
         .or_else(described)
@@ -46,6 +45,20 @@ pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 /// ```
 pub fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
     keys::page(key, catalogue)
+}
+
+/// The architecture that a topic is: by its name, or by that of a model that has it. `mistral` is the
+/// llama of files.
+///
+/// ```
+/// use ggmill_arch::Catalogue;
+/// let catalogue = Catalogue::new();
+/// let found = ggmill_inspect::explain::architecture("mistral", &catalogue).ok_or("known")?;
+/// assert_eq!(found.name(), "llama");
+/// # Ok::<(), &str>(())
+/// ```
+pub fn architecture<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {
+    catalogue.by_name(topic).or_else(|| of_class(topic, catalogue))
 }
 
 fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {

@@ -82,7 +82,7 @@ pub(crate) fn write_name(
 }
 
 /// The words of a text in lines of at most `columns` where words allow it.
-pub(crate) fn lines_of(text: &str, columns: usize) -> Vec<String> {
+pub fn lines_of(text: &str, columns: usize) -> Vec<String> {
     packed(text.split(' '), " ", columns)
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod table;
 mod tensors;
 pub(crate) mod value;
 
+pub use measure::lines_of;
 pub use sizes::{Candidate, write_comparison, write_size};
 use style::Styles;
 pub use table::{Column, Table};

@@ -24,6 +24,7 @@ use crate::outputs::{Output, refuse_inputs, refuse_interrupted, start};
 use crate::paths::shown;
 use crate::progress::Bar;
 use crate::remote;
+use crate::source::refuse_input;
 
 /// Change the metadata of a GGUF file, in place where that is safe
 #[derive(Debug, clap::Args)]
@@ -132,6 +133,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             recover(file, console).map(|()| serde_json::Value::Null)
         });
     }
+    args.files.iter().try_for_each(|file| refuse_input(file))?;
     let edits = args.edits.edits()?;
     if let Some(file) = args.files.iter().find(|file| remote::is_remote(file)) {
         let message = format!("{}: remote files can be read, but not edited", shown(file));

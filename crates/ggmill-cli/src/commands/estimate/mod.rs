@@ -1,18 +1,21 @@
 //! `ggmill estimate`: the memory that a model takes to run.
 
+mod text;
+
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ggmill_arch::graph::STEPS_KEY;
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, Device, Estimate, Fit, Options, Placement, TensorOverride, Unknown, device_name, fit,
+    Beside, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
 use ggmill_inspect::size_text;
 
-use crate::arch_file::catalogue;
+use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::byte_size::{byte_size, byte_size_or_none};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -198,10 +201,12 @@ impl Files {
         fit(&self.model.model, description, options, sizes, &self.beside())
             .map_err(|error| self.failure(&error))?
             .ok_or_else(|| {
+                let hint = description.is_none().then(|| ARCH_FILE_HINT.to_owned());
                 Failure::new(format_args!(
                     "{}: the sizes of the model's caches are unknown, so --fit cannot be used",
                     shown(&self.model.path)
                 ))
+                .with_hint(hint)
             })
     }
 
@@ -245,127 +250,31 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     if args.json {
         write_json(&files, &cases, console)?;
-    } else if let [(options, estimate)] = &*cases {
-        write_one(options, estimate, console)?;
     } else {
-        write_table(&cases, console)?;
+        text::write(&cases, console)?;
     }
+    tell(&files, &cases, console);
     Ok(Status::Fine)
 }
 
-/// What takes memory: the word in the table, and the bytes of a device.
-type Purpose = (&'static str, fn(&Device) -> u64);
-
-/// The purposes, in the order of the table.
-const PURPOSES: [Purpose; 7] = [
-    ("weights", |device| device.weights),
-    ("keys", |device| device.keys),
-    ("values", |device| device.values),
-    ("states", |device| device.states),
-    ("output", |device| device.output),
-    ("compute", |device| device.compute),
-    ("total", Device::total),
-];
-
-fn write_one(options: &Options, estimate: &Estimate, console: Console) -> Result<(), Failure> {
-    let mut out = console.text();
-    if let (Some(cells), Some(context)) = (estimate.cells, estimate.context_length()) {
-        let flash = match estimate.flash_attention {
-            Some(true) => ", flash attention",
-            Some(false) => ", no flash attention",
-            None => "",
+/// Says what the numbers do not show: contexts that are not as they were asked for, and what to do
+/// about an architecture that is not known.
+fn tell(files: &Files, cases: &[(Options, Estimate)], console: Console) {
+    let notes: BTreeSet<Note> =
+        cases.iter().flat_map(|(options, estimate)| estimate.notes(options)).collect();
+    for note in notes {
+        console.note(note);
+    }
+    let is_unknown = |unknown: &Unknown| matches!(unknown, Unknown::Architecture(_));
+    if cases.iter().any(|(_, estimate)| estimate.unknown.iter().any(is_unknown)) {
+        let stored = files.model.model.metadata().get(STEPS_KEY);
+        let why = if stored.is_some() {
+            "the computation graph in the file does not describe the caches; "
+        } else {
+            ""
         };
-        writeln!(
-            out,
-            "context {context}, sequences {}, keys {}, values {}{flash}",
-            cells.sequences, options.key_type, options.value_type,
-        )?;
+        console.note(format_args!("{why}{ARCH_FILE_HINT}"));
     }
-    if estimate.devices.len() > 1 {
-        let all = estimate.layer_count();
-        let layers = estimate.layers_on_devices();
-        writeln!(out, "layers on devices: {layers} of {all}")?;
-    }
-    let total = total_label(&[estimate]);
-    let column = total.len().max(8);
-    write!(out, "{:column$}", "")?;
-    for device in 0..estimate.devices.len() {
-        write!(out, "  {:>11}", device_name(device))?;
-    }
-    writeln!(out)?;
-    for (purpose, bytes) in PURPOSES {
-        // A row of nothing says nothing.
-        if purpose == "total" || estimate.devices.iter().any(|device| bytes(device) > 0) {
-            let label = if purpose == "total" { &*total } else { purpose };
-            write!(out, "{label:column$}")?;
-            for device in &estimate.devices {
-                write!(out, "  {:>11}", size_text(bytes(device).into()))?;
-            }
-            writeln!(out)?;
-        }
-    }
-    write_unknown(&mut out, &[estimate])?;
-    out.flush()?;
-    Ok(())
-}
-
-/// The label of the sums, which says what none of them includes: `total without compute`.
-fn total_label(estimates: &[&Estimate]) -> String {
-    let lacking = |estimate: &Estimate| -> BTreeSet<&'static str> {
-        estimate.unknown.iter().filter_map(Unknown::lacking).collect()
-    };
-    let each = estimates.iter().map(|estimate| lacking(estimate));
-    let of_all = each.reduce(|some, others| &some & &others).unwrap_or_default();
-    let names: Vec<&str> = of_all.into_iter().collect();
-    if names.is_empty() {
-        "total".to_owned()
-    } else {
-        format!("total without {}", names.join(", "))
-    }
-}
-
-/// What is not in estimates, each once.
-fn write_unknown(out: &mut impl std::io::Write, estimates: &[&Estimate]) -> Result<(), Failure> {
-    let texts = |estimate: &&Estimate| -> BTreeSet<String> {
-        estimate.unknown.iter().map(ToString::to_string).collect()
-    };
-    let each: Vec<BTreeSet<String>> = estimates.iter().map(texts).collect();
-    for text in each.iter().flatten().collect::<BTreeSet<_>>() {
-        let is_of_all = each.iter().all(|texts| texts.contains(text));
-        writeln!(out, "not included{}: {text}", if is_of_all { "" } else { " of some rows" })?;
-    }
-    Ok(())
-}
-
-/// A row for each context and type of caches.
-fn write_table(cases: &[(Options, Estimate)], console: Console) -> Result<(), Failure> {
-    let mut out = console.text();
-    let estimates: Vec<&Estimate> = cases.iter().map(|(_, estimate)| estimate).collect();
-    let total = total_label(&estimates);
-    writeln!(
-        out,
-        "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {total:>11}",
-        "context", "keys", "values", "weights", "context"
-    )?;
-    let column = total.len().max(11);
-    for (options, estimate) in cases {
-        let sum = |of: fn(&Device) -> u64| {
-            size_text(estimate.devices.iter().map(of).fold(0, u64::saturating_add).into())
-        };
-        writeln!(
-            out,
-            "{:>9}  {:<6}  {:<6}  {:>11}  {:>11}  {:>column$}",
-            estimate.context_length().map(|tokens| tokens.to_string()).unwrap_or_default(),
-            options.key_type,
-            options.value_type,
-            sum(|device| device.weights),
-            sum(Device::context),
-            sum(Device::total),
-        )?;
-    }
-    write_unknown(&mut out, &estimates)?;
-    out.flush()?;
-    Ok(())
 }
 
 fn write_json(
