@@ -63,8 +63,8 @@ fn hint(kind: ErrorKind) -> Option<String> {
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
         ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
         ErrorKind::SourceVectors => {
-            "`ggmill check --run FILE` runs it over made-up vectors, and `ggmill check --run \
-             RECORDED.gguf FILE` over recorded ones"
+            "`ggmill check FILE --run` runs it over made-up vectors, and `ggmill check FILE \
+             --run=LOGITS.gguf` over recorded ones"
         }
         ErrorKind::DecoderStart => {
             "`ggmill edit FILE --set ARCHITECTURE.decoder_start_token_id=ID` adds it; the ID is \
