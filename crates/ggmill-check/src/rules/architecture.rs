@@ -137,7 +137,7 @@ rules! { Architecture;
         summary: "Architecture unknown to llama.cpp",
         clause: "Reported when llama.cpp does not know the value of `general.architecture`, but the other keys of the file, or a known architecture with a similar name, show which architecture was meant. With `--profile ggml`, every unknown value is reported. llama.cpp rejects any value that is not exactly the name of an architecture it supports: \"unknown model architecture\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Set general.architecture to the name with which the model's hyperparameters begin (such as llama in llama.block_count), or use the program for which the file was created.",
+        remedy: "Set general.architecture to the name with which the model's hyperparameter keys begin (such as llama in llama.block_count), or use the program for which the file was created.",
         fixed: "general.architecture = \"llama\", if the model is a LLaMA model",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {

@@ -24,7 +24,7 @@ rules! { Architecture;
     }
     ADAPTER_PAIR = "GG1522" Error Reference {
         summary: "Incomplete LoRA tensor pair",
-        clause: "Reported when an adapter has only one of the tensors `<name>.lora_a` and `<name>.lora_b`, the two factors of the change to the tensor `<name>`. llama.cpp rejects the adapter: \"is missing one component\".",
+        clause: "Reported when an adapter has only one of the tensors `<name>.lora_a` and `<name>.lora_b`, the low-rank matrices whose product is the update to the tensor `<name>`. llama.cpp rejects the adapter: \"is missing one component\".",
         why: "The adapter does not load.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "tensors \"blk.0.attn_q.weight.lora_a\" and \"blk.0.attn_q.weight.lora_b\"",

@@ -11,8 +11,8 @@ rules! { Segmentation;
     UNREACHABLE = "GG2301" Note Practice {
         summary: "Tokens that no text can produce",
         clause: "Reported when merging the characters of an ordinary token does not result in this token, so that no text is tokenized to it. Tokens whose text marks them as reserved, such as `<unused7>`, are excluded. Only vocabularies whose tokens are formed by merging are tested: those whose tokenizer.ggml.model is llama, gpt2 or gemma4.",
-        why: "Where the token occurred in training, the model may receive other tokens. If there are many such tokens, the merges or scores probably do not belong to the vocabulary.",
-        remedy: "Convert the model again from its tokenizer.json. No change is needed for individual tokens that the original tokenizer cannot produce either.",
+        why: "For text that was tokenized to this token in training, the model may receive other tokens. If there are many such tokens, the merges or scores probably do not belong to the vocabulary.",
+        remedy: "Convert the model again with the tokenizer.json of its checkpoint. No change is needed for individual tokens that the original tokenizer cannot produce either.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     IDLE_MERGE = "GG2302" Note Practice {

@@ -58,13 +58,13 @@ rules! { Tokenizer;
     MERGE_TOKENS = "GG1607" Warning Practice {
         summary: "Merge result not in vocabulary",
         clause: "Reported when the result of a merge is not a token. A merge joins two tokens into a third; llama.cpp looks up the result in the vocabulary.",
-        why: "llama.cpp applies the merge, finds no token for the result, and uses the tokens of single bytes instead, which the model did not see there in training. The usual cause is that the vocabulary and the merges come from different tokenizers, or that one of them was edited.",
+        why: "llama.cpp applies the merge, finds no token for the result, and falls back to byte tokens, a sequence that the model did not see for this text in training. The usual cause is that the vocabulary and the merges come from different tokenizers, or that one of them was edited.",
         remedy: "Convert the model again with the tokenizer.json of its checkpoint.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], where \"ab\" is a token",
     }
     NO_PRE = "GG1608" Warning Reference {
         summary: "BPE vocabulary has no pre-tokenizer",
-        clause: "Reported when a BPE vocabulary (`tokenizer.ggml.model` is `gpt2`) has no `tokenizer.ggml.pre`. llama.cpp then uses its default pre-tokenizer and warns that the quality of generation will be degraded, after the line \"missing pre-tokenizer type, using: 'default'\".",
+        clause: "Reported when a BPE vocabulary (`tokenizer.ggml.model` is `gpt2`) has no `tokenizer.ggml.pre`. llama.cpp then uses its default pre-tokenizer, logs \"missing pre-tokenizer type, using: 'default'\", and warns that generation quality will be degraded.",
         why: "If text is not split as it was in training, the model sees unfamiliar token sequences.",
         remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the model's pre-tokenizer, such as llama-bpe for Llama 3.",
         fixed: "tokenizer.ggml.pre = \"gpt-2\"",

@@ -104,7 +104,7 @@ rules! { Rendering;
     }
     NAMES = "GG2214" Warning Practice {
         summary: "List of named chat templates does not match the templates",
-        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but NAME is not listed. llama.cpp's converter writes both the list and the keys; programs find templates by the list.",
+        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but NAME is not listed. llama.cpp's converter writes both the list and the keys; programs use the list to find the templates.",
         why: "Programs do not find a template, such as the one for tools, or look for one that does not exist.",
         remedy: "Set tokenizer.chat_templates to the names of the templates in the file.",
         fixed: "tokenizer.chat_templates = [\"tool_use\"], and a key tokenizer.chat_template.tool_use",
