@@ -35,14 +35,18 @@ pub enum Force {
     Defines,
     /// The specification allows what another source does not.
     Allows,
+    /// The specification allows it in some cases.
+    AllowsPartly,
     /// The specification does not mention it.
     Silent,
     /// llama.cpp rejects the file.
     Refuses,
-    /// Some functions or options of llama.cpp reject the file, others accept it.
+    /// llama.cpp rejects the file in some cases, and accepts it in others.
     Partly,
-    /// llama.cpp misreads the file, or fails later.
+    /// llama.cpp ignores or misreads it.
     Misreads,
+    /// llama.cpp loads the file, but can fail when it uses it.
+    Fails,
     /// llama.cpp warns.
     Warns,
     /// llama.cpp accepts the file.
@@ -62,12 +66,14 @@ impl Force {
                 ("should", Self::Should),
                 ("defines", Self::Defines),
                 ("allows", Self::Allows),
+                ("partly", Self::AllowsPartly),
                 ("silent", Self::Silent),
             ],
             StatedBy::LlamaCpp => &[
                 ("refuses", Self::Refuses),
                 ("partly", Self::Partly),
                 ("misreads", Self::Misreads),
+                ("fails", Self::Fails),
                 ("warns", Self::Warns),
                 ("accepts", Self::Accepts),
             ],
@@ -162,15 +168,17 @@ impl Rule {
                 };
                 format!("{verb} the specification{}", cited(source))
             });
-        let by_loader = match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Warns])
-            .map(|source| source.force)
-        {
-            Some(Force::Partly) => Some("rejected by llama.cpp in some cases (see Sources)"),
-            Some(Force::Misreads) => Some("ignored or misread by llama.cpp"),
-            Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
-            Some(_) => Some("rejected by llama.cpp"),
-            None => None,
-        };
+        let by_loader =
+            match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Fails, Force::Warns])
+                .map(|source| source.force)
+            {
+                Some(Force::Partly) => Some("rejected by llama.cpp in some cases (see below)"),
+                Some(Force::Misreads) => Some("ignored or misread by llama.cpp"),
+                Some(Force::Fails) => Some("loaded by llama.cpp, which can then fail (see below)"),
+                Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
+                Some(_) => Some("rejected by llama.cpp"),
+                None => None,
+            };
         match self.authority {
             Authority::Both | Authority::Specification => {
                 format!("{violated}; {}.", by_loader.unwrap_or("accepted by llama.cpp"))
@@ -181,9 +189,15 @@ impl Rule {
                 )
             }
             Authority::Reference => {
-                let allowed = of(&[Force::Allows]).map_or_else(
+                let allowed = of(&[Force::Allows, Force::AllowsPartly]).map_or_else(
                     || "not mentioned in the specification".to_owned(),
-                    |source| format!("conforms to the specification{}", cited(source)),
+                    |source| {
+                        let cases = match source.force {
+                            Force::AllowsPartly => " in some cases (see below)",
+                            _ => "",
+                        };
+                        format!("conforms to the specification{}{cases}", cited(source))
+                    },
                 );
                 format!("{}; {allowed}.", capitalized(by_loader.unwrap_or_default()))
             }

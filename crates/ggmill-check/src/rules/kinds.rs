@@ -31,8 +31,8 @@ rules! { Architecture;
     }
     ADAPTER_RANK = "GG1526" Error Reference {
         summary: "LoRA ranks differ",
-        clause: "Reported when the tensors `<name>.lora_a` and `<name>.lora_b` of an adapter have different ranks. The rank is the second dimension of lora_a (for token_embd.weight, the first) and the first dimension of lora_b. If the ranks of a tensor other than token_embd.weight differ, llama.cpp rejects the adapter: \"lora_a tensor is not transposed\".",
-        why: "The adapter does not load.",
+        clause: "Reported when the tensors `<name>.lora_a` and `<name>.lora_b` of an adapter have different ranks. The rank is the second dimension of lora_a (for token_embd.weight, the first) and the first dimension of lora_b. If the ranks of a tensor other than token_embd.weight differ, llama.cpp rejects the adapter: \"lora_a tensor is not transposed\". If those of token_embd.weight differ, it aborts when it applies the adapter.",
+        why: "llama.cpp does not load the adapter or, for token_embd.weight, cannot apply it.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }

@@ -115,7 +115,7 @@ rules! { Tokenizer;
     OLD_KEY = "GG1615" Note Practice {
         summary: "Renamed tokenizer key",
         clause: "Reported when the file has `tokenizer.ggml.prefix_token_id`, `suffix_token_id` or `middle_token_id`, but not the key that replaced it: `fim_pre_token_id`, `fim_suf_token_id` or `fim_mid_token_id`, respectively. llama.cpp still reads the old keys, but marks them as deprecated.",
-        why: "Programs that read only the new keys do not find the tokens for filling in text between a prefix and a suffix.",
+        why: "Programs that read only the new keys do not find the fill-in-the-middle (FIM) tokens.",
         remedy: "Add the key under its new name.",
         fixed: "tokenizer.ggml.fim_pre_token_id = 1, in addition to prefix_token_id",
         automatic: "adds the key under its new name, with the same value",
@@ -136,7 +136,7 @@ rules! { Tokenizer;
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "Reported when a SentencePiece or PLaMo-2 vocabulary (`tokenizer.ggml.model` is `llama` or `plamo2`) has some of the byte tokens <0x00> to <0xFF>, but not all. llama.cpp encodes a byte that no other token covers as its byte token. Without this token, llama.cpp looks in a SentencePiece vocabulary for a token that consists of the byte itself (such bytes are not reported), and throws an exception if it does not find one.",
+        clause: "Reported when a SentencePiece or PLaMo-2 vocabulary (`tokenizer.ggml.model` is `llama` or `plamo2`) has some of the byte tokens <0x00> to <0xFF>, but not all. llama.cpp encodes a byte that no other token covers as its byte token. If this token is missing, llama.cpp throws an exception, unless the vocabulary is SentencePiece and has a token that consists of the byte itself (such bytes are not reported).",
         why: "A program that does not catch the exception terminates when it tokenizes text with such a byte, and the text often comes from untrusted users.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
         fixed: "all of the tokens <0x00> to <0xFF>",

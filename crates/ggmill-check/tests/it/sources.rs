@@ -15,7 +15,8 @@ fn agrees(rule: &Rule) -> bool {
     let has = |forces: &[Force]| sources.iter().any(|source| forces.contains(&source.force));
     let must = has(&[Force::Must]);
     let states = must || has(&[Force::Should, Force::Defines]);
-    let by_loader = has(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Warns]);
+    let by_loader =
+        has(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Fails, Force::Warns]);
     match rule.authority {
         Authority::Both => (must || has(&[Force::Defines])) && by_loader,
         Authority::Must => must && !by_loader,
