@@ -98,7 +98,7 @@ pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
 /// The page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
-    let (requirement, sources) = (rule.requirement(), sources_section(rule));
+    let (requirement, sources) = (rule.requirement_with(" (see below)"), sources_section(rule));
     let when = checked_when(*group).map_or_else(String::new, |when| format!("\n\n{when}"));
     let group = group.name();
     let example = example(rule);

@@ -156,6 +156,11 @@ impl Rule {
     /// A sentence that says what the specification, with the line, and llama.cpp make of a file that
     /// violates the rule.
     pub fn requirement(&self) -> String {
+        self.requirement_with("")
+    }
+
+    /// The same, with what stands after "in some cases": a page says below in which.
+    pub(crate) fn requirement_with(&self, cases: &str) -> String {
         let of = |forces: &[Force]| self.sources().find(|source| forces.contains(&source.force));
         let cited =
             |source: Source| format!(" (section \"{}\", line {})", source.name, source.place);
@@ -172,16 +177,18 @@ impl Rule {
             match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Fails, Force::Warns])
                 .map(|source| source.force)
             {
-                Some(Force::Partly) => Some("rejected by llama.cpp in some cases (see below)"),
-                Some(Force::Misreads) => Some("ignored or misread by llama.cpp"),
-                Some(Force::Fails) => Some("loaded by llama.cpp, which can then fail (see below)"),
-                Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
-                Some(_) => Some("rejected by llama.cpp"),
+                Some(Force::Partly) => Some(format!("rejected by llama.cpp in some cases{cases}")),
+                Some(Force::Misreads) => Some("ignored or misread by llama.cpp".into()),
+                Some(Force::Fails) => {
+                    Some(format!("loaded by llama.cpp, which can fail later{cases}"))
+                }
+                Some(Force::Warns) => Some("accepted by llama.cpp with a warning".into()),
+                Some(_) => Some("rejected by llama.cpp".into()),
                 None => None,
             };
         match self.authority {
             Authority::Both | Authority::Specification => {
-                format!("{violated}; {}.", by_loader.unwrap_or("accepted by llama.cpp"))
+                format!("{violated}; {}.", by_loader.as_deref().unwrap_or("accepted by llama.cpp"))
             }
             Authority::Must => {
                 format!(
@@ -192,14 +199,14 @@ impl Rule {
                 let allowed = of(&[Force::Allows, Force::AllowsPartly]).map_or_else(
                     || "not mentioned in the specification".to_owned(),
                     |source| {
-                        let cases = match source.force {
-                            Force::AllowsPartly => " in some cases (see below)",
-                            _ => "",
-                        };
-                        format!("conforms to the specification{}{cases}", cited(source))
+                        let allowed = format!("conforms to the specification{}", cited(source));
+                        match source.force {
+                            Force::AllowsPartly => format!("{allowed} in some cases{cases}"),
+                            _ => allowed,
+                        }
                     },
                 );
-                format!("{}; {allowed}.", capitalized(by_loader.unwrap_or_default()))
+                format!("{}; {allowed}.", capitalized(by_loader.as_deref().unwrap_or_default()))
             }
             Authority::Letter => format!(
                 "{violated}; accepted by llama.cpp. Many published files violate this rule, so it is \
@@ -207,7 +214,7 @@ impl Rule {
             ),
             Authority::Practice => match by_loader {
                 Some(by_loader) => {
-                    format!("{}; the specification does not forbid it.", capitalized(by_loader))
+                    format!("{}; the specification does not forbid it.", capitalized(&by_loader))
                 }
                 None => "Recommended practice; not required by the specification or by llama.cpp."
                     .into(),

@@ -56,7 +56,7 @@ rules! { Architecture;
     }
     KEY_TYPE = "GG1504" Error Reference {
         summary: "Wrong type for a hyperparameter",
-        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths, that type is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so integers of either width conform to it. It does not allow values of another kind, such as a string instead of a number; this rule reports both, but is not checked with `--profile spec`.",
+        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths, that type is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so integers of either width conform to it; a value of another kind, such as a string instead of a number, does not. This rule is not checked with `--profile spec`, so neither case is reported there.",
         why: "llama.cpp rejects the model: \"key %s has wrong type %s but expected type %s\".",
         remedy: "Change the type of the value to the expected type.",
         fixed: "llama.context_length = 16 (u32)",

@@ -32,7 +32,7 @@ rules! { Data;
     TOO_LARGE = "GG2104" Warning Practice {
         summary: "Weights exceed the range of F16",
         clause: "Reported when the largest absolute value in a tensor exceeds 65504, the largest finite F16 value. Checked only with `--data`. Trained weights are usually thousands of times smaller.",
-        why: "In F16, weights with an absolute value of 65520 or more become infinite; those between 65504 and 65520 are rounded to 65504.",
+        why: "When converted to F16, weights with an absolute value of 65520 or more become infinite; those between 65504 and 65520 are rounded to 65504.",
         remedy: "Compare the tensor with the checkpoint. If the values differ, convert the model again. If they are the same, no change is needed, but do not convert the tensor to F16.",
         fixed: "all weights within ±65504",
     }

@@ -9,7 +9,7 @@ use crate::{Fix, Input, Options};
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
         summary: "Shard number out of range",
-        clause: "Reported when the `split.no` of a shard (a file whose `split.count` is greater than 1) is not less than `split.count`. In split.no, llama.cpp numbers shards from 0, so the number of the last shard is split.count minus 1. It rejects a model if split.no of the first shard is not 0 (\"illegal split file idx\"), or if split.no of a later shard is not the number of its place in the set (\"invalid split file idx\").",
+        clause: "Reported when the `split.no` of a shard (a file whose `split.count` is greater than 1) is not less than `split.count`. In split.no, llama.cpp numbers shards from 0, so the number of the last shard is split.count minus 1. llama.cpp rejects a model if the split.no of the first shard is not 0 (\"illegal split file idx\"), or if that of a later shard does not match the position of the shard in the set (\"invalid split file idx\").",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Download the shards again, or split the model again.",
         fixed: "split.no = 1, split.count = 2",
