@@ -64,7 +64,7 @@ export function number(record) {
 
 function holdSize({ size, name }) {
   if (size === undefined || Number.isSafeInteger(size)) return;
-  throw new GgmillError("limit", `${name ?? "the file"}: it has ${size} bytes, the limit is 2^53 - 1`);
+  throw new GgmillError("limit", `${name ?? "the file"}: it has ${size} bytes, but the limit is 2^53 - 1`);
 }
 
 /** Reads the header of a source into a module. */

@@ -98,7 +98,7 @@ pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
 /// The page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
-    let (requirement, sources) = (rule.requirement(), sources_section(rule));
+    let (requirement, sources) = (rule.requirement_with(" (see below)"), sources_section(rule));
     let when = checked_when(*group).map_or_else(String::new, |when| format!("\n\n{when}"));
     let group = group.name();
     let example = example(rule);
@@ -107,8 +107,8 @@ pub fn rule_page(rule: &Rule) -> String {
         |automatic| {
             let condition = if automatic.starts_with("rewrites the file") {
                 " `check --fix` does not rewrite shards of a split model, files with trailing data, or files \
-                 in which nonzero bytes lie between the alignment padding of one tensor and the start of \
-                 the next (GG1013)."
+                 that have nonzero bytes in the gap between two tensors, beyond the alignment \
+                 padding (GG1013)."
             } else {
                 ""
             };
@@ -163,17 +163,17 @@ pub fn rules_index() -> String {
 fn checked_when(group: Group) -> Option<&'static str> {
     Some(match group {
         Group::Naming => {
-            "Rules in this group are not checked by default, but only with `--profile spec`, \
+            "Rules in this group are off by default; to check them, use `--profile spec`, \
              `--select naming` or `--select all`."
         }
         Group::Rendering => {
-            "Rules in this group render chat templates with test conversations. They are not checked by \
-             default, but only with `--profile run`, `--select rendering` or `--select all`, and by \
+            "Rules in this group render chat templates with test conversations. They are off by default; \
+             to check them, use `--profile run`, `--select rendering` or `--select all`, or run \
              `ggmill template lint`."
         }
         Group::Segmentation => {
-            "Rules in this group test a vocabulary by running its tokenizer. They are not checked by default, \
-             but only with `--profile run`, `--select segmentation` or `--select all`."
+            "Rules in this group test a vocabulary by running its tokenizer. They are off by default; to \
+             check them, use `--profile run`, `--select segmentation` or `--select all`."
         }
         _ => return None,
     })

@@ -35,14 +35,18 @@ pub enum Force {
     Defines,
     /// The specification allows what another source does not.
     Allows,
+    /// The specification allows it in some cases.
+    AllowsPartly,
     /// The specification does not mention it.
     Silent,
     /// llama.cpp rejects the file.
     Refuses,
-    /// Some functions or options of llama.cpp reject the file, others accept it.
+    /// llama.cpp rejects the file in some cases, and accepts it in others.
     Partly,
-    /// llama.cpp misreads the file, or fails later.
+    /// llama.cpp ignores or misreads it.
     Misreads,
+    /// llama.cpp loads the file, but can fail when it uses it.
+    Fails,
     /// llama.cpp warns.
     Warns,
     /// llama.cpp accepts the file.
@@ -62,12 +66,14 @@ impl Force {
                 ("should", Self::Should),
                 ("defines", Self::Defines),
                 ("allows", Self::Allows),
+                ("partly", Self::AllowsPartly),
                 ("silent", Self::Silent),
             ],
             StatedBy::LlamaCpp => &[
                 ("refuses", Self::Refuses),
                 ("partly", Self::Partly),
                 ("misreads", Self::Misreads),
+                ("fails", Self::Fails),
                 ("warns", Self::Warns),
                 ("accepts", Self::Accepts),
             ],
@@ -150,6 +156,11 @@ impl Rule {
     /// A sentence that says what the specification, with the line, and llama.cpp make of a file that
     /// violates the rule.
     pub fn requirement(&self) -> String {
+        self.requirement_with("")
+    }
+
+    /// The same, with what stands after "in some cases": a page says below in which.
+    pub(crate) fn requirement_with(&self, cases: &str) -> String {
         let of = |forces: &[Force]| self.sources().find(|source| forces.contains(&source.force));
         let cited =
             |source: Source| format!(" (section \"{}\", line {})", source.name, source.place);
@@ -162,18 +173,22 @@ impl Rule {
                 };
                 format!("{verb} the specification{}", cited(source))
             });
-        let by_loader = match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Warns])
-            .map(|source| source.force)
-        {
-            Some(Force::Partly) => Some("rejected by llama.cpp in some cases (see Sources)"),
-            Some(Force::Misreads) => Some("ignored or misread by llama.cpp"),
-            Some(Force::Warns) => Some("accepted by llama.cpp with a warning"),
-            Some(_) => Some("rejected by llama.cpp"),
-            None => None,
-        };
+        let by_loader =
+            match of(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Fails, Force::Warns])
+                .map(|source| source.force)
+            {
+                Some(Force::Partly) => Some(format!("rejected by llama.cpp in some cases{cases}")),
+                Some(Force::Misreads) => Some("ignored or misread by llama.cpp".into()),
+                Some(Force::Fails) => {
+                    Some(format!("loaded by llama.cpp, which can fail later{cases}"))
+                }
+                Some(Force::Warns) => Some("accepted by llama.cpp with a warning".into()),
+                Some(_) => Some("rejected by llama.cpp".into()),
+                None => None,
+            };
         match self.authority {
             Authority::Both | Authority::Specification => {
-                format!("{violated}; {}.", by_loader.unwrap_or("accepted by llama.cpp"))
+                format!("{violated}; {}.", by_loader.as_deref().unwrap_or("accepted by llama.cpp"))
             }
             Authority::Must => {
                 format!(
@@ -181,11 +196,17 @@ impl Rule {
                 )
             }
             Authority::Reference => {
-                let allowed = of(&[Force::Allows]).map_or_else(
+                let allowed = of(&[Force::Allows, Force::AllowsPartly]).map_or_else(
                     || "not mentioned in the specification".to_owned(),
-                    |source| format!("conforms to the specification{}", cited(source)),
+                    |source| {
+                        let allowed = format!("conforms to the specification{}", cited(source));
+                        match source.force {
+                            Force::AllowsPartly => format!("{allowed} in some cases{cases}"),
+                            _ => allowed,
+                        }
+                    },
                 );
-                format!("{}; {allowed}.", capitalized(by_loader.unwrap_or_default()))
+                format!("{}; {allowed}.", capitalized(by_loader.as_deref().unwrap_or_default()))
             }
             Authority::Letter => format!(
                 "{violated}; accepted by llama.cpp. Many published files violate this rule, so it is \
@@ -193,7 +214,7 @@ impl Rule {
             ),
             Authority::Practice => match by_loader {
                 Some(by_loader) => {
-                    format!("{}; the specification does not forbid it.", capitalized(by_loader))
+                    format!("{}; the specification does not forbid it.", capitalized(&by_loader))
                 }
                 None => "Recommended practice; not required by the specification or by llama.cpp."
                     .into(),

@@ -154,7 +154,7 @@ pub(crate) fn found_program<'m>(
         }
     })?;
     if program.source() == GraphSource::File && only.is_none() {
-        console.note(format_args!("{} is run by the computation graph in the file", shown(path)));
+        console.note(format_args!("{} is run from the computation graph in the file", shown(path)));
     }
     Ok(program)
 }

@@ -190,7 +190,7 @@ impl Examination<'_> {
             }
         }
         if dated {
-            let message = "the text contains the date, so it differs from day to day";
+            let message = "the text contains the date, so it can differ from day to day";
             self.add(Aspect::Date, "question", message);
         }
     }
@@ -299,7 +299,7 @@ impl Examination<'_> {
             }
         }
         let message = format!(
-            "the text is the same with enable_thinking true and false in {rendered} conversations"
+            "the text is the same with enable_thinking true and false in all {rendered} test conversations"
         );
         self.add(Aspect::Thinking, "thinking on", message);
     }

@@ -31,7 +31,7 @@ pub(crate) fn prepare(text: &str) -> Result<String> {
     if text.len() > MAX_LEN {
         return Err(Error::new(
             ErrorKind::Limit,
-            format!("the template has {} bytes, the limit is {MAX_LEN}", text.len()),
+            format!("the template has {} bytes, but the limit is {MAX_LEN}", text.len()),
         ));
     }
     let text: Cow<'_, str> = if text.contains('\r') {

@@ -103,7 +103,7 @@ impl Graph {
     /// ```
     pub fn of_steps(steps: &[&str], dimensions: &Dimensions<'_>) -> Result<Self> {
         if steps.len() > MAX_NODES {
-            let message = format!("{} steps, the limit is {MAX_NODES}", steps.len());
+            let message = format!("{} steps, but the limit is {MAX_NODES}", steps.len());
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let mut bindings = Vec::with_capacity(steps.len());
@@ -265,17 +265,19 @@ fn check_work(graph: &Graph) -> Result<()> {
     let most = weights.saturating_mul(MAX_GRAPH_REUSE);
     let most_pairs = weights.min(MAX_GRAPH_PAIRS);
     let message = if numbers > MAX_GRAPH_NUMBERS {
-        format!("the graph produces {numbers} numbers per token, the limit is {MAX_GRAPH_NUMBERS}")
+        format!(
+            "the graph produces {numbers} numbers per token, but the limit is {MAX_GRAPH_NUMBERS}"
+        )
     } else if reads > MAX_GRAPH_READS {
-        format!("the graph reads {reads} numbers per token, the limit is {MAX_GRAPH_READS}")
+        format!("the graph reads {reads} numbers per token, but the limit is {MAX_GRAPH_READS}")
     } else if pairs > most_pairs {
         format!(
-            "the attention of the graph needs {pairs} multiplications per pair of tokens, the \
-             limit is {most_pairs}"
+            "the attention of the graph needs {pairs} multiplications per pair of tokens, but \
+             the limit is {most_pairs}"
         )
     } else if products > most {
         format!(
-            "the graph needs {products} multiplications per token, the limit is {most}: \
+            "the graph needs {products} multiplications per token, but the limit is {most}: \
              {MAX_GRAPH_REUSE} per number in its tensors"
         )
     } else {

@@ -364,7 +364,7 @@ fn work_is_bounded_before_it_is_done() {
     between(&some.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     let more = doubled(24);
     let message = limited(between(&more.iter().map(String::as_str).collect::<Vec<_>>()));
-    assert!(message.contains("numbers per token, the limit is 134217728"), "{message}");
+    assert!(message.contains("numbers per token, but the limit is 134217728"), "{message}");
     let most = doubled(40);
     assert!(between(&most.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
     // Long and deep texts.
@@ -396,14 +396,14 @@ fn what_operations_read_is_bounded() {
     assert!(message.contains("reads 1310785536 numbers per token"), "{message}");
     let choice = [wide, "e = top(x, 1)"];
     let message = limited(repeated(&choice, 20_000, "take(x, e)", end));
-    assert!(message.contains("numbers per token, the limit is 268435456"), "{message}");
+    assert!(message.contains("numbers per token, but the limit is 268435456"), "{message}");
     let mixed = [wide, "h = split(x, 65536)"];
     let message = limited(repeated(&mixed, 20_000, "mix(h, x)", end));
-    assert!(message.contains("numbers per token, the limit is 268435456"), "{message}");
+    assert!(message.contains("numbers per token, but the limit is 268435456"), "{message}");
     // Experts that are never chosen.
     let experts = [wide, "s = linear('s_65536x1', x)", "e = top(x, 1)"];
     let message = limited(repeated(&experts, 5_000, "linear_of('w_1x1x65536', s, e)", end));
-    assert!(message.contains("numbers per token, the limit is 268435456"), "{message}");
+    assert!(message.contains("numbers per token, but the limit is 268435456"), "{message}");
     // Attention, for each pair of tokens.
     let one = [wide, "v = linear('s_65536x1', x)"];
     let message = limited(repeated(&one, 20, "attention(x, x, v, 1.0)", end));

@@ -28,7 +28,7 @@ rules! { Architecture;
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
         summary: "Missing hyperparameter required by the specification",
-        clause: "Reported when a hyperparameter that the specification requires, but llama.cpp does not, is missing. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default, or does not support the architecture.",
+        clause: "Reported when a hyperparameter that the specification requires, but llama.cpp does not, is missing. The specification says of the keys of each architecture: \"Each key specified _must_ be present.\" llama.cpp uses a default for the key, if it supports the architecture.",
         why: "A program that has no default for the key rejects the model, and programs with different defaults compute different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
@@ -56,7 +56,7 @@ rules! { Architecture;
     }
     KEY_TYPE = "GG1504" Error Reference {
         summary: "Wrong type for a hyperparameter",
-        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths, that type is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so this is not reported with `--profile spec`.",
+        clause: "Reported when a hyperparameter has a different type from the one llama.cpp expects. For most counts and lengths, that type is uint32, which llama.cpp's converter writes. The specification uses uint64 by convention and recommends that readers support both, so integers of either width conform to it; a value of another kind, such as a string instead of a number, does not. This rule is not checked with `--profile spec`, so neither case is reported there.",
         why: "llama.cpp rejects the model: \"key %s has wrong type %s but expected type %s\".",
         remedy: "Change the type of the value to the expected type.",
         fixed: "llama.context_length = 16 (u32)",
@@ -65,7 +65,7 @@ rules! { Architecture;
     HEADS = "GG1505" Warning Practice {
         summary: "Head counts are inconsistent",
         clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. Without `attention.key_length`, the size of a head is the embedding length divided by the number of heads; each KV head is shared by the same number of query heads.",
-        why: "No tensor shapes fit these numbers, so programs may reject the model or compute wrong results.",
+        why: "Attention cannot be computed with these numbers, so programs may reject the model or compute wrong results.",
         remedy: "Set the head counts from the model's config.json.",
         fixed: "llama.attention.head_count = 2",
     }
@@ -108,7 +108,7 @@ rules! { Architecture;
     NUMBERS = "GG1511" Error Reference {
         summary: "Contradictory hyperparameters",
         clause: "Reported when hyperparameters contradict each other, for example when more experts are used per token than the model has. llama.cpp rejects such models with errors such as \"invalid n_rot\" and \"wrong array length\", or crashes, for example by dividing by zero.",
-        why: "No set of tensors fits these hyperparameters, so the model cannot be run.",
+        why: "These hyperparameters do not describe a model that can be run.",
         remedy: "Set the keys from the model's config.json, or convert the model again.",
         fixed: "llama.rope.dimension_count = 4",
     }
@@ -137,7 +137,7 @@ rules! { Architecture;
         summary: "Architecture unknown to llama.cpp",
         clause: "Reported when llama.cpp does not know the value of `general.architecture`, but the other keys of the file, or a known architecture with a similar name, show which architecture was meant. With `--profile ggml`, every unknown value is reported. llama.cpp rejects any value that is not exactly the name of an architecture it supports: \"unknown model architecture\".",
         why: "Programs based on llama.cpp cannot load the model.",
-        remedy: "Set general.architecture to the name with which the model's hyperparameters begin (such as llama in llama.block_count), or use the program for which the file was created.",
+        remedy: "Set general.architecture to the name with which the model's hyperparameter keys begin (such as llama in llama.block_count), or use the program for which the file was created.",
         fixed: "general.architecture = \"llama\", if the model is a LLaMA model",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
@@ -149,7 +149,7 @@ rules! { Architecture;
     }
     TENSOR_NAME = "GG1516" Warning Practice {
         summary: "Unknown tensor name for the architecture",
-        clause: "Reported when a tensor name is not in gguf-py's table for the architecture (`MODEL_TENSORS`), which lists the names that llama.cpp's converter writes.",
+        clause: "Reported when a tensor name is not in gguf-py's table for the architecture (`MODEL_TENSORS`), which lists the names that llama.cpp's converter writes. llama.cpp rejects a model that has tensors other than those it uses: \"wrong number of tensors\".",
         why: "A program that expects the names in the table rejects the model or ignores the tensor.",
         remedy: "Rename the tensor to the name that the converter writes for this architecture, or correct general.architecture.",
         fixed: "only tensor names that are in gguf-py's table for the architecture",
@@ -167,7 +167,7 @@ rules! { Architecture;
                  (`ggmill.graph`) cannot be read, does not match the tensors, exceeds the size limits \
                  for such graphs, or differs from the graph in ggmill's description of the \
                  architecture.",
-        why: "A program that runs the model by its stored graph rejects the model, or computes \
+        why: "A program that runs the model from its stored graph rejects the model, or computes \
               different results from a program that implements the architecture itself.",
         remedy: "Write the graph again with `ggmill edit --add-graph`, or remove it with `ggmill edit --unset 'ggmill.graph*'`.",
         fixed: "ggmill.graph = [\"v0 = rows('token_embd', tokens)\", …]",

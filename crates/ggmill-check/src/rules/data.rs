@@ -10,29 +10,29 @@ use crate::{Input, Options};
 rules! { Data;
     NOT_FINITE = "GG2101" Error Reference {
         summary: "Weights are NaN or infinite",
-        clause: "Checked with `--data`: reported when a weight is NaN or infinite. In llama.cpp, a row with such a weight fails `ggml_validate_row_data`. llama-quantize runs this check on every tensor; the model loader does so if `--check-tensors` is given.",
+        clause: "Reported when a weight is NaN or infinite. Checked only with `--data`. In llama.cpp, a row with such a weight fails `ggml_validate_row_data`. llama-quantize runs this check on every tensor; the model loader does so if `--check-tensors` is given.",
         why: "Results computed from such a weight are NaN or infinite, and usually the output of the model becomes NaN.",
         remedy: "Convert the model again from its checkpoint. If the checkpoint contains the same values, the model itself is faulty: report it to its publisher.",
         fixed: "all weights are finite",
     }
     SCALE = "GG2102" Error Reference {
         summary: "Block scales are NaN or infinite",
-        clause: "Checked with `--data`: reported when the scale of a block is NaN or infinite. In llama.cpp, such a block fails `ggml_validate_row_data`. llama-quantize runs this check on every tensor; the model loader does so if `--check-tensors` is given.",
+        clause: "Reported when the scale of a block is NaN or infinite. Checked only with `--data`. In llama.cpp, such a block fails `ggml_validate_row_data`. llama-quantize runs this check on every tensor; the model loader does so if `--check-tensors` is given.",
         why: "All weights of the block are lost, and usually the output of the model becomes NaN. A typical cause is data corruption on disk or in transfer.",
         remedy: "Compare the hash of the file with the hash published by its source. If they differ, download the file again; otherwise, quantize the model again.",
         fixed: "all block scales are finite",
     }
     ZERO = "GG2103" Warning Practice {
         summary: "Matrix is all zeros",
-        clause: "Checked with `--data`: reported when all weights of a matrix are 0. This practically never happens in training; a typical cause is an incomplete download, in which part of the file was never written.",
+        clause: "Reported when all weights of a matrix are 0. Checked only with `--data`. This practically never happens in training; a typical cause is an incomplete download, in which part of the file was never written.",
         why: "Multiplying by the matrix always gives zero, so this part of the model has no effect.",
         remedy: "Compare the hash of the file with the hash published by its source. If they differ, download the file again; otherwise, convert the model again from its checkpoint.",
         fixed: "a matrix with nonzero weights",
     }
     TOO_LARGE = "GG2104" Warning Practice {
         summary: "Weights exceed the range of F16",
-        clause: "Checked with `--data`: reported when the largest absolute value in a tensor exceeds 65504, the largest finite F16 value. Trained weights are usually thousands of times smaller.",
-        why: "In F16 arithmetic, such weights become infinite.",
+        clause: "Reported when the largest absolute value in a tensor exceeds 65504, the largest finite F16 value. Checked only with `--data`. Trained weights are usually thousands of times smaller.",
+        why: "When converted to F16, weights with an absolute value of 65520 or more become infinite; those between 65504 and 65520 are rounded to 65504.",
         remedy: "Compare the tensor with the checkpoint. If the values differ, convert the model again. If they are the same, no change is needed, but do not convert the tensor to F16.",
         fixed: "all weights within ±65504",
     }

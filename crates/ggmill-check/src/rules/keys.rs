@@ -46,9 +46,9 @@ rules! { Keys;
         remedy: "Rename or remove the key.",
         fixed: "a key of at most 65,535 bytes",
     }
-    NUL = "GG1206" Warning Practice {
+    NUL = "GG1206" Warning Both {
         summary: "Key contains a NUL byte",
-        clause: "Reported when a key contains a NUL byte. llama.cpp compares keys as C strings, which end at the first NUL.",
+        clause: "Reported when a key contains a NUL byte. According to the specification, each segment of a key \"is `lower_snake_case`\", which excludes NUL; llama.cpp compares keys as C strings, which end at the first NUL.",
         why: "Some readers see a different key, possibly one that the file already contains.",
         remedy: "Rename or remove the key.",
         fixed: "key \"x.a\"",

@@ -24,15 +24,15 @@ rules! { Architecture;
     }
     ADAPTER_PAIR = "GG1522" Error Reference {
         summary: "Incomplete LoRA tensor pair",
-        clause: "Reported when an adapter has only one of the tensors `<name>.lora_a` and `<name>.lora_b`, the two factors of the change to the tensor `<name>`. llama.cpp rejects the adapter: \"is missing one component\".",
+        clause: "Reported when an adapter has only one of the tensors `<name>.lora_a` and `<name>.lora_b`, the low-rank matrices whose product is the update to the tensor `<name>`. llama.cpp rejects the adapter: \"is missing one component\".",
         why: "The adapter does not load.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "tensors \"blk.0.attn_q.weight.lora_a\" and \"blk.0.attn_q.weight.lora_b\"",
     }
     ADAPTER_RANK = "GG1526" Error Reference {
         summary: "LoRA ranks differ",
-        clause: "Reported when the tensors `<name>.lora_a` and `<name>.lora_b` of an adapter have different ranks. The rank is the second dimension of lora_a (for token_embd.weight, the first) and the first dimension of lora_b. If the ranks of a tensor other than token_embd.weight differ, llama.cpp rejects the adapter: \"lora_a tensor is not transposed\".",
-        why: "The adapter does not load.",
+        clause: "Reported when the tensors `<name>.lora_a` and `<name>.lora_b` of an adapter have different ranks. The rank is the second dimension of lora_a (for token_embd.weight, the first) and the first dimension of lora_b. If the ranks of a tensor other than token_embd.weight differ, llama.cpp rejects the adapter: \"lora_a tensor is not transposed\". If those of token_embd.weight differ, it aborts when it applies the adapter.",
+        why: "llama.cpp does not load the adapter or, for token_embd.weight, cannot apply it.",
         remedy: "Convert the adapter again from its checkpoint.",
         fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }

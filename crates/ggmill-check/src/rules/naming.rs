@@ -10,7 +10,7 @@ rules! { Naming;
     CONVENTION = "GG1801" Note Specification {
         summary: "File name does not follow the naming convention",
         clause: "Reported when the name of a file does not follow the naming convention. The specification says: \"At a minimum all model files should have at least BaseName, SizeLabel, Version\"; it also provides a regular expression for validating names.",
-        why: "Programs and people cannot tell the model, its size and its quantization from the file name.",
+        why: "The model, its size and its quantization cannot be determined from the file name.",
         remedy: "`ggmill name build` builds the name from the metadata, or reports which key is missing.",
         fixed: "Tiny-1K-v1.0.gguf",
     }

@@ -49,7 +49,7 @@ rules! { Provenance;
         why: "Programs that rely on the count miss base models or datasets, or look for ones that do not exist.",
         remedy: "Number the base models or datasets from 0, and set the count to how many there are.",
         fixed: "no general.base_model.count, or general.base_model.count = 1 and a key general.base_model.0.name",
-        automatic: "sets the count if the base models or datasets are numbered consecutively from 0, also to 0 if there are none",
+        automatic: "sets the count if the base models or datasets are numbered consecutively from 0; if there are none, it sets the count to 0",
     }
     SIZE_LABEL = "GG2007" Note Practice {
         summary: "Size label does not match the number of parameters",

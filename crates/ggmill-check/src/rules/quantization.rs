@@ -35,7 +35,7 @@ rules! { Quantization;
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
         summary: "general.file_type does not match the tensors",
         clause: "Reported when no matrix has the tensor type that `general.file_type` names. According to the specification, general.file_type describes \"the type of the majority of the tensors in the file\".",
-        why: "Programs that show a model's quantization, or sort or name models by it, use the wrong quantization for this file.",
+        why: "Programs that show a model's quantization, or sort or name models by it, get the wrong quantization for this file.",
         remedy: "Set general.file_type to the `llama_ftype` number for the file's quantization (not to a `ggml_type` number), for example 7 for Q8_0 or 15 for Q4_K_M.",
         fixed: "general.file_type = 0 (all F32)",
         automatic: "sets general.file_type if exactly one file type matches the tensor types",
@@ -50,9 +50,9 @@ rules! { Quantization;
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
         clause: "Reported when the file has an NVFP4 tensor `X.weight` but no tensor `X.scale`. \
-                 `X.scale` would contain one scale factor for the whole of `X.weight`; llama.cpp's \
-                 converter writes it if the checkpoint has such a factor and its value is not 1.",
-        why: "If the checkpoint had such a scale, the weights have the wrong magnitude without it: NVFP4 blocks alone represent only values up to 448 × 6. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
+                 `X.scale` would contain one scale factor for the whole of `X.weight` (for a stacked \
+                 expert tensor, one for each expert); llama.cpp's converter writes it if the checkpoint has such a factor and its value is not 1.",
+        why: "If the checkpoint had such a scale, the weights have the wrong magnitude without it, because the stored values must be multiplied by it. Tensors that `llama-quantize` created from 16-bit weights neither have nor need this scale.",
         remedy: "Convert the model again if its checkpoint contains a `weight_scale_2` or `weight_global_scale` other than 1 for this tensor; otherwise, no change is needed.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",
     }

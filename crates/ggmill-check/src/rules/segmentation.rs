@@ -11,27 +11,27 @@ rules! { Segmentation;
     UNREACHABLE = "GG2301" Note Practice {
         summary: "Tokens that no text can produce",
         clause: "Reported when merging the characters of an ordinary token does not result in this token, so that no text is tokenized to it. Tokens whose text marks them as reserved, such as `<unused7>`, are excluded. Only vocabularies whose tokens are formed by merging are tested: those whose tokenizer.ggml.model is llama, gpt2 or gemma4.",
-        why: "Where the token occurred in training, the model may receive other tokens. If there are many such tokens, the merges or scores probably do not belong to the vocabulary.",
-        remedy: "Convert the model again from its tokenizer.json. No change is needed for individual tokens that the original tokenizer cannot produce either.",
+        why: "For text that was tokenized to this token in training, the model may receive other tokens. If there are many such tokens, the merges or scores probably do not belong to the vocabulary.",
+        remedy: "Convert the model again with the tokenizer.json of its checkpoint. No change is needed for individual tokens that the original tokenizer cannot produce either.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     IDLE_MERGE = "GG2302" Note Practice {
         summary: "Merges that are never applied",
-        clause: "Reported when no text produces the result of a merge, whether by this merge or by another. Either merges of lower rank, which are applied first, combine the same characters differently, or no text produces one of the two parts.",
+        clause: "Reported when tokenization never produces the token that a merge forms, whether through this merge or another. Either merges of lower rank, which are applied first, combine the same characters differently, or one of the merge's two parts is itself never produced.",
         why: "The model never receives the token that the merge forms. If there are many such merges, they probably belong to a different vocabulary or are in the wrong order.",
-        remedy: "Convert the model again from its tokenizer.json.",
+        remedy: "Convert the model again with the tokenizer.json of its checkpoint.",
         fixed: "tokenizer.ggml.merges = [\"a b\", \"ab c\"]",
     }
     SPLIT_SPECIAL = "GG2303" Warning Practice {
         summary: "Special token is marked as an ordinary token",
-        clause: "Reported when a key such as tokenizer.ggml.eos_token_id refers to an ordinary token whose text is tokenized into several tokens, even when the tokenizer looks for special tokens in text. llama.cpp finds a token as a unit in text only if its type is control, user-defined or unknown.",
+        clause: "Reported when a key such as tokenizer.ggml.eos_token_id refers to an ordinary token whose text is split into several tokens even if special tokens are parsed (`parse_special` in llama.cpp). Before it tokenizes the remaining text, llama.cpp matches only tokens of type control, user-defined or unknown by their exact text.",
         why: "When a chat template writes the text of the token, the prompt contains several other tokens instead of this one.",
         remedy: "Set the token's type to 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for the token",
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "Reported when at least 64, and at least 0.2%, of the all-ASCII tokens that merges build can never be produced, because the pre-tokenizer splits them in every context, while another of llama.cpp's pre-tokenizers splits at most an eighth as many. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
+        clause: "Reported when the pre-tokenizer splits, in every context, at least 64 and at least 0.2% of the all-ASCII tokens that result from merges, so that they can never be produced, and another of llama.cpp's pre-tokenizers splits at most an eighth as many. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
         why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
         remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is from the original model and TEXT is any text file, and set tokenizer.ggml.pre to this name.",
         fixed: "tokenizer.ggml.pre = \"deepseek-llm\"",
@@ -116,7 +116,10 @@ fn unreachable(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>)
         .take(SHOWN)
         .map(|&id| format!("{} (ID {id})", shown(RawStr::new(text(id)))))
         .collect();
-    out.add(&UNREACHABLE, Place::value(entry), || counted(found.len(), "token", &shown));
+    out.add(&UNREACHABLE, Place::value(entry), || {
+        let plural = if found.len() == 1 { "" } else { "s" };
+        format!("{} token{plural}: {}", found.len(), first(found.len(), &shown))
+    });
 }
 
 fn idle_merges(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>) {
@@ -127,16 +130,19 @@ fn idle_merges(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>)
     let shown: Vec<String> = found
         .iter()
         .take(SHOWN)
-        .map(|merge| format!("into {} (rank {})", shown(RawStr::new(&merge.product)), merge.rank))
+        .map(|merge| format!("{} (rank {})", shown(RawStr::new(&merge.product)), merge.rank))
         .collect();
-    out.add(&IDLE_MERGE, Place::value(entry), || counted(found.len(), "merge", &shown));
+    out.add(&IDLE_MERGE, Place::value(entry), || match found.len() {
+        1 => format!("1 merge is never applied: the one that forms {}", first(1, &shown)),
+        count => {
+            format!("{count} merges are never applied: those that form {}", first(count, &shown))
+        }
+    });
 }
 
-/// How many of something there are, and the first of them.
-fn counted(count: usize, of: &str, shown: &[String]) -> String {
-    let (plural, dots) =
-        (if count == 1 { "" } else { "s" }, if count > SHOWN { ", …" } else { "" });
-    format!("{count} {of}{plural}: {}{dots}", shown.join(", "))
+/// The first of a number of things.
+fn first(count: usize, shown: &[String]) -> String {
+    format!("{}{}", shown.join(", "), if count > SHOWN { ", …" } else { "" })
 }
 
 fn special(input: &Input<'_>, tokenizer: &Tokenizer, out: &mut Findings<'_>) {

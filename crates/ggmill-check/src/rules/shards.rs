@@ -9,15 +9,15 @@ use crate::{Fix, Input, Options};
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
         summary: "Shard number out of range",
-        clause: "Reported when `split.no` is not less than `split.count`. In split.no, llama.cpp numbers shards from 0, so the number of the last shard is split.count minus 1.",
+        clause: "Reported when the `split.no` of a shard (a file whose `split.count` is greater than 1) is not less than `split.count`. In split.no, llama.cpp numbers shards from 0, so the number of the last shard is split.count minus 1. llama.cpp rejects a model if the split.no of the first shard is not 0 (\"illegal split file idx\"), or if that of a later shard does not match the position of the shard in the set (\"invalid split file idx\").",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Download the shards again, or split the model again.",
         fixed: "split.no = 1, split.count = 2",
     }
     NAME = "GG1902" Error Reference {
-        summary: "Shard file name does not match its keys",
-        clause: "Reported when the number or the count in the file name of a shard does not match its keys. llama.cpp expects the name `<prefix>-<number>-of-<count>.gguf`, where the number is split.no plus 1 and the count is split.count, each with five digits.",
-        why: "Programs based on llama.cpp cannot load the model.",
+        summary: "Shard file name does not match the split keys",
+        clause: "Reported when the number or the count in a shard's file name does not match the shard's `split.no` and `split.count` keys. llama.cpp expects the name `<prefix>-<number>-of-<count>.gguf`, where the number is split.no plus 1 and the count is split.count, each with five digits; only a program that passes it a list of all shards (`llama_model_load_from_splits`) can use other names.",
+        why: "llama.cpp cannot find the other shards by name, so most programs based on it cannot load the model.",
         remedy: "Rename the file so that its name matches the keys.",
         fixed: "Tiny-1K-v1.0-00001-of-00002.gguf with split.no = 0, split.count = 2",
     }

@@ -59,7 +59,7 @@ rules! { Template;
     }
     ENDLESS = "GG1708" Warning Practice {
         summary: "Chat template has an excessively large loop or value",
-        clause: "Reported when a chat template contains a range of more than 100,000 numbers, loops with more than 10,000,000 iterations in total (the counts of nested loops are multiplied), or a string or list that repetition makes longer than 10,000,000 bytes or elements. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations rarely have more than a few hundred messages.",
+        clause: "Reported when a chat template contains a range of more than 100,000 numbers, loops with more than 10,000,000 iterations in total (the counts of nested loops are multiplied), or a string or list that the `*` operator repeats to more than 10,000,000 bytes or elements. Jinja's sandbox rejects a range of more than 100,000 numbers; conversations rarely have more than a few hundred messages.",
         why: "A program that renders the template without limits on time and memory hangs or runs out of memory.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",

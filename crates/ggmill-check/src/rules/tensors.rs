@@ -11,7 +11,7 @@ rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
         summary: "Duplicate tensor name",
         clause: "Reported when a tensor name occurs more than once. llama.cpp rejects the file with a \"duplicate tensor name\" error.",
-        why: "llama.cpp rejects the file. Other readers use only one of the tensors, and different readers may choose different ones.",
+        why: "llama.cpp rejects the file. Some other readers also reject the file; others use only one of the tensors, and not always the same one.",
         remedy: "Regenerate the file, for example by converting the model again. The usual cause is a program that joined two files.",
         fixed: "one tensor \"output.weight\"",
     }

@@ -58,13 +58,13 @@ rules! { Tokenizer;
     MERGE_TOKENS = "GG1607" Warning Practice {
         summary: "Merge result not in vocabulary",
         clause: "Reported when the result of a merge is not a token. A merge joins two tokens into a third; llama.cpp looks up the result in the vocabulary.",
-        why: "llama.cpp applies the merge, finds no token for the result, and uses the tokens of single bytes instead, which the model did not see there in training. The usual cause is that the vocabulary and the merges come from different tokenizers, or that one of them was edited.",
+        why: "llama.cpp applies the merge, finds no token for the result, and falls back to byte tokens, a sequence that the model did not see for this text in training. The usual cause is that the vocabulary and the merges come from different tokenizers, or that one of them was edited.",
         remedy: "Convert the model again with the tokenizer.json of its checkpoint.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], where \"ab\" is a token",
     }
     NO_PRE = "GG1608" Warning Reference {
         summary: "BPE vocabulary has no pre-tokenizer",
-        clause: "Reported when a BPE vocabulary (`tokenizer.ggml.model` is `gpt2`) has no `tokenizer.ggml.pre`. llama.cpp then uses its default pre-tokenizer and warns that the quality of generation will be degraded, after the line \"missing pre-tokenizer type, using: 'default'\".",
+        clause: "Reported when a BPE vocabulary (`tokenizer.ggml.model` is `gpt2`) has no `tokenizer.ggml.pre`. llama.cpp then uses its default pre-tokenizer, logs \"missing pre-tokenizer type, using: 'default'\", and warns that generation quality will be degraded.",
         why: "If text is not split as it was in training, the model sees unfamiliar token sequences.",
         remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the model's pre-tokenizer, such as llama-bpe for Llama 3.",
         fixed: "tokenizer.ggml.pre = \"gpt-2\"",
@@ -115,7 +115,7 @@ rules! { Tokenizer;
     OLD_KEY = "GG1615" Note Practice {
         summary: "Renamed tokenizer key",
         clause: "Reported when the file has `tokenizer.ggml.prefix_token_id`, `suffix_token_id` or `middle_token_id`, but not the key that replaced it: `fim_pre_token_id`, `fim_suf_token_id` or `fim_mid_token_id`, respectively. llama.cpp still reads the old keys, but marks them as deprecated.",
-        why: "Programs that read only the new keys do not find the tokens for filling in text between a prefix and a suffix.",
+        why: "Programs that read only the new keys do not find the fill-in-the-middle (FIM) tokens.",
         remedy: "Add the key under its new name.",
         fixed: "tokenizer.ggml.fim_pre_token_id = 1, in addition to prefix_token_id",
         automatic: "adds the key under its new name, with the same value",
@@ -136,7 +136,7 @@ rules! { Tokenizer;
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "Reported when a SentencePiece or PLaMo-2 vocabulary (`tokenizer.ggml.model` is `llama` or `plamo2`) has some of the byte tokens <0x00> to <0xFF>, but not all. llama.cpp encodes a byte that no other token covers as its byte token. Without this token, llama.cpp looks in a SentencePiece vocabulary for a token that consists of the byte itself (such bytes are not reported), and throws an exception if it does not find one.",
+        clause: "Reported when a SentencePiece or PLaMo-2 vocabulary (`tokenizer.ggml.model` is `llama` or `plamo2`) has some of the byte tokens <0x00> to <0xFF>, but not all. llama.cpp encodes a byte that no other token covers as its byte token. If this token is missing, llama.cpp throws an exception, unless the vocabulary is SentencePiece and has a token that consists of the byte itself (such bytes are not reported).",
         why: "A program that does not catch the exception terminates when it tokenizes text with such a byte, and the text often comes from untrusted users.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
         fixed: "all of the tokens <0x00> to <0xFF>",

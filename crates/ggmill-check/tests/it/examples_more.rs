@@ -127,7 +127,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
              {% endfor %}",
         )),
         "GG2210" => model(template(&format!("{CONTENT}{{% set x = enable_thinking %}}"))),
-        "GG2211" => model(template(&format!("{{{{ strftime_now('%Y') }}}}{CONTENT}"))),
+        "GG2211" => model(template(&format!("{{{{ strftime_now('%d %b %Y') }}}}{CONTENT}"))),
         "GG2212" => model(template(
             "{{ messages|length }}{% for m in messages %}{{ m.content }}{% endfor %}",
         )),

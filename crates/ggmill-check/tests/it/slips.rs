@@ -4,7 +4,7 @@ use ggmill_check::{Options, Profile, Severity};
 use ggmill_core::GgmlType;
 use ggmill_testdata::bytes::Value;
 
-use crate::support::{Model, codes, report, report_named};
+use crate::support::{Model, codes, report, report_named, strings};
 
 fn numbers(values: &[u32]) -> Value {
     Value::Array(4, values.iter().map(|&value| Value::U32(value)).collect())
@@ -190,4 +190,39 @@ fn the_type_of_a_name_is_what_llama_cpp_requires() {
         let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
         assert_eq!(codes(&found).contains(&expected), expected == "GG1102", "{key}");
     }
+}
+
+/// A key with a NUL is against the specification, and llama.cpp reads another.
+#[test]
+fn a_key_with_a_nul_is_reported_in_every_profile() {
+    let bytes = Model::llama().set("x.\0", Value::U8(0)).bytes();
+    for profile in [Profile::All, Profile::Spec, Profile::Ggml] {
+        let options = Options::default().with_profile(profile);
+        let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
+        assert!(codes(&found).contains(&"GG1206"), "{profile:?}");
+    }
+}
+
+/// Neither another width of an integer nor a string is reported in the profile of the specification.
+#[test]
+fn types_that_llama_cpp_expects_are_not_of_the_specification() {
+    for value in [Value::U64(16), Value::from("16")] {
+        let bytes = Model::llama().set("llama.context_length", value).bytes();
+        assert!(codes(&report(&bytes)).contains(&"GG1504"));
+        let options = Options::default().with_profile(Profile::Spec);
+        let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
+        assert!(!codes(&found).contains(&"GG1504"));
+    }
+}
+
+#[test]
+fn merges_that_are_never_applied_are_named() {
+    let merges = strings(&["a b", "a bc", "b ca"]);
+    let bytes = Model::llama().set("tokenizer.ggml.merges", merges).bytes();
+    let options = Options::default().with_select(vec!["GG2302".parse().unwrap()]);
+    let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
+    assert_eq!(
+        found.diagnostics()[0].message,
+        "2 merges are never applied: those that form \"abc\" (rank 1), \"bca\" (rank 2)"
+    );
 }

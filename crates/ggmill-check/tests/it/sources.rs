@@ -2,7 +2,7 @@
 //! the rules say of it what the sources say.
 
 use ggmill_arch::{Architecture, Demand, LoaderKey, Refusal, SpecifiedKey};
-use ggmill_check::{Authority, Force, Rule, Source, StatedBy, rules};
+use ggmill_check::{Authority, Force, Rule, Source, StatedBy, rule_page, rules};
 
 /// Names a copy of the specification, at the revision whose lines are counted.
 const SPECIFICATION: &str = "GGMILL_SPECIFICATION";
@@ -15,7 +15,8 @@ fn agrees(rule: &Rule) -> bool {
     let has = |forces: &[Force]| sources.iter().any(|source| forces.contains(&source.force));
     let must = has(&[Force::Must]);
     let states = must || has(&[Force::Should, Force::Defines]);
-    let by_loader = has(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Warns]);
+    let by_loader =
+        has(&[Force::Refuses, Force::Partly, Force::Misreads, Force::Fails, Force::Warns]);
     match rule.authority {
         Authority::Both => (must || has(&[Force::Defines])) && by_loader,
         Authority::Must => must && !by_loader,
@@ -33,6 +34,29 @@ fn every_rule_has_sources_that_say_what_it_says_of_them() {
         assert!(agrees(rule), "{}: {:?}", rule.code, rule.sources().collect::<Vec<_>>());
         let practice = rule.sources().any(|source| source.by == StatedBy::Practice);
         assert_eq!(practice, rule.authority == Authority::Practice, "{}", rule.code);
+    }
+}
+
+/// A page says below in which cases; what is printed beside a finding has nothing below it.
+#[test]
+fn what_holds_in_some_cases_is_said_to() {
+    for (code, said) in [
+        (
+            "GG1504",
+            "Rejected by llama.cpp; conforms to the specification (section \"Standardized \
+                    key-value pairs\", line 336) in some cases",
+        ),
+        (
+            "GG1603",
+            "Violates the specification (section \"GGML\", line 656); rejected by llama.cpp in \
+                    some cases",
+        ),
+        ("GG1618", "Loaded by llama.cpp, which can fail later"),
+    ] {
+        let rule = rules().find(|rule| rule.code == code).unwrap();
+        let (requirement, page) = (rule.requirement(), rule_page(rule));
+        assert!(requirement.starts_with(said) && !requirement.contains("below"), "{requirement}");
+        assert!(page.contains(&format!("{said} (see below)")), "{page}");
     }
 }
 

@@ -55,7 +55,7 @@ fn a_file_of_an_unknown_architecture_is_run_by_its_graph() {
     fine(run(&directory, &[&set[..], &rest].concat()));
     let (found, said) = perplexity(&directory, "invented.gguf", &[]);
     assert_eq!(found, expected);
-    assert!(said.contains("invented.gguf is run by the computation graph in the file"), "{said}");
+    assert!(said.contains("invented.gguf is run from the computation graph in the file"), "{said}");
     let make = ["imatrix", "make", "invented.gguf", "--tokens", "ids.json", "-c", "32"];
     fine(run(&directory, &[&make[..], &["-o", "i.gguf"]].concat()));
     // Only the description, of which there is none.

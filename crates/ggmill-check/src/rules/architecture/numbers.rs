@@ -64,7 +64,7 @@ fn wrong_experts(model: &ModelView<'_>) -> Faults {
     if experts > MAX_EXPERTS {
         faults.push((
             "expert_count",
-            format!("{experts} experts, llama.cpp allows at most {MAX_EXPERTS}"),
+            format!("{experts} experts, but llama.cpp allows at most {MAX_EXPERTS}"),
         ));
     }
     if used > i128::from(experts) {

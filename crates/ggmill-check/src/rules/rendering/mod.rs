@@ -13,7 +13,7 @@ use crate::{Input, Options, report::Findings};
 rules! { Rendering;
     FAILS = "GG2201" Warning Practice {
         summary: "Chat template fails on an ordinary conversation",
-        clause: "Reported when rendering an ordinary conversation fails: a single question, several turns or, if the template supports them, a system message, tools or tool results. A named template that supports only conversations with tools or documents is not reported.",
+        clause: "Reported when the template fails to render an ordinary conversation: one with a single question, with several turns or, if the template supports them, with a system message, tools or tool results. A named template that supports only conversations with tools or documents is not reported.",
         why: "Programs that render the template cannot process the conversation.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
@@ -41,7 +41,7 @@ rules! { Rendering;
     }
     ORDINARY = "GG2205" Warning Practice {
         summary: "Chat template writes a marker that is an ordinary token",
-        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but is an ordinary token of the vocabulary: its type is 1 (normal). llama.cpp finds a token as a unit in text only if its type is control, user-defined or unknown.",
+        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but is an ordinary token of the vocabulary: its type is 1 (normal). Before it tokenizes the remaining text, llama.cpp matches only tokens of type control, user-defined or unknown by their exact text.",
         why: "The marker is tokenized as ordinary text, usually into several tokens. In training, the model saw a single token in this place.",
         remedy: "Set the token's type to 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for <|b|>",
@@ -69,7 +69,7 @@ rules! { Rendering;
     }
     DROPS = "GG2209" Warning Practice {
         summary: "Chat template omits part of the conversation",
-        clause: "Reported when the rendered text lacks the user's message, the model's answer or the system message, although the conversation contains it and the template does not raise an exception. If the template supports tools, missing tool names or tool results are reported as well.",
+        clause: "Reported when the rendered text lacks a user, assistant or system message, although the conversation contains it and the template does not raise an exception. If the template supports tools, missing tool names or tool results are reported as well.",
         why: "The model does not see this part of the conversation.",
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja, or change it to call raise_exception for conversations that it does not support.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
@@ -83,8 +83,8 @@ rules! { Rendering;
     }
     DATE = "GG2211" Note Practice {
         summary: "Chat template writes the date",
-        clause: "Reported when the template calls strftime_now. The text of a conversation then differs from day to day.",
-        why: "The same conversation gives different results on different days, and a cached prompt cannot be reused after midnight.",
+        clause: "Reported when the template calls strftime_now. The text of a conversation can then differ from day to day.",
+        why: "The same conversation can give different results on different days, and a cached prompt cannot be reused after midnight.",
         remedy: "No change is required. For reproducible results, change the template to take the date from a variable, such as date_string, and set that variable.",
         fixed: "{{ date_string }}",
     }
@@ -104,7 +104,7 @@ rules! { Rendering;
     }
     NAMES = "GG2214" Warning Practice {
         summary: "List of named chat templates does not match the templates",
-        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but NAME is not listed. llama.cpp's converter writes both the list and the keys; programs find templates by the list.",
+        clause: "Reported when tokenizer.chat_templates lists a NAME for which there is no key tokenizer.chat_template.NAME, or when such a key exists but NAME is not listed. llama.cpp's converter writes both the list and the keys; programs use the list to find the templates.",
         why: "Programs do not find a template, such as the one for tools, or look for one that does not exist.",
         remedy: "Set tokenizer.chat_templates to the names of the templates in the file.",
         fixed: "tokenizer.chat_templates = [\"tool_use\"], and a key tokenizer.chat_template.tool_use",

@@ -92,7 +92,12 @@ pub(crate) fn check(input: &Input<'_>, wanted: &Options, out: &mut Findings<'_>)
 
 fn told(observation: &Observation) -> String {
     let message: String = observation.message.chars().take(MAX_MESSAGE).collect();
-    format!("{} (test conversation: {})", RawStr::from(&*message), observation.conversation)
+    let message = RawStr::from(&*message);
+    match observation.aspect {
+        // It is about all of them.
+        Aspect::Thinking => message.to_string(),
+        _ => format!("{message} (test conversation: {})", observation.conversation),
+    }
 }
 
 /// The names that a file lists, and the templates it has.
