@@ -82,7 +82,8 @@ pub struct ComputeNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ComputeKind {
-    /// In memory that exists before anything is computed.
+    /// In memory that exists before anything is computed: on the host, or where its layer is, as
+    /// [`ComputeNode::weighted`] says. Before the blocks that is where the first one is.
     Input,
     /// In memory of its own.
     Own,
@@ -157,6 +158,7 @@ const UNWEIGHTED: &str = "unweighted";
 const IN_PLACE: &str = "in_place";
 const WEIGHTED: &str = "weighted";
 const INPUT: &str = "input";
+const CONSTANT: &str = "constant";
 const GIVEN: &str = "given";
 const STATE: &str = "state";
 const EXPANDED: &str = "expanded";
@@ -164,8 +166,11 @@ const VIEW: &str = "view";
 const PARTS: &str = "parts";
 
 fn is_operation(name: &str) -> bool {
-    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED, VIEW, PARTS]
-        .contains(&name)
+    [
+        RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, CONSTANT, GIVEN, STATE, EXPANDED, VIEW,
+        PARTS,
+    ]
+    .contains(&name)
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -253,7 +258,7 @@ fn check(
         },
         Node::Operation(name, parts, options) => match (&**name, &**parts) {
             _ if !options.is_empty() => Err(format!("{name} has no options")),
-            (INPUT, [elements]) => numbers(elements),
+            (INPUT | CONSTANT, [elements]) => numbers(elements),
             (RESULT | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
@@ -378,6 +383,7 @@ impl<'a> Built<'a> {
         }
         let (kind, weighted) = match operation {
             INPUT => (ComputeKind::Input, false),
+            CONSTANT => (ComputeKind::Input, true),
             GIVEN => (ComputeKind::Given, false),
             VIEW => (ComputeKind::View, false),
             IN_PLACE => (ComputeKind::InPlace, false),

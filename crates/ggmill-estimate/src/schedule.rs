@@ -42,7 +42,7 @@ pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Ve
         let nodes = nodes.get(start..end).unwrap_or_default();
         schedule.copy_to(device, start, nodes, pipelined)?;
         for node in nodes {
-            schedule.add(node, device, pipelined)?;
+            schedule.add(node, device, places)?;
         }
         start = end;
     }
@@ -96,10 +96,11 @@ impl Schedule {
         Ok(())
     }
 
-    fn add(&mut self, node: &ComputeNode, device: usize, pipelined: bool) -> Result<()> {
+    fn add(&mut self, node: &ComputeNode, device: usize, places: &Places<'_>) -> Result<()> {
         let mut size = in_buffer(product(&[node.elements, F32])?)?;
-        let is_input = node.kind == ComputeKind::Input;
-        if pipelined && is_input {
+        // What is constant is there once.
+        let is_input = node.kind == ComputeKind::Input && !node.weighted;
+        if places.pipelined && is_input {
             size = product(&[size, COPIES])?;
         }
         let mut sources = Vec::with_capacity(node.sources.len());
@@ -108,8 +109,13 @@ impl Schedule {
             sources.extend(copy.or_else(|| self.of.get(source)).copied());
         }
         self.of.push(self.steps.len());
-        let (kind, stays) = (node.kind, is_input && pipelined);
+        let (kind, stays) = (node.kind, is_input && places.pipelined);
         let device = match (node.kind, sources.first().and_then(|&source| self.steps.get(source))) {
+            (ComputeKind::Input, _) if node.weighted => match node.layer {
+                ComputeLayer::Block(block) => (places.block)(block),
+                ComputeLayer::Output => places.output,
+                _ => (places.block)(0),
+            },
             (ComputeKind::Input, _) => HOST,
             (ComputeKind::View, Some(source)) => source.device,
             _ => device,
