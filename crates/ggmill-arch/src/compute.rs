@@ -55,6 +55,8 @@ pub struct ComputeNumbers {
     pub quantized_keys: bool,
     /// Whether cached values are quantized.
     pub quantized_values: bool,
+    /// Bytes of 256 cached values.
+    pub value_bytes: u64,
     /// Elements of the values of a token, in the block that has the most.
     pub longest_values: u64,
     /// Whether the weights of queries, keys and values are one tensor.
@@ -113,7 +115,7 @@ pub enum ComputeLayer {
 const ROWS: &str = "rows";
 
 impl ComputeNumbers {
-    const NAMES: [&str; 14] = [
+    const NAMES: [&str; 15] = [
         "tokens",
         "outputs",
         ROWS,
@@ -126,6 +128,7 @@ impl ComputeNumbers {
         "wide_values",
         "quantized_keys",
         "quantized_values",
+        "value_bytes",
         "longest_values",
         "fused",
     ];
@@ -144,6 +147,7 @@ impl ComputeNumbers {
             u64::from(self.wide_values),
             u64::from(self.quantized_keys),
             u64::from(self.quantized_values),
+            self.value_bytes,
             self.longest_values,
             u64::from(self.fused),
         ];

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::placement::Layers;
 use crate::schedule::{Places, scheduled};
-use crate::size::{padded, product};
+use crate::size::{padded, product, row};
 
 /// A model and how it is run, as far as it decides what is computed where.
 pub(crate) struct Run<'a> {
@@ -119,6 +119,7 @@ fn numbers(run: &Run<'_>) -> Result<ComputeNumbers> {
         wide_values: options.value_type == GgmlType::F32,
         quantized_keys: options.key_type.is_quantized(),
         quantized_values: options.value_type.is_quantized(),
+        value_bytes: row(256, options.value_type)?,
         longest_values: longest.max().unwrap_or(0),
         fused,
     })
