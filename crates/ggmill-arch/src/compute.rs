@@ -157,6 +157,7 @@ impl ComputeNumbers {
 
 /// The operations of steps, with the sizes that their first argument is.
 const RESULT: &str = "result";
+const SHARED: &str = "shared";
 const NORM: &str = "norm";
 const UNWEIGHTED: &str = "unweighted";
 const IN_PLACE: &str = "in_place";
@@ -171,8 +172,8 @@ const PARTS: &str = "parts";
 
 fn is_operation(name: &str) -> bool {
     [
-        RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, CONSTANT, GIVEN, STATE, EXPANDED, VIEW,
-        PARTS,
+        RESULT, SHARED, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, CONSTANT, GIVEN, STATE,
+        EXPANDED, VIEW, PARTS,
     ]
     .contains(&name)
 }
@@ -263,7 +264,7 @@ fn check(
         Node::Operation(name, parts, options) => match (&**name, &**parts) {
             _ if !options.is_empty() => Err(format!("{name} has no options")),
             (INPUT | CONSTANT, [elements]) => numbers(elements),
-            (RESULT | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
+            (RESULT | SHARED | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
@@ -413,7 +414,7 @@ impl<'a> Built<'a> {
                 first.map_or(0, |first| first.elements)
             }
         };
-        let layer = self.layer;
+        let layer = if operation == SHARED { ComputeLayer::Block(0) } else { self.layer };
         let behind = self
             .expanded
             .filter(|&behind| operation == STATE && sources.iter().all(|&source| source <= behind));

@@ -84,7 +84,7 @@ impl Schedule {
                 continue;
             }
             // Inputs are there as often already.
-            if pipelined && original.kind != ComputeKind::Input {
+            if pipelined && (view.is_some() || original.kind != ComputeKind::Input) {
                 size = product(&[size, COPIES])?;
             }
             // The original is kept until it is copied.
