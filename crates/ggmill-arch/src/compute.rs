@@ -165,17 +165,24 @@ const WEIGHTED: &str = "weighted";
 const INPUT: &str = "input";
 const CONSTANT: &str = "constant";
 const GIVEN: &str = "given";
-const STATE: &str = "state";
 const EXPANDED: &str = "expanded";
+/// The option of a result that is computed before everything that follows the last expanded one.
+const EARLY: &str = "early";
 const VIEW: &str = "view";
 const PARTS: &str = "parts";
 
 fn is_operation(name: &str) -> bool {
     [
-        RESULT, SHARED, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, CONSTANT, GIVEN, STATE,
-        EXPANDED, VIEW, PARTS,
+        RESULT, SHARED, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, CONSTANT, GIVEN, EXPANDED,
+        VIEW, PARTS,
     ]
     .contains(&name)
+}
+
+/// Whether an option says of an operation that can be early that it is.
+fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
+    let is_true = matches!(value, Node::Literal(ParameterValue::Bool(true)));
+    [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation) && &**name == EARLY && is_true
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -262,9 +269,11 @@ fn check(
             _ => Err("expected if(CONDITION, RESULT, RESULT)".to_owned()),
         },
         Node::Operation(name, parts, options) => match (&**name, &**parts) {
-            _ if !options.is_empty() => Err(format!("{name} has no options")),
+            (operation, _) if !options.iter().all(|option| is_early(operation, option)) => {
+                Err(format!("{name} has no such options"))
+            }
             (INPUT | CONSTANT, [elements]) => numbers(elements),
-            (RESULT | SHARED | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
+            (RESULT | SHARED | NORM | UNWEIGHTED, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
@@ -363,7 +372,7 @@ impl<'a> Built<'a> {
 
     /// The place of a result in the list.
     fn value(&mut self, value: &Node, scope: &Scope<'_>) -> Outcome<usize> {
-        let (operation, parts) = match value {
+        let (operation, parts, early) = match value {
             Node::Name(_) => return self.named(value),
             Node::Call(_, parts) => {
                 let [condition, yes, no] = &**parts else {
@@ -372,7 +381,7 @@ impl<'a> Built<'a> {
                 let chosen = if condition.bool(scope)? { yes } else { no };
                 return self.value(chosen, scope);
             }
-            Node::Operation(name, parts, _) => (&**name, &**parts),
+            Node::Operation(name, parts, options) => (&**name, &**parts, !options.is_empty()),
             _ => return Err("expected a result".to_owned()),
         };
         if let (EXPANDED, [one]) = (operation, parts) {
@@ -415,9 +424,11 @@ impl<'a> Built<'a> {
             }
         };
         let layer = if operation == SHARED { ComputeLayer::Block(0) } else { self.layer };
-        let behind = self
-            .expanded
-            .filter(|&behind| operation == STATE && sources.iter().all(|&source| source <= behind));
+        // Not before what it is computed of.
+        let behind = self.expanded.filter(|&behind| {
+            let mut places = sources.iter().map(|&source| self.behind.get(source).copied());
+            early && places.all(|place| place <= Some(behind))
+        });
         let place = self.add(ComputeNode { elements, kind, layer, weighted, sources }, behind);
         if operation != NORM {
             return Ok(place);
