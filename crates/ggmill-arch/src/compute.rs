@@ -55,6 +55,8 @@ pub struct ComputeNumbers {
     pub quantized_keys: bool,
     /// Whether cached values are quantized.
     pub quantized_values: bool,
+    /// Bytes of 256 cached keys.
+    pub key_bytes: u64,
     /// Bytes of 256 cached values.
     pub value_bytes: u64,
     /// Elements of the values of a token, in the block that has the most.
@@ -115,7 +117,7 @@ pub enum ComputeLayer {
 const ROWS: &str = "rows";
 
 impl ComputeNumbers {
-    const NAMES: [&str; 15] = [
+    const NAMES: [&str; 16] = [
         "tokens",
         "outputs",
         ROWS,
@@ -128,6 +130,7 @@ impl ComputeNumbers {
         "wide_values",
         "quantized_keys",
         "quantized_values",
+        "key_bytes",
         "value_bytes",
         "longest_values",
         "fused",
@@ -147,6 +150,7 @@ impl ComputeNumbers {
             u64::from(self.wide_values),
             u64::from(self.quantized_keys),
             u64::from(self.quantized_values),
+            self.key_bytes,
             self.value_bytes,
             self.longest_values,
             u64::from(self.fused),

@@ -119,6 +119,7 @@ fn numbers(run: &Run<'_>) -> Result<ComputeNumbers> {
         wide_values: options.value_type == GgmlType::F32,
         quantized_keys: options.key_type.is_quantized(),
         quantized_values: options.value_type.is_quantized(),
+        key_bytes: row(256, options.key_type)?,
         value_bytes: row(256, options.value_type)?,
         longest_values: longest.max().unwrap_or(0),
         fused,
