@@ -162,6 +162,7 @@ impl ComputeNumbers {
 /// The operations of steps, with the sizes that their first argument is.
 const RESULT: &str = "result";
 const SHARED: &str = "shared";
+const BESIDE_OUTPUT: &str = "beside_output";
 const NORM: &str = "norm";
 const UNWEIGHTED: &str = "unweighted";
 const IN_PLACE: &str = "in_place";
@@ -177,8 +178,19 @@ const PARTS: &str = "parts";
 
 fn is_operation(name: &str) -> bool {
     [
-        RESULT, SHARED, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, CONSTANT, GIVEN, EXPANDED,
-        VIEW, PARTS,
+        RESULT,
+        SHARED,
+        BESIDE_OUTPUT,
+        NORM,
+        UNWEIGHTED,
+        IN_PLACE,
+        WEIGHTED,
+        INPUT,
+        CONSTANT,
+        GIVEN,
+        EXPANDED,
+        VIEW,
+        PARTS,
     ]
     .contains(&name)
 }
@@ -186,7 +198,9 @@ fn is_operation(name: &str) -> bool {
 /// Whether an option says of an operation that can be early that it is.
 fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_true = matches!(value, Node::Literal(ParameterValue::Bool(true)));
-    [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation) && &**name == EARLY && is_true
+    [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation)
+        && &**name == EARLY
+        && is_true
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -277,7 +291,7 @@ fn check(
                 Err(format!("{name} has no such options"))
             }
             (INPUT | CONSTANT, [elements]) => numbers(elements),
-            (RESULT | SHARED | NORM | UNWEIGHTED, [elements, sources @ ..]) => {
+            (RESULT | SHARED | BESIDE_OUTPUT | NORM | UNWEIGHTED, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
@@ -427,7 +441,11 @@ impl<'a> Built<'a> {
                 first.map_or(0, |first| first.elements)
             }
         };
-        let layer = if operation == SHARED { ComputeLayer::Block(0) } else { self.layer };
+        let layer = match operation {
+            SHARED => ComputeLayer::Block(0),
+            BESIDE_OUTPUT => ComputeLayer::Output,
+            _ => self.layer,
+        };
         // Not before what it is computed of.
         let behind = self.expanded.filter(|&behind| {
             let mut places = sources.iter().map(|&source| self.behind.get(source).copied());
