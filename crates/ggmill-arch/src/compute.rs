@@ -47,6 +47,8 @@ pub struct ComputeNumbers {
     pub window_cells: u64,
     /// Whether attention is computed in tiles.
     pub flash: bool,
+    /// Whether cached values are kept apart from each other.
+    pub transposed: bool,
     /// Whether cached keys are of F32.
     pub wide_keys: bool,
     /// Whether cached values are of F32.
@@ -117,7 +119,7 @@ pub enum ComputeLayer {
 const ROWS: &str = "rows";
 
 impl ComputeNumbers {
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 17] = [
         "tokens",
         "outputs",
         ROWS,
@@ -126,6 +128,7 @@ impl ComputeNumbers {
         "cells",
         "window_cells",
         "flash",
+        "transposed",
         "wide_keys",
         "wide_values",
         "quantized_keys",
@@ -146,6 +149,7 @@ impl ComputeNumbers {
             self.cells,
             self.window_cells,
             u64::from(self.flash),
+            u64::from(self.transposed),
             u64::from(self.wide_keys),
             u64::from(self.wide_values),
             u64::from(self.quantized_keys),

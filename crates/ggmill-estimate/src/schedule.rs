@@ -49,6 +49,28 @@ pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Ve
     Ok(schedule.steps)
 }
 
+/// Whether something that is computed with the cache of a block is elsewhere than the block.
+pub(crate) fn is_moved(nodes: &[ComputeNode], places: &Places<'_>) -> bool {
+    let is_input = |&source: &usize| {
+        nodes.get(source).is_some_and(|node| node.kind == ComputeKind::Input)
+    };
+    // What is stored in a cache is stored at the places that an input says.
+    let of_cache = |&source: &usize| {
+        let view = nodes.get(source).filter(|node| node.kind == ComputeKind::View);
+        let origin = view.and_then(|view| view.sources.first()).and_then(|&at| nodes.get(at));
+        origin.is_some_and(|node| {
+            node.weighted && node.elements == 0 && node.sources.iter().any(is_input)
+        })
+    };
+    let mut computed = nodes.iter().zip(devices(nodes, places));
+    computed.any(|(node, device)| match node.layer {
+        ComputeLayer::Block(block) if !node.weighted && is_computed(node) => {
+            device != (places.block)(block) && node.sources.iter().any(of_cache)
+        }
+        _ => false,
+    })
+}
+
 /// What is computed so far.
 struct Schedule {
     steps: Vec<Step>,

@@ -32,7 +32,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The options of a placement, as `xtask/peers/estimate.py` has them.
-fn placed(name: &str) -> Options {
+pub(crate) fn placed(name: &str) -> Options {
     let (layers, shares, name) = match name {
         "first" => (99, vec![1.0, 0.0], "plain"),
         "both" => (99, vec![1.0, 1.0], "plain"),
@@ -178,7 +178,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 116 && known >= 2599 && equal >= 6531 && near >= 6531 && far <= 3,
+        rows.len() >= 130 && known >= 2888 && equal >= 7230 && near >= 7243 && far <= 5,
         "{} {known} {equal} {near} {far}",
         rows.len()
     );
@@ -256,11 +256,7 @@ fn what_fits_is_not_what_is_unknown() {
             estimate(&model, listed.description(), &placed).unwrap()
         };
         let is_known = |found: &Estimate| found.unknown.iter().all(|it| it.part() != "compute");
-        let all = at(u64::MAX);
-        if !is_known(&all) {
-            continue;
-        }
-        for layers in (0..=all.layer_count()).filter(|&layers| !is_known(&at(layers))) {
+        for layers in (0..=at(0).layer_count()).filter(|&layers| !is_known(&at(layers))) {
             unknown += 1;
             // Room for what is known of this placement, and no more.
             let size = at(layers).devices[1].total();
