@@ -178,7 +178,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 130 && known >= 2888 && equal >= 7230 && near >= 7243 && far <= 5,
+        rows.len() >= 130 && known >= 2912 && equal >= 7288 && near >= 7302 && far <= 5,
         "{} {known} {equal} {near} {far}",
         rows.len()
     );
@@ -256,6 +256,9 @@ fn what_fits_is_not_what_is_unknown() {
             estimate(&model, listed.description(), &placed).unwrap()
         };
         let is_known = |found: &Estimate| found.unknown.iter().all(|it| it.part() != "compute");
+        if !is_known(&at(0)) {
+            continue;
+        }
         for layers in (0..=at(0).layer_count()).filter(|&layers| !is_known(&at(layers))) {
             unknown += 1;
             // Room for what is known of this placement, and no more.
