@@ -51,9 +51,8 @@ pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Ve
 
 /// Whether something that is computed with the cache of a block is elsewhere than the block.
 pub(crate) fn is_moved(nodes: &[ComputeNode], places: &Places<'_>) -> bool {
-    let is_input = |&source: &usize| {
-        nodes.get(source).is_some_and(|node| node.kind == ComputeKind::Input)
-    };
+    let is_input =
+        |&source: &usize| nodes.get(source).is_some_and(|node| node.kind == ComputeKind::Input);
     // What is stored in a cache is stored at the places that an input says.
     let of_cache = |&source: &usize| {
         let view = nodes.get(source).filter(|node| node.kind == ComputeKind::View);

@@ -178,7 +178,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 130 && known >= 2912 && equal >= 7288 && near >= 7302 && far <= 5,
+        rows.len() >= 130 && known >= 2928 && equal >= 7328 && near >= 7342 && far <= 5,
         "{} {known} {equal} {near} {far}",
         rows.len()
     );
@@ -256,10 +256,11 @@ fn what_fits_is_not_what_is_unknown() {
             estimate(&model, listed.description(), &placed).unwrap()
         };
         let is_known = |found: &Estimate| found.unknown.iter().all(|it| it.part() != "compute");
-        if !is_known(&at(0)) {
+        let all = at(u64::MAX);
+        if !is_known(&all) {
             continue;
         }
-        for layers in (0..=at(0).layer_count()).filter(|&layers| !is_known(&at(layers))) {
+        for layers in (0..=all.layer_count()).filter(|&layers| !is_known(&at(layers))) {
             unknown += 1;
             // Room for what is known of this placement, and no more.
             let size = at(layers).devices[1].total();
@@ -272,5 +273,5 @@ fn what_fits_is_not_what_is_unknown() {
             }
         }
     }
-    assert!(unknown > 10, "{unknown}");
+    assert!(unknown > 0);
 }
