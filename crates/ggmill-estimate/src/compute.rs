@@ -82,7 +82,7 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
         return Some("unknown where the caches of layers on GPUs are on the host");
     }
     if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks(|_| true).len() > 1 {
-        return Some("unknown on several devices for a model that computes its layers repeatedly");
+        return Some("unknown on several devices for a model with more layers than blocks");
     }
     None
 }
