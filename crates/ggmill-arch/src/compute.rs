@@ -47,6 +47,8 @@ pub struct ComputeNumbers {
     pub window_cells: u64,
     /// Whether attention is computed in tiles.
     pub flash: bool,
+    /// Whether cached values are kept apart from each other.
+    pub transposed: bool,
     /// Whether cached keys are of F32.
     pub wide_keys: bool,
     /// Whether cached values are of F32.
@@ -55,6 +57,10 @@ pub struct ComputeNumbers {
     pub quantized_keys: bool,
     /// Whether cached values are quantized.
     pub quantized_values: bool,
+    /// Bytes of 256 cached keys.
+    pub key_bytes: u64,
+    /// Bytes of 256 cached values.
+    pub value_bytes: u64,
     /// Elements of the values of a token, in the block that has the most.
     pub longest_values: u64,
     /// Whether the weights of queries, keys and values are one tensor.
@@ -82,7 +88,8 @@ pub struct ComputeNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ComputeKind {
-    /// In memory that exists before anything is computed.
+    /// In memory that exists before anything is computed: on the host, or where its layer is, as
+    /// [`ComputeNode::weighted`] says. Before the blocks that is where the first one is.
     Input,
     /// In memory of its own.
     Own,
@@ -112,7 +119,7 @@ pub enum ComputeLayer {
 const ROWS: &str = "rows";
 
 impl ComputeNumbers {
-    const NAMES: [&str; 14] = [
+    const NAMES: [&str; 17] = [
         "tokens",
         "outputs",
         ROWS,
@@ -121,10 +128,13 @@ impl ComputeNumbers {
         "cells",
         "window_cells",
         "flash",
+        "transposed",
         "wide_keys",
         "wide_values",
         "quantized_keys",
         "quantized_values",
+        "key_bytes",
+        "value_bytes",
         "longest_values",
         "fused",
     ];
@@ -139,10 +149,13 @@ impl ComputeNumbers {
             self.cells,
             self.window_cells,
             u64::from(self.flash),
+            u64::from(self.transposed),
             u64::from(self.wide_keys),
             u64::from(self.wide_values),
             u64::from(self.quantized_keys),
             u64::from(self.quantized_values),
+            self.key_bytes,
+            self.value_bytes,
             self.longest_values,
             u64::from(self.fused),
         ];
@@ -152,20 +165,46 @@ impl ComputeNumbers {
 
 /// The operations of steps, with the sizes that their first argument is.
 const RESULT: &str = "result";
+const SHARED: &str = "shared";
+const BESIDE_OUTPUT: &str = "beside_output";
 const NORM: &str = "norm";
 const UNWEIGHTED: &str = "unweighted";
 const IN_PLACE: &str = "in_place";
 const WEIGHTED: &str = "weighted";
 const INPUT: &str = "input";
+const CONSTANT: &str = "constant";
 const GIVEN: &str = "given";
-const STATE: &str = "state";
 const EXPANDED: &str = "expanded";
+/// The option of a result that is computed before everything that follows the last expanded one.
+const EARLY: &str = "early";
 const VIEW: &str = "view";
 const PARTS: &str = "parts";
 
 fn is_operation(name: &str) -> bool {
-    [RESULT, NORM, UNWEIGHTED, IN_PLACE, WEIGHTED, INPUT, GIVEN, STATE, EXPANDED, VIEW, PARTS]
-        .contains(&name)
+    [
+        RESULT,
+        SHARED,
+        BESIDE_OUTPUT,
+        NORM,
+        UNWEIGHTED,
+        IN_PLACE,
+        WEIGHTED,
+        INPUT,
+        CONSTANT,
+        GIVEN,
+        EXPANDED,
+        VIEW,
+        PARTS,
+    ]
+    .contains(&name)
+}
+
+/// Whether an option says of an operation that can be early that it is.
+fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
+    let is_true = matches!(value, Node::Literal(ParameterValue::Bool(true)));
+    [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation)
+        && &**name == EARLY
+        && is_true
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -252,9 +291,11 @@ fn check(
             _ => Err("expected if(CONDITION, RESULT, RESULT)".to_owned()),
         },
         Node::Operation(name, parts, options) => match (&**name, &**parts) {
-            _ if !options.is_empty() => Err(format!("{name} has no options")),
-            (INPUT, [elements]) => numbers(elements),
-            (RESULT | NORM | UNWEIGHTED | STATE, [elements, sources @ ..]) => {
+            (operation, _) if !options.iter().all(|option| is_early(operation, option)) => {
+                Err(format!("{name} has no such options"))
+            }
+            (INPUT | CONSTANT, [elements]) => numbers(elements),
+            (RESULT | SHARED | BESIDE_OUTPUT | NORM | UNWEIGHTED, [elements, sources @ ..]) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
@@ -353,7 +394,7 @@ impl<'a> Built<'a> {
 
     /// The place of a result in the list.
     fn value(&mut self, value: &Node, scope: &Scope<'_>) -> Outcome<usize> {
-        let (operation, parts) = match value {
+        let (operation, parts, early) = match value {
             Node::Name(_) => return self.named(value),
             Node::Call(_, parts) => {
                 let [condition, yes, no] = &**parts else {
@@ -362,7 +403,7 @@ impl<'a> Built<'a> {
                 let chosen = if condition.bool(scope)? { yes } else { no };
                 return self.value(chosen, scope);
             }
-            Node::Operation(name, parts, _) => (&**name, &**parts),
+            Node::Operation(name, parts, options) => (&**name, &**parts, !options.is_empty()),
             _ => return Err("expected a result".to_owned()),
         };
         if let (EXPANDED, [one]) = (operation, parts) {
@@ -378,6 +419,7 @@ impl<'a> Built<'a> {
         }
         let (kind, weighted) = match operation {
             INPUT => (ComputeKind::Input, false),
+            CONSTANT => (ComputeKind::Input, true),
             GIVEN => (ComputeKind::Given, false),
             VIEW => (ComputeKind::View, false),
             IN_PLACE => (ComputeKind::InPlace, false),
@@ -403,10 +445,16 @@ impl<'a> Built<'a> {
                 first.map_or(0, |first| first.elements)
             }
         };
-        let layer = self.layer;
-        let behind = self
-            .expanded
-            .filter(|&behind| operation == STATE && sources.iter().all(|&source| source <= behind));
+        let layer = match operation {
+            SHARED => ComputeLayer::Block(0),
+            BESIDE_OUTPUT => ComputeLayer::Output,
+            _ => self.layer,
+        };
+        // Not before what it is computed of.
+        let behind = self.expanded.filter(|&behind| {
+            let mut places = sources.iter().map(|&source| self.behind.get(source).copied());
+            early && places.all(|place| place <= Some(behind))
+        });
         let place = self.add(ComputeNode { elements, kind, layer, weighted, sources }, behind);
         if operation != NORM {
             return Ok(place);

@@ -6,17 +6,17 @@ use ggmill_core::GgmlType;
 use crate::allocator;
 use crate::cells::Cells;
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{FlashAttention, Options};
 use crate::placement::Layers;
-use crate::schedule::{Places, scheduled};
-use crate::size::{padded, product};
+use crate::schedule::{Places, is_moved, scheduled};
+use crate::size::{padded, product, row};
 
 /// A model and how it is run, as far as it decides what is computed where.
 pub(crate) struct Run<'a> {
     pub(crate) memory: &'a MemorySpec,
     pub(crate) cells: Cells,
     pub(crate) options: &'a Options,
-    /// Whether attention is computed in tiles.
+    /// Whether flash attention is used, as far as no placement keeps it from that.
     pub(crate) flash: bool,
     /// Whether the weights of queries, keys and values are one tensor.
     pub(crate) fused: bool,
@@ -44,8 +44,18 @@ pub(crate) fn by_device(
         scores: if run.has_output || run.memory.copies_output { output } else { 0 },
         pipelined: devices > 2 && run.layers.on_devices() == run.layers.all(),
     };
+    let mut numbers = numbers(run)?;
+    let is_free = run.options.flash_attention == FlashAttention::Auto
+        && !run.options.value_type.is_quantized();
+    let mut nodes = compute.nodes(numbers);
+    // Left to itself, llama.cpp does without flash attention where a device has that of a layer
+    // of another one.
+    if numbers.flash && is_free && nodes.as_ref().is_ok_and(|nodes| is_moved(nodes, &places)) {
+        numbers.flash = false;
+        nodes = compute.nodes(numbers);
+    }
     // Numbers that are too large for that leave the rest of the estimate as it is.
-    Ok(match compute.nodes(numbers(run)?) {
+    Ok(match nodes {
         Ok(nodes) => scheduled(&nodes, &places)
             .and_then(|nodes| allocator::lengths(&nodes, devices))
             .map_err(|error| error.to_string()),
@@ -72,22 +82,9 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
         return Some("unknown where the caches of layers on GPUs are on the host");
     }
     if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks(|_| true).len() > 1 {
-        return Some("unknown on several devices for a model that computes its layers repeatedly");
+        return Some("unknown on several devices for a model with more layers than blocks");
     }
-    let has_state = |wanted: u64| {
-        let mut blocks = run.memory.states.iter().flat_map(|state| &state.blocks);
-        blocks.any(|block| block.block == wanted)
-    };
-    // The state of the first block on a device is loaded before the attention ahead of it is
-    // computed, which the scheduler then gives to the device as well.
-    let precedes = |block: u64| {
-        let next = block.saturating_add(1);
-        layers.of(block) == 0 && layers.of(next) > 0 && !has_state(block) && has_state(next)
-    };
-    let mut attending = run.memory.caches.iter().flat_map(|cache| &cache.blocks);
-    attending.any(|block| block.keys > 0 && precedes(block.block)).then_some(
-        "unknown where attention is the last layer on the host, before a layer with recurrent state",
-    )
+    None
 }
 
 fn numbers(run: &Run<'_>) -> Result<ComputeNumbers> {
@@ -115,10 +112,13 @@ fn numbers(run: &Run<'_>) -> Result<ComputeNumbers> {
         cells: cells.context,
         window_cells,
         flash,
+        transposed: !flash,
         wide_keys: options.key_type == GgmlType::F32,
         wide_values: options.value_type == GgmlType::F32,
         quantized_keys: options.key_type.is_quantized(),
         quantized_values: options.value_type.is_quantized(),
+        key_bytes: row(256, options.key_type)?,
+        value_bytes: row(256, options.value_type)?,
         longest_values: longest.max().unwrap_or(0),
         fused,
     })

@@ -42,11 +42,32 @@ pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Ve
         let nodes = nodes.get(start..end).unwrap_or_default();
         schedule.copy_to(device, start, nodes, pipelined)?;
         for node in nodes {
-            schedule.add(node, device, pipelined)?;
+            schedule.add(node, device, places)?;
         }
         start = end;
     }
     Ok(schedule.steps)
+}
+
+/// Whether something that is computed with the cache of a block is elsewhere than the block.
+pub(crate) fn is_moved(nodes: &[ComputeNode], places: &Places<'_>) -> bool {
+    let is_input =
+        |&source: &usize| nodes.get(source).is_some_and(|node| node.kind == ComputeKind::Input);
+    // What is stored in a cache is stored at the places that an input says.
+    let of_cache = |&source: &usize| {
+        let view = nodes.get(source).filter(|node| node.kind == ComputeKind::View);
+        let origin = view.and_then(|view| view.sources.first()).and_then(|&at| nodes.get(at));
+        origin.is_some_and(|node| {
+            node.weighted && node.elements == 0 && node.sources.iter().any(is_input)
+        })
+    };
+    let mut computed = nodes.iter().zip(devices(nodes, places));
+    computed.any(|(node, device)| match node.layer {
+        ComputeLayer::Block(block) if !node.weighted && is_computed(node) => {
+            device != (places.block)(block) && node.sources.iter().any(of_cache)
+        }
+        _ => false,
+    })
 }
 
 /// What is computed so far.
@@ -84,7 +105,7 @@ impl Schedule {
                 continue;
             }
             // Inputs are there as often already.
-            if pipelined && original.kind != ComputeKind::Input {
+            if pipelined && (view.is_some() || original.kind != ComputeKind::Input) {
                 size = product(&[size, COPIES])?;
             }
             // The original is kept until it is copied.
@@ -96,10 +117,11 @@ impl Schedule {
         Ok(())
     }
 
-    fn add(&mut self, node: &ComputeNode, device: usize, pipelined: bool) -> Result<()> {
+    fn add(&mut self, node: &ComputeNode, device: usize, places: &Places<'_>) -> Result<()> {
         let mut size = in_buffer(product(&[node.elements, F32])?)?;
-        let is_input = node.kind == ComputeKind::Input;
-        if pipelined && is_input {
+        // What is constant is there once.
+        let is_input = node.kind == ComputeKind::Input && !node.weighted;
+        if places.pipelined && is_input {
             size = product(&[size, COPIES])?;
         }
         let mut sources = Vec::with_capacity(node.sources.len());
@@ -108,8 +130,13 @@ impl Schedule {
             sources.extend(copy.or_else(|| self.of.get(source)).copied());
         }
         self.of.push(self.steps.len());
-        let (kind, stays) = (node.kind, is_input && pipelined);
+        let (kind, stays) = (node.kind, is_input && places.pipelined);
         let device = match (node.kind, sources.first().and_then(|&source| self.steps.get(source))) {
+            (ComputeKind::Input, _) if node.weighted => match node.layer {
+                ComputeLayer::Block(block) => (places.block)(block),
+                ComputeLayer::Output => places.output,
+                _ => (places.block)(0),
+            },
             (ComputeKind::Input, _) => HOST,
             (ComputeKind::View, Some(source)) => source.device,
             _ => device,

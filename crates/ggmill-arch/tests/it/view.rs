@@ -294,8 +294,10 @@ fn the_results_of_experts_are_added_one_by_one() {
     let experts =
         [("expert_count", 8), ("expert_used_count", 3), ("expert_feed_forward_length", 16)];
     let nodes = computed("olmoe", &[SMALL, &experts].concat(), &[]);
+    // Those of caches are of no size here.
+    let is_view = |place: usize| nodes[place].kind == ComputeKind::View;
     let views: Vec<usize> =
-        (0..nodes.len()).filter(|&place| nodes[place].kind == ComputeKind::View).collect();
+        (0..nodes.len()).filter(|&place| is_view(place) && nodes[place].elements > 0).collect();
     assert_eq!(views.len(), 3);
     assert!(views.iter().all(|&view| nodes[view].elements == 8 * 3 * 64 - 2 * 64));
     let sum = views[2] + 1;

