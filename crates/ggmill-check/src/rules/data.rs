@@ -24,7 +24,7 @@ rules! { Data;
     }
     ZERO = "GG2103" Warning Practice {
         summary: "Matrix is all zeros",
-        clause: "Reported when all weights of a matrix are 0. Checked only with `--data`. This practically never happens in training; a typical cause is an incomplete download, in which part of the file was never written.",
+        clause: "Reported when all weights of a matrix are 0. Checked only with `--data`. Training practically never produces such a matrix; a typical cause is an incomplete download, in which part of the file was never written.",
         why: "Multiplying by the matrix always gives zero, so this part of the model has no effect.",
         remedy: "Compare the hash of the file with the hash published by its source. If they differ, download the file again; otherwise, convert the model again from its checkpoint.",
         fixed: "a matrix with nonzero weights",
