@@ -189,7 +189,7 @@ def main(models, wanted, option, buffer="0"):
             estimate.PLACEMENTS = {option: estimate.PLACEMENTS[option]}
             with estimate.served(os.environ["RPC"]):
                 print(option, estimate.accounted_devices(model, os.environ["RPC"]))
-        # The first graph is what the buffers are for; those before it only find out what devices support.
+        # Smaller graphs find out what devices support, or are of one token for each sequence.
         largest = max(graphs(out), key=lambda graph: graph[0])
         show(largest[1], int(buffer))
 

@@ -316,3 +316,34 @@ fn tensors_of_blocks_decide_what_is_computed() {
     assert_ne!(with, without);
     assert_eq!(computed("stablelm", SMALL, &[]), without);
 }
+
+/// A result that is early is computed before what follows the last expanded one, if that it is
+/// computed of is there by then.
+#[test]
+fn early_results_are_before_what_follows_the_last_expanded_one() {
+    let described = |early: &str| {
+        format!(
+            "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[memory]\n\
+             computed = true\n[memory.parameters]\nblocks = {{ type = \"int\", keys = \
+             [\"block_count\"] }}\n[[memory.compute]]\nsteps = [\"a = input(1)\", \"b = result(2, \
+             a)\", \"b = expanded(b)\", \"c = result(3, b)\", \"d = {early}\", \"e = given(c, \
+             d)\"]\n"
+        )
+    };
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "small");
+    metadata.set("small.block_count", 1u32);
+    let elements = |early: &str| -> Vec<u64> {
+        let architecture = Architecture::parse(&described(early)).unwrap();
+        let view = ModelView::of_metadata_to_write(&metadata).described_by(Some(&architecture));
+        let memory = view.memory().unwrap().unwrap();
+        let nodes = memory.compute.unwrap().nodes(ComputeNumbers::default()).unwrap();
+        nodes.iter().map(|node| node.elements).collect()
+    };
+    assert_eq!(elements("result(4, a)"), [1, 2, 3, 4, 0]);
+    assert_eq!(elements("result(4, a, early = true)"), [1, 2, 4, 3, 0]);
+    assert_eq!(elements("result(4, c, early = true)"), [1, 2, 3, 4, 0]);
+    for refused in ["result(4, a, early = false)", "norm(4, a, early = true)"] {
+        assert!(Architecture::parse(&described(refused)).is_err(), "{refused}");
+    }
+}
