@@ -18,6 +18,7 @@ mod commands;
 mod console;
 mod content;
 mod counted;
+mod directory_listing;
 mod each;
 mod edit_file;
 mod gather;

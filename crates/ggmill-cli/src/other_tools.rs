@@ -6,6 +6,7 @@ use ggmill_arch::near_part;
 
 /// A command, an option that a tool like it has, and what to do instead.
 const OPTIONS: &[(&str, &str, &str)] = &[
+    ("check", "--check-tensors", "--data reads the weights"),
     ("convert", "--bigendian", "`ggmill repack FILE -o OUT --endian big` changes the byte order"),
     (
         "convert",
@@ -52,8 +53,10 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("convert", "--verbose", "--dry-run prints every tensor"),
     ("dump", "--json-array", "--full prints arrays in full"),
     ("dump", "--no-tensors", "--metadata shows the metadata only"),
+    ("edit", "--name", "--set general.name=NAME sets the name"),
     ("estimate", "--vram", "--fit SIZE, such as --fit 8G, finds what fits into a device"),
     ("estimate", "-f", "-fa of llama.cpp is --flash-attn"),
+    ("estimate", "-m", "the model has no option: `ggmill estimate FILE`"),
     (
         "estimate",
         "-n",
@@ -75,6 +78,9 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("measure", "-m", "the model has no option: `ggmill measure MODEL --text FILE`"),
     ("measure", "-f", "--text FILE takes the text"),
+    ("quantize", "--check-tensors", "`ggmill check FILE --data` reads the weights"),
+    ("quantize", "-o", "the output has no option: `ggmill quantize IN OUT TYPE`"),
+    ("template", "--user", "-m user:TEXT gives a message of the user"),
     (
         "tokenize",
         "--log-disable",
@@ -85,29 +91,62 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("tokenize", "--stdin", "- in place of TEXT reads standard input"),
 ];
 
-/// A word that people type as a command, and what does it.
+/// A word that people type as a command, and what does it: without what the names of other programs
+/// begin with.
 const COMMANDS: &[(&str, &str)] = &[
     ("chat", "ggmill does not generate text; `ggmill template render FILE` renders a conversation"),
     ("compare", "`ggmill diff A B` compares models"),
+    ("convert-endian", "`ggmill repack FILE -o OUT --endian big` changes the byte order"),
+    ("convert-hf-to-gguf", "`ggmill convert DIR -o OUT` converts a checkpoint"),
+    ("convert-lora-to-gguf", "`ggmill convert DIR --base BASE` converts an adapter"),
     ("dequantize", "`ggmill quantize IN OUT F32` decodes a model"),
+    ("dump", "`ggmill inspect FILE --all` shows everything"),
+    ("export-lora", "`ggmill lora merge BASE ADAPTER -o OUT` merges an adapter"),
     ("fit", "`ggmill estimate FILE --fit 8G` finds what fits into a device"),
-    ("gguf-dump", "`ggmill inspect FILE --all` shows everything"),
+    ("fit-params", "`ggmill estimate FILE --fit 8G` finds what fits into a device"),
     ("graph", "`ggmill explain ARCHITECTURE --graph` shows a computation graph"),
+    ("hash", "`ggmill hash FILE` hashes a model"),
+    ("imatrix", "`ggmill imatrix make MODEL --text FILE -o OUT` computes one"),
     ("kld", "`ggmill measure FILE --against BASE --text TEXT` measures the KL divergence"),
-    ("llama-fit-params", "`ggmill estimate FILE --fit 8G` finds what fits into a device"),
-    ("llama-perplexity", "`ggmill measure MODEL --text FILE` computes it"),
     ("memory", "`ggmill estimate FILE` estimates the memory that a model needs"),
-    ("new-metadata", "`ggmill edit IN -o OUT --set KEY=VALUE` writes a new file"),
+    (
+        "new-metadata",
+        "`ggmill edit IN -o OUT` writes a new file and takes the options of gguf-new-metadata",
+    ),
     ("perplexity", "`ggmill measure MODEL --text FILE` computes it"),
+    ("ppl", "`ggmill measure MODEL --text FILE` computes it"),
+    ("quantize", "`ggmill quantize IN OUT Q4_K_M` quantizes a model"),
     ("render", "`ggmill template render FILE` renders a conversation"),
     ("serve", "`ggmill web FILE` serves the inspector page; ggmill serves no models"),
     ("set", "`ggmill edit FILE --set KEY=VALUE` sets a key"),
+    ("set-metadata", "`ggmill edit FILE --set KEY=VALUE` sets a key"),
     ("show", "`ggmill inspect FILE` shows a model"),
+    (
+        "split",
+        "`ggmill split IN PREFIX --max-size 2G` splits a model, `ggmill merge SHARD -o OUT` merges it",
+    ),
+    ("tokenize", "`ggmill tokenize FILE TEXT --ids` prints tokens"),
     ("unset", "`ggmill edit FILE --unset KEY` removes a key"),
     ("validate", "`ggmill check FILE` checks a model"),
     ("view", "`ggmill inspect FILE` shows a model, `ggmill web FILE` shows it in a browser"),
     ("verify", "`ggmill check FILE` checks a model, `ggmill hash FILE --check MANIFEST` its data"),
 ];
+
+/// The same for words within a command.
+const NESTED: &[(&str, &str, &str)] = &[(
+    "template",
+    "show",
+    "`ggmill get FILE tokenizer.chat_template` prints a template, `ggmill template list FILE` lists \
+     those there are",
+)];
+
+/// What the name of another program does, in words of [`COMMANDS`].
+fn word_of(program: &str) -> String {
+    let name = program.strip_suffix(".py").unwrap_or(program).replace('_', "-");
+    let prefixes = ["llama-gguf-", "llama-", "gguf-"];
+    let rest = prefixes.into_iter().find_map(|prefix| name.strip_prefix(prefix));
+    rest.map_or_else(|| name.clone(), str::to_owned)
+}
 
 /// The error about an option or a command that is not known, with what to do instead where that is
 /// known: a similar name is of little use then. `commands` are the names that `help` takes in the
@@ -127,7 +166,13 @@ pub(crate) fn advise(
             OPTIONS.iter().find(known).map(|(.., advice)| *advice)
         }),
         ErrorKind::InvalidSubcommand => given(ContextKind::InvalidSubcommand).and_then(|name| {
-            COMMANDS.iter().find(|(known, _)| *known == name).map(|(_, advice)| *advice)
+            if command.is_some_and(|command| command != name && command != "help") {
+                let known =
+                    |(of, word, _): &&(&str, &str, &str)| Some(*of) == command && *word == name;
+                return NESTED.iter().find(known).map(|(.., advice)| *advice);
+            }
+            let word = word_of(&name);
+            COMMANDS.iter().find(|(known, _)| *known == word).map(|(_, advice)| *advice)
         }),
         _ => None,
     };

@@ -60,10 +60,15 @@ pub(crate) fn without_effect(
     if options.output_tensor_type.is_some()
         && (is_copy || !(has(Family::Output) || serves_as_output))
     {
-        notes.push(
+        let is_embedding = !is_copy && options.token_embedding_type.is_some();
+        notes.push(if is_embedding && has(Family::TokenEmbedding) {
+            "the token embeddings serve as output.weight and have a type of their own, so the type \
+             for output.weight has no effect"
+                .to_owned()
+        } else {
             "no tensor is output.weight or has its role, so the type for it has no effect"
-                .to_owned(),
-        );
+                .to_owned()
+        });
     }
     if options.token_embedding_type.is_some() && (is_copy || !has(Family::TokenEmbedding)) {
         notes.push(

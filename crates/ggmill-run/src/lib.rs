@@ -28,6 +28,7 @@ mod rounded;
 mod run;
 mod sequence;
 mod sizes;
+mod source;
 mod variant;
 mod weights;
 
@@ -40,4 +41,5 @@ pub use measure::{
 };
 pub use probe::{Difference, Probe, Recorded, probe};
 pub use program::{GraphSource, Program};
-pub use run::{Options, Runner, Source, States};
+pub use run::{Options, Runner, States};
+pub use source::Source;

@@ -3,7 +3,7 @@
 use ggmill_arch::graph::{Graph, Operation, Rows};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::run::Source;
+use crate::source::Source;
 
 /// The limits of a text.
 #[derive(Clone, Copy, Debug)]

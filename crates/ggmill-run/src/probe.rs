@@ -7,7 +7,8 @@ use ggmill_core::{GgmlType, Model, Tensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::logits::{greatest, normalizer};
 use crate::program::Program;
-use crate::run::{Runner, Source};
+use crate::run::Runner;
+use crate::source::Source;
 
 /// What a model gives for a few tokens.
 #[derive(Clone, Debug, PartialEq)]

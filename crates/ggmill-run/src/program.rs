@@ -12,7 +12,7 @@ use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{Limits, SourceLimits};
 use crate::rounded::Rounded;
-use crate::run::Source;
+use crate::source::Source;
 
 /// Bytes of memory, about, that the tiles of a matrix take during a product.
 pub(crate) const TILES: u64 = 64 << 20;

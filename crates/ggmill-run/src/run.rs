@@ -13,7 +13,6 @@ use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
 use self::given::Sequence;
-pub use self::given::Source;
 use crate::activations::Activations;
 use crate::arena::Arena;
 use crate::elementwise as each;
@@ -21,6 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::matrix::Tiles;
 use crate::program::{Program, TILES, TURNS};
 use crate::rope::Turns;
+use crate::source::Source;
 
 /// How a model is run. Results do not depend on it.
 #[derive(Clone, Copy, Debug)]

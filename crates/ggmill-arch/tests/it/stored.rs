@@ -490,10 +490,10 @@ fn a_graph_of_metadata_has_its_operation_set() {
     });
     assert!(without.contains(VERSION_KEY), "{without}");
     let later = message(&|metadata| {
-        metadata.set(VERSION_KEY, 4u32);
+        metadata.set(VERSION_KEY, 5u32);
         metadata.set(STEPS_KEY, &steps[..]);
     });
-    assert!(later.contains("is 4, but the newest operation set that is known is 3"), "{later}");
+    assert!(later.contains("is 5, but the newest operation set that is known is 4"), "{later}");
     // A graph has the least set that has its operations, and no others.
     let newer = [BEGIN, "y = shift(x)", END];
     let graph = stored(|metadata| read(&newer).unwrap().write(metadata).unwrap()).unwrap();

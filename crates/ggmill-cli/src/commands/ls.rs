@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::commands::convert_source::repository_hint;
 use crate::console::Console;
+use crate::directory_listing::list_directory;
 use crate::listing::{ListedModel, Listing};
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let is_directory = args.location.is_dir();
     let Listing { models, parameters } = match remote::list(&args.location) {
         Some(found) => found?,
-        None if is_directory => Listing::of_directory(&args.location, console),
+        None if is_directory => list_directory(&args.location, console),
         None => return Err(neither(args)),
     };
     let mut out = console.text();

@@ -207,14 +207,14 @@ fn graphs_are_printed() {
     let directory = Directory::new();
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
-    assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 3\n"), "{}", found.stdout);
+    assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 4\n"), "{}", found.stdout);
     assert!(found.stdout.contains("\nfor bid in 0..block_count:\n    a = rms_norm(x, attn_norm,"));
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
     assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("rows(token_embd, tokens)"));
-    let found = ggmill(directory.path(), &["explain", "whisper", "--graph"]);
+    let found = ggmill(directory.path(), &["explain", "chameleon", "--graph"]);
     assert_eq!(found.code, 2);
     let message =
-        "no computation graph for \"whisper\": the description of its architecture has none";
+        "no computation graph for \"chameleon\": the description of its architecture has none";
     assert!(found.stderr.contains(message), "{}", found.stderr);
 }
 

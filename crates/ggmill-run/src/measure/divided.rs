@@ -8,7 +8,7 @@ use ggmill_core::{Model, keys};
 use super::Chunks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
-use crate::run::Source;
+use crate::source::Source;
 
 /// What a program is run over for some chunks.
 ///

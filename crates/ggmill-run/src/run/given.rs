@@ -4,29 +4,7 @@ use core::ops::Range;
 
 use crate::error::Result;
 use crate::program::Program;
-
-/// The second text of a model that takes two.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Source<'a> {
-    /// Tokens, as T5 takes.
-    Tokens(&'a [u32]),
-    /// Vectors one after the other, of [`Graph::source_len`](ggmill_arch::graph::Graph::source_len)
-    /// numbers each, as Whisper takes.
-    Vectors(&'a [f32]),
-}
-
-impl<'a> From<&'a [u32]> for Source<'a> {
-    fn from(tokens: &'a [u32]) -> Self {
-        Self::Tokens(tokens)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [u32; N]> for Source<'a> {
-    fn from(tokens: &'a [u32; N]) -> Self {
-        Self::Tokens(tokens)
-    }
-}
+use crate::source::Source;
 
 /// Texts as tokens, one after the other, or as vectors.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,7 @@ use ggmill_edit::{EditFindings, EditMethod, EditPlan, Edited, FILLER_KEY, KeyCha
 use serde_json::json;
 
 use crate::console::Console;
+use crate::counted::counted;
 use crate::outcome::Failure;
 use crate::paths::shown;
 
@@ -114,7 +115,8 @@ impl Report<'_> {
         if self.done {
             writeln!(out)
         } else {
-            writeln!(out, " ({} bytes to write); nothing was written", self.bytes_written())
+            let bytes = usize::try_from(self.bytes_written()).unwrap_or(usize::MAX);
+            writeln!(out, " ({} to write); nothing was written", counted(bytes, "byte"))
         }
     }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use ggmill_inspect::text::{Column, Options, Table, write_paragraph};
 use ggmill_run::{Distribution, Estimate, Measurement};
 
+use crate::counted::counted;
+
 /// Models with what was measured of them, and what they have in common.
 pub(super) struct Text<'a> {
     pub(super) models: Vec<(&'a str, &'a Measurement)>,
@@ -22,8 +24,10 @@ impl Text<'_> {
             writeln!(out, "{name}")?;
         }
         let counts = format!(
-            "{} chunks of {} tokens, {} tokens counted",
-            first.chunks, self.context, first.counted
+            "{} of {} tokens, {} counted",
+            counted(first.chunks, "chunk"),
+            self.context,
+            counted(first.counted, "token")
         );
         if several {
             write_paragraph(out, &counts, options)?;

@@ -98,6 +98,11 @@ fn options_that_meet_nothing_are_told_of() {
     said(&falcon, &types, "no tensor is output.weight or has its role");
     types.roles.clear();
     types.leave_output_tensor = false;
+    said(
+        &falcon,
+        &types,
+        "the token embeddings serve as output.weight and have a type of their own",
+    );
     assert!(
         !notes(&llama, &types).iter().any(|note| note.contains("no tensor is")),
         "{:?}",
