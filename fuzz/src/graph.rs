@@ -3,7 +3,7 @@
 
 use ggmill_arch::graph::Graph;
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
-use ggmill_run::{Options, Program, Runner, Source};
+use ggmill_run::{Chunks, Options, Program, Runner, Source, measure, probe};
 
 use crate::allocations::bounded;
 
@@ -74,11 +74,10 @@ fn run(graph: &Graph) {
     let known = u32::try_from(program.vocabulary()).unwrap_or(u32::MAX);
     let tokens = [0, 2, 1].map(|token: u32| token % known.max(1));
     let texts = [&tokens[..], &tokens[..1]];
-    let width = program.source_len().map(|width| usize::try_from(width).unwrap_or(usize::MAX));
+    let width = program.source_width().map(|width| usize::try_from(width).unwrap_or(usize::MAX));
     let vectors = |count: usize| vec![0.5f32; count];
     let states = match width {
         // Two vectors of the first source, and three of the second.
-        Some(width) if width > 1 << 20 => return,
         Some(width) => {
             let (short, long) = (vectors(2 * width), vectors(3 * width));
             let sources = [Source::Vectors(&short), Source::Vectors(&long)];
@@ -89,6 +88,11 @@ fn run(graph: &Graph) {
         }
         None => runner.states(&program, &texts),
     };
+    // Whatever these say, they end.
+    let _ = probe(&runner, &program, None);
+    let text: Vec<u32> = (0..24u32).map(|token| token % known.max(1)).collect();
+    let chunks = Chunks::of(&text, 8, None).expect("three chunks");
+    let _ = measure(&runner, &program, None, &chunks, false, |_| Ok::<_, ggmill_run::Error>(()));
     let Ok(states) = states else { return };
     if let Ok(output) = runner.output(&program, &states, 0, 0..3) {
         assert_eq!(output.len() as u64, 3 * program.output_len());

@@ -8,7 +8,7 @@ use ggmill_inspect::Summary;
 use crate::console::Console;
 use crate::gather::{Files, gather};
 use crate::listing::{ListedModel, Listing};
-use crate::paths::{file_name, text_of};
+use crate::paths::{file_name, shown, text_of};
 
 /// The models in a directory of this machine. What cannot be read is said.
 pub(crate) fn list_directory(path: &Path, console: Console) -> Listing {
@@ -17,12 +17,12 @@ pub(crate) fn list_directory(path: &Path, console: Console) -> Listing {
     for failure in failures {
         console.warn(failure.message());
     }
-    let models = models.iter().filter_map(|files| listed(path, files));
+    let models = models.iter().filter_map(|files| listed(path, files, console));
     Listing { models: models.collect(), parameters: None }
 }
 
 /// A model in a directory: what its header says, as far as it can be read.
-fn listed(directory: &Path, files: &Files) -> Option<ListedModel> {
+fn listed(directory: &Path, files: &Files, console: Console) -> Option<ListedModel> {
     let first = files.first()?;
     let within = first.strip_prefix(directory).unwrap_or(first);
     let count = ShardName::parse(&file_name(first)).map_or(1, |shard| shard.count());
@@ -34,10 +34,13 @@ fn listed(directory: &Path, files: &Files) -> Option<ListedModel> {
         file_type: None,
         bits_per_weight: None,
     };
-    if let Ok(model) = ggmill_io::open(first) {
-        let summary = Summary::of(&model);
-        listed.file_type = summary.file_type.and_then(FileType::name);
-        listed.bits_per_weight = summary.bits_per_weight;
+    match ggmill_io::open(first) {
+        Ok(model) => {
+            let summary = Summary::of(&model);
+            listed.file_type = summary.file_type.and_then(FileType::name);
+            listed.bits_per_weight = summary.bits_per_weight;
+        }
+        Err(error) => console.warn(format_args!("{}: {error}", shown(first))),
     }
     Some(listed)
 }

@@ -153,7 +153,7 @@ pub(crate) fn found_program<'m>(
             failed(path, &error)
         }
     })?;
-    if program.source() == GraphSource::File && only.is_none() {
+    if program.graph_source() == GraphSource::File && only.is_none() {
         console.note(format_args!("{} is run from the computation graph in the file", shown(path)));
     }
     Ok(program)

@@ -27,12 +27,20 @@ pub(crate) struct Run<'a> {
     pub(crate) blocks: u64,
 }
 
-/// Bytes of the compute buffers on so many devices, the host first; or why they are not known.
+/// The compute buffers of a run.
+pub(crate) struct Computed {
+    /// Bytes on each device, the host first.
+    pub(crate) lengths: Vec<u64>,
+    /// Whether flash attention is used, after all.
+    pub(crate) flash: bool,
+}
+
+/// The compute buffers on so many devices; or why they are not known.
 pub(crate) fn by_device(
     run: &Run<'_>,
     compute: &ComputeSpec,
     devices: usize,
-) -> Result<core::result::Result<Vec<u64>, String>> {
+) -> Result<core::result::Result<Computed, String>> {
     if let Some(why) = unknown(run) {
         return Ok(Err(why.to_owned()));
     }
@@ -45,6 +53,7 @@ pub(crate) fn by_device(
         pipelined: devices > 2 && run.layers.on_devices() == run.layers.all(),
     };
     let mut numbers = numbers(run)?;
+    // With a quantized V cache it does not: recorded with libllama.
     let is_free = run.options.flash_attention == FlashAttention::Auto
         && !run.options.value_type.is_quantized();
     let mut nodes = compute.nodes(numbers);
@@ -58,6 +67,7 @@ pub(crate) fn by_device(
     Ok(match nodes {
         Ok(nodes) => scheduled(&nodes, &places)
             .and_then(|nodes| allocator::lengths(&nodes, devices))
+            .map(|lengths| Computed { lengths, flash: numbers.flash })
             .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     })

@@ -208,9 +208,10 @@ pub fn estimate(
     };
     match computed {
         Ok(computed) => {
-            for (device, computed) in devices.iter_mut().zip(computed) {
-                device.compute = computed;
+            for (device, length) in devices.iter_mut().zip(computed.lengths) {
+                device.compute = length;
             }
+            flash_attention = Some(computed.flash);
             unknown.extend(of_backends(&layers, options, flash_attention));
         }
         Err(why) => unknown.push(Unknown::Compute(why)),

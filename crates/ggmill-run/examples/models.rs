@@ -53,7 +53,7 @@ fn main() {
         let output = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
-        if let Some(width) = program.source_len() {
+        if let Some(width) = program.source_width() {
             let vectors = models::source_vectors(width);
             let bytes: Vec<u8> = vectors.iter().flat_map(|value| value.to_le_bytes()).collect();
             fs::write(directory.join(format!("{}.source", case.name)), bytes).unwrap();

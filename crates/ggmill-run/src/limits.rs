@@ -69,7 +69,7 @@ impl Limits {
 impl SourceLimits {
     /// Those of the source, where the graph takes one.
     pub(crate) fn of(graph: &Graph) -> Result<Option<Self>> {
-        Ok(match graph.source_len() {
+        Ok(match graph.source_width() {
             Some(width) => Some(Self::Vectors(width, rows(graph, Rows::Positions, true))),
             None if graph.has_source() => Some(Self::Tokens(Limits::of(graph, true)?)),
             None => None,

@@ -68,7 +68,7 @@ impl OwnSource {
 
     /// One for a model that takes one, of as many tokens or vectors as its text has.
     fn made_up(program: &Program<'_>, tokens: &[u32]) -> Option<Self> {
-        match program.source_len() {
+        match program.source_width() {
             Some(width) => {
                 let vectors = tokens.len() as u64;
                 let vectors = vectors.min(program.source_positions().unwrap_or(vectors));
@@ -194,7 +194,10 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
     }
-    let made_up = OwnSource::made_up(program, tokens);
+    // What is made up takes no more memory than the run, which may be refused.
+    let length = tokens.len() as u64;
+    runner.check_memory(program.memory_of_states(1, length, runner.threads()))?;
+    let made_up = if recorded.is_none() { OwnSource::made_up(program, tokens) } else { None };
     let source = recorded.map_or(made_up.as_ref(), |recorded| recorded.source.as_ref());
     let sources: Vec<Source<'_>> = source.into_iter().map(OwnSource::as_source).collect();
     let states = runner.states_with_sources(program, &[tokens], &sources)?;

@@ -149,7 +149,7 @@ impl<'m> Program<'m> {
     }
 
     /// Where the graph comes from.
-    pub fn source(&self) -> GraphSource {
+    pub fn graph_source(&self) -> GraphSource {
         self.source
     }
 
@@ -164,8 +164,8 @@ impl<'m> Program<'m> {
     }
 
     /// How many numbers each vector of the source has, where the source is not tokens.
-    pub fn source_len(&self) -> Option<u64> {
-        self.graph.source_len()
+    pub fn source_width(&self) -> Option<u64> {
+        self.graph.source_width()
     }
 
     /// How many vectors the source may have, where it has vectors and positions are rows of a table.
@@ -312,7 +312,7 @@ impl<'m> Program<'m> {
             _ => 0,
         };
         let kernel = self.graph.nodes().iter().map(of_kernel).max().unwrap_or(0);
-        let vectors = self.source_len().unwrap_or(0).saturating_mul(tokens).saturating_mul(4);
+        let vectors = self.source_width().unwrap_or(0).saturating_mul(tokens).saturating_mul(4);
         let held = held.saturating_add(kernel).saturating_add(vectors);
         let sum = results.saturating_add(turns).saturating_add(scores).saturating_add(TILES);
         sum.saturating_add(held)

@@ -240,10 +240,13 @@ impl Runner {
         activations: Option<&'p mut Activations>,
     ) -> Result<Run<'p>> {
         check_sources(program, texts, sources)?;
-        let sequences = [Sequence::of(program, texts)?, Sequence::of_sources(program, sources)?];
-        let longest = sequences.iter().map(Sequence::longest).max().unwrap_or(0) as u64;
-        let threads = self.threads();
+        texts.iter().try_for_each(|text| program.check(text))?;
+        let lengths = sources.iter().map(|&source| program.check_source(source));
+        let lengths = lengths.collect::<Result<Vec<usize>>>()?;
+        let all = texts.iter().map(|text| text.len()).chain(lengths.iter().copied());
+        let (longest, threads) = (all.max().unwrap_or(0) as u64, self.threads());
         self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
+        let sequences = [Sequence::of(texts), Sequence::of_sources(sources, &lengths)];
         Ok(Run {
             program,
             tiles: Tiles::new(self.options.isa),
@@ -255,7 +258,7 @@ impl Runner {
         })
     }
 
-    fn check_memory(&self, needed: u64) -> Result<()> {
+    pub(crate) fn check_memory(&self, needed: u64) -> Result<()> {
         if needed <= self.options.memory {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 pub enum Source<'a> {
     /// Tokens, as T5 takes.
     Tokens(&'a [u32]),
-    /// Vectors one after the other, of [`Graph::source_len`](ggmill_arch::graph::Graph::source_len)
+    /// Vectors one after the other, of [`Graph::source_width`](ggmill_arch::graph::Graph::source_width)
     /// numbers each, as Whisper takes.
     Vectors(&'a [f32]),
 }

@@ -476,7 +476,7 @@ impl Graph {
     }
 
     /// How many numbers each vector of the source has, where the source is not a text of tokens.
-    pub fn source_len(&self) -> Option<u64> {
+    pub fn source_width(&self) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         let found = nodes.find(|node| node.operation == Operation::SourceVectors)?;
         Some(found.extent.elements())

@@ -143,10 +143,9 @@ impl Graph {
     pub fn steps(&self) -> Result<Vec<String>> {
         let steps = Writer::of(self).steps()?;
         let texts: Vec<&str> = steps.iter().map(String::as_str).collect();
-        let of_weight = |name: &str| {
-            let found = self.weights.iter().find(|weight| weight.name == name)?;
-            Some(found.dimensions.clone())
-        };
+        let weights = self.weights.iter().map(|weight| (&*weight.name, &weight.dimensions));
+        let weights: BTreeMap<&str, &Vec<u64>> = weights.collect();
+        let of_weight = |name: &str| weights.get(name).map(|&dimensions| dimensions.clone());
         let read = Self::of_steps(&texts, &of_weight)?;
         if read.nodes == self.nodes && read.weights == self.weights && read.output == self.output {
             return Ok(steps);

@@ -191,11 +191,11 @@ fn every_operation_of_set_4_is_written_as_it_is_read() {
     ];
     let graph = read(&steps).unwrap();
     assert_eq!(graph.steps().unwrap(), steps);
-    assert_eq!((graph.operation_set(), graph.source_len()), (4, Some(16)));
+    assert_eq!((graph.operation_set(), graph.source_width()), (4, Some(16)));
     assert_eq!(between(&["y = shift(x, ahead = true)"]).unwrap().operation_set(), 4);
     // The parts of a kernel are counted, and each number of it is a multiplication.
     let taps = between(&["p = split(x, 2)", "y = linear_taps('k_2x4x8', p)"]).unwrap();
-    assert_eq!((taps.operation_set(), taps.source_len()), (4, None));
+    assert_eq!((taps.operation_set(), taps.source_width()), (4, None));
     assert_eq!(taps.multiplications(), 8 * 8 + 8 * 100);
     for (steps, expected) in [
         (vec!["p = split(x, 2)", "y = linear_taps('k_2x3x8', p)"], "applies k_2x3x8.weight"),

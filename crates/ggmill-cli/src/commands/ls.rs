@@ -28,7 +28,7 @@ knows the number of parameters and the names belong to one model; in a directory
 from the header. A split model is shown on one line.")]
 pub(crate) struct Args {
     /// The repository, a directory in it, or a directory on this machine
-    #[arg(value_name = "hf://OWNER/NAME")]
+    #[arg(value_name = "LOCATION")]
     location: PathBuf,
     /// Write JSON
     #[arg(long)]
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
                 json!({
                     "name": file.name,
                     "shards": file.shards.1,
+                    "shards_found": file.shards.0,
                     "bytes": file.bytes,
                     "type": file.file_type,
                     "bits_per_weight": file.bits_per_weight,
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             .collect();
         let document = json!({
             "schema": "ggmill.ls/1",
-            "repository": shown(&args.location).to_string(),
+            "location": shown(&args.location).to_string(),
             "parameters": parameters,
             "files": files,
         });

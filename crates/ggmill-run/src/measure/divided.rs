@@ -28,7 +28,7 @@ impl<'t> Divided<'t> {
             let texts = chunks.iter().map(|chunk| Cow::Borrowed(chunk.as_slice()));
             return Ok(Self { texts: texts.collect(), sources: Vec::new() });
         }
-        if let Some(width) = program.source_len() {
+        if let Some(width) = program.source_width() {
             let message = format!(
                 "the source of the model is vectors of {width} numbers, such as frames of a \
                  spectrogram, and not the beginning of a text"
@@ -83,20 +83,19 @@ impl Program<'_> {
     }
 }
 
-/// The token that the text of a model begins with, where it takes two.
+/// The token that the text of a model begins with, where it takes two. BOS is what llama.cpp's programs
+/// take where the key is absent.
 fn start_of_text(model: &Model) -> Result<u32> {
     let metadata = model.metadata();
-    let architecture = metadata.str(keys::GENERAL_ARCHITECTURE)?;
+    let architecture = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or("ARCHITECTURE");
     let key = format!("{architecture}.decoder_start_token_id");
     let bos = keys::SPECIAL_TOKENS.iter().find(|(role, _)| *role == "bos").map(|(_, key)| *key);
-    // BOS is what llama.cpp's programs take where the key is absent.
-    let found = core::iter::once(key.as_str()).chain(bos).find_map(|key| {
-        metadata.get(key).and_then(|entry| u32::try_from(entry.value().ok()?.as_u64()?).ok())
-    });
-    found.ok_or_else(|| {
-        let message = format!(
+    let mut keys = core::iter::once(key.as_str()).chain(bos);
+    let wrong = |message: String| Error::new(ErrorKind::DecoderStart, message);
+    let found = keys.find(|key| metadata.get(key).is_some()).ok_or_else(|| {
+        wrong(format!(
             "{key} is not in the metadata: the token that the text of the decoder begins with"
-        );
-        Error::new(ErrorKind::DecoderStart, message)
-    })
+        ))
+    })?;
+    metadata.u32(found).map_err(|error| wrong(error.to_string()))
 }

@@ -176,6 +176,9 @@ pub fn scores_together<E: From<Error>>(
     for (number, program) in programs.iter().enumerate() {
         check(program, base).map_err(|error| error.of_program(number))?;
     }
+    for (number, program) in programs.iter().copied().chain(base).enumerate() {
+        check_came(program, chunks).map_err(|error| error.of_program(number))?;
+    }
     let Some(first) = programs.first() else { return Ok(Vec::new()) };
     let count = chunks.texts().len();
     let of_embeddings = first.output() == Output::Embedding;
@@ -246,6 +249,22 @@ fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
         Some(token) => {
             let message = format!("token {token} of the model differs from that of the base");
             Err(Error::new(ErrorKind::Vocabulary, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Every token that counts has a number in the output. The tables of a graph may have more rows.
+fn check_came(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
+    if program.output() != Output::Logits {
+        return Ok(());
+    }
+    let (counted, known) = (chunks.counted(), program.output_len());
+    let came = chunks.texts().iter().flat_map(|text| &text[counted.start + 1..=counted.end]);
+    match came.copied().find(|&token| u64::from(token) >= known) {
+        Some(token) => {
+            let message = format!("token ID {token}, but the output of the model has {known}");
+            Err(Error::new(ErrorKind::Tokens, message))
         }
         None => Ok(()),
     }

@@ -6,7 +6,7 @@ use ggmill_core::GgmlType;
 
 use super::divided::{Divided, Wanted};
 use super::statistics::Sums;
-use super::{Chunks, Estimate, check, compare};
+use super::{Chunks, Estimate, check, check_came, compare};
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 use crate::run::Runner;
@@ -74,6 +74,7 @@ pub fn trials<E: From<Error>>(
     mut watch: impl FnMut(usize, usize) -> Result<(), E>,
 ) -> Result<Vec<Tried>, E> {
     check(program, None)?;
+    check_came(program, chunks)?;
     let mut variants = Vec::with_capacity(trials.len());
     let mut numbers = Vec::with_capacity(trials.len());
     for (number, trial) in trials.iter().enumerate() {

@@ -2,8 +2,6 @@
 
 use core::ops::Range;
 
-use crate::error::Result;
-use crate::program::Program;
 use crate::source::Source;
 
 /// Texts as tokens, one after the other, or as vectors.
@@ -18,26 +16,26 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn of(program: &Program<'_>, texts: &[&[u32]]) -> Result<Self> {
+    pub(super) fn of(texts: &[&[u32]]) -> Self {
         let mut sequence = Self::default();
         for text in texts {
-            program.check(text)?;
             sequence.push(text.len());
             sequence.tokens.extend_from_slice(text);
         }
-        Ok(sequence)
+        sequence
     }
 
-    pub(super) fn of_sources(program: &Program<'_>, sources: &[Source<'_>]) -> Result<Self> {
+    /// Sources of so many tokens or vectors each.
+    pub(super) fn of_sources(sources: &[Source<'_>], lengths: &[usize]) -> Self {
         let mut sequence = Self::default();
-        for &source in sources {
-            sequence.push(program.check_source(source)?);
+        for (&source, &length) in sources.iter().zip(lengths) {
+            sequence.push(length);
             match source {
                 Source::Tokens(tokens) => sequence.tokens.extend_from_slice(tokens),
                 Source::Vectors(numbers) => sequence.vectors.extend_from_slice(numbers),
             }
         }
-        Ok(sequence)
+        sequence
     }
 
     /// Adds a text of so many tokens or vectors.

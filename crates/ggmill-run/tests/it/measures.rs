@@ -1,12 +1,14 @@
 //! Perplexity and divergence: against the same computed plainly from all logits, and laws.
 
-use ggmill_core::Model;
+use ggmill_arch::graph::Graph;
+use ggmill_core::{GgmlType, MetadataBuf, Model};
 use ggmill_run::{
-    Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, html, measure,
-    measure_together,
+    Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, Trial, html,
+    measure, measure_together, trials,
 };
 
 use crate::models::{CASES, Case, Change};
+use crate::stored::invented;
 
 const CONTEXT: usize = 16;
 
@@ -279,4 +281,37 @@ fn models_that_cannot_be_compared_are_refused() {
     assert_eq!(error.kind(), ErrorKind::TooShort);
     assert!(error.to_string().starts_with("31 tokens, expected at least 32"), "{error}");
     assert_eq!(Chunks::of(&tokens(), 3, None).unwrap_err().kind(), ErrorKind::Chunks);
+}
+
+/// The output of a stored graph may have fewer numbers than there are tokens.
+#[test]
+fn tokens_without_a_number_in_the_output_are_refused() {
+    let original = CASES[0].model();
+    let dimensions = |name: &str| {
+        let tensor = original.tensor(name).ok()?;
+        Some(tensor.shape().dimensions().to_vec())
+    };
+    let steps = ["x = rows('token_embd', tokens)", "logits = linear('blk.0.attn_q', x)"];
+    let graph = Graph::of_steps(&steps, &dimensions).unwrap();
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "invented");
+    graph.write(&mut metadata).unwrap();
+    let model = Model::open(invented(&original, metadata)).unwrap();
+    let program = Program::stored(&model).unwrap();
+    assert!(program.output_len() < program.vocabulary());
+    let run = |tokens: &[u32]| {
+        let chunks = Chunks::of(tokens, CONTEXT, None).unwrap();
+        measure(&runner(), &program, None, &chunks, false, |_| Ok::<_, Error>(()))
+    };
+    let error = run(&tokens()).unwrap_err();
+    assert_eq!((error.kind(), error.program()), (ErrorKind::Tokens, Some(0)));
+    assert!(error.to_string().contains("but the output of the model has 32"), "{error}");
+    // Tokens that are not predicted may have none.
+    let few: Vec<u32> =
+        (0..40).map(|place| if place % 16 < 8 { 200 } else { place % 32 }).collect();
+    assert!(run(&few).is_ok());
+    let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();
+    let asked = [Trial::new("blk.0.attn_q.weight", GgmlType::Q4_0)];
+    let tried = trials(&runner(), &program, &chunks, &asked, |_, _| Ok::<_, Error>(()));
+    assert_eq!(tried.unwrap_err().kind(), ErrorKind::Tokens);
 }

@@ -62,7 +62,7 @@ fn a_record_has_the_input_of_an_encoder() {
         let runner = runner();
         let states = states(&runner, &program, &[&TOKENS]).unwrap();
         let logits = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
-        let (ggml_type, bytes): (_, Vec<u8>) = match program.source_len() {
+        let (ggml_type, bytes): (_, Vec<u8>) = match program.source_width() {
             Some(width) => {
                 let numbers = source_vectors(width);
                 (GgmlType::F32, numbers.iter().flat_map(|value| value.to_le_bytes()).collect())

@@ -4,6 +4,7 @@ use ggmill_arch::graph::{Extent, Graph};
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
 use ggmill_run::{
     Chunks, Error, ErrorKind, Matrices, Options, Program, Runner, Source, activations, measure,
+    probe,
 };
 
 use crate::models::{CASES, Case, SOURCE, TOKENS};
@@ -226,7 +227,7 @@ fn of_vectors() -> (Model, Vec<f32>, Vec<f32>) {
 fn a_kernel_goes_over_the_vectors_of_each_source() {
     let (model, kernel, bias) = of_vectors();
     let program = Program::stored(&model).unwrap();
-    assert_eq!((program.source_len(), program.vocabulary()), (Some(6), 5));
+    assert_eq!((program.source_width(), program.vocabulary()), (Some(6), 5));
     let numbers: Vec<f32> = (0..6 * 7).map(|place| (place * 29 % 83) as f32 / 40.0 - 1.0).collect();
     let sources = [&numbers[..6 * 7], &numbers[6..12]];
     let texts: [&[u32]; 2] = [&[1, 4], &[2]];
@@ -282,6 +283,10 @@ fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
     let (kind, message) = failed(Source::Vectors(&numbers));
     assert_eq!(kind, ErrorKind::NotFinite);
     assert!(message.contains("vector 1 of a source, number 2"), "{message}");
+    // What is made up needs no more memory than a run may take.
+    let tiny = Runner::new(Options::default().with_memory(1 << 20)).unwrap();
+    assert_eq!(probe(&tiny, &program, None).unwrap_err().kind(), ErrorKind::Memory);
+    assert_eq!(probe(&runner, &program, None).unwrap().tokens, 16);
     let of_tokens = case("t5").model();
     let of_tokens = Program::of(&of_tokens, case("t5").described()).unwrap();
     let other = [Source::Vectors(&numbers[..6])];

@@ -48,7 +48,7 @@ fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
         let other = Model::open(invented(&model, metadata)).unwrap();
         assert!(Architecture::builtin("invented").is_none());
         let program = Program::find(&other, None, None).unwrap();
-        assert_eq!(program.source(), GraphSource::File);
+        assert_eq!(program.graph_source(), GraphSource::File);
         assert_eq!(program.graph().nodes(), original.graph().nodes(), "{}", case.name);
         assert_eq!(program.graph().weights(), original.graph().weights(), "{}", case.name);
         // As far as a file says, a block begins with its first tensor, and is carried out once.
@@ -68,7 +68,7 @@ fn the_description_goes_before_the_file_unless_one_is_asked_for() {
     let case = &CASES[0];
     let model = case.model();
     let described = Some(case.described());
-    let kind = |only| Program::find(&model, described, only).map(|program| program.source());
+    let kind = |only| Program::find(&model, described, only).map(|program| program.graph_source());
     assert_eq!(kind(None).unwrap(), GraphSource::Description);
     assert_eq!(kind(Some(GraphSource::File)).unwrap_err().kind(), ErrorKind::NoGraph);
     let without = |only| Program::find(&model, None, only).unwrap_err().kind();
@@ -79,7 +79,7 @@ fn the_description_goes_before_the_file_unless_one_is_asked_for() {
     Program::of(&model, case.described()).unwrap().graph().write(&mut metadata).unwrap();
     let other = Model::open(invented(&model, metadata)).unwrap();
     let program = Program::find(&other, described, None).unwrap();
-    assert_eq!(program.source(), GraphSource::File);
+    assert_eq!(program.graph_source(), GraphSource::File);
     let only = Some(GraphSource::Description);
     assert_eq!(Program::find(&other, described, only).unwrap_err().kind(), ErrorKind::Graph);
 }

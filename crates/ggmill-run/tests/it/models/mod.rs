@@ -211,7 +211,7 @@ pub(crate) fn states(runner: &Runner, program: &Program<'_>, texts: &[&[u32]]) -
         return runner.states(program, texts);
     }
     let skipped = |text: &&[u32]| if **text == TOKENS { 0 } else { 4 };
-    let Some(width) = program.source_len() else {
+    let Some(width) = program.source_width() else {
         let sources: Vec<&[u32]> = texts.iter().map(|text| &SOURCE[skipped(text)..]).collect();
         return runner.states_with_sources(program, texts, &sources);
     };
