@@ -8,7 +8,7 @@ use ggmill_inspect::Summary;
 use crate::console::Console;
 use crate::gather::{Files, gather};
 use crate::listing::{ListedModel, Listing};
-use crate::paths::{file_name, shown, text_of};
+use crate::paths::{file_name, text_of};
 
 /// The models in a directory of this machine. What cannot be read is said.
 pub(crate) fn list_directory(path: &Path, console: Console) -> Listing {
@@ -40,7 +40,7 @@ fn listed(directory: &Path, files: &Files, console: Console) -> Option<ListedMod
             listed.file_type = summary.file_type.and_then(FileType::name);
             listed.bits_per_weight = summary.bits_per_weight;
         }
-        Err(error) => console.warn(format_args!("{}: {error}", shown(first))),
+        Err(error) => console.warn(error),
     }
     Some(listed)
 }
