@@ -1,8 +1,8 @@
 //! Findings about a model.
 
-use ggmill::{Model, keys};
 use ggmill::check::render::{self, Checked};
 use ggmill::check::{Input, Options, Profile, Selector, check_files};
+use ggmill::{Model, keys};
 use serde_json::Value;
 
 use crate::failure::Failure;

@@ -24,7 +24,7 @@ rules! { Segmentation;
     }
     SPLIT_SPECIAL = "GG2303" Warning Practice {
         summary: "Special token is marked as an ordinary token",
-        clause: "Reported when a key such as tokenizer.ggml.eos_token_id refers to an ordinary token whose text is split into several tokens even if special tokens are parsed (`parse_special` in llama.cpp). Before it tokenizes the remaining text, llama.cpp matches only tokens of type control, user-defined or unknown by their exact text.",
+        clause: "Reported when a key such as tokenizer.ggml.eos_token_id refers to an ordinary token whose text is split into several tokens even if special tokens are parsed (`parse_special` in llama.cpp). llama.cpp first searches the text for tokens of type control, user-defined or unknown, and then tokenizes the rest; it does not search for ordinary tokens.",
         why: "When a chat template writes the text of the token, the prompt contains several other tokens instead of this one.",
         remedy: "Set the token's type to 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for the token",

@@ -11,7 +11,7 @@ fn model(start: Option<u32>) -> Vec<u8> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "t5");
     let numbers = [
-        ("block_count", 1),
+        ("block_count", 1u32),
         ("decoder_block_count", 1),
         ("context_length", 64),
         ("embedding_length", 32),
@@ -23,7 +23,7 @@ fn model(start: Option<u32>) -> Vec<u8> {
         ("vocab_size", 96),
     ];
     for (key, value) in numbers {
-        metadata.set(format!("t5.{key}"), value as u32);
+        metadata.set(format!("t5.{key}"), value);
     }
     metadata.set("t5.attention.layer_norm_rms_epsilon", 1e-6f32);
     metadata.set("t5.attention.layer_norm_epsilon", 1e-6f32);
@@ -48,7 +48,7 @@ fn model(start: Option<u32>) -> Vec<u8> {
     let mut state = 7u32;
     for bytes in file[data..].chunks_exact_mut(4) {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let weight = (state >> 8) as f32 / f32::from(1u16 << 12) / 4096.0 - 0.5;
+        let weight = f32::from(u16::try_from(state >> 16).unwrap()) / 65536.0 - 0.5;
         bytes.copy_from_slice(&weight.to_le_bytes());
     }
     file

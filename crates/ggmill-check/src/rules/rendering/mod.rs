@@ -41,7 +41,7 @@ rules! { Rendering;
     }
     ORDINARY = "GG2205" Warning Practice {
         summary: "Chat template writes a marker that is an ordinary token",
-        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but is an ordinary token of the vocabulary: its type is 1 (normal). Before it tokenizes the remaining text, llama.cpp matches only tokens of type control, user-defined or unknown by their exact text.",
+        clause: "Reported when the template itself, rather than a message, writes a string that has the form of a special token, but is an ordinary token of the vocabulary: its type is 1 (normal). llama.cpp first searches the text for tokens of type control, user-defined or unknown, and then tokenizes the rest; it does not search for ordinary tokens.",
         why: "The marker is tokenized as ordinary text, usually into several tokens. In training, the model saw a single token in this place.",
         remedy: "Set the token's type to 3 (control) in tokenizer.ggml.token_type.",
         fixed: "tokenizer.ggml.token_type: 3 for <|b|>",
