@@ -263,7 +263,7 @@ impl Examination<'_> {
         let expected = turn.strip_prefix(plain).unwrap_or_default();
         if !expected.starts_with(header.trim_end()) {
             let message = format!(
-                "the generation prompt is \"{header}\", but assistant messages begin with \"{}\"",
+                "the generation prompt is \"{header}\", but the assistant message is rendered as \"{}\"",
                 expected.chars().take(40).collect::<String>()
             );
             self.add(Aspect::Prompt, "question and answer", message);

@@ -16,7 +16,7 @@ rules! { Metadata;
         fixed: "general.architecture = \"llama\"",
     }
     RELIED_TYPE = "GG1102" Error Both {
-        summary: "Wrong type for a key of the specification that llama.cpp reads",
+        summary: "Wrong type for a key that the specification defines and llama.cpp reads",
         clause: "Reported when the value of a key that llama.cpp reads has a different type from the one given in the specification. The specification gives a type for each key that it lists, and llama.cpp rejects any other type: \"key %s has wrong type %s but expected type %s\".",
         why: "llama.cpp rejects the model. Other readers may reject it too, or ignore the value and use a default.",
         remedy: "Change the type of the value to the expected type.",
@@ -24,7 +24,7 @@ rules! { Metadata;
         automatic: "changes the type of an integer where the value fits the expected type",
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
-        summary: "Wrong type for a key of the specification that llama.cpp does not read",
+        summary: "Wrong type for a key that the specification defines and llama.cpp does not read",
         clause: "Reported when the value of a key that llama.cpp does not read while loading a model has a different type from the one given in the specification. Examples are `tokenizer.huggingface.json` and descriptive keys such as `general.author`.",
         why: "Programs that expect the specified type, such as model hubs, may ignore the key or fail.",
         remedy: "Change the type of the value to the expected type.",
