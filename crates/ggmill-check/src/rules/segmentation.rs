@@ -31,7 +31,7 @@ rules! { Segmentation;
     }
     PRE_TOKENIZER = "GG2304" Warning Practice {
         summary: "Pre-tokenizer contradicts the vocabulary",
-        clause: "This rule counts the all-ASCII tokens that result from merges but that the pre-tokenizer splits in every context, so that they can never be produced. Reported when there are at least 64 of them, they are at least 0.2% of all all-ASCII tokens that result from merges, and another of llama.cpp's pre-tokenizers splits at most an eighth as many. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
+        clause: "Reported when the pre-tokenizer splits at least 64 of the all-ASCII tokens that result from merges, and at least 0.2% of them, in every context, and another of llama.cpp's pre-tokenizers splits at most an eighth as many. Tokens that are split in every context can never be produced. Merges are learned within the pieces into which the pre-tokenizer splits text, so the right pre-tokenizer splits few or none of the tokens of its vocabulary.",
         why: "Text is not split as it was in training, so the model sees unfamiliar token sequences.",
         remedy: "Find the matching name with `ggmill tokenize FILE --pre auto --compare tokenizer.json --file TEXT`, where tokenizer.json is from the original model and TEXT is any text file, and set tokenizer.ggml.pre to this name.",
         fixed: "tokenizer.ggml.pre = \"deepseek-llm\"",

@@ -259,11 +259,13 @@ fn check_came(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
     if program.output() != Output::Logits {
         return Ok(());
     }
-    let (counted, known) = (chunks.counted(), program.output_len());
+    // Those that the model does not have at all are refused when it is run.
+    let (counted, known) = (chunks.counted(), program.output_len()..program.vocabulary());
     let came = chunks.texts().iter().flat_map(|text| &text[counted.start + 1..=counted.end]);
-    match came.copied().find(|&token| u64::from(token) >= known) {
+    match came.copied().find(|&token| known.contains(&u64::from(token))) {
         Some(token) => {
-            let message = format!("token ID {token}, but the output of the model has {known}");
+            let message =
+                format!("token ID {token}, but the output of the model has {}", known.start);
             Err(Error::new(ErrorKind::Tokens, message))
         }
         None => Ok(()),

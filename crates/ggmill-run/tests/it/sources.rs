@@ -124,7 +124,7 @@ fn the_first_half_of_a_chunk_is_the_source_of_the_other() {
     let found = found.unwrap();
     assert_eq!(seen, expected);
     assert_eq!((found.chunks, found.counted), (3, surprises.len()));
-    let mean = surprises.iter().sum::<f64>() / surprises.len() as f64;
+    let mean = surprises.iter().sum::<f64>() / f64::from(u32::try_from(surprises.len()).unwrap());
     assert!((found.perplexity.unwrap().value / mean.exp() - 1.0).abs() < 1e-9, "{found:?}");
     let same = found.comparison.unwrap();
     assert_eq!((same.divergence.mean.value, same.same_top.value), (0.0, 1.0));
@@ -193,7 +193,7 @@ const OF_VECTORS: [&str; 9] = [
 
 /// A model with that graph, and its kernel and bias.
 fn of_vectors() -> (Model, Vec<f32>, Vec<f32>) {
-    let number = |place: usize| (place * 37 % 101) as f32 / 50.0 - 1.0;
+    let number = |place: u16| f32::from(place * 37 % 101) / 50.0 - 1.0;
     let kernel: Vec<f32> = (0..3 * 6 * 4).map(number).collect();
     let bias: Vec<f32> = (0..4).map(|place| number(place + 9)).collect();
     let tensors: [(&str, &[u64], Vec<f32>); 3] = [
@@ -228,7 +228,8 @@ fn a_kernel_goes_over_the_vectors_of_each_source() {
     let (model, kernel, bias) = of_vectors();
     let program = Program::stored(&model).unwrap();
     assert_eq!((program.source_width(), program.vocabulary()), (Some(6), 5));
-    let numbers: Vec<f32> = (0..6 * 7).map(|place| (place * 29 % 83) as f32 / 40.0 - 1.0).collect();
+    let numbers: Vec<f32> =
+        (0..6 * 7u16).map(|place| f32::from(place * 29 % 83) / 40.0 - 1.0).collect();
     let sources = [&numbers[..6 * 7], &numbers[6..12]];
     let texts: [&[u32]; 2] = [&[1, 4], &[2]];
     let runner = runner();
@@ -250,7 +251,7 @@ fn a_kernel_goes_over_the_vectors_of_each_source() {
                         found += f64::from(weight) * f64::from(*value);
                     }
                 }
-                *sum += found / vectors.len() as f64;
+                *sum += found / f64::from(u32::try_from(vectors.len()).unwrap());
             }
         }
         let output = runner.output(&program, &states, number, 0..1).unwrap();
