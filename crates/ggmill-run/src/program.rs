@@ -273,8 +273,8 @@ impl<'m> Program<'m> {
 
     /// Bytes of memory that running so many texts at once takes, about, beside the model, where
     /// neither a text nor its source is longer than `longest`: the results of operations, the output
-    /// of all tokens of one text, the turns of rotary positions, the tiles of a matrix, and the scores
-    /// of attention on each thread.
+    /// of all tokens of one text, the turns of rotary positions, the tiles of a matrix, the largest
+    /// kernel, the vectors of a source, and the scores of attention on each thread.
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let states = self.memory_of_states(texts, longest, threads);
         states.saturating_add(self.memory_of_output(longest))
