@@ -4,6 +4,7 @@
     python estimate.py widen MODELS OUT ARCHITECTURE...    write the first small model of each architecture with widths 16 times its own, where libllama takes it
     python estimate.py reference MODELS OUT        write what libllama accounts for the models, with many options
     python estimate.py devices MODELS OUT RPC      write what it accounts for on one or two further devices: RPC is ggml's backend of that name, as a library
+    python estimate.py overrides MODELS OUT RPC NAME...    write what it accounts for where tensors of some models are placed by patterns
     python estimate.py compare MODELS REFERENCE GGMILL    compare with `ggmill estimate`, and print a table
 
 MODELS is a text: `model NAME`, then the metadata `KEY TYPE VALUE`, and `tensor NAME TYPE SHAPE`, where a name may have the numbers of several
@@ -288,6 +289,24 @@ PLACEMENTS = {
     "half-q8_0": (2, 2, [1.0, 1.0], "q8_0"),
     "half-small-batch": (2, 2, [1.0, 1.0], "small-batch"),
 }
+# The same with patterns of tensors, and the device that they are on: the host, or one of the devices from 1.
+OVERRIDES = {
+    "experts-one": (1, 99, [1.0], "plain", ("exps", 0)),
+    "experts-both": (2, 99, [1.0, 1.0], "plain", ("exps", 0)),
+    "experts-one-sequences-off": (1, 99, [1.0], "sequences-off", ("exps", 0)),
+    "experts-one-q8_0": (1, 99, [1.0], "q8_0", ("exps", 0)),
+    "experts-half-small-batch": (1, 2, [1.0], "small-batch", ("exps", 0)),
+    "experts-of-one": (1, 99, [1.0], "plain", (r"blk\.0\.ffn_.*_exps", 0)),
+    "experts-elsewhere": (2, 99, [1.0, 0.0], "plain", ("exps", 2)),
+    "up-and-down-one": (1, 99, [1.0], "plain", ("ffn_(up|down)_exps", 0)),
+    "feed-forward-one": (1, 99, [1.0], "plain", ("ffn_.*", 0)),
+    "feed-forward-both": (2, 99, [1.0, 1.0], "plain", ("ffn_.*", 0)),
+    "feed-forward-one-off": (1, 99, [1.0], "off", ("ffn_.*", 0)),
+    "blocks-one": (1, 99, [1.0], "plain", (r"blk\.[01]\.", 0)),
+    "blocks-both": (2, 99, [1.0, 1.0], "plain", (r"blk\.[01]\.", 0)),
+    "blocks-one-off": (1, 99, [1.0], "off", (r"blk\.[01]\.", 0)),
+    "attention-one": (1, 99, [1.0], "plain", ("attn_.*", 0)),
+}
 PORTS = (50151, 50152)
 
 
@@ -300,26 +319,37 @@ def serve(rpc, port):
     ctypes.CDLL(rpc).ggml_backend_rpc_start_server(f"127.0.0.1:{port}".encode(), None, ctypes.c_size_t(1), ctypes.c_size_t(1), device)
 
 
-def accounted_devices(path, rpc):
+class Override(ctypes.Structure):
+    """llama_model_tensor_buft_override"""
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffers", ctypes.c_void_p))
+
+
+def accounted_devices(path, rpc, placements):
     """For each placement weights, context and compute buffers on the host and on both devices."""
     import llama_cpp
     base, ggml, backend = library("libggml-base.so.0"), library("libggml.so.0"), ctypes.CDLL(rpc)
     backend.ggml_backend_rpc_add_server.restype, ggml.ggml_backend_register.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     base.ggml_backend_buft_name.restype, base.ggml_backend_buft_name.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
     base.ggml_backend_reg_dev_get.restype, base.ggml_backend_reg_dev_get.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]
+    base.ggml_backend_dev_buffer_type.restype, base.ggml_backend_dev_buffer_type.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    ggml.ggml_backend_dev_by_type.restype = ctypes.c_void_p
     remote = []
     for port in PORTS:
         registry = backend.ggml_backend_rpc_add_server(f"127.0.0.1:{port}".encode())
         ggml.ggml_backend_register(registry)
         remote.append(base.ggml_backend_reg_dev_get(registry, 0))
     found = {}
-    for name, (count, layers, shares, option) in PLACEMENTS.items():
+    for name, (count, layers, shares, option, *overrides) in placements.items():
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers, params.use_extra_bufts, params.no_alloc, params.load_mode = layers, False, True, 0
         split = (ctypes.c_float * 16)(*shares)
         params.tensor_split = split
         chosen = (ctypes.c_void_p * (count + 1))(*remote[:count])
         params.devices = ctypes.addressof(chosen)
+        devices = [ggml.ggml_backend_dev_by_type(0), *remote]
+        placed = (Override * (len(overrides) + 1))(*((pattern.encode(), base.ggml_backend_dev_buffer_type(devices[device])) for pattern, device in overrides))
+        if overrides:
+            params.tensor_buft_overrides = ctypes.addressof(placed)
         model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
         context = context_params(llama_cpp, option)
         context.swa_full = True
@@ -356,16 +386,19 @@ def served(rpc):
             os.kill(server, signal.SIGTERM)
 
 
-def devices(path, out, rpc):
+def devices(path, out, rpc, placements=PLACEMENTS, names=None):
     import llama_cpp  # noqa: F401
     from libllama import alone
     with served(rpc), open(out, "w", encoding="utf-8", newline="\n") as file, tempfile.TemporaryDirectory() as directory:
-        print("# Generated by `estimate.py devices`: bytes that libllama accounts for on the host and on one or two devices.", file=file)
+        command = "devices" if placements is PLACEMENTS else "overrides"
+        print(f"# Generated by `estimate.py {command}`: bytes that libllama accounts for on the host and on one or two devices.", file=file)
         print("# model, placement; weights, context and compute buffers of each", file=file)
         for name, keys, tensors in models(path):
+            if names and name not in names:
+                continue
             model = Path(directory) / "model.gguf"
             write(model, keys, tensors)
-            found, reasons = alone(accounted_devices, model, rpc)
+            found, reasons = alone(accounted_devices, model, rpc, placements)
             for placement, rows in (found or {}).items():
                 print(name, placement, *(number for row in rows for number in row), sep="\t", file=file)
             if not found:
@@ -446,6 +479,8 @@ if __name__ == "__main__":
             reference(path, out)
         case ["devices", path, out, rpc]:
             devices(path, out, rpc)
+        case ["overrides", path, out, rpc, *names]:
+            devices(path, out, rpc, OVERRIDES, names)
         case ["compare", path, recorded, ggmill]:
             compare(path, recorded, ggmill)
         case _:

@@ -2,7 +2,7 @@
 
     LD_PRELOAD=./graph_memory.so python graph_memory.py MODELS NAME OPTIONS [BUFFER]
 
-MODELS, NAME and OPTIONS are those of `estimate.py reference`; where OPTIONS is a placement of `estimate.py devices`, RPC names ggml's backend of that
+MODELS, NAME and OPTIONS are those of `estimate.py reference`; where OPTIONS is a placement of `estimate.py devices` or `overrides`, RPC names ggml's backend of that
 name. Of each result: its number, offset and size, `=` where it takes the place of one of its sources, the operation, its name and dimensions, and the numbers of its
 sources. At the end what is there when the buffer (0, or BUFFER) is the fullest: what the steps of `[[memory.compute]]` are to have at that point.
 
@@ -186,9 +186,9 @@ def main(models, wanted, option, buffer="0"):
         if option in estimate.OPTIONS:
             print(option, estimate.accounted(model, [option]))
         else:
-            estimate.PLACEMENTS = {option: estimate.PLACEMENTS[option]}
+            placements = estimate.PLACEMENTS | estimate.OVERRIDES
             with estimate.served(os.environ["RPC"]):
-                print(option, estimate.accounted_devices(model, os.environ["RPC"]))
+                print(option, estimate.accounted_devices(model, os.environ["RPC"], {option: placements[option]}))
         # Smaller graphs find out what devices support, or are of one token for each sequence.
         largest = max(graphs(out), key=lambda graph: graph[0])
         show(largest[1], int(buffer))

@@ -1,10 +1,10 @@
 //! What is on the host and on one or two devices, as libllama accounts for it: `xtask/peers/estimate.py
-//! devices` writes `tests/reference/devices.tsv`.
+//! devices` writes `tests/reference/devices.tsv`, and `overrides` writes `overrides.tsv`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ggmill_core::{Endian, GgmlType};
-use ggmill_estimate::{Beside, Device, Estimate, Options, estimate, fit};
+use ggmill_core::{Endian, GgmlType, Model};
+use ggmill_estimate::{Beside, Device, Estimate, Options, Placement, estimate, fit};
 
 use crate::models::Listed;
 use crate::reference::{lines, models, options};
@@ -17,7 +17,7 @@ struct Case {
     expected: [[u64; 3]; 3],
 }
 
-fn cases() -> Vec<Case> {
+fn cases(record: &str) -> Vec<Case> {
     let parse = |line: &String| {
         let words: Vec<_> = line.split('\t').collect();
         let [model, placement, ref numbers @ ..] = words[..] else { panic!("{line}") };
@@ -28,7 +28,7 @@ fn cases() -> Vec<Case> {
         }
         Case { model: model.to_owned(), placement: placement.to_owned(), expected }
     };
-    lines("devices.tsv").iter().map(parse).collect()
+    lines(record).iter().map(parse).collect()
 }
 
 /// The options of a placement, as `xtask/peers/estimate.py` has them.
@@ -72,7 +72,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[(
 fn devices_have_what_they_have_in_the_reference() {
     let models = models();
     let (mut count, mut wrong) = (0, Vec::new());
-    for case in cases() {
+    for case in cases("devices.tsv") {
         let elsewhere = ELSEWHERE.iter().any(|&(model, placements)| {
             case.model == model && placements.contains(&&*case.placement)
         });
@@ -89,6 +89,59 @@ fn devices_have_what_they_have_in_the_reference() {
     }
     assert!(wrong.is_empty(), "{} of {count}\n{}", wrong.len(), wrong.join("\n"));
     assert!(count >= 2800, "{count}");
+}
+
+/// The options of a placement with a pattern, as `xtask/peers/estimate.py` has them, for a model.
+fn overridden(model: &Model, name: &str) -> Options {
+    let (layers, shares, name, pattern) = match name {
+        "experts-one" => (99, vec![1.0], "plain", "exps=CPU"),
+        "experts-both" => (99, vec![1.0, 1.0], "plain", "exps=CPU"),
+        "experts-one-sequences-off" => (99, vec![1.0], "sequences-off", "exps=CPU"),
+        "experts-one-q8_0" => (99, vec![1.0], "q8_0", "exps=CPU"),
+        "experts-half-small-batch" => (2, vec![1.0], "small-batch", "exps=CPU"),
+        "experts-of-one" => (99, vec![1.0], "plain", r"blk\.0\.ffn_.*_exps=CPU"),
+        "experts-elsewhere" => (99, vec![1.0, 0.0], "plain", "exps=GPU1"),
+        "up-and-down-one" => (99, vec![1.0], "plain", "ffn_(up|down)_exps=CPU"),
+        "feed-forward-one" => (99, vec![1.0], "plain", "ffn_.*=CPU"),
+        "feed-forward-both" => (99, vec![1.0, 1.0], "plain", "ffn_.*=CPU"),
+        "feed-forward-one-off" => (99, vec![1.0], "off", "ffn_.*=CPU"),
+        "blocks-one" => (99, vec![1.0], "plain", r"blk\.[01]\.=CPU"),
+        "blocks-both" => (99, vec![1.0, 1.0], "plain", r"blk\.[01]\.=CPU"),
+        "blocks-one-off" => (99, vec![1.0], "off", r"blk\.[01]\.=CPU"),
+        "attention-one" => (99, vec![1.0], "plain", "attn_.*=CPU"),
+        _ => panic!("{name}"),
+    };
+    let mut options = options(name);
+    options.full_windows = true;
+    let pattern = pattern.parse().unwrap();
+    options.placement = Placement::of(model, layers, &shares, &[pattern]);
+    options
+}
+
+/// Where tensors are placed by patterns: weights and context of the host and of each device.
+#[test]
+fn tensors_are_where_patterns_place_them_in_the_reference() {
+    let models = models();
+    let (mut architectures, mut count, mut wrong) = (BTreeSet::new(), 0, Vec::new());
+    for case in cases("overrides.tsv") {
+        let listed = &models[&case.model];
+        let model = listed.open(Endian::Little);
+        let options = overridden(&model, &case.placement);
+        let found = estimate(&model, listed.description(), &options).unwrap();
+        let found: Vec<_> =
+            found.devices.iter().map(|found| [found.weights, found.context()]).collect();
+        let expected = case.expected.map(|[weights, context, _]| [weights, context]);
+        if found[..] != expected[..found.len()] {
+            wrong.push(format!(
+                "{}, {}: {found:?}, expected {expected:?}",
+                case.model, case.placement
+            ));
+        }
+        architectures.insert(listed.architecture().to_owned());
+        count += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {count}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(architectures.len() >= 30 && count >= 700, "{} {count}", architectures.len());
 }
 
 /// Cases of an architecture.
@@ -113,7 +166,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     let models = models();
     let mut table: BTreeMap<String, Row> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for case in cases() {
+    for case in cases("devices.tsv") {
         let (found, known) = found(&models, &case);
         let row = table.entry(models[&case.model].architecture().to_owned()).or_default();
         row.cases += 1;
