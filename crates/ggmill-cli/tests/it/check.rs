@@ -417,6 +417,31 @@ fn a_file_without_anything_to_mend_stays_as_it_is() {
     assert_eq!(std::fs::read(directory.path().join("page.gguf")).unwrap(), b"<!DOCTYPE html>");
 }
 
+/// Without a note the user of `--fix` would compare files to see whether anything was done.
+#[test]
+fn findings_that_cannot_be_fixed_are_noted_once() {
+    let mut trailing = tiny();
+    trailing.extend_from_slice(&[9; 100]);
+    let directory = Directory::new()
+        .with("faulty.gguf", faulty())
+        .with("longer.gguf", &trailing)
+        .with("again.gguf", &trailing)
+        .with("page.gguf", "<!DOCTYPE html>");
+    std::fs::copy(real("ggml-vocab-phi-3.gguf"), directory.path().join("clean.gguf")).unwrap();
+    let notes = |files: &[&str], more: &[&str]| {
+        let found = ggmill(directory.path(), &[&["check"], files, more].concat());
+        found.stderr.matches("no finding could be fixed; nothing was changed").count()
+    };
+    let only = ["--fix", "--select", "GG1010,GG1201,GG1207"];
+    assert_eq!(notes(&["longer.gguf", "again.gguf", "clean.gguf"], &only), 1);
+    assert_eq!(notes(&["longer.gguf"], &only[1..]), 0);
+    // A file without findings, or one that cannot be read, says so itself.
+    assert_eq!(notes(&["clean.gguf"], &only), 0);
+    assert_eq!(notes(&["page.gguf"], &only), 0);
+    assert_eq!(notes(&["longer.gguf", "faulty.gguf"], &only), 0);
+    assert!(trailing == std::fs::read(directory.path().join("longer.gguf")).unwrap());
+}
+
 #[test]
 fn bytes_behind_the_end_are_not_thrown_away() {
     let mut bytes = faulty();

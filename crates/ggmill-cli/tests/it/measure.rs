@@ -109,6 +109,18 @@ fn several_models_are_measured_in_one_pass() {
 }
 
 #[test]
+fn quiet_leaves_out_what_the_numbers_are() {
+    let directory = directory();
+    let args = ["measure", "small.gguf", "--text", "story.txt", "--ctx", "32"];
+    let run = |more: &[&str]| ggmill(directory.path(), &[&args[..], more].concat());
+    let (told, quiet) = (run(&[]), run(&["-q"]));
+    assert_eq!((told.code, quiet.code), (0, 0), "{}{}", told.stderr, quiet.stderr);
+    let (about, numbers) = told.stdout.split_once("\n\n").unwrap();
+    assert!(about.to_lowercase().starts_with("computed in f32 "), "{about}");
+    assert_eq!(quiet.stdout, numbers);
+}
+
+#[test]
 fn parts_of_a_text_are_merged_to_what_one_run_prints() {
     let directory = directory();
     let run = |args: &[&str]| {

@@ -196,8 +196,9 @@ fn report(
     let mut text = render::Text::new(console.is_styled(), console.width());
     let (mut told, mut templates) = (0usize, 0usize);
     let mut not_run = Vec::new();
+    let mut fixed = 0usize;
     for files in models {
-        if args.fix && !apply_fixes(files, criteria, failures, console) {
+        if args.fix && !apply_fixes(files, criteria, &mut fixed, failures, console) {
             continue;
         }
         let first = looked.len();
@@ -250,6 +251,10 @@ fn report(
     }
     finish(args.format, &looked, failures.len(), &text, &mut out)?;
     failures.extend(not_run);
+    // A file without findings says so itself.
+    if args.fix && fixed == 0 && looked.iter().any(|one| one.readable && !one.report.is_clean()) {
+        console.note("no finding could be fixed; nothing was changed");
+    }
     if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
         let (templates, was) =
             (counted(templates, "chat template"), if templates == 1 { "was" } else { "were" });
@@ -264,6 +269,7 @@ fn report(
 fn apply_fixes(
     files: &Files,
     criteria: &Criteria<'_>,
+    fixed_so_far: &mut usize,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> bool {
@@ -272,6 +278,7 @@ fn apply_fixes(
         match fixed {
             Ok(fixed) if fixed.count == 0 => {}
             Ok(FixOutcome { count, codes }) => {
+                *fixed_so_far = fixed_so_far.saturating_add(count);
                 console.note(format_args!(
                     "{}: fixed {count} finding{} ({})",
                     shown(path),

@@ -235,7 +235,8 @@ fn report(
         let options =
             Options::default().with_width(console.width()).with_styled(console.is_styled());
         let mut out = console.text();
-        Text { models: models.collect(), base, context }.write(&mut out, &options)?;
+        let is_explained = !console.is_quiet();
+        Text { models: models.collect(), base, context, is_explained }.write(&mut out, &options)?;
         out.flush()?;
     }
     Ok(Status::Fine)
