@@ -443,6 +443,27 @@ fn findings_that_cannot_be_fixed_are_noted_once() {
 }
 
 #[test]
+fn people_learn_once_that_weights_were_not_read() {
+    let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
+    std::fs::copy(real("ggml-vocab-phi-3.gguf"), directory.path().join("vocab.gguf")).unwrap();
+    let notes = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["check"], args].concat());
+        found.stderr.matches("the tensor data was not read; --data checks").count()
+    };
+    assert_eq!(notes(&["a.gguf", "b.gguf"]), 1);
+    for args in [
+        &["a.gguf", "--data"][..],
+        &["a.gguf", "--format", "json"],
+        &["a.gguf", "--format", "github"],
+        &["a.gguf", "--select", "GG10"],
+        &["a.gguf", "-q"],
+        &["vocab.gguf"],
+    ] {
+        assert_eq!(notes(args), 0, "{args:?}");
+    }
+}
+
+#[test]
 fn bytes_behind_the_end_are_not_thrown_away() {
     let mut bytes = faulty();
     bytes.extend_from_slice(&[9; 100]);

@@ -44,8 +44,8 @@ published files lack (file type, size label, alignment) are added only with --pr
 is reserved for later edits (ggmill.padding). Remaining findings are reported. --diff shows the \
 changes.
 
-Exit codes: 0 no errors, 1 errors found, 2 the command failed, for example because a file is not \
-GGUF. With --diff: 0 no changes, 1 changes.")]
+Exit codes: 0 no errors, 1 errors found (a truncated GGUF file has some), 2 the command failed, \
+for example because a file is empty or not GGUF. With --diff: 0 no changes, 1 changes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[expect(clippy::option_option, reason = "an option that may have a value")]
 pub(crate) struct Args {
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long)]
     data: bool,
     /// Also run a few tokens: find outputs that are not finite or not plausible, or compare them
-    /// with logits recorded by another program (docs/formats/logits.md)
+    /// with logits that another program recorded in a GGUF file
     #[arg(
         long,
         value_name = "LOGITS.gguf",
@@ -194,7 +194,7 @@ fn report(
     let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
-    let (mut told, mut templates) = (0usize, 0usize);
+    let (mut told, mut templates, mut unread) = (0usize, 0usize, 0usize);
     let mut not_run = Vec::new();
     let mut fixed = 0usize;
     for files in models {
@@ -204,8 +204,9 @@ fn report(
         let first = looked.len();
         for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
             let (report, readable) = match outcome {
-                Ok(CheckOutcome::Report { report, has_template }) => {
+                Ok(CheckOutcome::Report { report, has_template, is_data_unread }) => {
                     templates += usize::from(has_template);
+                    unread += usize::from(is_data_unread);
                     (report, true)
                 }
                 Ok(CheckOutcome::NotGguf { report, failure }) => {
@@ -254,6 +255,9 @@ fn report(
     // A file without findings says so itself.
     if args.fix && fixed == 0 && looked.iter().any(|one| one.readable && !one.report.is_clean()) {
         console.note("no finding could be fixed; nothing was changed");
+    }
+    if unread > 0 && args.select.is_empty() && matches!(args.format, Format::Text) {
+        console.note("the tensor data was not read; --data checks the weights, too");
     }
     if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
         let (templates, was) =

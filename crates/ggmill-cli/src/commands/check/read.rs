@@ -35,6 +35,8 @@ pub(super) enum CheckOutcome {
         report: Report,
         /// Whether it has a chat template.
         has_template: bool,
+        /// Whether it has tensor data that could have been read, and was not.
+        is_data_unread: bool,
     },
     /// It is not.
     NotGguf {
@@ -111,14 +113,16 @@ pub(super) fn check_model(
             }
         }
     }
-    let has_template = opened.iter().map(|file| has_template(&file.model)).collect::<Vec<_>>();
-    let mut reports = examined(&opened, criteria).into_iter().zip(has_template);
+    let about =
+        |file: &Opened| (has_template(&file.model), !data && !file.model.tensors().is_empty());
+    let about: Vec<_> = opened.iter().map(about).collect();
+    let mut reports = examined(&opened, criteria).into_iter().zip(about);
     outcomes
         .into_iter()
         .filter_map(|outcome| {
             outcome.or_else(|| {
-                let (report, has_template) = reports.next()?;
-                Some(Ok(CheckOutcome::Report { report, has_template }))
+                let (report, (has_template, is_data_unread)) = reports.next()?;
+                Some(Ok(CheckOutcome::Report { report, has_template, is_data_unread }))
             })
         })
         .collect()
@@ -177,6 +181,8 @@ fn check_input(criteria: &Criteria<'_>, data: bool) -> Result<CheckOutcome, Fail
             Ok(CheckOutcome::Report {
                 report: check(&input, &criteria.options),
                 has_template: has_template(model),
+                // It went by.
+                is_data_unread: false,
             })
         }
         Err(error) => {
