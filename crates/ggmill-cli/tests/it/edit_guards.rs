@@ -340,3 +340,21 @@ fn several_files() {
     let found = edit(&directory, &["a.gguf", "b.gguf", "--set", "x.y=1", "-o", "c.gguf"]);
     assert!(found.code == 2 && found.stderr.contains("of only one file"), "{}", found.stderr);
 }
+
+/// As gguf-set-metadata does.
+#[test]
+fn set_metadata_adds_no_key() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let before = bytes(&directory, "tiny.gguf");
+    let args = ["set-metadata", "tiny.gguf", "general.author", "A"];
+    let found = ggmill(directory.path(), &args);
+    let expected = "error: tiny.gguf: there is no key \"general.author\"\nhint: `ggmill edit \
+                    tiny.gguf --set general.author=VALUE` adds a key\n";
+    assert_eq!((found.code, &*found.stderr), (2, expected));
+    assert!(bytes(&directory, "tiny.gguf") == before);
+    let found = ggmill(directory.path(), &[&args[..], &["--force"]].concat());
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    // Two arguments in place of one.
+    let found = edit(&directory, &["tiny.gguf", "--set", "general.name", "B"]);
+    assert!(found.stderr.ends_with("hint: --set general.name=VALUE\n"), "{}", found.stderr);
+}

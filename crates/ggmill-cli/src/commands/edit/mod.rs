@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split};
 use ggmill_edit::{
-    Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY,
+    Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY, KeyChange,
     broken_templates, edit_findings, meant_pattern, misspelled_keys,
 };
 use ggmill_io::{InPlace, Recovery};
@@ -313,6 +313,17 @@ fn prepare(
     if let Some(why) = findings.refusal().filter(|_| !args.force) {
         return Err(Failure::new(format_args!("{}: {why}", shown(editor.path())))
             .with_hint(Some("--force makes the edit anyway".to_owned())));
+    }
+    let is_new = |change: &&KeyChange| before.get(&change.key).is_none();
+    if let Some(change) =
+        edited.changes().iter().find(is_new).filter(|_| args.is_of_other_tool && !args.force)
+    {
+        // gguf-set-metadata refuses it, too, and a new key is often a misspelled one.
+        let (file, key) = (shown(editor.path()), RawStr::new(&change.key));
+        let hint = format!("`ggmill edit {file} --set {key}=VALUE` adds a key");
+        return Err(
+            Failure::new(format_args!("{file}: there is no key {key:?}")).with_hint(Some(hint))
+        );
     }
     Ok(Prepared { edited, plan, new_len, before, findings })
 }

@@ -190,7 +190,11 @@ fn misuse(option: &str, value: &str, why: impl std::fmt::Display) -> Failure {
 }
 
 fn set(text: &str) -> Result<Vec<Edit>, Failure> {
-    let mut edit = Edit::parse_set(text).map_err(|why| misuse("set", text, why))?;
+    let mut edit = Edit::parse_set(text).map_err(|why| {
+        // As gguf-set-metadata takes it, in two arguments.
+        let hint = (!text.contains('=')).then(|| format!("--set {}=VALUE", RawStr::from(text)));
+        misuse("set", text, why).with_hint(hint)
+    })?;
     if let Edit::Set { value, .. } | Edit::SetElement { value, .. } = &mut edit
         && let EditValue::Text(text) = &value
         && let Some(rest) = text.strip_prefix('@')
