@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// The files: GGUF files, any shard of a split model, or - for standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["tensors", "vocab"])]
     files: Vec<PathBuf>,
-    /// Show everything: summary, metadata and tensors
+    /// Show everything: summary, metadata and tensors; long strings and arrays are shortened
     #[arg(long, conflicts_with_all = ["metadata", "key", "tensors"])]
     all: bool,
     /// Show the metadata only
@@ -59,7 +59,8 @@ pub(crate) struct Args {
         conflicts_with_all = ["all", "metadata", "key", "tensors", "full", "markdown", "alone"]
     )]
     vocab: Option<OsString>,
-    /// Show everything, with long strings and arrays in full
+    /// Show long strings and arrays in full, and everything as --all does, unless options select a
+    /// part
     #[arg(long)]
     full: bool,
     /// Write JSON
