@@ -424,3 +424,14 @@ fn texts_of_llama_cpp_have_its_ids() {
     }
     assert!(texts_compared > 300, "{texts_compared}");
 }
+
+#[test]
+fn the_name_of_a_file_is_text_with_a_note() {
+    let directory = directory().with("story.txt", "a b");
+    for form in ["--ids", "--count", "--pieces"] {
+        let run = |text: &str| ggmill(directory.path(), &["tokenize", "a.gguf", text, form]).stderr;
+        let note = "note: the argument \"story.txt\" is tokenized as text; --file tokenizes the \
+                    file with this name\n";
+        assert_eq!((&*run("story.txt"), &*run("a b")), (note, ""), "{form}");
+    }
+}

@@ -192,14 +192,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     let failed =
         |error: ggmill_tokenizer::Error| Failure::new(format_args!("{}: {error}", shown(model)));
+    let is_path = |name: &Path| name.is_file() || args.count && name.is_dir();
+    if let Some(name) = typed.map(Path::new).filter(|name| is_path(name)) {
+        console.note(format_args!(
+            "the argument \"{}\" is tokenized as text; --file tokenizes the file with this name",
+            shown(name)
+        ));
+    }
     if args.count {
-        if let Some(name) = typed.filter(|name| Path::new(name).exists()) {
-            console.note(format_args!(
-                "the argument \"{}\" is counted as text; --file counts the tokens of the file with \
-                 this name",
-                shown(Path::new(name))
-            ));
-        }
         let count = tokenizer.count(&text, &options).map_err(failed)?;
         let mut out = console.bytes();
         writeln!(out, "{count}")?;
