@@ -53,12 +53,20 @@ pub(crate) fn refused(error: &ggmill_run::Error) -> Failure {
     Failure::new(error).with_hint(hint(error.kind()))
 }
 
+/// What to do about a text with fewer tokens than two chunks.
+const SMALLER_CHUNKS: &str = "--ctx N takes smaller chunks, of at most half the tokens of the text";
+
+/// The same with the largest chunks that the tokens allow, where they allow any.
+fn smaller_chunks(tokens: &[u32], bos: Option<u32>) -> Option<String> {
+    let context = tokens.len() / 2;
+    Chunks::of(tokens, context, bos).ok()?;
+    Some(format!("{SMALLER_CHUNKS}: --ctx {context}"))
+}
+
 /// What to do about an error.
 fn hint(kind: ErrorKind) -> Option<String> {
     let text = match kind {
-        ErrorKind::TooShort => {
-            "--ctx N takes smaller chunks, of at most half the tokens of the text"
-        }
+        ErrorKind::TooShort => SMALLER_CHUNKS,
         ErrorKind::Chunks => "--ctx N takes larger chunks",
         ErrorKind::Memory => "--memory SIZE allows more, --ctx N needs less",
         ErrorKind::NotFinite => "`ggmill check --data FILE` lists the weights that are not finite",
@@ -248,9 +256,8 @@ pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
                  --description` prints a description, to change a copy of it"
             .to_owned(),
     };
-    Failure::new(message).with_hint(Some(format!(
-        "--arch-file FILE adds a description with a graph (docs/formats/graph.md); {similar}"
-    )))
+    Failure::new(message)
+        .with_hint(Some(format!("--arch-file FILE adds a description with a graph; {similar}")))
 }
 
 /// The sums of each tensor, as an [`ImatrixRun`](ggmill_quantize::ImatrixRun) takes them.
@@ -280,9 +287,15 @@ pub(crate) fn chunks(
     console: Console,
 ) -> Result<Chunks, Failure> {
     let (tokens, bos) = tokens(model, text, listed, option, console)?;
-    let most = most.map_or(tokens.len(), |chunks| chunks.saturating_mul(context));
+    let found = tokens.len();
+    let most = most.map_or(found, |chunks| chunks.saturating_mul(context));
     let tokens = tokens.get(..most.min(tokens.len())).unwrap_or_default();
-    Chunks::of(tokens, context, bos).map_err(|error| Stopped::from(error).0)
+    Chunks::of(tokens, context, bos).map_err(|error| {
+        // A smaller part of the text was asked for, and not smaller chunks.
+        let is_short = error.kind() == ErrorKind::TooShort && tokens.len() == found;
+        let hint = is_short.then(|| smaller_chunks(tokens, bos)).flatten();
+        Failure::new(&error).with_hint(hint.or_else(|| self::hint(error.kind())))
+    })
 }
 
 /// The tokens of a text, or those that a file lists, and the token that each chunk of the text begins

@@ -191,6 +191,12 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let error = refused(&["base.gguf", "--text", "short.txt"]);
     assert!(error.contains("expected at least 1024: two chunks of 512"), "{error}");
     assert!(error.contains("--ctx N takes smaller chunks"), "{error}");
+    // What the hint says works.
+    let error = refused(&["base.gguf", "--text", "story.txt"]);
+    let context = error.trim_end().rsplit_once(": --ctx ").unwrap().1;
+    let args = ["measure", "base.gguf", "--text", "story.txt", "--ctx", context];
+    let found = ggmill(directory.path(), &args);
+    assert!(found.code == 0 && found.stdout.contains("2 chunks of "), "{}", found.stderr);
     let error = refused(&["base.gguf", "--text", "story.txt", "--ctx", "1"]);
     assert!(error.contains("--ctx N takes larger chunks"), "{error}");
     for option in ["--kl-divergence", "--kl-divergence-base=logits", "--base=other.gguf"] {
