@@ -2,14 +2,16 @@
 //! computation graph.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ggmill_arch::graph::{Graph, OPERATION_SET};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_check::{near, render, rules_about};
 use ggmill_core::{Model, RawStr};
 use ggmill_inspect::explain::{self, key_page};
+use ggmill_run::{GraphSource, Program};
 
+use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::{file_name, shown};
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     /// also a GGUF file; without it, all topics are listed
     topic: Option<String>,
     /// Print the computation graph of the architecture; of a file the one stored in it, otherwise
-    /// that of its architecture
+    /// that of its architecture. A note says if commands that run the file use another one
     #[arg(long, requires = "topic")]
     graph: bool,
     /// Print the computation graph as a picture, an SVG document
@@ -47,16 +49,20 @@ pub(crate) struct Args {
     /// passed to other commands with --arch-file
     #[arg(long, requires = "topic", conflicts_with = "graph")]
     description: bool,
+    /// An architecture description (TOML), or a directory of them, to use in addition to the
+    /// built-in ones (repeatable)
+    #[arg(long, value_name = "PATH", requires = "topic", conflicts_with = "description")]
+    arch_file: Vec<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = Catalogue::new();
+    let catalogue = catalogue(&args.arch_file)?;
     if args.graph || args.description {
         let topic = args.topic.as_deref().unwrap_or_default().trim();
         let text = if args.description {
             description(topic, &catalogue)?.to_owned()
         } else {
-            graph(topic, args.svg, &catalogue)?
+            graph(topic, args.svg, &catalogue, console)?
         };
         let mut out = console.text();
         out.write_all(text.as_bytes())?;
@@ -87,12 +93,17 @@ fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 fn description(topic: &str, catalogue: &Catalogue) -> Result<&'static str, Failure> {
     let architecture =
         explain::architecture(topic, catalogue).ok_or_else(|| unknown(topic, catalogue))?;
-    // Every architecture of this catalogue is built in.
+    // Every architecture of this catalogue is built in, as no other is given with --description.
     Architecture::builtin_text(architecture.name()).ok_or_else(|| unknown(topic, catalogue))
 }
 
 /// The computation graph of an architecture or of a file, with its operation set.
-fn graph(topic: &str, is_picture: bool, catalogue: &Catalogue) -> Result<String, Failure> {
+fn graph(
+    topic: &str,
+    is_picture: bool,
+    catalogue: &Catalogue,
+    console: Console,
+) -> Result<String, Failure> {
     if let Some(architecture) = explain::architecture(topic, catalogue) {
         return of_architecture(architecture, is_picture, catalogue);
     }
@@ -101,10 +112,17 @@ fn graph(topic: &str, is_picture: bool, catalogue: &Catalogue) -> Result<String,
     }
     let path = Path::new(topic);
     let model = open(path, false)?;
+    let described = catalogue.for_metadata(model.metadata());
     if let Some(stored) = stored(path, &model, is_picture) {
+        let run = Program::find(&model, described, None);
+        if run.is_ok_and(|program| program.graph_source() == GraphSource::Description) {
+            console.note(
+                "commands that run this file use the graph in the description of its \
+                 architecture, unless they are given --graph file",
+            );
+        }
         return stored;
     }
-    let described = catalogue.for_metadata(model.metadata());
     match described.filter(|described| described.has_graph()) {
         Some(described) => of_architecture(described, is_picture, catalogue),
         None => Err(of_model_without_graph(path, &model, catalogue)),

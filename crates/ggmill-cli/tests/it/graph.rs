@@ -142,10 +142,10 @@ fn an_unknown_architecture_is_refused_with_the_way_out() {
     };
     set("lama", "near.gguf");
     set("entirely-new", "far.gguf");
-    let near = "hint: --arch-file FILE adds a description with a graph (docs/formats/graph.md); the \
+    let near = "hint: --arch-file FILE adds a description with a graph; the \
                 most similar name is llama: `ggmill explain llama --description` prints its \
                 description, to change a copy of it\n";
-    let far = "hint: --arch-file FILE adds a description with a graph (docs/formats/graph.md); \
+    let far = "hint: --arch-file FILE adds a description with a graph; \
                `ggmill architectures` lists the known ones, and `ggmill explain NAME \
                --description` prints a description, to change a copy of it\n";
     for (file, name, hint) in [("near.gguf", "lama", near), ("far.gguf", "entirely-new", far)] {
@@ -181,6 +181,15 @@ fn a_description_is_printed_and_changed() {
     fine(outcome(command(directory.path()).arg("convert").arg(convert).args(args)));
     let expected = perplexity(&directory, "plain.gguf", &[]).0;
     assert_eq!(perplexity(&directory, "mine.gguf", &["--arch-file", "mine.toml"]).0, expected);
+    // `explain` knows it, too.
+    let steps = |args: &[&str]| {
+        let graph = fine(run(&directory, &[&["explain", "--graph"], args].concat())).stdout;
+        graph.split_once('\n').unwrap().1.to_owned()
+    };
+    let of_llama = steps(&["llama"]);
+    for topic in ["mine", "mine.gguf"] {
+        assert_eq!(steps(&[topic, "--arch-file", "mine.toml"]), of_llama);
+    }
     for (args, expected) in [
         (&["explain", "lama", "--description"][..], "did you mean llama"),
         (&["explain", "plain.gguf", "--description"], "a file, expected a topic"),
@@ -207,6 +216,12 @@ fn the_graph_of_a_file_is_printed() {
     let count = written.lines().count();
     assert_eq!(picture.matches("class=\"step\"").count(), count, "{picture}");
     assert!(picture.contains("marker-end"));
+    // A run takes the description's, where there is one.
+    let noted = |file: &str| fine(run(&directory, &["explain", file, "--graph"])).stderr;
+    assert!(noted("graph.gguf").starts_with("note: commands that run this file use the graph in"));
+    let set = ["edit", "graph.gguf", "--set", "general.architecture=invented"];
+    fine(run(&directory, &[&set[..], &["--force", "-o", "invented.gguf"]].concat()));
+    assert_eq!([noted("invented.gguf"), noted("plain.gguf")], ["", ""]);
     // Without one it is that of the architecture.
     assert_eq!(graph(&["plain.gguf"]), graph(&["llama"]));
     assert_eq!(graph(&["plain.gguf", "--svg"]), graph(&["mistral", "--svg"]));
