@@ -168,6 +168,10 @@ fn write_table(
         table.add(&context, cells);
     }
     table.write(out, options)?;
+    // The heads of several columns have no room for it.
+    if let Some(lack) = total.strip_prefix("total ").filter(|_| devices > 1) {
+        write_line(out, &format!("totals are {lack}"), options)?;
+    }
     write_unknown(out, &estimates, options)
 }
 
@@ -201,6 +205,16 @@ mod tests {
             (run, estimated)
         };
         [8192, 131_072].map(run).into()
+    }
+
+    #[test]
+    fn the_totals_of_devices_say_what_they_lack() {
+        // A model without tensors.
+        let cases = cases(1);
+        let mut out = Vec::new();
+        write_table(&mut out, &cases, &text::Options::default()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("totals are without "), "{text}");
     }
 
     #[test]
