@@ -108,8 +108,13 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
     if placement.context_on_host {
         return Some("unknown where the caches of layers on GPUs are on the host");
     }
-    if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks(|_| true).len() > 1 {
+    let is_looped = layers.all() > run.blocks.saturating_add(1);
+    if is_looped && layers.with_blocks(|_| true).len() > 1 {
         return Some("unknown on several devices for a model with more layers than blocks");
+    }
+    // Steps name the tensors of layers.
+    if is_looped && !run.placed.is_empty() {
+        return Some("unknown where patterns place tensors of a model with more layers than blocks");
     }
     None
 }
