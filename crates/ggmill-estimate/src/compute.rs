@@ -114,7 +114,9 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
     }
     // Steps name the tensors of layers.
     if is_looped && !run.placed.is_empty() {
-        return Some("unknown where patterns place tensors of a model with more layers than blocks");
+        return Some(
+            "unknown where patterns place tensors of a model with more layers than blocks",
+        );
     }
     None
 }

@@ -40,7 +40,8 @@ impl Placed {
             }
             let Some(usual) = usual(&name, memory, layers, role(&name)) else { continue };
             let device = placement.overrides.get(&name).copied().unwrap_or(usual);
-            let is_matrix = tensor.shape().dimensions().iter().filter(|&&length| length > 1).count() > 1;
+            let is_matrix =
+                tensor.shape().dimensions().iter().filter(|&&length| length > 1).count() > 1;
             tensors.insert(name, Place { device, usual, is_matrix });
         }
         Self(tensors)

@@ -54,7 +54,8 @@ pub(crate) fn by_device(
         if name == EMBEDDING {
             embedding = Some(size);
         }
-        match placement.overrides.get(&name).copied().or_else(|| usual(&name, memory, layers, role)) {
+        match placement.overrides.get(&name).copied().or_else(|| usual(&name, memory, layers, role))
+        {
             Some(device) => add(device, size)?,
             None => {
                 for &device in &with_blocks {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     BESIDE_OUTPUT, CONSTANT, ComputeGroup, ComputeKind, ComputeLayer, ComputeNode, EARLY, EXPANDED,
-    GIVEN, INPUT, IN_PLACE, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, SHARED, UNWEIGHTED, VIEW,
+    GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, SHARED, UNWEIGHTED, VIEW,
     WEIGHTED,
 };
 use crate::error::{Error, ErrorKind, Result, quoted};
@@ -195,9 +195,8 @@ impl<'a> Built<'a> {
         let elements = all.checked_div(count).unwrap_or(0);
         // Between the first number of a part and its last are those of the others.
         let span = all.saturating_sub(width.saturating_mul(count.saturating_sub(1)));
-        let mut node = |kind, elements, sources| {
-            self.add(self::node(kind, elements, layer, sources), None)
-        };
+        let mut node =
+            |kind, elements, sources| self.add(self::node(kind, elements, layer, sources), None);
         let views: Vec<usize> =
             (0..count).map(|_| node(ComputeKind::View, span, vec![whole])).collect();
         let mut views = views.into_iter();
@@ -248,12 +247,7 @@ impl<'a> Built<'a> {
 }
 
 /// A result that is computed of others alone.
-fn node(
-    kind: ComputeKind,
-    elements: u64,
-    layer: ComputeLayer,
-    sources: Vec<usize>,
-) -> ComputeNode {
+fn node(kind: ComputeKind, elements: u64, layer: ComputeLayer, sources: Vec<usize>) -> ComputeNode {
     ComputeNode { elements, kind, layer, weighted: false, sources, tensor: None }
 }
 
