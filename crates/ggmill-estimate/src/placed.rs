@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ggmill_arch::{ComputeNode, MemorySpec, Role};
+use ggmill_arch::{ComputeLayer, ComputeNode, MemorySpec, Role};
 use ggmill_core::Model;
 
 use crate::placement::{Layers, Placement};
-use crate::weights::{EMBEDDING, usual};
+use crate::weights::{EMBEDDING, block, usual};
 
 /// The tensors that are loaded, by their names. None where no pattern matches any.
 #[derive(Debug, Default)]
@@ -65,12 +65,19 @@ impl Placed {
     pub(crate) fn unplaced(&self, nodes: &[ComputeNode]) -> Option<&str> {
         let named: BTreeSet<&str> =
             nodes.iter().filter_map(|node| node.tensor.as_deref()).collect();
+        let block_of = |node: &ComputeNode| match node.layer {
+            ComputeLayer::Block(block) => Some(block),
+            _ => None,
+        };
+        let blocks: BTreeSet<u64> = nodes.iter().filter_map(block_of).collect();
         let is_unplaced = |(name, place): &(&String, &Place)| {
             // The embedding gives the scores of a model without an output of its own.
             if *name == EMBEDDING && !self.0.contains_key("output.weight") {
                 return place.device != place.usual;
             }
-            if named.contains(name.as_str()) {
+            // Nothing is computed with those of blocks that predict further tokens.
+            let is_computed = block(name).is_none_or(|block| blocks.contains(&block));
+            if named.contains(name.as_str()) || !is_computed {
                 return false;
             }
             let device = self.with_weight(name).map_or(place.usual, |weight| weight.device);
