@@ -20,7 +20,7 @@ mod architecture;
 mod block;
 #[path = "src/coded.rs"]
 mod coded;
-#[path = "src/compute.rs"]
+#[path = "src/compute/mod.rs"]
 mod compute;
 #[path = "src/data.rs"]
 mod data;

@@ -1,12 +1,13 @@
 //! Memory that is needed for computation.
 
 use ggmill_arch::{ComputeNumbers, ComputeSpec, MemorySpec};
-use ggmill_core::GgmlType;
+use ggmill_core::{GgmlType, RawStr};
 
 use crate::allocator;
 use crate::cells::Cells;
 use crate::error::Result;
 use crate::options::{FlashAttention, Options};
+use crate::placed::Placed;
 use crate::placement::Layers;
 use crate::schedule::{Places, is_moved, scheduled};
 use crate::size::{padded, product, row};
@@ -23,6 +24,8 @@ pub(crate) struct Run<'a> {
     /// Whether the model has weights for its scores alone.
     pub(crate) has_output: bool,
     pub(crate) layers: &'a Layers,
+    /// Where its tensors are, where they are placed by their names.
+    pub(crate) placed: &'a Placed,
     /// Blocks that have weights of their own.
     pub(crate) blocks: u64,
 }
@@ -50,18 +53,35 @@ pub(crate) fn by_device(
         output,
         // By the embedding, of which a device may have no copy.
         scores: if run.has_output || run.memory.copies_output { output } else { 0 },
-        pipelined: devices > 2 && run.layers.on_devices() == run.layers.all(),
+        pipelined: devices > 2
+            && run.layers.on_devices() == run.layers.all()
+            && !run.options.placement.has_patterns,
+        tensor: &|name| run.placed.device(name),
     };
     let mut numbers = numbers(run)?;
     // With a quantized V cache it does not: recorded with libllama.
     let is_free = run.options.flash_attention == FlashAttention::Auto
         && !run.options.value_type.is_quantized();
-    let mut nodes = compute.nodes(numbers);
+    let nodes_of = |numbers| {
+        if run.placed.is_empty() {
+            compute.nodes(numbers)
+        } else {
+            compute.placed_nodes(numbers, &|name| run.placed.device(name).is_some())
+        }
+    };
+    let mut nodes = nodes_of(numbers);
     // Left to itself, llama.cpp does without flash attention where a device has that of a layer
     // of another one.
     if numbers.flash && is_free && nodes.as_ref().is_ok_and(|nodes| is_moved(nodes, &places)) {
         numbers.flash = false;
-        nodes = compute.nodes(numbers);
+        nodes = nodes_of(numbers);
+    }
+    let unplaced = nodes.as_ref().ok().and_then(|nodes| run.placed.unplaced(nodes));
+    if let Some(tensor) = unplaced {
+        return Ok(Err(format!(
+            "unknown with tensor {:?} where tensors are placed by their names",
+            RawStr::from(tensor)
+        )));
     }
     // Numbers that are too large for that leave the rest of the estimate as it is.
     Ok(match nodes {
@@ -79,9 +99,6 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
     if placement.shares.is_empty() {
         return None;
     }
-    if !placement.overrides.is_empty() {
-        return Some("unknown where tensors are placed by their names");
-    }
     if layers.on_devices() == 0 {
         return None;
     }
@@ -91,8 +108,15 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
     if placement.context_on_host {
         return Some("unknown where the caches of layers on GPUs are on the host");
     }
-    if layers.all() > run.blocks.saturating_add(1) && layers.with_blocks(|_| true).len() > 1 {
+    let is_looped = layers.all() > run.blocks.saturating_add(1);
+    if is_looped && layers.with_blocks(|_| true).len() > 1 {
         return Some("unknown on several devices for a model with more layers than blocks");
+    }
+    // Steps name the tensors of layers.
+    if is_looped && !run.placed.is_empty() {
+        return Some(
+            "unknown where patterns place tensors of a model with more layers than blocks",
+        );
     }
     None
 }

@@ -8,6 +8,7 @@ use crate::compute;
 use crate::context;
 use crate::error::Result;
 use crate::options::Options;
+use crate::placed::Placed;
 use crate::placement::Layers;
 use crate::size::{in_buffer, product, sum};
 use crate::unknown::Unknown;
@@ -170,6 +171,7 @@ pub fn estimate(
         weights::by_device(model, memory.as_ref(), placement, &layers, role, &mut unknown)?;
     let mut devices: Vec<Device> =
         weights.into_iter().map(|weights| Device { weights, ..Device::default() }).collect();
+    let placed = Placed::new(model, memory.as_ref(), placement, &layers, role);
     let mut flash_attention = None;
     if let (Some(memory), Some(cells)) = (&memory, cells) {
         flash_attention = Some(context::flash_attention(memory, options)?);
@@ -195,6 +197,7 @@ pub fn estimate(
                     fused: has(model, &view, Role::ATTENTION_QKV),
                     has_output: has(model, &view, Role::OUTPUT),
                     layers: &layers,
+                    placed: &placed,
                     blocks: view.block_count().unwrap_or(blocks),
                 };
                 compute::by_device(&run, needed, devices.len())?
@@ -212,7 +215,7 @@ pub fn estimate(
                 device.compute = length;
             }
             flash_attention = Some(computed.flash);
-            unknown.extend(of_backends(&layers, options, flash_attention));
+            unknown.extend(of_backends(&layers, &placed, options, flash_attention));
         }
         Err(why) => unknown.push(Unknown::Compute(why)),
     }
@@ -223,14 +226,16 @@ pub fn estimate(
 /// nothing of the kind.
 fn of_backends(
     layers: &Layers,
+    placed: &Placed,
     options: &Options,
     flash: Option<bool>,
 ) -> impl Iterator<Item = Unknown> {
     let on_devices = layers.on_devices();
     // `ggml_backend_offload_op`: all backends of GPUs have it.
-    let copies_weights = (on_devices > 0 && on_devices < layers.all()).then_some(
-        "copies on GPUs of the weights of layers on the host, for batches of 32 tokens or more, unless \
-         op offload is disabled",
+    let on_host = on_devices > 0 && (on_devices < layers.all() || placed.leaves_on_host());
+    let copies_weights = on_host.then_some(
+        "copies on GPUs of the weights on the host, for batches of 32 tokens or more, unless op offload \
+         is disabled",
     );
     // `ggml_backend_cuda_buffer_type_get_alloc_size`.
     let is_half = [options.key_type, options.value_type] == [GgmlType::F16; 2];

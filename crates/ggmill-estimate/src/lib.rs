@@ -15,6 +15,7 @@ mod fit;
 pub mod json;
 mod note;
 mod options;
+mod placed;
 mod placement;
 mod schedule;
 mod size;

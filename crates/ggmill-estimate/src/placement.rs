@@ -16,6 +16,9 @@ pub struct Placement {
     pub shares: Vec<f32>,
     /// Tensors that are elsewhere, by name: on the host, 0, or a device from 1.
     pub overrides: BTreeMap<String, usize>,
+    /// Whether there are patterns for tensors, even where none matches: then llama.cpp computes one
+    /// micro-batch at a time on several devices.
+    pub has_patterns: bool,
     /// Whether caches and states stay on the host.
     pub context_on_host: bool,
 }

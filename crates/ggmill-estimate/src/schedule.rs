@@ -8,6 +8,7 @@ use ggmill_arch::{ComputeKind, ComputeLayer, ComputeNode};
 use crate::allocator::Step;
 use crate::error::Result;
 use crate::size::{in_buffer, product};
+use crate::weights::EMBEDDING;
 
 /// Bytes of an F32 number.
 const F32: u64 = 4;
@@ -27,6 +28,8 @@ pub(crate) struct Places<'a> {
     /// Whether several devices compute at once, each another micro-batch: where they have all
     /// layers (`llama_context`).
     pub(crate) pipelined: bool,
+    /// Where the tensors that results are computed with are, where they are placed by their names.
+    pub(crate) tensor: &'a dyn Fn(&str) -> Option<usize>,
 }
 
 /// The results, each with its device, and before the first one of a device those that it needs of
@@ -161,7 +164,11 @@ fn devices(nodes: &[ComputeNode], places: &Places<'_>) -> Vec<usize> {
             && node.layer == ComputeLayer::Output
     });
     let fixed = |(place, node): (usize, &ComputeNode)| {
+        // A model without an output of its own may have a copy of the embedding there.
+        let is_copied = last == Some(place) && node.tensor.as_deref() == Some(EMBEDDING);
+        let named = node.tensor.as_deref().filter(|_| !is_copied).and_then(places.tensor);
         let device = match node.layer {
+            _ if named.is_some() => named.unwrap_or(HOST),
             ComputeLayer::Block(block) => (places.block)(block),
             ComputeLayer::Output if last == Some(place) => places.scores,
             ComputeLayer::Output => places.output,

@@ -52,7 +52,8 @@ impl Placement {
         if shares.is_empty() && (layers > 0 || named > 0) {
             placement.shares = vec![1.0; named.max(1)];
         }
-        if !overrides.is_empty() {
+        placement.has_patterns = !overrides.is_empty();
+        if placement.has_patterns {
             for tensor in model.tensors().iter() {
                 let name = tensor.name().to_string();
                 if let Some(rule) = overrides.iter().find(|rule| rule.pattern.is_match(&name)) {

@@ -10,7 +10,7 @@ use crate::unknown::Unknown;
 
 /// What gives the scores of a model without an output of its own. Other tensors with the role of a
 /// token embedding, such as those for the inputs of every block, do not.
-const EMBEDDING: &str = "token_embd.weight";
+pub(crate) const EMBEDDING: &str = "token_embd.weight";
 
 /// Whether a file has a vocabulary.
 pub(crate) fn has_vocabulary(model: &Model) -> bool {
@@ -54,20 +54,15 @@ pub(crate) fn by_device(
         if name == EMBEDDING {
             embedding = Some(size);
         }
-        let place = memory.map_or(TensorPlace::ByRole, |memory| memory.place(&name));
-        let usual = match (block(&name), place) {
-            (Some(block), _) => layers.of(block),
-            (None, TensorPlace::FirstBlock) => layers.of(0),
-            (None, TensorPlace::EveryBlock) if !placement.overrides.contains_key(&name) => {
+        match placement.overrides.get(&name).copied().or_else(|| usual(&name, memory, layers, role))
+        {
+            Some(device) => add(device, size)?,
+            None => {
                 for &device in &with_blocks {
                     add(device, size)?;
                 }
-                continue;
             }
-            (None, _) if is_input(role) => 0,
-            (None, _) => layers.of_output(),
-        };
-        add(placement.overrides.get(&name).copied().unwrap_or(usual), size)?;
+        }
     }
     // Without an output of its own, the model takes its embedding for it, and a device has a copy.
     let output = layers.of_output();
@@ -77,6 +72,23 @@ pub(crate) fn by_device(
         add(output, size)?;
     }
     Ok(devices)
+}
+
+/// The device of a tensor that no pattern places; `None` where every device with blocks has it.
+pub(crate) fn usual(
+    name: &str,
+    memory: Option<&MemorySpec>,
+    layers: &Layers,
+    role: Role,
+) -> Option<usize> {
+    let place = memory.map_or(TensorPlace::ByRole, |memory| memory.place(name));
+    match (block(name), place) {
+        (Some(block), _) => Some(layers.of(block)),
+        (None, TensorPlace::FirstBlock) => Some(layers.of(0)),
+        (None, TensorPlace::EveryBlock) => None,
+        (None, _) if is_input(role) => Some(0),
+        (None, _) => Some(layers.of_output()),
+    }
 }
 
 /// The number of the block that a tensor is of.

@@ -2,8 +2,8 @@
 //! description or without.
 
 use ggmill_arch::{
-    Architecture, Catalogue, ComputeKind, ComputeNode, ComputeNumbers, MixtureTraits, ModelView,
-    Role,
+    Architecture, Catalogue, ComputeKind, ComputeNode, ComputeNumbers, ComputeSpec, MixtureTraits,
+    ModelView, Role,
 };
 use ggmill_core::{Builder, Endian, FileType, Gguf, MetadataBuf};
 use serde_json::{Value as Json, json};
@@ -296,8 +296,11 @@ fn the_results_of_experts_are_added_one_by_one() {
     let nodes = computed("olmoe", &[SMALL, &experts].concat(), &[]);
     // Those of caches are of no size here.
     let is_view = |place: usize| nodes[place].kind == ComputeKind::View;
-    let views: Vec<usize> =
+    let mut views: Vec<usize> =
         (0..nodes.len()).filter(|&place| is_view(place) && nodes[place].elements > 0).collect();
+    // Of the experts that are chosen, and of what they take.
+    let elements: Vec<u64> = views.drain(..2).map(|place| nodes[place].elements).collect();
+    assert_eq!(elements, [8 * 7 + 3, 64 * 8]);
     assert_eq!(views.len(), 3);
     assert!(views.iter().all(|&view| nodes[view].elements == 8 * 3 * 64 - 2 * 64));
     let sum = views[2] + 1;
@@ -317,33 +320,84 @@ fn tensors_of_blocks_decide_what_is_computed() {
     assert_eq!(computed("stablelm", SMALL, &[]), without);
 }
 
+/// A description with these steps outside of loops.
+fn described(steps: &str) -> String {
+    format!(
+        "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[memory]\n\
+         computed = true\n[memory.parameters]\nblocks = {{ type = \"int\", keys = \
+         [\"block_count\"] }}\n[[memory.compute]]\nsteps = [{steps}]\n"
+    )
+}
+
+/// What a model of it computes.
+fn small(description: &str) -> ComputeSpec {
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "small");
+    metadata.set("small.block_count", 1u32);
+    let architecture = Architecture::parse(description).unwrap();
+    let view = ModelView::of_metadata_to_write(&metadata).described_by(Some(&architecture));
+    view.memory().unwrap().unwrap().compute.unwrap()
+}
+
+/// Where tensors are placed by their names, the first of those that a step names and the model has
+/// decides, and norms that it names are there if the model has them.
+#[test]
+fn steps_name_the_tensors_that_they_are_computed_with() {
+    let with = |step: &str| described(&format!("\"a = input(4)\", \"b = {step}\""));
+    let nodes = |step: &str, tensors: &[&str]| {
+        let spec = small(&with(step));
+        // Elsewhere names have no effect.
+        assert_eq!(spec.nodes(ComputeNumbers::default()).unwrap().len(), 2);
+        let nodes = spec.placed_nodes(ComputeNumbers::default(), &|name| tensors.contains(&name));
+        let shown = |node: &ComputeNode| (node.kind, node.weighted, node.tensor.clone());
+        nodes.unwrap()[1..].iter().map(shown).collect::<Vec<_>>()
+    };
+    let (own, in_place) = (ComputeKind::Own, ComputeKind::InPlace);
+    let named = |name: &str| Some(name.into());
+    let step = "result(4, a, of = 'first second')";
+    assert_eq!(nodes(step, &["second.bias"]), [(own, true, named("second.bias"))]);
+    let both = ["second.weight", "first"];
+    assert_eq!(nodes(step, &both), [(own, true, named("first"))]);
+    assert_eq!(nodes(step, &[]), [(own, false, None)]);
+    let apart = "unweighted(4, a, of = 'first')";
+    assert_eq!(nodes(apart, &["first"]), [(own, false, named("first"))]);
+    // What is stored in a cache is where that is.
+    assert_eq!(nodes("result(0, a)", &[]), [(own, true, None)]);
+    let norms = "result(4, a, of = 'first', norm = 'before', normed = 'behind')";
+    assert_eq!(nodes(norms, &["first"]), [(own, true, named("first"))]);
+    assert_eq!(
+        nodes(norms, &["first", "before", "behind"]),
+        [
+            (own, false, None),
+            (in_place, true, named("before")),
+            (in_place, true, named("first")),
+            (in_place, false, None),
+            (in_place, true, named("behind")),
+        ]
+    );
+    for refused in ["result(4, a, of = 4)", "view(4, a, of = 'b')", "weighted(a, normed = 'b')"] {
+        assert!(Architecture::parse(&with(refused)).is_err(), "{refused}");
+    }
+}
+
 /// A result that is early is computed before what follows the last expanded one, if that it is
 /// computed of is there by then.
 #[test]
 fn early_results_are_before_what_follows_the_last_expanded_one() {
-    let described = |early: &str| {
-        format!(
-            "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[memory]\n\
-             computed = true\n[memory.parameters]\nblocks = {{ type = \"int\", keys = \
-             [\"block_count\"] }}\n[[memory.compute]]\nsteps = [\"a = input(1)\", \"b = result(2, \
-             a)\", \"b = expanded(b)\", \"c = result(3, b)\", \"d = {early}\", \"e = given(c, \
-             d)\"]\n"
-        )
+    let with = |early: &str| {
+        described(&format!(
+            "\"a = input(1)\", \"b = result(2, a)\", \"b = expanded(b)\", \"c = result(3, b)\", \
+             \"d = {early}\", \"e = given(c, d)\""
+        ))
     };
-    let mut metadata = MetadataBuf::new();
-    metadata.set("general.architecture", "small");
-    metadata.set("small.block_count", 1u32);
     let elements = |early: &str| -> Vec<u64> {
-        let architecture = Architecture::parse(&described(early)).unwrap();
-        let view = ModelView::of_metadata_to_write(&metadata).described_by(Some(&architecture));
-        let memory = view.memory().unwrap().unwrap();
-        let nodes = memory.compute.unwrap().nodes(ComputeNumbers::default()).unwrap();
+        let nodes = small(&with(early)).nodes(ComputeNumbers::default()).unwrap();
         nodes.iter().map(|node| node.elements).collect()
     };
     assert_eq!(elements("result(4, a)"), [1, 2, 3, 4, 0]);
     assert_eq!(elements("result(4, a, early = true)"), [1, 2, 4, 3, 0]);
     assert_eq!(elements("result(4, c, early = true)"), [1, 2, 3, 4, 0]);
     for refused in ["result(4, a, early = false)", "norm(4, a, early = true)"] {
-        assert!(Architecture::parse(&described(refused)).is_err(), "{refused}");
+        assert!(Architecture::parse(&with(refused)).is_err(), "{refused}");
     }
 }

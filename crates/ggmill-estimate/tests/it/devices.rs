@@ -8,13 +8,14 @@ use ggmill_estimate::{Beside, Device, Estimate, Options, Placement, estimate, fi
 
 use crate::models::Listed;
 use crate::reference::{lines, models, options};
+use crate::table::Table;
 
 /// A line of the record.
-struct Case {
-    model: String,
-    placement: String,
+pub(crate) struct Case {
+    pub(crate) model: String,
+    pub(crate) placement: String,
     /// Weights, context and compute buffers of the host and of two devices.
-    expected: [[u64; 3]; 3],
+    pub(crate) expected: [[u64; 3]; 3],
 }
 
 fn cases(record: &str) -> Vec<Case> {
@@ -144,96 +145,63 @@ fn tensors_are_where_patterns_place_them_in_the_reference() {
     assert!(architectures.len() >= 30 && count >= 700, "{} {count}", architectures.len());
 }
 
-/// Cases of an architecture.
-#[derive(Default)]
-struct Row {
-    cases: usize,
-    known: usize,
-    /// Buffers of a device, and how many are the same, and off by at most 1 % and 10 %.
-    buffers: usize,
-    equal: usize,
-    near: usize,
-    far: usize,
-    /// The least and the most of all buffers of a case together.
-    least: f64,
-    most: f64,
-}
-
 /// Within 6 % with all devices together, and never more than 1 % too little in total, wherever they
 /// are known. Prints a table by architecture.
 #[test]
 fn compute_buffers_of_devices_are_those_of_the_reference() {
     let models = models();
-    let mut table: BTreeMap<String, Row> = BTreeMap::new();
-    let mut wrong = Vec::new();
+    let mut table = Table::default();
     for case in cases("devices.tsv") {
         let (found, known) = found(&models, &case);
-        let row = table.entry(models[&case.model].architecture().to_owned()).or_default();
-        row.cases += 1;
-        if !known {
-            continue;
-        }
-        row.known += 1;
-        #[expect(clippy::cast_precision_loss, reason = "a quotient is wanted")]
-        let part = |found: u64, expected: u64| found as f64 / expected.max(1) as f64 - 1.0;
-        let mut shown = Vec::new();
-        for (found, [_, _, expected]) in found.iter().zip(case.expected) {
-            if expected == 0 && found.compute == 0 {
-                continue;
-            }
-            let part = part(found.compute, expected);
-            row.buffers += 1;
-            row.equal += usize::from(found.compute == expected);
-            row.near += usize::from(part.abs() <= 0.01);
-            row.far += usize::from(part.abs() > 0.1);
-            shown.push(format!("{} for {expected} ({part:+.3})", found.compute));
-        }
-        let ours = found.iter().map(|device| device.compute).sum();
-        let compute = part(ours, case.expected.iter().map(|device| device[2]).sum());
-        let expected = case.expected.iter().flatten().sum();
-        let total = part(found.iter().map(|device| device.total() - device.output).sum(), expected);
-        (row.least, row.most) = (row.least.min(compute), row.most.max(compute));
-        if compute.abs() > 0.06 || total < -0.01 {
-            wrong.push(format!(
-                "{}, {}: {compute:+.3} of compute, {total:+.4} of all: {}",
-                case.model,
-                case.placement,
-                shown.join(", ")
-            ));
-        }
+        let architecture = models[&case.model].architecture();
+        table.add(architecture, &case, known.then_some(&found[..]), 0.06);
     }
-    println!(
-        "| architecture | cases | known | buffers | equal | within 1 % | beyond 10 % | least | most |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|"
-    );
-    for (architecture, row) in table.iter().filter(|(_, row)| row.known > 0) {
-        println!(
-            "| {architecture} | {} | {} | {} | {} | {} | {} | {:+.2} % | {:+.2} % |",
-            row.cases,
-            row.known,
-            row.buffers,
-            row.equal,
-            row.near,
-            row.far,
-            row.least * 100.0,
-            row.most * 100.0
-        );
-    }
-    let rows: Vec<_> = table.values().filter(|row| row.known > 0).collect();
-    let sum = |of: fn(&Row) -> usize| rows.iter().map(|row| of(row)).sum::<usize>();
-    let (known, buffers, equal) =
-        (sum(|row| row.known), sum(|row| row.buffers), sum(|row| row.equal));
-    let (near, far) = (sum(|row| row.near), sum(|row| row.far));
-    println!(
-        "{} architectures, {known} cases known, {buffers} buffers, {equal} equal, {near} within 1 %, {far} beyond 10 %",
-        rows.len()
-    );
-    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+    let found = table.print();
+    assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        rows.len() >= 131 && known >= 2931 && equal >= 7330 && near >= 7347 && far <= 5,
-        "{} {known} {equal} {near} {far}",
-        rows.len()
+        found.architectures >= 131
+            && found.known >= 2931
+            && found.equal >= 7330
+            && found.near >= 7347
+            && found.far <= 5,
+        "{found:?}"
+    );
+}
+
+/// Where tensors are placed by patterns: within 5 % with all devices together but for two models, and
+/// never more than 1 % too little in total, wherever they are known; otherwise a tensor is named.
+#[test]
+fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
+    let models = models();
+    let mut table = Table::default();
+    for case in cases("overrides.tsv") {
+        let listed = &models[&case.model];
+        let model = listed.open(Endian::Little);
+        let options = overridden(&model, &case.placement);
+        let limit = match &*case.model {
+            "AfmoeForCausalLM-bpe-wide" => 0.062,
+            "qwen35moe-35B" => 0.09,
+            _ => 0.05,
+        };
+        let found = estimate(&model, listed.description(), &options).unwrap();
+        let why = found.unknown.iter().find(|unknown| unknown.part() == "compute");
+        if let Some(why) = why.map(ToString::to_string) {
+            assert!(why.contains("unknown with tensor \""), "{}: {why}", case.model);
+        }
+        let found = (why.is_none()).then_some(&found.devices[..]);
+        table.add(listed.architecture(), &case, found, limit);
+    }
+    let found = table.print();
+    assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
+    // What is known is not to shrink by accident.
+    assert!(
+        found.architectures >= 36
+            && found.known >= 706
+            && found.equal >= 1529
+            && found.near >= 1577
+            && found.far <= 5,
+        "{found:?}"
     );
 }
 
@@ -261,10 +229,17 @@ fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
     options.placement.context_on_host = true;
     let why = "compute buffers: unknown where the caches of layers on GPUs are on the host";
     assert_eq!(unknown(&options), [why]);
+    // What is computed with a tensor is not known where no step names it.
+    let listed = models.values().find(|model| model.architecture() == "mamba").unwrap();
+    let model = listed.open(Endian::Little);
     let mut options = placed("one");
-    options.placement.overrides.insert("output.weight".to_owned(), 0);
-    let why = "compute buffers: unknown where tensors are placed by their names";
-    assert_eq!(unknown(&options), [why]);
+    options.placement.overrides.insert("output_norm.weight".to_owned(), 0);
+    let found = estimate(&model, listed.description(), &options).unwrap();
+    let found: Vec<_> = found.unknown.iter().map(ToString::to_string).collect();
+    assert!(
+        matches!(&*found, [why] if why.contains("unknown with tensor \"blk.0.ssm")),
+        "{found:?}"
+    );
 }
 
 /// What the recorded devices do not need, and others do, is said.
@@ -288,6 +263,11 @@ fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
     options.value_type = GgmlType::Q8_0;
     let found = parts(&options);
     assert!(matches!(&*found, [("backend", what)] if what.contains("F16 copies")), "{found:?}");
+    // Weights that a pattern leaves on the host, of a layer that is not.
+    let mut overridden = placed("one");
+    overridden.placement.overrides.insert("blk.0.ffn_up.weight".to_owned(), 0);
+    let found = parts(&overridden);
+    assert!(matches!(&*found, [("backend", what)] if what.contains("op offload")), "{found:?}");
     options.placement.layers = 1;
     let found = parts(&options);
     assert!(

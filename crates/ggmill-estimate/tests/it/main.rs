@@ -14,3 +14,4 @@ mod hostile;
 mod laws;
 mod models;
 mod reference;
+mod table;

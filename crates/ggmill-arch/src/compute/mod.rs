@@ -1,13 +1,15 @@
 //! What a model computes, with the memory of every result: the steps of a description, one model's
 //! numbers in them.
 
+mod built;
+
 use core::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use self::built::Built;
 use crate::error::{Error, ErrorKind, Result, quoted};
-use crate::expression::{Binding, Expression, Function, Loop, Node, Outcome, Scope};
-use crate::limits::{MAX_NODES, MAX_PARTS, MAX_STEPS, MAX_TENSORS};
+use crate::expression::{Binding, Expression, Function, Loop, Node, Scope};
+use crate::limits::{MAX_STEPS, MAX_TENSORS};
 use crate::schema::RawSteps;
 use crate::steps::{Repeat, bodies};
 use crate::terms::condition;
@@ -82,6 +84,9 @@ pub struct ComputeNode {
     pub weighted: bool,
     /// The results that it is computed of, by their places in the list.
     pub sources: Vec<usize>,
+    /// The tensor that it is computed with, where steps name one and [`ComputeSpec::placed_nodes`]
+    /// was asked. It is computed where that is if it is `weighted`.
+    pub tensor: Option<Box<str>>,
 }
 
 /// Where a result is stored.
@@ -177,6 +182,10 @@ const GIVEN: &str = "given";
 const EXPANDED: &str = "expanded";
 /// The option of a result that is computed before everything that follows the last expanded one.
 const EARLY: &str = "early";
+/// The options with the names of tensors: that of a result, of a norm before it and of one behind it.
+const OF: &str = "of";
+const NORM_BEFORE: &str = "norm";
+const NORM_BEHIND: &str = "normed";
 const VIEW: &str = "view";
 const PARTS: &str = "parts";
 
@@ -205,6 +214,17 @@ fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation)
         && &**name == EARLY
         && is_true
+}
+
+/// Whether an option names tensors of an operation that is computed with weights.
+fn is_naming(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
+    let is_text = matches!(value, Node::Literal(ParameterValue::Str(_)));
+    let named: &[&str] = match operation {
+        RESULT => &[OF, NORM_BEFORE, NORM_BEHIND],
+        NORM | UNWEIGHTED | IN_PLACE | WEIGHTED => &[OF],
+        _ => &[],
+    };
+    is_text && named.contains(&&**name)
 }
 
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
@@ -291,7 +311,11 @@ fn check(
             _ => Err("expected if(CONDITION, RESULT, RESULT)".to_owned()),
         },
         Node::Operation(name, parts, options) => match (&**name, &**parts) {
-            (operation, _) if !options.iter().all(|option| is_early(operation, option)) => {
+            (operation, _)
+                if !options
+                    .iter()
+                    .all(|option| is_early(operation, option) || is_naming(operation, option)) =>
+            {
                 Err(format!("{name} has no such options"))
             }
             (INPUT | CONSTANT, [elements]) => numbers(elements),
@@ -326,16 +350,28 @@ impl ComputeSpec {
 
     /// The results in the order in which they are computed.
     pub fn nodes(&self, numbers: ComputeNumbers) -> Result<Vec<ComputeNode>> {
+        self.built(numbers, None)
+    }
+
+    /// The same for a model whose tensors are placed by their names: each result with the tensor
+    /// that it is computed with, of those that the model has, and norms apart from their weights.
+    pub fn placed_nodes(
+        &self,
+        numbers: ComputeNumbers,
+        has: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<ComputeNode>> {
+        self.built(numbers, Some(has))
+    }
+
+    fn built(
+        &self,
+        numbers: ComputeNumbers,
+        has: Option<&dyn Fn(&str) -> bool>,
+    ) -> Result<Vec<ComputeNode>> {
         let fuel = Cell::new(Scope::FUEL);
         let variables = numbers.variables();
         let scope = Scope::new(&self.parameters, &fuel).with(&variables);
-        let mut built = Built {
-            nodes: Vec::new(),
-            values: BTreeMap::new(),
-            layer: ComputeLayer::Input,
-            behind: Vec::new(),
-            expanded: None,
-        };
+        let mut built = Built::new(has);
         for body in bodies(&self.groups, |group| group.repeat.as_ref()) {
             let Some((_, repeat)) = body.first().and_then(|group| group.repeat.as_ref()) else {
                 body.iter().try_for_each(|group| built.group(group, &scope))?;
@@ -357,174 +393,5 @@ impl ComputeSpec {
             built.layer = ComputeLayer::Output;
         }
         Ok(built.in_order())
-    }
-}
-
-/// Results so far, and which ones names stand for.
-struct Built<'a> {
-    nodes: Vec<ComputeNode>,
-    values: BTreeMap<&'a str, usize>,
-    /// The part of the model whose steps are read.
-    layer: ComputeLayer,
-    /// For each result the one behind which it is computed: itself for most.
-    behind: Vec<usize>,
-    /// The last result that is computed before what the steps from here on need.
-    expanded: Option<usize>,
-}
-
-impl<'a> Built<'a> {
-    fn group(&mut self, group: &'a ComputeGroup, scope: &Scope<'_>) -> Result<()> {
-        if !group.when.evaluate_bool(scope)? {
-            return Ok(());
-        }
-        for (text, binding) in &group.steps {
-            let value = self.value(&binding.value, scope);
-            let value =
-                value.map_err(|fault| Error::configuration(format!("step {text}: {fault}")))?;
-            if self.nodes.len() > MAX_NODES {
-                let message = format!("more than {MAX_NODES} results, the limit");
-                return Err(Error::new(ErrorKind::Limit, message));
-            }
-            for name in &binding.names {
-                self.values.insert(name, value);
-            }
-        }
-        Ok(())
-    }
-
-    /// The place of a result in the list.
-    fn value(&mut self, value: &Node, scope: &Scope<'_>) -> Outcome<usize> {
-        let (operation, parts, early) = match value {
-            Node::Name(_) => return self.named(value),
-            Node::Call(_, parts) => {
-                let [condition, yes, no] = &**parts else {
-                    return Err("expected a condition and two results".to_owned());
-                };
-                let chosen = if condition.bool(scope)? { yes } else { no };
-                return self.value(chosen, scope);
-            }
-            Node::Operation(name, parts, options) => (&**name, &**parts, !options.is_empty()),
-            _ => return Err("expected a result".to_owned()),
-        };
-        if let (EXPANDED, [one]) = (operation, parts) {
-            self.expanded = self.nodes.len().checked_sub(1);
-            return self.named(one);
-        }
-        if let (PARTS, [count, width, one]) = (operation, parts) {
-            let number = |node: &Node| {
-                let number = node.evaluate(scope)?;
-                number.as_u64().ok_or_else(|| format!("{number} numbers"))
-            };
-            return self.sum_of_parts(number(count)?, number(width)?, self.named(one)?);
-        }
-        let (kind, weighted) = match operation {
-            INPUT => (ComputeKind::Input, false),
-            CONSTANT => (ComputeKind::Input, true),
-            GIVEN => (ComputeKind::Given, false),
-            VIEW => (ComputeKind::View, false),
-            IN_PLACE => (ComputeKind::InPlace, false),
-            WEIGHTED => (ComputeKind::InPlace, true),
-            UNWEIGHTED | NORM => (ComputeKind::Own, false),
-            _ => (ComputeKind::Own, true),
-        };
-        let (elements, sources) = match (kind, parts) {
-            (ComputeKind::InPlace | ComputeKind::Given, sources) => (None, sources),
-            (_, [elements, sources @ ..]) => (Some(elements), sources),
-            _ => return Err(format!("{operation} needs arguments")),
-        };
-        let sources: Vec<usize> =
-            sources.iter().map(|source| self.named(source)).collect::<Outcome<_>>()?;
-        let elements = match (elements, kind) {
-            (Some(elements), _) => {
-                let number = elements.evaluate(scope)?;
-                number.as_u64().ok_or_else(|| format!("{number} numbers"))?
-            }
-            (None, ComputeKind::Given) => 0,
-            (None, _) => {
-                let first = sources.first().and_then(|&first| self.nodes.get(first));
-                first.map_or(0, |first| first.elements)
-            }
-        };
-        let layer = match operation {
-            SHARED => ComputeLayer::Block(0),
-            BESIDE_OUTPUT => ComputeLayer::Output,
-            _ => self.layer,
-        };
-        // Not before what it is computed of.
-        let behind = self.expanded.filter(|&behind| {
-            let mut places = sources.iter().map(|&source| self.behind.get(source).copied());
-            early && places.all(|place| place <= Some(behind))
-        });
-        let place = self.add(ComputeNode { elements, kind, layer, weighted, sources }, behind);
-        if operation != NORM {
-            return Ok(place);
-        }
-        // What is normalized is multiplied by weights in its place. Those of a norm before the
-        // blocks are beside the first block.
-        let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { layer };
-        let (kind, weighted, sources) = (ComputeKind::InPlace, true, vec![place]);
-        Ok(self.add(ComputeNode { elements, kind, layer, weighted, sources }, None))
-    }
-
-    /// The sum of so many parts of a result, where each token has them beside each other, with so
-    /// many numbers. A single one is copied.
-    fn sum_of_parts(&mut self, count: u64, width: u64, whole: usize) -> Outcome<usize> {
-        if count > MAX_PARTS {
-            return Err(format!("{count} parts, the limit is {MAX_PARTS}"));
-        }
-        let layer = self.layer;
-        let all = self.nodes.get(whole).map_or(0, |whole| whole.elements);
-        let elements = all.checked_div(count).unwrap_or(0);
-        // Between the first number of a part and its last are those of the others.
-        let span = all.saturating_sub(width.saturating_mul(count.saturating_sub(1)));
-        let mut node = |kind, elements, sources| {
-            self.add(ComputeNode { elements, kind, layer, weighted: false, sources }, None)
-        };
-        let views: Vec<usize> =
-            (0..count).map(|_| node(ComputeKind::View, span, vec![whole])).collect();
-        let mut views = views.into_iter();
-        let first = views.next().unwrap_or(whole);
-        let mut sum = match views.next() {
-            Some(second) => node(ComputeKind::Own, elements, vec![first, second]),
-            None => node(ComputeKind::Own, elements, vec![first]),
-        };
-        for view in views {
-            sum = node(ComputeKind::InPlace, elements, vec![sum, view]);
-        }
-        Ok(sum)
-    }
-
-    fn add(&mut self, node: ComputeNode, behind: Option<usize>) -> usize {
-        let place = self.nodes.len();
-        self.nodes.push(node);
-        self.behind.push(behind.unwrap_or(place));
-        place
-    }
-
-    /// The results, each behind the one that it is to be behind.
-    fn in_order(self) -> Vec<ComputeNode> {
-        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
-        order.sort_by_key(|&place| self.behind.get(place).copied());
-        let mut places = vec![0; order.len()];
-        for (place, &old) in order.iter().enumerate() {
-            if let Some(new) = places.get_mut(old) {
-                *new = place;
-            }
-        }
-        let mut nodes: Vec<(usize, ComputeNode)> = places.iter().copied().zip(self.nodes).collect();
-        nodes.sort_by_key(|(place, _)| *place);
-        let renamed = |mut node: ComputeNode| {
-            for source in &mut node.sources {
-                *source = places.get(*source).copied().unwrap_or(*source);
-            }
-            node
-        };
-        nodes.into_iter().map(|(_, node)| renamed(node)).collect()
-    }
-
-    fn named(&self, name: &Node) -> Outcome<usize> {
-        let Node::Name(name) = name else { return Err("expected names of results".to_owned()) };
-        let found = self.values.get(&**name).copied();
-        found.ok_or_else(|| format!("{} is not computed here", quoted(name)))
     }
 }
