@@ -19,9 +19,9 @@ use crate::lanes::{Floats, Lanes, Work};
 
 /// Rows of the right operand side by side.
 const WIDE: usize = 32;
-/// Columns that are multiplied before the next rows: so much of a panel stays in the nearest cache.
-/// Sums wait in the result meanwhile, which changes none of their bits.
-const DEEP: usize = 256;
+/// Columns that are multiplied before the next rows: so much of a panel and of the rows stays in near
+/// caches. Sums wait in the result meanwhile, which changes none of their bits.
+const DEEP: usize = 512;
 /// Columns of one step.
 const STEP: usize = 8;
 
@@ -319,15 +319,16 @@ impl Product<'_> {
             }
             return;
         }
-        for start in columns.clone().step_by(DEEP) {
-            let some = start..columns.end.min(start + DEEP);
-            let of_left = some.start - columns.start..some.end - columns.start;
-            for first in rows.clone().step_by(WIDE) {
+        // The sums of a panel stay in the nearest cache from some columns to the next.
+        for first in rows.clone().step_by(WIDE) {
+            let width = WIDE.min(rows.end - first);
+            for start in columns.clone().step_by(DEEP) {
+                let some = start..columns.end.min(start + DEEP);
+                let of_left = some.start - columns.start..some.end - columns.start;
                 // The first number of a panel's columns.
                 let place = first * panels.columns + some.start * WIDE;
                 let panel = &panels.values[place..][..some.len() * WIDE];
                 let (panel, _) = panel.as_chunks::<WIDE>();
-                let width = WIDE.min(rows.end - first);
                 for top in (0..left.count).step_by(HIGH) {
                     let last = left.count - 1;
                     let mut tile = [left.row(top, of_left.clone()); HIGH];

@@ -8,8 +8,8 @@ use crate::error::{Result, room};
 use crate::program::Program;
 use crate::sizes::{HIGH, ROWS};
 
-/// Numbers of a matrix that are decoded at once, about.
-const DECODED: usize = 1 << 20;
+/// Numbers of a matrix that are decoded at once, about: 1 MiB, which stays in the cache of a core.
+const DECODED: usize = 1 << 18;
 
 /// How products are computed: with which instructions, and in which memory. Fresh memory for the tiles
 /// of each matrix would take time.
