@@ -53,6 +53,8 @@ pub struct Architecture {
     pub(crate) name: Box<str>,
     pub(crate) title: Box<str>,
     pub(crate) loader: Option<Box<str>>,
+    /// Why there is no computation graph, where the description says so.
+    pub(crate) without_graph: Option<Box<str>>,
     pub(crate) checkpoints: Vec<CheckpointKind>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) keys: Vec<KeyTemplate>,
@@ -208,6 +210,7 @@ impl Architecture {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
             loader: raw.loader.as_deref().map(Into::into),
+            without_graph: raw.without_graph.as_deref().map(Into::into),
             checkpoints,
             keys,
             groups,
@@ -240,6 +243,19 @@ impl Architecture {
     /// Whether it is of projectors, which a checkpoint has beside its language model.
     pub fn is_projector(&self) -> bool {
         kind_of_architecture(&self.name) == Some(PROJECTOR)
+    }
+
+    /// Why no model of the architecture has a computation graph, where the description says so.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let draft = Architecture::builtin("eagle3").ok_or("built in")?;
+    /// assert!(!draft.has_graph());
+    /// assert_eq!(draft.without_graph(), Some("it needs the states of another model"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn without_graph(&self) -> Option<&str> {
+        self.without_graph.as_deref()
     }
 
     /// The program whose loader holds files to the description; `None` without one.

@@ -17,6 +17,8 @@ pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
+    /// Keys and values that the first tokens of runs have, as many as tokens.
+    pub(crate) runs: Option<[&'a [f32]; 2]>,
 }
 
 /// What scores have beside them, for each head.
@@ -74,13 +76,19 @@ pub(crate) fn attention(
         .iter()
         .flat_map(|(_, to)| (0..kv_heads).map(move |head| (to.clone(), head)))
         .collect();
+    let (k, v) = (operands.keys.1, operands.values.1);
+    let run = usize::try_from(options.run).unwrap_or(usize::MAX);
     let arrange = |(text, head): (Range<usize>, usize)| {
-        let (mut keys, mut values) = (Panels::default(), Panels::default());
-        keys.pack_rows(&rows_of(operands.keys, &text, head)?)?;
-        values.pack_transposed(&rows_of(operands.values, &text, head)?)?;
-        Ok::<_, crate::Error>((keys, values))
+        let of = |[keys, values]: [&[f32]; 2], step: usize| {
+            let (mut arranged_keys, mut arranged_values) = (Panels::default(), Panels::default());
+            arranged_keys.pack_rows(&rows_of((keys, k), &text, step, head)?)?;
+            arranged_values.pack_transposed(&rows_of((values, v), &text, step, head)?)?;
+            Ok::<_, crate::Error>((arranged_keys, arranged_values))
+        };
+        let runs = operands.runs.map(|runs| of(runs, run)).transpose()?;
+        Ok::<_, crate::Error>((of([operands.keys.0, operands.values.0], 1)?, runs))
     };
-    let arranged: Vec<(Panels, Panels)> =
+    let arranged: Vec<Arranged> =
         arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
     let width = heads * operands.values.1.length as usize;
     let mut tasks = Vec::new();
@@ -128,16 +136,20 @@ fn slope(most: f32, heads: usize, head: usize) -> f32 {
     }
 }
 
-/// The numbers of a head for some tokens.
+/// The numbers of a head for some tokens, of which each `step`-th counts.
 fn rows_of<'a>(
     (values, extent): (&'a [f32], Extent),
     tokens: &Range<usize>,
+    step: usize,
     head: usize,
 ) -> Result<Rows<'a>> {
     let (width, length) = (extent.elements() as usize, extent.length as usize);
     let values = values.get(tokens.start * width + head * length..).unwrap_or_default();
-    Ok(Rows::new(values, tokens.len(), width, length)?)
+    Ok(Rows::new(values, tokens.len() / step.max(1), step.saturating_mul(width), length)?)
 }
+
+/// Keys and values of a head over a text, and those of its runs where there are some.
+type Arranged = ((Panels, Panels), Option<(Panels, Panels)>);
 
 /// A head over a text.
 struct Head<'a> {
@@ -150,7 +162,7 @@ struct Head<'a> {
     /// What it is restricted to, by which of the heads that pick, and how many tokens all texts have.
     picks: Option<(Picks<'a>, usize, usize)>,
     /// Keys and values, of so many tokens.
-    arranged: &'a (Panels, Panels),
+    arranged: &'a Arranged,
     tokens: usize,
 }
 
@@ -166,40 +178,94 @@ impl Head<'_> {
         out: &mut [f32],
         scores: &mut Vec<f32>,
     ) -> Result<()> {
-        let (keys, values) = self.arranged;
+        let ((keys, values), runs) = self.arranged;
         let count = out.len() / width;
         let tokens = text.start + first..text.start + first + count;
         // The keys that any of these queries attends to.
         let start = self.visible(first).start / Panels::WIDTH * Panels::WIDTH;
         let end = self.visible(first + count - 1).end;
         let seen = end - start;
-        if scores.len() < count * seen {
-            *scores = room(count * seen)?;
+        // Before their scores those of the runs.
+        let of_runs = runs.as_ref().map_or(0, |_| self.runs_before(first + count));
+        let width_of_row = of_runs + seen;
+        if scores.len() < count * width_of_row {
+            *scores = room(count * width_of_row)?;
         }
-        let scores = &mut scores[..count * seen];
-        let left = rows_of(queries, &tokens, self.number)?;
+        let scores = &mut scores[..count * width_of_row];
+        let left = rows_of(queries, &tokens, 1, self.number)?;
         let columns = queries.1.length as usize;
-        keys.multiply_part(self.isa, start..end, 0..columns, &left, scores, seen)?;
+        if let Some((keys, _)) = runs {
+            let runs = 0..of_runs;
+            keys.multiply_part(self.isa, runs, 0..columns, &left, scores, width_of_row)?;
+        }
+        let of_tokens = &mut scores[of_runs..];
+        keys.multiply_part(self.isa, start..end, 0..columns, &left, of_tokens, width_of_row)?;
         let mut some = Vec::new();
-        for (query, row) in scores.chunks_exact_mut(seen).enumerate() {
+        for (query, row) in scores.chunks_exact_mut(width_of_row).enumerate() {
+            let (row_of_runs, row) = row.split_at_mut(of_runs);
             let visible = self.visible(first + query);
             let (before, row) = row.split_at_mut(visible.start - start);
             let (row, after) = row.split_at_mut(visible.len());
             before.fill(0.0);
             after.fill(0.0);
-            match self.picks {
+            let picked = self.picks.map(|(picks, head, total)| {
+                (picks, picks.of(text.start + first + query, head, total))
+            });
+            match picked {
+                _ if runs.is_some() => {
+                    let picked = picked.map(|(_, picked)| picked);
+                    self.weigh_with_runs(first + query, picked, row_of_runs, row);
+                }
                 None => self.weigh(first + query, visible.start, row),
-                Some((picks, head, total)) => {
-                    let picked = picks.of(text.start + first + query, head, total);
+                Some((picks, picked)) => {
                     self.weigh_some(first + query, picked, picks.of_run, row, &mut some);
                 }
             }
         }
         let length = values.rows();
-        let left = Rows::new(scores, count, seen, seen)?;
+        let left = Rows::new(&scores[of_runs..], count, width_of_row, seen)?;
         let out = &mut out[self.number * length..];
         values.multiply_part(self.isa, 0..length, start..end, &left, out, width)?;
+        if let Some((_, values)) = runs.as_ref().filter(|_| of_runs > 0) {
+            let left = Rows::new(scores, count, width_of_row, of_runs)?;
+            let mut more = room(count * length)?;
+            values.multiply_part(self.isa, 0..length, 0..of_runs, &left, &mut more, length)?;
+            for (out, more) in out.chunks_mut(width).zip(more.chunks_exact(length)) {
+                out.iter_mut().zip(more).for_each(|(out, more)| *out += more);
+            }
+        }
         Ok(())
+    }
+
+    /// How many whole runs there are in so many tokens.
+    fn runs_before(&self, tokens: usize) -> usize {
+        tokens / usize::try_from(self.options.run.max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Turns the scores of a token with whole runs, of which some may be picked, and with tokens into
+    /// their shares.
+    fn weigh_with_runs(
+        &self,
+        token: usize,
+        picked: Option<&[u32]>,
+        of_runs: &mut [f32],
+        row: &mut [f32],
+    ) {
+        let whole = self.runs_before(token + 1);
+        let is_whole = |&run: &usize| run < whole;
+        let runs: Vec<usize> = match picked {
+            Some(picked) => picked.iter().map(|&run| run as usize).filter(is_whole).collect(),
+            None => (0..whole).collect(),
+        };
+        let scores = runs.iter().map(|&run| of_runs[run]);
+        let mut shares: Vec<f32> = scores.chain(row.iter().copied()).collect();
+        self.adjust(token, 0.., &mut shares);
+        let (shares_of_runs, shares) = shares.split_at(runs.len());
+        of_runs.fill(0.0);
+        for (run, share) in runs.into_iter().zip(shares_of_runs) {
+            of_runs[run] = *share;
+        }
+        row.copy_from_slice(shares);
     }
 
     /// The tokens that a token attends to.

@@ -139,6 +139,7 @@ impl Builder<'_> {
             "sigmoid" => Some(Function::Sigmoid),
             "exp" => Some(Function::Exp),
             "softplus" => Some(Function::Softplus),
+            "root" => Some(Function::Root),
             _ => None,
         };
         if let Some(function) = function {
@@ -244,6 +245,23 @@ impl Builder<'_> {
                 let extent = Extent::run(u64::try_from(numbers.len()).unwrap_or(u64::MAX));
                 self.push(Operation::Constant(numbers), Vec::new(), extent)
             }
+            "sinkhorn" => {
+                let (node, count, epsilon) = (given.tensor()?, given.whole()?, given.number()?);
+                if count == 0 {
+                    return Err("divides 0 times, expected at least 1".into());
+                }
+                let operation = Operation::Sinkhorn { count, epsilon };
+                self.push(operation, vec![node], self.extent(node))
+            }
+            "choice" => {
+                let (node, range) = (given.tensor()?, given.whole()?);
+                let extent = self.extent(node);
+                if extent.parts.is_some() || extent.length > range {
+                    return Err(format!("cannot select {extent} of {range}"));
+                }
+                self.push(Operation::Choice { range }, vec![node], extent)
+            }
+            "pool" => self.pool(&mut given),
             "pick" => self.pick(&mut given),
             "by_position" => self.by_position(&mut given),
             "conv" => self.conv(&mut given),
@@ -287,6 +305,7 @@ impl Builder<'_> {
     /// How many there are to choose from.
     fn range(&self, choice: usize) -> u64 {
         let shared = match self.made_by(choice) {
+            Some(Operation::Choice { range }) => return *range,
             Some(Operation::Top { shared, .. }) => *shared,
             _ => 1,
         };
@@ -294,7 +313,7 @@ impl Builder<'_> {
         chosen_from.map_or(0, |node| self.extent(node).length.div_ceil(shared.max(1)))
     }
 
-    fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
+    pub(super) fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
         let (a, b) = (self.extent(left), self.extent(right));
         if a == b {
             Ok(a)
@@ -304,7 +323,13 @@ impl Builder<'_> {
     }
 
     fn rows(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
-        let (name, rows) = (given.weight()?, given.rows()?);
+        let (name, mut rows) = (given.weight()?, given.rows()?);
+        if given.bool_option("cyclic", false)? {
+            if rows != Rows::Positions {
+                return Err("has cyclic = true, which needs positions".into());
+            }
+            rows = Rows::Cyclic;
+        }
         let table = self.matrix(&name, 2)?;
         let extent = Extent::run(self.dimension(table, 0));
         if let Rows::Fixed(row) = rows
@@ -358,9 +383,14 @@ impl Builder<'_> {
     fn linear_heads(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
         let (name, node) = (given.weight()?, given.tensor()?);
         let matrix = self.matrix(&name, 3)?;
-        let [columns, rows, heads] = [0, 1, 2].map(|number| self.dimension(matrix, number));
+        let [columns, mut rows, mut heads] = [0, 1, 2].map(|number| self.dimension(matrix, number));
         let extent = self.extent(node);
-        if extent.length != columns || extent.parts.unwrap_or(1) != heads {
+        let parts = extent.parts.unwrap_or(1);
+        // The matrices may be one, not divided.
+        if heads == 1 && rows.checked_rem(parts) == Some(0) {
+            (rows, heads) = (rows.checked_div(parts).unwrap_or(0), parts);
+        }
+        if extent.length != columns || parts != heads {
             return Err(self.misfit(matrix, extent));
         }
         self.push(Operation::HeadLinear { matrix }, vec![node], extent.with_length(rows))
@@ -428,6 +458,7 @@ impl Builder<'_> {
             scale: given.number_option("scale", 1.0)?,
             magnitude: given.number_option("magnitude", 1.0)?,
             yarn,
+            back: given.bool_option("back", false)?,
         });
         self.push(operation, vec![node], extent)
     }
@@ -456,6 +487,7 @@ impl Builder<'_> {
         }
         let picks = given.picks_option("picks")?;
         let mut inputs = vec![queries, keys, values];
+        let runs = self.runs(given, [k, v])?;
         let attention = Attention {
             scale,
             causal: given.bool_option("causal", true)?,
@@ -467,19 +499,61 @@ impl Builder<'_> {
             chunk: given.whole_option("chunk")?,
             buckets: self.buckets(given, q)?,
             picks: picks.is_some(),
+            run: runs.map_or(0, |(run, _)| run),
         };
+        if runs.is_some() && (!attention.causal || attention.chunk > 0 || attention.is_by_distance()) {
+            return Err("has runs, which need causal attention with no other mask than a window, and \
+                        scores that depend on no distance"
+                .into());
+        }
         if let Some(picks) = picks {
             let found = self.extent(picks).parts.unwrap_or(1);
             if found != 1 && found != parts(k) {
                 return Err(format!("has the picks of {found} heads, expected 1 or {}", parts(k)));
             }
-            if !attention.causal || attention.window > 0 || attention.chunk > 0 {
+            let has_window = attention.window > 0 && runs.is_none();
+            if !attention.causal || has_window || attention.chunk > 0 {
                 return Err("has picks, which need causal attention without other masks".into());
+            }
+            let are_runs = |run: u64| {
+                let of = self.made_by(picks);
+                matches!(of, Some(Operation::Pick(of)) if of.whole && of.block == run)
+            };
+            if runs.is_some_and(|(run, _)| !are_runs(run)) {
+                return Err("has runs, and picks that are not of whole runs of this length".into());
             }
             inputs.push(picks);
         }
+        if let Some((_, runs)) = runs {
+            inputs.extend(runs);
+        }
         let length = parts(q).saturating_mul(v.length);
         self.push(Operation::Attention(attention), inputs, Extent::run(length))
+    }
+
+    /// How long the runs are that are attended to besides, and the keys and values that they have.
+    fn runs(
+        &mut self,
+        given: &mut Argument<'_>,
+        [k, v]: [Extent; 2],
+    ) -> Outcome<Option<(u64, [usize; 2])>> {
+        let keys = given.tensor_option("run_keys")?;
+        let values = given.tensor_option("run_values")?;
+        match (given.optional_whole("run")?, keys, values) {
+            (None, None, None) => Ok(None),
+            (Some(run), Some(keys), Some(values)) if run > 0 => {
+                let found = [keys, values].map(|node| self.extent(node));
+                if found != [k, v] {
+                    let [keys, values] = found;
+                    return Err(format!(
+                        "has keys of {k} and values of {v} numbers, but those of runs have {keys} \
+                         and {values}"
+                    ));
+                }
+                Ok(Some((run, [keys, values])))
+            }
+            _ => Err("has one of run, run_keys and run_values without the others".into()),
+        }
     }
 
     /// What is added to scores by distance: at least two buckets for each direction, the last of
