@@ -88,8 +88,7 @@ pub(crate) fn attention(
         let runs = operands.runs.map(|runs| of(runs, run)).transpose()?;
         Ok::<_, crate::Error>((of([operands.keys.0, operands.values.0], 1)?, runs))
     };
-    let arranged: Vec<Arranged> =
-        arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
+    let arranged: Vec<Arranged> = arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
     let width = heads * operands.values.1.length as usize;
     let mut tasks = Vec::new();
     let mut rest = out;

@@ -294,7 +294,17 @@ pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Gro
 pub(crate) fn choice(values: &[f32], range: u64) -> Result<Vec<u32>> {
     let place = |&value: &f32| {
         let is_place = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < range as f64;
-        if is_place { Ok(value as u32) } else { Err(Error::new(ErrorKind::Graph, format_args!("a choice of {value}, expected an integer from 0 to {}", range.saturating_sub(1)))) }
+        if is_place {
+            Ok(value as u32)
+        } else {
+            Err(Error::new(
+                ErrorKind::Graph,
+                format_args!(
+                    "a choice of {value}, expected an integer from 0 to {}",
+                    range.saturating_sub(1)
+                ),
+            ))
+        }
     };
     values.iter().map(place).collect()
 }

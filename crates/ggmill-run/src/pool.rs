@@ -26,21 +26,25 @@ pub(crate) fn pool(
         rest = others;
         // A run that is not whole is longer than what is left.
         let size = run.saturating_mul(width).max(1);
-        out.par_chunks_exact_mut(size).enumerate().for_each_init(Vec::new, |shares, (number, out)| {
-            // The tokens, with the part of each: none before the text.
-            let first = (number + 1).saturating_sub(parts);
-            let taken = (first..=number).flat_map(|of| {
-                let part = parts - 1 - (number - of);
-                let tokens = text.start + of * run..text.start + (of + 1) * run;
-                tokens.map(move |token| (token * parts + part) * width)
-            });
-            for (place, out) in out.iter_mut().take(width).enumerate() {
-                shares.clear();
-                shares.extend(taken.clone().map(|start| scores[start + place]));
-                functions::softmax(isa, shares, 1.0, None);
-                let products = taken.clone().zip(&*shares);
-                *out = products.fold(0.0, |sum, (start, share)| sum + values[start + place] * share);
-            }
-        });
+        out.par_chunks_exact_mut(size).enumerate().for_each_init(
+            Vec::new,
+            |shares, (number, out)| {
+                // The tokens, with the part of each: none before the text.
+                let first = (number + 1).saturating_sub(parts);
+                let taken = (first..=number).flat_map(|of| {
+                    let part = parts - 1 - (number - of);
+                    let tokens = text.start + of * run..text.start + (of + 1) * run;
+                    tokens.map(move |token| (token * parts + part) * width)
+                });
+                for (place, out) in out.iter_mut().take(width).enumerate() {
+                    shares.clear();
+                    shares.extend(taken.clone().map(|start| scores[start + place]));
+                    functions::softmax(isa, shares, 1.0, None);
+                    let products = taken.clone().zip(&*shares);
+                    *out = products
+                        .fold(0.0, |sum, (start, share)| sum + values[start + place] * share);
+                }
+            },
+        );
     }
 }

@@ -42,13 +42,7 @@ impl Turns {
     }
 
     /// Rotates the first numbers of each part; `position` has the position of each token.
-    pub(crate) fn rotate(
-        &self,
-        values: &mut [f32],
-        extent: Extent,
-        rope: &Rope,
-        position: &[u32],
-    ) {
+    pub(crate) fn rotate(&self, values: &mut [f32], extent: Extent, rope: &Rope, position: &[u32]) {
         let (width, length) = (extent.elements() as usize, extent.length as usize);
         let direction = if rope.back { -1.0 } else { 1.0 };
         let rotate = |x: &mut f32, y: &mut f32, (cos, sin): (&f32, &f32)| {

@@ -501,10 +501,14 @@ impl Builder<'_> {
             picks: picks.is_some(),
             run: runs.map_or(0, |(run, _)| run),
         };
-        if runs.is_some() && (!attention.causal || attention.chunk > 0 || attention.is_by_distance()) {
-            return Err("has runs, which need causal attention with no other mask than a window, and \
+        if runs.is_some()
+            && (!attention.causal || attention.chunk > 0 || attention.is_by_distance())
+        {
+            return Err(
+                "has runs, which need causal attention with no other mask than a window, and \
                         scores that depend on no distance"
-                .into());
+                    .into(),
+            );
         }
         if let Some(picks) = picks {
             let found = self.extent(picks).parts.unwrap_or(1);

@@ -218,7 +218,9 @@ impl<'a> Source<'a> {
         }
         let special = self.below(8) == 0;
         let number = match self.one_of(&self.constants.numbers).filter(|_| special) {
-            Some(&number) if (1..=MOST_BLOCKS).contains(&number) || !key.ends_with(BLOCKS) => number,
+            Some(&number) if (1..=MOST_BLOCKS).contains(&number) || !key.ends_with(BLOCKS) => {
+                number
+            }
             _ if optional && self.missing == 2 && self.below(12) == 0 => 0,
             // Time grows with the blocks.
             _ if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,

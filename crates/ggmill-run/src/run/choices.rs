@@ -51,9 +51,8 @@ impl Run<'_> {
         let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
         let places = options.picks.then(|| self.places(node, 3)).transpose()?;
         let first = 3 + usize::from(options.picks);
-        let runs = [first, first + 1].map(|input| {
-            (options.run > 0).then(|| self.numbers(node, input)).transpose()
-        });
+        let runs = [first, first + 1]
+            .map(|input| (options.run > 0).then(|| self.numbers(node, input)).transpose());
         let [run_keys, run_values] = runs;
         let (run_keys, run_values) = (run_keys?, run_values?);
         let picks = places.as_deref().map(|places| {

@@ -32,7 +32,10 @@ fn whole_runs_are_pooled_by_the_softmax_of_scores() {
                     let taken: Vec<_> = (0..parts).flat_map(of_part).collect();
                     let all: f64 = taken.iter().map(|&(token, at)| scores[token][at].exp()).sum();
                     let products = taken.iter();
-                    products.map(|&(token, at)| values[token][at] * scores[token][at].exp()).sum::<f64>() / all
+                    products
+                        .map(|&(token, at)| values[token][at] * scores[token][at].exp())
+                        .sum::<f64>()
+                        / all
                 };
                 let of = |place| if is_first { pooled(place) } else { 0.0 };
                 expected.push((0..width).map(of).collect());
@@ -104,8 +107,11 @@ fn whole_runs_are_picked_and_what_is_left_besides() {
     assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &attention_to(&seen));
     // The scores of all heads together: of all that there are, with as many as there may be.
     let all = |_: usize, token: usize, _: usize| (0..=token).collect();
-    let steps =
-        ["j, r = parts(k1, 8, 8)", "p, s = parts(w2, 2, 30)", "e = pick(q, j, p, 9, block = 3, whole = true)"];
+    let steps = [
+        "j, r = parts(k1, 8, 8)",
+        "p, s = parts(w2, 2, 30)",
+        "e = pick(q, j, p, 9, block = 3, whole = true)",
+    ];
     assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &attention_to(&all));
 }
 
@@ -142,8 +148,7 @@ fn sums_of_rows_and_columns_come_near_to_one() {
 #[test]
 fn rotations_are_undone_and_roots_taken() {
     let options = "'halves', 6, 50.0, scale = 0.5, yarn = [4.0, 32.0, 1.0, 1.0]";
-    let steps =
-        [format!("r = rope(v, {options})"), format!("b = rope(r, {options}, back = true)")];
+    let steps = [format!("r = rope(v, {options})"), format!("b = rope(r, {options}, back = true)")];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     assert_close(&value(&steps, "merge(b)"), &value(&[], "merge(v)"));
     let expected: Vec<Vec<f64>> = value(&[], "sigmoid(x)")
@@ -163,8 +168,12 @@ fn rows_begin_again_and_a_matrix_is_divided() {
     let signs = |(place, value): (usize, &f64)| if place < 24 { *value } else { -value };
     let expected: Vec<Vec<f64>> =
         products.iter().map(|row| row.iter().enumerate().map(signs).collect()).collect();
-    let steps =
-        ["n = 0.0 - x", "c = concat(x, n)", "p = split(c, 2)", "h = linear_heads('blk.0.ffn_up', p)"];
+    let steps = [
+        "n = 0.0 - x",
+        "c = concat(x, n)",
+        "p = split(c, 2)",
+        "h = linear_heads('blk.0.ffn_up', p)",
+    ];
     assert_close(&value(&steps, "merge(h)"), &expected);
 }
 
