@@ -57,7 +57,7 @@ def computed(path, tokens, is_encoder, source):
     if run(context, of(tokens)) != 0:
         raise RuntimeError("error: does not run")
     take = llama_cpp.llama_get_embeddings_ith if is_encoder else llama_cpp.llama_get_logits_ith
-    count = llama_cpp.llama_model_n_embd(model) if is_encoder else llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+    count = llama_cpp.llama_model_n_embd_out(model) if is_encoder else llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
     return [[take(context, place)[i] for i in range(count)] for place in range(len(tokens))]
 
 

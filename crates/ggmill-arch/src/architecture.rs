@@ -205,6 +205,11 @@ impl Architecture {
             .then(|| GraphTemplate::understand(&raw.graph, &known, &groups))
             .transpose()
             .map_err(|error| error.at("graph"))?;
+        let is_refused = raw.without_graph.as_deref();
+        if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {
+            let message = "without_graph: expected a reason, and no graph";
+            return Err(Error::description(message));
+        }
         let example = example(raw)?;
         Ok(Self {
             name: raw.name.as_str().into(),

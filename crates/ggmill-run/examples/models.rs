@@ -31,7 +31,7 @@ use std::path::Path;
 
 use ggmill_arch::graph::Output;
 use ggmill_run::{Options, Program, Runner};
-use models::{CASES, MEASURED, RECORDED, SOURCE, TOKENS, UNLOADED, greatest_error};
+use models::{CASES, MEASURED, RECORDED, ROUNDED, SOURCE, TOKENS, UNLOADED, greatest_error};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -69,7 +69,11 @@ fn main() {
             _ if program.has_source() => "logits-of-two",
             _ => "logits",
         };
-        let peer = if UNLOADED.contains(&case.name) { "transformers" } else { "libllama" };
+        let peer = match case.name {
+            name if UNLOADED.contains(&name) => "transformers",
+            ROUNDED => "numpy",
+            _ => "libllama",
+        };
         about.push(format!("{} {:e} {output} {peer}", case.name, greatest_error(&program)));
     }
     fs::write(directory.join("models.txt"), about.join("\n") + "\n").unwrap();

@@ -165,6 +165,21 @@ struct Head<'a> {
     tokens: usize,
 }
 
+/// The tokens or runs that a token attends to, where they are not all, and their scores: the same
+/// memory for one token after the other.
+#[derive(Default)]
+struct Taken {
+    places: Vec<usize>,
+    scores: Vec<f32>,
+}
+
+impl Taken {
+    fn clear(&mut self) {
+        self.places.clear();
+        self.scores.clear();
+    }
+}
+
 impl Head<'_> {
     /// Writes the results of some queries, from `first` on: `width` numbers for each in `out`, of
     /// which those of this head.
@@ -199,7 +214,7 @@ impl Head<'_> {
         }
         let of_tokens = &mut scores[of_runs..];
         keys.multiply_part(self.isa, start..end, 0..columns, &left, of_tokens, width_of_row)?;
-        let mut some = Vec::new();
+        let mut taken = Taken::default();
         for (query, row) in scores.chunks_exact_mut(width_of_row).enumerate() {
             let (row_of_runs, row) = row.split_at_mut(of_runs);
             let visible = self.visible(first + query);
@@ -213,11 +228,11 @@ impl Head<'_> {
             match picked {
                 _ if runs.is_some() => {
                     let picked = picked.map(|(_, picked)| picked);
-                    self.weigh_with_runs(first + query, picked, row_of_runs, row);
+                    self.weigh_with_runs(first + query, picked, [row_of_runs, row], &mut taken);
                 }
                 None => self.weigh(first + query, visible.start, row),
                 Some((picks, picked)) => {
-                    self.weigh_some(first + query, picked, picks.of_run, row, &mut some);
+                    self.weigh_some(first + query, picked, picks.of_run, row, &mut taken);
                 }
             }
         }
@@ -247,21 +262,24 @@ impl Head<'_> {
         &self,
         token: usize,
         picked: Option<&[u32]>,
-        of_runs: &mut [f32],
-        row: &mut [f32],
+        [of_runs, row]: [&mut [f32]; 2],
+        taken: &mut Taken,
     ) {
         let whole = self.runs_before(token + 1);
-        let is_whole = |&run: &usize| run < whole;
-        let runs: Vec<usize> = match picked {
-            Some(picked) => picked.iter().map(|&run| run as usize).filter(is_whole).collect(),
-            None => (0..whole).collect(),
-        };
-        let scores = runs.iter().map(|&run| of_runs[run]);
-        let mut shares: Vec<f32> = scores.chain(row.iter().copied()).collect();
-        self.adjust(token, 0.., &mut shares);
-        let (shares_of_runs, shares) = shares.split_at(runs.len());
+        taken.clear();
+        match picked {
+            Some(picked) => {
+                let runs = picked.iter().map(|&run| run as usize);
+                taken.places.extend(runs.filter(|&run| run < whole));
+            }
+            None => taken.places.extend(0..whole),
+        }
+        taken.scores.extend(taken.places.iter().map(|&run| of_runs[run]));
+        taken.scores.extend_from_slice(row);
+        self.adjust(token, 0.., &mut taken.scores);
+        let (shares_of_runs, shares) = taken.scores.split_at(taken.places.len());
         of_runs.fill(0.0);
-        for (run, share) in runs.into_iter().zip(shares_of_runs) {
+        for (&run, share) in taken.places.iter().zip(shares_of_runs) {
             of_runs[run] = *share;
         }
         row.copy_from_slice(shares);
@@ -294,20 +312,20 @@ impl Head<'_> {
         picked: &[u32],
         of_run: usize,
         row: &mut [f32],
-        some: &mut Vec<(usize, f32)>,
+        taken: &mut Taken,
     ) {
         let runs = picked.iter().take_while(|&&place| place != Picks::NONE);
         let places = runs.flat_map(|&run| {
             let start = run as usize * of_run;
             start..(start + of_run).min(row.len())
         });
-        some.clear();
-        some.extend(places.map(|place| (place, row[place])));
-        let mut scores: Vec<f32> = some.iter().map(|(_, score)| *score).collect();
-        self.adjust(token, some.iter().map(|(place, _)| *place), &mut scores);
+        taken.clear();
+        taken.places.extend(places);
+        taken.scores.extend(taken.places.iter().map(|&place| row[place]));
+        self.adjust(token, taken.places.iter().copied(), &mut taken.scores);
         row.fill(0.0);
-        for ((place, _), share) in some.iter().zip(scores) {
-            row[*place] = share;
+        for (&place, share) in taken.places.iter().zip(&taken.scores) {
+            row[place] = *share;
         }
     }
 

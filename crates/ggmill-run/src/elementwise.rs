@@ -240,27 +240,22 @@ pub(crate) fn total(values: &[f32], extent: Extent, out: &mut [f32]) {
 /// by its sum and again by the sums over parts. A number is added to each sum.
 pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: f32) {
     let (width, length) = ((extent.elements() as usize).max(1), (extent.length as usize).max(1));
-    values.par_chunks_mut(width).for_each_init(
-        || vec![0.0f32; length],
-        |sums, row| {
-            for turn in 0..count {
-                if turn > 0 {
-                    for part in row.chunks_exact_mut(length) {
-                        let sum = part.iter().sum::<f32>() + epsilon;
-                        part.iter_mut().for_each(|value| *value /= sum);
-                    }
-                }
-                sums.fill(0.0);
-                for part in row.chunks_exact(length) {
-                    sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
-                }
+    values.par_chunks_mut(width).for_each(|row| {
+        for turn in 0..count {
+            if turn > 0 {
                 for part in row.chunks_exact_mut(length) {
-                    let numbers = part.iter_mut().zip(&*sums);
-                    numbers.for_each(|(value, sum)| *value /= sum + epsilon);
+                    let sum = part.iter().fold(0.0, |sum, value| sum + value) + epsilon;
+                    part.iter_mut().for_each(|value| *value /= sum);
                 }
             }
-        },
-    );
+            for place in 0..length {
+                let of_place = row.iter().skip(place).step_by(length);
+                let sum = of_place.fold(0.0, |sum, value| sum + value) + epsilon;
+                let of_place = row.iter_mut().skip(place).step_by(length);
+                of_place.for_each(|value| *value /= sum);
+            }
+        }
+    });
 }
 
 /// Runs of so many numbers, each so many times.
@@ -292,21 +287,18 @@ pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Gro
 
 /// Numbers that are places, of which there are so many.
 pub(crate) fn choice(values: &[f32], range: u64) -> Result<Vec<u32>> {
-    let place = |&value: &f32| {
+    let mut places = Vec::new();
+    places.try_reserve_exact(values.len()).map_err(|_| Error::memory(values.len()))?;
+    for &value in values {
         let is_place = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < range as f64;
-        if is_place {
-            Ok(value as u32)
-        } else {
-            Err(Error::new(
-                ErrorKind::Graph,
-                format_args!(
-                    "a choice of {value}, expected an integer from 0 to {}",
-                    range.saturating_sub(1)
-                ),
-            ))
+        if !is_place {
+            let most = range.saturating_sub(1);
+            let message = format_args!("a choice of {value}, expected an integer from 0 to {most}");
+            return Err(Error::new(ErrorKind::Graph, message));
         }
-    };
-    values.iter().map(place).collect()
+        places.push(value as u32);
+    }
+    Ok(places)
 }
 
 /// Sorts places by their numbers, the greatest first; of equal numbers the first place, and NaN last.

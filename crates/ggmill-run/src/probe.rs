@@ -209,11 +209,12 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
         return Err(Error::new(ErrorKind::NotFinite, message));
     }
     program.verify()?;
-    let counted = || output.iter().copied().filter(|&number| may_follow(number));
+    let counts = |number: f32| program.output() == Output::Embedding || may_follow(number);
+    let counted = || output.iter().copied().filter(|&number| counts(number));
     let squares: f64 = counted().map(|x| f64::from(x).powi(2)).sum();
     let range = |row: &[f32]| {
         let start = (f32::INFINITY, f32::NEG_INFINITY);
-        let counted = row.iter().filter(|&&number| may_follow(number));
+        let counted = row.iter().filter(|&&number| counts(number));
         match counted.fold(start, |(least, greatest), &x| (least.min(x), greatest.max(x))) {
             (least, greatest) if least > greatest => (f32::MIN, f32::MIN),
             found => found,
@@ -237,16 +238,17 @@ fn difference(ours: &[f32], theirs: &[f32], width: usize) -> Difference {
     let rows = ours.chunks_exact(width).zip(theirs.chunks_exact(width));
     let count = rows.len() as f64;
     for (ours, theirs) in rows {
-        let (of_ours, of_theirs) = (normalizer(ours), normalizer(theirs));
-        let counted = |&(&a, &b): &(&f32, &f32)| may_follow(a) && may_follow(b);
-        for (&a, &b) in ours.iter().zip(theirs).filter(counted) {
+        let pairs = ours.iter().zip(theirs).filter(|&(&a, &b)| may_follow(a) && may_follow(b));
+        let (ours, theirs): (Vec<f32>, Vec<f32>) = pairs.unzip();
+        let (of_ours, of_theirs) = (normalizer(&ours), normalizer(&theirs));
+        for (&a, &b) in ours.iter().zip(&theirs) {
             let (a, b) = (f64::from(a), f64::from(b));
             errors += (a - b).powi(2);
             squares += b.powi(2);
             let (a, b) = (a - of_ours, b - of_theirs);
             divergence += b.exp() * (b - a);
         }
-        same += f64::from(u8::from(greatest(ours) == greatest(theirs)));
+        same += f64::from(u8::from(greatest(&ours) == greatest(&theirs)));
     }
     let nmse = if squares > 0.0 { errors / squares } else { f64::INFINITY };
     Difference { nmse, same_top: same / count, divergence: divergence / count }

@@ -295,6 +295,15 @@ impl<'m> Program<'m> {
         });
         let rows = if has_picks { 3 * QUERIES } else { QUERIES };
         let scores = longest.saturating_mul(4 * rows as u64).saturating_mul(threads);
+        // What attention to runs gives, before it is added to that of tokens.
+        let of_runs = self.graph.nodes().iter().filter_map(|node| match &node.operation {
+            Operation::Attention(attention) if attention.run > 0 => {
+                Some(self.graph.nodes()[node.inputs[2]].extent.length)
+            }
+            _ => None,
+        });
+        let of_runs = of_runs.max().unwrap_or(0).saturating_mul(4 * QUERIES as u64);
+        let scores = scores.saturating_add(of_runs.saturating_mul(threads));
         let results = self.numbers().saturating_mul(tokens).saturating_mul(4);
         let rotated = self.graph.nodes().iter().filter_map(|node| match &node.operation {
             Operation::Rope(rope) => Some(rope.length),

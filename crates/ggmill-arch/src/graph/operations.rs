@@ -505,8 +505,8 @@ impl Builder<'_> {
             && (!attention.causal || attention.chunk > 0 || attention.is_by_distance())
         {
             return Err(
-                "has runs, which need causal attention with no other mask than a window, and \
-                        scores that depend on no distance"
+                "has runs, which need causal attention without chunks, and scores that depend on \
+                 no distance"
                     .into(),
             );
         }

@@ -138,14 +138,17 @@ fn tokens_that_are_never_predicted_do_not_count() {
     let logits = runner().output(&program, &states, 0, 0..TOKENS.len()).unwrap();
     assert_eq!(logits.iter().filter(|&&logit| logit <= f32::MIN).count(), 8192 * TOKENS.len());
     // Another program may give them numbers, and all others may be off.
-    let given: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { -1e6 } else { x }).collect();
+    let given: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { 50.0 } else { x }).collect();
     let off: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { x } else { x / 0.85 }).collect();
     for (record_of, nmse) in [(logits, 0.0), (given, 0.0), (off, 0.0225)] {
         let recorded = record(&TOKENS, &record_of, false);
         let found = probe(&runner(), &program, Some(&recorded)).unwrap();
         let difference = found.difference.unwrap();
         assert!((difference.nmse - nmse).abs() < 1e-4, "{difference:?}");
+        assert_eq!(difference.same_top, 1.0);
+        let is_equal = nmse == 0.0;
         assert!(difference.divergence.is_finite() && found.range.0 > -100.0, "{found:?}");
+        assert_eq!(is_equal, difference.divergence.abs() < 1e-9, "{difference:?}");
     }
 }
 

@@ -90,6 +90,9 @@ pub(crate) fn source_vectors(width: u64) -> Vec<f32> {
 
 /// The models that libllama does not run: `transformers` does.
 pub(crate) const UNLOADED: [&str; 3] = ["gptj", "rwkv", "whisper"];
+/// The model that libllama computes with rounded operands: `logits_wavtokenizer.py` computes it in
+/// double precision.
+pub(crate) const ROUNDED: &str = "wavtokenizer-dec";
 /// The models whose activations are recorded.
 pub(crate) const MEASURED: [&str; 7] =
     ["llama", "llama-experts", "phi3", "gpt2", "gemma2", "qwen2moe", "gpt-oss"];
