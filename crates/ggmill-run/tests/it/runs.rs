@@ -105,14 +105,26 @@ fn whole_runs_are_picked_and_what_is_left_besides() {
     };
     let steps = ["j, r = parts(k1, 8, 8)", "e = pick(q, j, none, 1, block = 3, whole = true)"];
     assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &attention_to(&seen));
-    // The scores of all heads together: of all that there are, with as many as there may be.
-    let all = |_: usize, token: usize, _: usize| (0..=token).collect();
+    // The scores of all heads together, each with its weight.
+    let [keys, queries] = keys_and_others();
+    let weights = value(&["p, s = parts(w2, 2, 30)"], "merge(p)");
+    let seen = |start: usize, token: usize, _: usize| -> Vec<usize> {
+        let score = |run: usize| -> f64 {
+            let key = &keys[start + run * 3][..8];
+            let of = |head: usize| dot(&queries[start + token][head * 8..][..8], key).max(0.0);
+            (0..2).map(|head| of(head) * weights[start + token][head]).sum()
+        };
+        let scores: Vec<f64> = (0..(token + 1) / 3).map(score).collect();
+        let left = (token + 1) / 3 * 3..=token;
+        let runs = greatest(&scores, 1).into_iter();
+        runs.flat_map(|run| run * 3..run * 3 + 3).chain(left).collect()
+    };
     let steps = [
         "j, r = parts(k1, 8, 8)",
         "p, s = parts(w2, 2, 30)",
-        "e = pick(q, j, p, 9, block = 3, whole = true)",
+        "e = pick(q, j, p, 1, block = 3, whole = true)",
     ];
-    assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &attention_to(&all));
+    assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &attention_to(&seen));
 }
 
 #[test]
@@ -164,6 +176,10 @@ fn rows_begin_again_and_a_matrix_is_divided() {
     let found = run(&[begin, "embedding = rows('blk.0.attn_k', positions, cyclic = true)"], &[20]);
     assert_eq!((&found[16..], found.len()), (&found[..4], 20));
     assert_ne!(found[0], found[1]);
+    // Positions of the second text begin with 0.
+    let both =
+        run(&[begin, "embedding = rows('blk.0.attn_k', positions, cyclic = true)"], &[3, 17]);
+    assert_eq!(both[3..], found[..17]);
     let products = value(&[], "linear('blk.0.ffn_up', x)");
     let signs = |(place, value): (usize, &f64)| if place < 24 { *value } else { -value };
     let expected: Vec<Vec<f64>> =
@@ -186,11 +202,11 @@ fn numbers_are_places() {
     assert_close(&value(&steps, "take(a, e)"), &expected);
     // Others end the run.
     let model = CASES[0].model();
-    for (number, choices) in [("0.5", 5), ("5", 5), ("-1", 5)] {
+    for number in ["0.5", "5", "-1", "1e30"] {
         let steps = [
             "x = rows('token_embd', tokens)",
             &format!("c = constant([{number}])"),
-            &format!("e = choice(c, {choices})"),
+            "e = choice(c, 5)",
             "a, b = parts(x, 5, 27)",
             "embedding = take(a, e)",
         ];

@@ -188,7 +188,11 @@ impl Case {
             let size = usize::try_from(planned.size()).unwrap();
             for (place, bytes) in file[start..start + size].chunks_exact_mut(4).enumerate() {
                 if is_table(spec) {
-                    bytes.copy_from_slice(&expert(place, spec).to_le_bytes());
+                    let expert = expert(place, spec);
+                    bytes.copy_from_slice(&match change.endian {
+                        Endian::Big => expert.to_be_bytes(),
+                        Endian::Little => expert.to_le_bytes(),
+                    });
                     continue;
                 }
                 let mut weight = numbers.weight(spec);

@@ -154,9 +154,9 @@ pub(super) const CASES: &[Case] = &[
             POOLED_TENSORS[7],
         ],
     ),
-    // Long enough for two runs of 128 tokens.
+    // Long enough for two runs of 128 tokens, of which the last token that is recorded sees both.
     Case {
-        text: 272,
+        text: 304,
         ..case(
             "deepseek4",
             "deepseek4",
