@@ -247,7 +247,9 @@ pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: 
                 if turn > 0 {
                     for part in row.chunks_exact_mut(length) {
                         let sum = part.iter().sum::<f32>() + epsilon;
-                        part.iter_mut().for_each(|value| *value /= sum);
+                        for value in part.iter_mut() {
+                            *value /= sum;
+                        }
                     }
                 }
                 sums.fill(0.0);
