@@ -214,7 +214,7 @@ impl Head<'_> {
         }
         let of_tokens = &mut scores[of_runs..];
         keys.multiply_part(self.isa, start..end, 0..columns, &left, of_tokens, width_of_row)?;
-        let mut taken = Taken::default();
+        let mut chosen = Taken::default();
         for (query, row) in scores.chunks_exact_mut(width_of_row).enumerate() {
             let (row_of_runs, row) = row.split_at_mut(of_runs);
             let visible = self.visible(first + query);
@@ -228,11 +228,11 @@ impl Head<'_> {
             match picked {
                 _ if runs.is_some() => {
                     let picked = picked.map(|(_, picked)| picked);
-                    self.weigh_with_runs(first + query, picked, [row_of_runs, row], &mut taken);
+                    self.weigh_with_runs(first + query, picked, [row_of_runs, row], &mut chosen);
                 }
                 None => self.weigh(first + query, visible.start, row),
                 Some((picks, picked)) => {
-                    self.weigh_some(first + query, picked, picks.of_run, row, &mut taken);
+                    self.weigh_some(first + query, picked, picks.of_run, row, &mut chosen);
                 }
             }
         }
@@ -263,23 +263,23 @@ impl Head<'_> {
         token: usize,
         picked: Option<&[u32]>,
         [of_runs, row]: [&mut [f32]; 2],
-        taken: &mut Taken,
+        chosen: &mut Taken,
     ) {
         let whole = self.runs_before(token + 1);
-        taken.clear();
+        chosen.clear();
         match picked {
             Some(picked) => {
                 let runs = picked.iter().map(|&run| run as usize);
-                taken.places.extend(runs.filter(|&run| run < whole));
+                chosen.places.extend(runs.filter(|&run| run < whole));
             }
-            None => taken.places.extend(0..whole),
+            None => chosen.places.extend(0..whole),
         }
-        taken.scores.extend(taken.places.iter().map(|&run| of_runs[run]));
-        taken.scores.extend_from_slice(row);
-        self.adjust(token, 0.., &mut taken.scores);
-        let (shares_of_runs, shares) = taken.scores.split_at(taken.places.len());
+        chosen.scores.extend(chosen.places.iter().map(|&run| of_runs[run]));
+        chosen.scores.extend_from_slice(row);
+        self.adjust(token, 0.., &mut chosen.scores);
+        let (shares_of_runs, shares) = chosen.scores.split_at(chosen.places.len());
         of_runs.fill(0.0);
-        for (&run, share) in taken.places.iter().zip(shares_of_runs) {
+        for (&run, share) in chosen.places.iter().zip(shares_of_runs) {
             of_runs[run] = *share;
         }
         row.copy_from_slice(shares);
@@ -312,19 +312,19 @@ impl Head<'_> {
         picked: &[u32],
         of_run: usize,
         row: &mut [f32],
-        taken: &mut Taken,
+        chosen: &mut Taken,
     ) {
         let runs = picked.iter().take_while(|&&place| place != Picks::NONE);
         let places = runs.flat_map(|&run| {
             let start = run as usize * of_run;
             start..(start + of_run).min(row.len())
         });
-        taken.clear();
-        taken.places.extend(places);
-        taken.scores.extend(taken.places.iter().map(|&place| row[place]));
-        self.adjust(token, taken.places.iter().copied(), &mut taken.scores);
+        chosen.clear();
+        chosen.places.extend(places);
+        chosen.scores.extend(chosen.places.iter().map(|&place| row[place]));
+        self.adjust(token, chosen.places.iter().copied(), &mut chosen.scores);
         row.fill(0.0);
-        for (&place, share) in taken.places.iter().zip(&taken.scores) {
+        for (&place, share) in chosen.places.iter().zip(&chosen.scores) {
             row[place] = *share;
         }
     }

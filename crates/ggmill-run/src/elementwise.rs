@@ -245,14 +245,17 @@ pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: 
             if turn > 0 {
                 for part in row.chunks_exact_mut(length) {
                     let sum = part.iter().fold(0.0, |sum, value| sum + value) + epsilon;
-                    part.iter_mut().for_each(|value| *value /= sum);
+                    for value in part {
+                        *value /= sum;
+                    }
                 }
             }
             for place in 0..length {
                 let of_place = row.iter().skip(place).step_by(length);
                 let sum = of_place.fold(0.0, |sum, value| sum + value) + epsilon;
-                let of_place = row.iter_mut().skip(place).step_by(length);
-                of_place.for_each(|value| *value /= sum);
+                for value in row.iter_mut().skip(place).step_by(length) {
+                    *value /= sum;
+                }
             }
         }
     });

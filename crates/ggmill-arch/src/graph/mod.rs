@@ -5,6 +5,7 @@
 //! repository defines every operation.
 
 mod arguments;
+mod attention;
 mod build;
 mod operations;
 mod sample;

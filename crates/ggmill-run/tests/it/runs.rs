@@ -137,7 +137,9 @@ fn sums_of_rows_and_columns_come_near_to_one() {
                 if turn > 0 {
                     for part in row.chunks_mut(8) {
                         let sum = part.iter().sum::<f64>() + 0.25;
-                        part.iter_mut().for_each(|value| *value /= sum);
+                        for value in part.iter_mut() {
+                            *value /= sum;
+                        }
                     }
                 }
                 let sums: Vec<f64> =
