@@ -111,7 +111,7 @@ def sums(path, texts):
 
 
 def record(directory, fixtures, names):
-    _, tokens = (directory / "tokens.txt").read_text().splitlines()
+    _, tokens, _ = (directory / "tokens.txt").read_text().splitlines()
     tokens = [int(token) for token in tokens.split()]
     for name in names:
         found, reasons = alone(sums, directory / f"{name}.gguf", [tokens])

@@ -110,7 +110,7 @@ def computed(path, tokens, described):
 
 def main():
     word, directory = sys.argv[1], Path(sys.argv[2])
-    every, tokens, _ = (directory / "tokens.txt").read_text().splitlines()
+    recorded, tokens, _ = (directory / "tokens.txt").read_text().splitlines()
     tokens = [int(token) for token in tokens.split()]
     wrong = 0
     for line in (directory / "models.txt").read_text().splitlines():
@@ -126,7 +126,7 @@ def main():
         wrong += not is_fine
         print(f"{name}: NMSE {error:.1e}, same greatest {same:.0%}{'' if is_fine else ', too far off'}", flush=True)
         if word == "record":
-            theirs[:: int(every)].astype("<f4").tofile(Path(sys.argv[3]) / f"{name}.f32")
+            theirs[:: len(theirs) // int(recorded)].astype("<f4").tofile(Path(sys.argv[3]) / f"{name}.f32")
     sys.exit(1 if wrong else 0)
 
 

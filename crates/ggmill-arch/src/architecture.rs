@@ -53,6 +53,8 @@ pub struct Architecture {
     pub(crate) name: Box<str>,
     pub(crate) title: Box<str>,
     pub(crate) loader: Option<Box<str>>,
+    /// Why there is no computation graph, where the description says so.
+    pub(crate) without_graph: Option<Box<str>>,
     pub(crate) checkpoints: Vec<CheckpointKind>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) keys: Vec<KeyTemplate>,
@@ -203,11 +205,17 @@ impl Architecture {
             .then(|| GraphTemplate::understand(&raw.graph, &known, &groups))
             .transpose()
             .map_err(|error| error.at("graph"))?;
+        let is_refused = raw.without_graph.as_deref();
+        if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {
+            let message = "without_graph: expected a reason, and no graph";
+            return Err(Error::description(message));
+        }
         let example = example(raw)?;
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
             loader: raw.loader.as_deref().map(Into::into),
+            without_graph: raw.without_graph.as_deref().map(Into::into),
             checkpoints,
             keys,
             groups,
@@ -240,6 +248,19 @@ impl Architecture {
     /// Whether it is of projectors, which a checkpoint has beside its language model.
     pub fn is_projector(&self) -> bool {
         kind_of_architecture(&self.name) == Some(PROJECTOR)
+    }
+
+    /// Why no model of the architecture has a computation graph, where the description says so.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let draft = Architecture::builtin("eagle3").ok_or("built in")?;
+    /// assert!(!draft.has_graph());
+    /// assert_eq!(draft.without_graph(), Some("it needs the states of another model"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn without_graph(&self) -> Option<&str> {
+        self.without_graph.as_deref()
     }
 
     /// The program whose loader holds files to the description; `None` without one.

@@ -5,10 +5,17 @@ use crate::pattern::is_number;
 /// What the name of a tensor of a block begins with, before the number of the block.
 pub(crate) const BLOCK: &str = "blk.";
 
-/// What the names of the tensors of an encoder and of a decoder begin with, where a model has both, and
-/// what follows in those of their blocks: as llama.cpp has them, and as whisper.cpp has.
-const SIDES: [(&str, &str); 4] =
-    [("enc.", BLOCK), ("dec.", BLOCK), ("encoder.", "blocks."), ("decoder.", "blocks.")];
+/// What the names of the tensors of a part of a model begin with, where it has several with blocks of
+/// their own, and what follows in those of their blocks: encoders and decoders as llama.cpp has them,
+/// and as whisper.cpp has, and the two stacks of WavTokenizer.
+const SIDES: [(&str, &str); 6] = [
+    ("enc.", BLOCK),
+    ("dec.", BLOCK),
+    ("encoder.", "blocks."),
+    ("decoder.", "blocks."),
+    ("posnet.", ""),
+    ("convnext.", ""),
+];
 
 /// The name by which steps know a tensor, without the number of its block: `attn_q.weight` for
 /// `blk.{bid}.attn_q.weight`, `enc.attn_q.weight` for `enc.blk.{bid}.attn_q.weight`.
@@ -27,7 +34,7 @@ pub(crate) fn with_block(name: &str, block: u64) -> String {
     format!("{side}{blocks}{block}.{rest}")
 }
 
-/// The number of the block that a tensor belongs to, of an encoder or a decoder too.
+/// The number of the block that a tensor belongs to, of an encoder, a decoder or a stack too.
 pub(crate) fn block_of_side(name: &str) -> Option<u64> {
     let (_, blocks, rest) = divided(name);
     Some(numbered(rest, blocks)?.0)

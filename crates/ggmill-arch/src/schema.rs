@@ -27,6 +27,9 @@ macro_rules! description_and_part {
             pub(crate) title: String,
             #[serde(default)]
             pub(crate) loader: Option<String>,
+            /// Why there is no computation graph.
+            #[serde(default)]
+            pub(crate) without_graph: Option<String>,
             #[serde(default)]
             pub(crate) include: Vec<String>,
             /// Names of hyperparameters, keys and tensors of the parts that it has not.
@@ -54,7 +57,7 @@ macro_rules! description_and_part {
         }
 
         coded! {
-            RawArchitecture { schema, name, title, loader, include, drop, $($field,)* }
+            RawArchitecture { schema, name, title, loader, without_graph, include, drop, $($field,)* }
             of checkpoints { checkpoint, quantized, example, $($of,)* }
         }
         coded! { RawPart { schema, $($field,)* } of checkpoints { $($of,)* } }

@@ -237,11 +237,9 @@ pub(crate) fn of_model_without_graph(path: &Path, model: &Model, catalogue: &Cat
 /// What is said of an architecture without a graph: first the way out, then what is near.
 pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
     let described = catalogue.by_name(name);
-    let why = if described.is_some() {
-        "the description of its architecture has none"
-    } else {
-        "the architecture is unknown"
-    };
+    let why = described.map_or("the architecture is unknown", |described| {
+        described.without_graph().unwrap_or("the description of its architecture has none")
+    });
     let has_graph = |name: &&str| catalogue.by_name(name).is_some_and(Architecture::has_graph);
     let names = catalogue.architectures().map(Architecture::name).filter(has_graph);
     let near = near_part(name, names);

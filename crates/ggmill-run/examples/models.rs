@@ -5,8 +5,10 @@
 //! ```
 //!
 //! `models.txt` has a line for each model, `NAME LIMIT OUTPUT`: the greatest error that it may have, and
-//! whether it gives logits, logits of a text with a source, or an embedding. `tokens.txt` has those of
-//! the text and those of the source; `NAME.source` has the source of a model that takes vectors. `measured.txt` has the names of those whose activations are compared.
+//! whether it gives logits, logits of a text with a source, or an embedding. `tokens.txt` has the tokens
+//! of the text and those of the source, `NAME.tokens` those of a model with a text of its own, and
+//! `NAME.source` the source of a model that takes vectors. `measured.txt` has the names of those whose
+//! activations are compared.
 //! With names after the directory, only these models:
 //!
 //! ```text
@@ -29,7 +31,7 @@ use std::path::Path;
 
 use ggmill_arch::graph::Output;
 use ggmill_run::{Options, Program, Runner};
-use models::{CASES, MEASURED, RECORDED, SOURCE, TOKENS, UNLOADED, greatest_error};
+use models::{CASES, MEASURED, RECORDED, ROUNDED, SOURCE, TOKENS, UNLOADED, greatest_error};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -49,8 +51,12 @@ fn main() {
         fs::write(directory.join(format!("{}.gguf", case.name)), case.bytes()).unwrap();
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
-        let states = models::states(&runner, &program, &[&TOKENS]).unwrap();
-        let output = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
+        let text = case.text();
+        if text != TOKENS {
+            fs::write(directory.join(format!("{}.tokens", case.name)), line(&text)).unwrap();
+        }
+        let states = models::states(&runner, &program, &[&text]).unwrap();
+        let output = runner.output(&program, &states, 0, 0..text.len()).unwrap();
         let bytes: Vec<u8> = output.iter().flat_map(|value| value.to_le_bytes()).collect();
         fs::write(directory.join(format!("{}.ours", case.name)), bytes).unwrap();
         if let Some(width) = program.source_width() {
@@ -63,7 +69,11 @@ fn main() {
             _ if program.has_source() => "logits-of-two",
             _ => "logits",
         };
-        let peer = if UNLOADED.contains(&case.name) { "transformers" } else { "libllama" };
+        let peer = match case.name {
+            name if UNLOADED.contains(&name) => "transformers",
+            ROUNDED => "numpy",
+            _ => "libllama",
+        };
         about.push(format!("{} {:e} {output} {peer}", case.name, greatest_error(&program)));
     }
     fs::write(directory.join("models.txt"), about.join("\n") + "\n").unwrap();

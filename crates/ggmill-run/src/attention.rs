@@ -17,6 +17,8 @@ pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
+    /// Keys and values that the first tokens of runs have, as many as tokens.
+    pub(crate) runs: Option<[&'a [f32]; 2]>,
 }
 
 /// What scores have beside them, for each head.
@@ -74,14 +76,19 @@ pub(crate) fn attention(
         .iter()
         .flat_map(|(_, to)| (0..kv_heads).map(move |head| (to.clone(), head)))
         .collect();
+    let (k, v) = (operands.keys.1, operands.values.1);
+    let run = usize::try_from(options.run).unwrap_or(usize::MAX);
     let arrange = |(text, head): (Range<usize>, usize)| {
-        let (mut keys, mut values) = (Panels::default(), Panels::default());
-        keys.pack_rows(&rows_of(operands.keys, &text, head)?)?;
-        values.pack_transposed(&rows_of(operands.values, &text, head)?)?;
-        Ok::<_, crate::Error>((keys, values))
+        let of = |[keys, values]: [&[f32]; 2], step: usize| {
+            let (mut arranged_keys, mut arranged_values) = (Panels::default(), Panels::default());
+            arranged_keys.pack_rows(&rows_of((keys, k), &text, step, head)?)?;
+            arranged_values.pack_transposed(&rows_of((values, v), &text, step, head)?)?;
+            Ok::<_, crate::Error>((arranged_keys, arranged_values))
+        };
+        let runs = operands.runs.map(|runs| of(runs, run)).transpose()?;
+        Ok::<_, crate::Error>((of([operands.keys.0, operands.values.0], 1)?, runs))
     };
-    let arranged: Vec<(Panels, Panels)> =
-        arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
+    let arranged: Vec<Arranged> = arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
     let width = heads * operands.values.1.length as usize;
     let mut tasks = Vec::new();
     let mut rest = out;
@@ -128,16 +135,20 @@ fn slope(most: f32, heads: usize, head: usize) -> f32 {
     }
 }
 
-/// The numbers of a head for some tokens.
+/// The numbers of a head for some tokens, of which each `step`-th counts.
 fn rows_of<'a>(
     (values, extent): (&'a [f32], Extent),
     tokens: &Range<usize>,
+    step: usize,
     head: usize,
 ) -> Result<Rows<'a>> {
     let (width, length) = (extent.elements() as usize, extent.length as usize);
     let values = values.get(tokens.start * width + head * length..).unwrap_or_default();
-    Ok(Rows::new(values, tokens.len(), width, length)?)
+    Ok(Rows::new(values, tokens.len() / step.max(1), step.saturating_mul(width), length)?)
 }
+
+/// Keys and values of a head over a text, and those of its runs where there are some.
+type Arranged = ((Panels, Panels), Option<(Panels, Panels)>);
 
 /// A head over a text.
 struct Head<'a> {
@@ -150,8 +161,23 @@ struct Head<'a> {
     /// What it is restricted to, by which of the heads that pick, and how many tokens all texts have.
     picks: Option<(Picks<'a>, usize, usize)>,
     /// Keys and values, of so many tokens.
-    arranged: &'a (Panels, Panels),
+    arranged: &'a Arranged,
     tokens: usize,
+}
+
+/// The tokens or runs that a token attends to, where they are not all, and their scores: the same
+/// memory for one token after the other.
+#[derive(Default)]
+struct Taken {
+    places: Vec<usize>,
+    scores: Vec<f32>,
+}
+
+impl Taken {
+    fn clear(&mut self) {
+        self.places.clear();
+        self.scores.clear();
+    }
 }
 
 impl Head<'_> {
@@ -166,40 +192,97 @@ impl Head<'_> {
         out: &mut [f32],
         scores: &mut Vec<f32>,
     ) -> Result<()> {
-        let (keys, values) = self.arranged;
+        let ((keys, values), runs) = self.arranged;
         let count = out.len() / width;
         let tokens = text.start + first..text.start + first + count;
         // The keys that any of these queries attends to.
         let start = self.visible(first).start / Panels::WIDTH * Panels::WIDTH;
         let end = self.visible(first + count - 1).end;
         let seen = end - start;
-        if scores.len() < count * seen {
-            *scores = room(count * seen)?;
+        // Before their scores those of the runs.
+        let of_runs = runs.as_ref().map_or(0, |_| self.runs_before(first + count));
+        let width_of_row = of_runs + seen;
+        if scores.len() < count * width_of_row {
+            *scores = room(count * width_of_row)?;
         }
-        let scores = &mut scores[..count * seen];
-        let left = rows_of(queries, &tokens, self.number)?;
+        let scores = &mut scores[..count * width_of_row];
+        let left = rows_of(queries, &tokens, 1, self.number)?;
         let columns = queries.1.length as usize;
-        keys.multiply_part(self.isa, start..end, 0..columns, &left, scores, seen)?;
-        let mut some = Vec::new();
-        for (query, row) in scores.chunks_exact_mut(seen).enumerate() {
+        if let Some((keys, _)) = runs {
+            let runs = 0..of_runs;
+            keys.multiply_part(self.isa, runs, 0..columns, &left, scores, width_of_row)?;
+        }
+        let of_tokens = &mut scores[of_runs..];
+        keys.multiply_part(self.isa, start..end, 0..columns, &left, of_tokens, width_of_row)?;
+        let mut chosen = Taken::default();
+        for (query, row) in scores.chunks_exact_mut(width_of_row).enumerate() {
+            let (row_of_runs, row) = row.split_at_mut(of_runs);
             let visible = self.visible(first + query);
             let (before, row) = row.split_at_mut(visible.start - start);
             let (row, after) = row.split_at_mut(visible.len());
             before.fill(0.0);
             after.fill(0.0);
-            match self.picks {
+            let picked = self.picks.map(|(picks, head, total)| {
+                (picks, picks.of(text.start + first + query, head, total))
+            });
+            match picked {
+                _ if runs.is_some() => {
+                    let picked = picked.map(|(_, picked)| picked);
+                    self.weigh_with_runs(first + query, picked, [row_of_runs, row], &mut chosen);
+                }
                 None => self.weigh(first + query, visible.start, row),
-                Some((picks, head, total)) => {
-                    let picked = picks.of(text.start + first + query, head, total);
-                    self.weigh_some(first + query, picked, picks.of_run, row, &mut some);
+                Some((picks, picked)) => {
+                    self.weigh_some(first + query, picked, picks.of_run, row, &mut chosen);
                 }
             }
         }
         let length = values.rows();
-        let left = Rows::new(scores, count, seen, seen)?;
+        let left = Rows::new(&scores[of_runs..], count, width_of_row, seen)?;
         let out = &mut out[self.number * length..];
         values.multiply_part(self.isa, 0..length, start..end, &left, out, width)?;
+        if let Some((_, values)) = runs.as_ref().filter(|_| of_runs > 0) {
+            let left = Rows::new(scores, count, width_of_row, of_runs)?;
+            let mut more = room(count * length)?;
+            values.multiply_part(self.isa, 0..length, 0..of_runs, &left, &mut more, length)?;
+            for (out, more) in out.chunks_mut(width).zip(more.chunks_exact(length)) {
+                out.iter_mut().zip(more).for_each(|(out, more)| *out += more);
+            }
+        }
         Ok(())
+    }
+
+    /// How many whole runs there are in so many tokens.
+    fn runs_before(&self, tokens: usize) -> usize {
+        tokens / usize::try_from(self.options.run.max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Turns the scores of a token with whole runs, of which some may be picked, and with tokens into
+    /// their shares.
+    fn weigh_with_runs(
+        &self,
+        token: usize,
+        picked: Option<&[u32]>,
+        [of_runs, row]: [&mut [f32]; 2],
+        chosen: &mut Taken,
+    ) {
+        let whole = self.runs_before(token + 1);
+        chosen.clear();
+        match picked {
+            Some(picked) => {
+                let runs = picked.iter().map(|&run| run as usize);
+                chosen.places.extend(runs.filter(|&run| run < whole));
+            }
+            None => chosen.places.extend(0..whole),
+        }
+        chosen.scores.extend(chosen.places.iter().map(|&run| of_runs[run]));
+        chosen.scores.extend_from_slice(row);
+        self.adjust(token, 0.., &mut chosen.scores);
+        let (shares_of_runs, shares) = chosen.scores.split_at(chosen.places.len());
+        of_runs.fill(0.0);
+        for (&run, share) in chosen.places.iter().zip(shares_of_runs) {
+            of_runs[run] = *share;
+        }
+        row.copy_from_slice(shares);
     }
 
     /// The tokens that a token attends to.
@@ -229,20 +312,20 @@ impl Head<'_> {
         picked: &[u32],
         of_run: usize,
         row: &mut [f32],
-        some: &mut Vec<(usize, f32)>,
+        chosen: &mut Taken,
     ) {
         let runs = picked.iter().take_while(|&&place| place != Picks::NONE);
         let places = runs.flat_map(|&run| {
             let start = run as usize * of_run;
             start..(start + of_run).min(row.len())
         });
-        some.clear();
-        some.extend(places.map(|place| (place, row[place])));
-        let mut scores: Vec<f32> = some.iter().map(|(_, score)| *score).collect();
-        self.adjust(token, some.iter().map(|(place, _)| *place), &mut scores);
+        chosen.clear();
+        chosen.places.extend(places);
+        chosen.scores.extend(chosen.places.iter().map(|&place| row[place]));
+        self.adjust(token, chosen.places.iter().copied(), &mut chosen.scores);
         row.fill(0.0);
-        for ((place, _), share) in some.iter().zip(scores) {
-            row[*place] = share;
+        for (&place, share) in chosen.places.iter().zip(&chosen.scores) {
+            row[place] = *share;
         }
     }
 

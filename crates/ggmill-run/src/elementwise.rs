@@ -7,6 +7,8 @@ use rayon::iter::{
 };
 use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// Numbers that one task works on.
 const PIECE: usize = 1 << 14;
 
@@ -27,6 +29,7 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
         Function::Relu => each(values, |x| x.max(0.0)),
         Function::Tanh => each(values, libm::tanhf),
         Function::Exp => each(values, libm::expf),
+        Function::Root => each(values, f32::sqrt),
         Function::Softplus => {
             each(values, |x| if x > 20.0 { x } else { libm::log1pf(libm::expf(x)) });
         }
@@ -233,6 +236,31 @@ pub(crate) fn total(values: &[f32], extent: Extent, out: &mut [f32]) {
     out.par_iter_mut().zip(parts).for_each(|(out, part)| *out = sum_of(part, |x| x) as f32);
 }
 
+/// Division of each number by the sum of those at its place in all parts, then, all but once, of each part
+/// by its sum and again by the sums over parts. A number is added to each sum.
+pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: f32) {
+    let (width, length) = ((extent.elements() as usize).max(1), (extent.length as usize).max(1));
+    values.par_chunks_mut(width).for_each(|row| {
+        for turn in 0..count {
+            if turn > 0 {
+                for part in row.chunks_exact_mut(length) {
+                    let sum = part.iter().fold(0.0, |sum, value| sum + value) + epsilon;
+                    for value in part {
+                        *value /= sum;
+                    }
+                }
+            }
+            for place in 0..length {
+                let of_place = row.iter().skip(place).step_by(length);
+                let sum = of_place.fold(0.0, |sum, value| sum + value) + epsilon;
+                for value in row.iter_mut().skip(place).step_by(length) {
+                    *value /= sum;
+                }
+            }
+        }
+    });
+}
+
 /// Runs of so many numbers, each so many times.
 pub(crate) fn repeat(values: &[f32], run: usize, count: usize, out: &mut [f32]) {
     let runs = values.par_chunks(run.max(1));
@@ -258,6 +286,22 @@ pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Gro
         places.extend_from_slice(&order[..count.min(width)]);
     }
     places
+}
+
+/// Numbers that are places, of which there are so many.
+pub(crate) fn choice(values: &[f32], range: u64) -> Result<Vec<u32>> {
+    let mut places = Vec::new();
+    places.try_reserve_exact(values.len()).map_err(|_| Error::memory(values.len()))?;
+    for &value in values {
+        let is_place = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < range as f64;
+        if !is_place {
+            let most = range.saturating_sub(1);
+            let message = format_args!("a choice of {value}, expected an integer from 0 to {most}");
+            return Err(Error::new(ErrorKind::Graph, message));
+        }
+        places.push(value as u32);
+    }
+    Ok(places)
 }
 
 /// Sorts places by their numbers, the greatest first; of equal numbers the first place, and NaN last.

@@ -21,6 +21,7 @@ mod logits;
 mod matrix;
 mod measure;
 mod pick;
+mod pool;
 mod probe;
 mod program;
 mod rope;

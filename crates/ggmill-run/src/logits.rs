@@ -6,6 +6,11 @@ pub(crate) fn normalizer(row: &[f32]) -> f64 {
     most + row.iter().map(|&logit| (f64::from(logit) - most).exp()).sum::<f64>().ln()
 }
 
+/// Whether a token may be predicted. One that never is has the least number there is.
+pub(crate) fn may_follow(logit: f32) -> bool {
+    logit > f32::MIN
+}
+
 /// The place of the greatest number, the first of equal ones.
 pub(crate) fn greatest(row: &[f32]) -> usize {
     let mut best = 0;

@@ -147,10 +147,11 @@ impl Program<'_> {
         tiles: &mut Tiles,
         values: &[f32],
         matrix: usize,
+        heads: usize,
         out: &mut [f32],
     ) -> Result<()> {
-        let [columns, rows, heads] =
-            [self.row_len(matrix), self.dimension(matrix, 1), self.dimension(matrix, 2)];
+        let columns = self.row_len(matrix);
+        let rows = self.dimension(matrix, 1) * self.dimension(matrix, 2) / heads.max(1);
         let tokens = values.len() / (columns * heads).max(1);
         let (mut gathered, mut products) = (room(tokens * columns)?, room(tokens * rows)?);
         for head in 0..heads {

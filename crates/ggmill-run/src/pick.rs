@@ -34,7 +34,9 @@ pub(crate) fn pick(
     let results = if options.weighted { 1 } else { heads };
     let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
-    let count = options.count.min(longest.div_ceil(run_length(options)) as u64) as usize;
+    let runs = longest.div_ceil(run_length(options)) as u64;
+    // One that is not whole is picked besides.
+    let count = (options.count.min(runs) + u64::from(options.whole)) as usize;
     let size = total * results * count;
     let mut places = Vec::new();
     places.try_reserve_exact(size).map_err(|_| Error::memory(size))?;
@@ -47,7 +49,9 @@ pub(crate) fn pick(
         let mut keys = Panels::default();
         let (values, length) = (operands.keys.0, operands.keys.1.elements() as usize);
         let values = values.get(text.start * length..).unwrap_or_default();
-        keys.pack_rows(&Rows::new(values, text.len(), length, length)?)?;
+        let step = if options.whole { run_length(options) } else { 1 };
+        let stride = step.saturating_mul(length);
+        keys.pack_rows(&Rows::new(values, text.len() / step, stride, length)?)?;
         let tasks: Vec<(usize, &mut [u32])> =
             out.chunks_mut((QUERIES * width).max(1)).enumerate().collect();
         tasks.into_par_iter().try_for_each(|(number, out)| {
@@ -75,7 +79,7 @@ impl Work<'_> {
     fn queries(&self, text: &Range<usize>, first: usize, out: &mut [u32]) -> Result<()> {
         let width = self.results * self.count;
         let tokens = out.len() / width.max(1);
-        let seen = first + tokens;
+        let seen = self.keys_for(first + tokens);
         let mut scores = room(tokens * seen)?;
         let mut sums = room(tokens * seen)?;
         let length = self.operands.queries.1.length as usize;
@@ -86,51 +90,63 @@ impl Work<'_> {
             self.keys.multiply_part(self.isa, 0..seen, 0..length, &left, &mut scores, seen)?;
             match self.operands.weights {
                 Some(weights) => {
-                    for (token, (row, sums)) in
-                        scores.chunks_exact(seen).zip(sums.chunks_exact_mut(seen)).enumerate()
-                    {
+                    for token in 0..tokens {
                         let weight = weights[(text.start + first + token) * self.heads + head];
-                        for (sum, score) in sums.iter_mut().zip(row) {
+                        let row = token * seen..(token + 1) * seen;
+                        for (sum, score) in sums[row.clone()].iter_mut().zip(&scores[row]) {
                             *sum += score.max(0.0) * weight;
                         }
                     }
                 }
                 None => {
-                    for (token, row) in scores.chunks_exact(seen).enumerate() {
+                    for token in 0..tokens {
                         let out = &mut out[token * width + head * self.count..][..self.count];
-                        self.choose(&row[..=first + token], out);
+                        self.choose(&scores[token * seen..], first + token, out);
                     }
                 }
             }
         }
         if self.operands.weights.is_some() {
-            for (token, row) in sums.chunks_exact(seen).enumerate() {
-                self.choose(&row[..=first + token], &mut out[token * width..][..self.count]);
+            for token in 0..tokens {
+                let out = &mut out[token * width..][..self.count];
+                self.choose(&sums[token * seen..], first + token, out);
             }
         }
         Ok(())
     }
 
+    /// How many keys there are for so many tokens.
+    fn keys_for(&self, tokens: usize) -> usize {
+        if self.options.whole { tokens / run_length(self.options) } else { tokens }
+    }
+
     /// The runs with the greatest scores, each with that of its best token, in the order of the text.
-    /// The first of equal ones are taken first, and NaN last.
-    fn choose(&self, scores: &[f32], out: &mut [u32]) {
-        let best: Vec<f32> = scores
-            .chunks(run_length(self.options))
+    /// The first of equal ones are taken first, and NaN last. Where whole runs are picked, the one that
+    /// the token is in is picked besides if it is not whole.
+    fn choose(&self, scores: &[f32], token: usize, out: &mut [u32]) {
+        let Pick { whole, .. } = self.options;
+        let run = run_length(self.options);
+        let best: Vec<f32> = scores[..self.keys_for(token + 1)]
+            .chunks(if whole { 1 } else { run })
             .map(|run| run.iter().copied().fold(f32::NAN, f32::max))
             .collect();
         let local = usize::try_from(self.options.local).unwrap_or(usize::MAX);
         let near = best.len().saturating_sub(local);
         let mut order: Vec<u32> = (0u32..).take(best.len()).collect();
-        if out.len() < order.len() {
-            order.select_nth_unstable_by(out.len(), |&a, &b| {
+        let count = out.len() - usize::from(whole);
+        if count < order.len() {
+            order.select_nth_unstable_by(count, |&a, &b| {
                 let (x, y) = (a as usize, b as usize);
                 let far = (x < near).cmp(&(y < near));
                 let (p, q) = (best[x], best[y]);
                 let by_number = q.partial_cmp(&p).unwrap_or_else(|| p.is_nan().cmp(&q.is_nan()));
                 far.then(by_number).then(a.cmp(&b))
             });
-            order.truncate(out.len());
+            order.truncate(count);
             order.sort_unstable();
+        }
+        if whole && !(token + 1).is_multiple_of(run) {
+            order.push((token / run) as u32);
         }
         for (out, place) in out.iter_mut().zip(order) {
             *out = place;

@@ -5,7 +5,7 @@ use ggmill_arch::graph::Output;
 use ggmill_core::{GgmlType, Model, Tensor};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::logits::{greatest, normalizer};
+use crate::logits::{greatest, may_follow, normalizer};
 use crate::program::Program;
 use crate::run::Runner;
 use crate::source::Source;
@@ -16,9 +16,10 @@ use crate::source::Source;
 pub struct Probe {
     /// How many tokens were run.
     pub tokens: usize,
-    /// The least and the greatest number of all outputs.
+    /// The least and the greatest number of all outputs, without tokens that are never predicted: their
+    /// number is the least there is.
     pub range: (f32, f32),
-    /// The root mean square of all outputs.
+    /// The root mean square of the same.
     pub size: f64,
     /// How far they are from recorded logits, where there are some.
     pub difference: Option<Difference>,
@@ -26,7 +27,7 @@ pub struct Probe {
     flat: usize,
 }
 
-/// How far logits are from others.
+/// How far logits are from others, without tokens that one of the two never predicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
@@ -208,10 +209,16 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
         return Err(Error::new(ErrorKind::NotFinite, message));
     }
     program.verify()?;
-    let squares: f64 = output.iter().map(|&x| f64::from(x).powi(2)).sum();
+    let counts = |number: f32| program.output() == Output::Embedding || may_follow(number);
+    let counted = || output.iter().copied().filter(|&number| counts(number));
+    let squares: f64 = counted().map(|x| f64::from(x).powi(2)).sum();
     let range = |row: &[f32]| {
         let start = (f32::INFINITY, f32::NEG_INFINITY);
-        row.iter().fold(start, |(least, greatest), &x| (least.min(x), greatest.max(x)))
+        let counted = row.iter().filter(|&&number| counts(number));
+        match counted.fold(start, |(least, greatest), &x| (least.min(x), greatest.max(x))) {
+            (least, greatest) if least > greatest => (f32::MIN, f32::MIN),
+            found => found,
+        }
     };
     let is_flat = |row: &&[f32]| {
         let (least, greatest) = range(row);
@@ -220,7 +227,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
     Ok(Probe {
         tokens: tokens.len(),
         range: range(&output),
-        size: (squares / output.len().max(1) as f64).sqrt(),
+        size: (squares / counted().count().max(1) as f64).sqrt(),
         difference: recorded.map(|recorded| difference(&output, &recorded.logits, width)),
         flat: output.chunks_exact(width).filter(is_flat).count(),
     })
@@ -231,15 +238,17 @@ fn difference(ours: &[f32], theirs: &[f32], width: usize) -> Difference {
     let rows = ours.chunks_exact(width).zip(theirs.chunks_exact(width));
     let count = rows.len() as f64;
     for (ours, theirs) in rows {
-        let (of_ours, of_theirs) = (normalizer(ours), normalizer(theirs));
-        for (&a, &b) in ours.iter().zip(theirs) {
+        let pairs = ours.iter().zip(theirs).filter(|&(&a, &b)| may_follow(a) && may_follow(b));
+        let (ours, theirs): (Vec<f32>, Vec<f32>) = pairs.unzip();
+        let (of_ours, of_theirs) = (normalizer(&ours), normalizer(&theirs));
+        for (&a, &b) in ours.iter().zip(&theirs) {
             let (a, b) = (f64::from(a), f64::from(b));
             errors += (a - b).powi(2);
             squares += b.powi(2);
             let (a, b) = (a - of_ours, b - of_theirs);
             divergence += b.exp() * (b - a);
         }
-        same += f64::from(u8::from(greatest(ours) == greatest(theirs)));
+        same += f64::from(u8::from(greatest(&ours) == greatest(&theirs)));
     }
     let nmse = if squares > 0.0 { errors / squares } else { f64::INFINITY };
     Difference { nmse, same_top: same / count, divergence: divergence / count }

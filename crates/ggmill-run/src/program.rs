@@ -245,8 +245,11 @@ impl<'m> Program<'m> {
             // in the order of the experts. Heads with a matrix each are taken one at a time.
             let arranged: u64 = match node.operation {
                 Operation::Pick(_) => arranged(nodes[node.inputs[1]].extent),
-                Operation::Attention(_) => {
-                    node.inputs[1..3].iter().map(|&input| arranged(nodes[input].extent)).sum()
+                Operation::Attention(ref attention) => {
+                    let both = node.inputs[1..3].iter();
+                    let both: u64 = both.map(|&input| arranged(nodes[input].extent)).sum();
+                    // Those of runs are as many, for one token of each.
+                    both + both.checked_div(attention.run).unwrap_or(0)
                 }
                 Operation::Recurrence(_) => node.extent.elements(),
                 Operation::TapsLinear { .. } => nodes[node.inputs[0]].extent.elements(),
@@ -284,10 +287,23 @@ impl<'m> Program<'m> {
     pub(crate) fn memory_of_states(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let tokens = texts.saturating_mul(longest);
         // Those of an indexer's heads are added up, and then sorted by place.
-        let has_picks =
-            self.graph.nodes().iter().any(|node| matches!(node.operation, Operation::Pick(_)));
+        let has_picks = self.graph.nodes().iter().any(|node| match &node.operation {
+            Operation::Pick(_) => true,
+            // Those of runs are beside them, and then both are together.
+            Operation::Attention(attention) => attention.run > 0,
+            _ => false,
+        });
         let rows = if has_picks { 3 * QUERIES } else { QUERIES };
         let scores = longest.saturating_mul(4 * rows as u64).saturating_mul(threads);
+        // What attention to runs gives, before it is added to that of tokens.
+        let of_runs = self.graph.nodes().iter().filter_map(|node| match &node.operation {
+            Operation::Attention(attention) if attention.run > 0 => {
+                Some(self.graph.nodes()[node.inputs[2]].extent.length)
+            }
+            _ => None,
+        });
+        let of_runs = of_runs.max().unwrap_or(0).saturating_mul(4 * QUERIES as u64);
+        let scores = scores.saturating_add(of_runs.saturating_mul(threads));
         let results = self.numbers().saturating_mul(tokens).saturating_mul(4);
         let rotated = self.graph.nodes().iter().filter_map(|node| match &node.operation {
             Operation::Rope(rope) => Some(rope.length),

@@ -42,15 +42,11 @@ impl Turns {
     }
 
     /// Rotates the first numbers of each part; `position` has the position of each token.
-    pub(crate) fn rotate(
-        &self,
-        values: &mut [f32],
-        extent: Extent,
-        style: RopeStyle,
-        position: &[u32],
-    ) {
+    pub(crate) fn rotate(&self, values: &mut [f32], extent: Extent, rope: &Rope, position: &[u32]) {
         let (width, length) = (extent.elements() as usize, extent.length as usize);
+        let direction = if rope.back { -1.0 } else { 1.0 };
         let rotate = |x: &mut f32, y: &mut f32, (cos, sin): (&f32, &f32)| {
+            let sin = sin * direction;
             (*x, *y) = (*x * cos - *y * sin, *x * sin + *y * cos);
         };
         values
@@ -62,7 +58,7 @@ impl Turns {
                 let sines = &self.sines[start..start + self.pairs];
                 for part in row.chunks_exact_mut(length) {
                     let turns = cosines.iter().zip(sines);
-                    if style == RopeStyle::Pairs {
+                    if rope.style == RopeStyle::Pairs {
                         for ([x, y], turn) in part.as_chunks_mut().0.iter_mut().zip(turns) {
                             rotate(x, y, turn);
                         }

@@ -402,13 +402,16 @@ impl Run<'_> {
         self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, places))
     }
 
-    /// The same for a matrix for each part.
+    /// The same for a matrix for each part, unless all are one.
     fn activated_by_part(&mut self, matrix: usize, values: &[f32]) -> Result<()> {
         if self.activations.is_none() {
             return Ok(());
         }
         let columns = self.program.row_len(matrix).max(1);
         let heads = self.program.dimension(matrix, 2);
+        if heads == 1 {
+            return self.activated(matrix, values, None);
+        }
         let places: Vec<u32> =
             (0..values.len() / columns).map(|row| (row % heads) as u32).collect();
         self.activated(matrix, values, Some(&places))
@@ -485,15 +488,18 @@ impl Run<'_> {
     }
 
     fn turns(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Result<Arc<Turns>> {
-        if let Some((_, turns)) = self.turns.iter().find(|(known, _)| known == rope) {
+        // The same serve for both directions.
+        let mut rope = rope.clone();
+        rope.back = false;
+        if let Some((_, turns)) = self.turns.iter().find(|(known, _)| *known == rope) {
             return Ok(Arc::clone(turns));
         }
         if self.turns.len() >= TURNS {
             self.turns.remove(0);
         }
         let longest = self.sequences.iter().map(Sequence::longest).max().unwrap_or(0);
-        let turns = Arc::new(Turns::of(rope, factors, longest)?);
-        self.turns.push((rope.clone(), Arc::clone(&turns)));
+        let turns = Arc::new(Turns::of(&rope, factors, longest)?);
+        self.turns.push((rope, Arc::clone(&turns)));
         Ok(turns)
     }
 
@@ -534,7 +540,8 @@ impl Run<'_> {
                 let values = self.numbers(node, 0)?;
                 self.activated_by_part(matrix, &values)?;
                 let mut out = self.room(node)?;
-                program.head_linear(&mut self.tiles, &values, matrix, &mut out)?;
+                let heads = extent.parts.unwrap_or(1) as usize;
+                program.head_linear(&mut self.tiles, &values, matrix, heads, &mut out)?;
                 out
             }
             Operation::RmsNorm { weight, epsilon } => {
@@ -551,7 +558,7 @@ impl Run<'_> {
             Operation::Rope(ref rope) => {
                 let turns = self.turns(rope, whole(rope.factors)?.as_deref())?;
                 let mut values = self.taken(node, number)?;
-                turns.rotate(&mut values, extent, rope.style, &self.sequence(node).positions);
+                turns.rotate(&mut values, extent, rope, &self.sequence(node).positions);
                 values
             }
             Operation::Attention(ref options) => self.attention(node, options)?,
@@ -578,7 +585,7 @@ impl Run<'_> {
                 each::softmax(isa, &mut values, extent);
                 values
             }
-            Operation::Top { .. } | Operation::Pick(_) => {
+            Operation::Top { .. } | Operation::Choice { .. } | Operation::Pick(_) => {
                 return Ok(Data::Places(Arc::new(self.chosen(node)?)));
             }
             Operation::Constant(ref numbers) => {
@@ -599,6 +606,11 @@ impl Run<'_> {
                 each::normalize(&mut values, extent);
                 values
             }
+            Operation::Sinkhorn { count, epsilon } => {
+                let mut values = self.taken(node, number)?;
+                each::sinkhorn(&mut values, extent, count, epsilon);
+                values
+            }
             Operation::L2Norm { epsilon } => {
                 let mut values = self.taken(node, number)?;
                 each::l2_norm(&mut values, extent, epsilon);
@@ -613,6 +625,7 @@ impl Run<'_> {
             Operation::SourceVectors
             | Operation::ByPosition(_)
             | Operation::Shift { .. }
+            | Operation::Pool { .. }
             | Operation::Convolution { .. }
             | Operation::Recurrence(_) => self.through_text(node, number)?,
             Operation::SwigluOai => {

@@ -65,6 +65,7 @@ pub(super) fn graphs() -> Vec<(String, Vec<u8>)> {
         ("set-2", include_str!("graph-2.txt")),
         ("set-3", include_str!("graph-3.txt")),
         ("set-4", include_str!("graph-4.txt")),
+        ("set-5", include_str!("graph-5.txt")),
         ("small", "x = rows('t_8x9', tokens)\nlogits = linear('o_8x9', x)\n"),
     ])
 }

@@ -1,4 +1,4 @@
-//! What tiny models compute, as ggmill-run does it and as libllama does, or transformers.
+//! What tiny models compute, as ggmill-run does it and as libllama does, or transformers, or NumPy.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,11 +28,19 @@ pub(super) fn models() -> Result<PathBuf, String> {
 
 pub(super) fn execute(args: &Args) -> Done {
     let models = models()?;
-    let name = if args.transformers { "logits_transformers.py" } else { "logits.py" };
-    let mut script = environment::script(name)?;
-    if args.record {
-        let fixtures = root().join("crates/ggmill-run/tests/fixtures");
-        return run(script.arg("record").arg(models).arg(fixtures));
+    let scripts: &[&str] = if args.transformers {
+        &["logits_transformers.py"]
+    } else {
+        &["logits.py", "logits_wavtokenizer.py"]
+    };
+    for name in scripts {
+        let mut script = environment::script(name)?;
+        if args.record {
+            let fixtures = root().join("crates/ggmill-run/tests/fixtures");
+            run(script.arg("record").arg(&models).arg(fixtures))?;
+        } else {
+            run(script.arg("compare").arg(&models))?;
+        }
     }
-    run(script.arg("compare").arg(models))
+    Ok(())
 }

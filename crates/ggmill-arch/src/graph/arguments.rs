@@ -80,11 +80,11 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// Places that `top` gave.
+    /// Places that `top` or `choice` gave.
     pub(super) fn choice(&mut self) -> Outcome<usize> {
         match self.next()? {
             Value::Choice(node) => Ok(node),
-            other => Err(format!("takes a result of top, found {}", other.kind())),
+            other => Err(format!("takes a result of top or choice, found {}", other.kind())),
         }
     }
 

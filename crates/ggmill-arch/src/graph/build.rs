@@ -231,7 +231,7 @@ impl<'a> Builder<'a> {
         let of_source = self.is_of_source(&operation, &inputs)?;
         let number = self.nodes.len();
         let value = match operation {
-            Operation::Top { .. } => Value::Choice(number),
+            Operation::Top { .. } | Operation::Choice { .. } => Value::Choice(number),
             Operation::Pick(_) => Value::Picks(number),
             _ => Value::Tensor(number),
         };

@@ -5,6 +5,7 @@
 //! repository defines every operation.
 
 mod arguments;
+mod attention;
 mod build;
 mod operations;
 mod sample;
@@ -29,7 +30,7 @@ pub use crate::steps::{StepOutline, StepsOutline};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
-pub const OPERATION_SET: u32 = 4;
+pub const OPERATION_SET: u32 = 5;
 
 /// What one model computes: operations in the order in which they can be carried out.
 ///
@@ -107,6 +108,8 @@ pub enum Rows {
     Tokens,
     /// That of its place in the text.
     Positions,
+    /// The same, where after the last row the first one follows again.
+    Cyclic,
     /// This one, for all.
     Fixed(u64),
 }
@@ -227,6 +230,25 @@ pub enum Operation {
     },
     /// The sum of each part.
     Total,
+    /// Division by sums over parts, and by the sums of parts, by turns, so that all of them come near
+    /// to 1.
+    Sinkhorn {
+        /// How many times it is divided by the sums over parts.
+        count: u64,
+        /// What is added to each sum.
+        epsilon: f32,
+    },
+    /// The numbers as places, of which there are so many.
+    Choice {
+        /// How many there are to choose from.
+        range: u64,
+    },
+    /// For the first token of each run of so many that is whole: the tokens of the run, number by
+    /// number, each by its share in a softmax.
+    Pool {
+        /// The tokens of a run.
+        run: u64,
+    },
     /// The product with a number that grows with the place in the text.
     ByPosition(Growth),
     /// What a neighboring token has; 0 where there is none.
@@ -291,6 +313,8 @@ pub enum Function {
     Exp,
     /// `log(1 + exp(x))`, and the number itself where it is greater than 20.
     Softplus,
+    /// The square root.
+    Root,
 }
 
 /// Groups of which only the best are considered.
@@ -367,6 +391,8 @@ pub struct Rope {
     pub magnitude: f32,
     /// The interpolation by YaRN.
     pub yarn: Option<Yarn>,
+    /// Whether angles are negative, which undoes the rotation.
+    pub back: bool,
 }
 
 /// How YaRN chooses between angles that are scaled and those that are not.
@@ -405,8 +431,11 @@ pub struct Attention {
     pub chunk: u64,
     /// Numbers that are added to scores, by head and distance.
     pub buckets: Option<Buckets>,
-    /// Whether a fourth operand has the tokens that it is restricted to.
+    /// Whether a fourth operand has the tokens that it is restricted to, or the runs where there are
+    /// some.
     pub picks: bool,
+    /// The tokens of a run, where the last two operands have a key and a value for each; 0 for none.
+    pub run: u64,
 }
 
 /// How the tokens are picked that attention is restricted to: those with the greatest scores.
@@ -422,6 +451,9 @@ pub struct Pick {
     /// Whether the scores of all heads are added up, each with a weight. Otherwise each head picks for
     /// itself.
     pub weighted: bool,
+    /// Whether a run is whole when it is picked, and has one key. The one that is not whole is picked
+    /// besides.
+    pub whole: bool,
 }
 
 /// Numbers for each head, of which one is added to a score by the distance of the two tokens (T5).
@@ -440,7 +472,12 @@ impl Attention {
     /// Whether scores depend on no positions, as of two texts.
     pub(crate) fn is_of_pairs(&self) -> bool {
         let has_run = self.causal || self.window > 0 || self.chunk > 0 || self.ahead.is_some();
-        !has_run && self.alibi <= 0.0 && self.buckets.is_none()
+        !has_run && !self.is_by_distance()
+    }
+
+    /// Whether scores depend on the distance of two tokens.
+    pub(crate) fn is_by_distance(&self) -> bool {
+        self.alibi > 0.0 || self.buckets.is_some()
     }
 }
 

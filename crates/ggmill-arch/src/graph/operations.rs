@@ -2,7 +2,7 @@
 
 use super::arguments::{Argument, Value, arithmetic, number};
 use super::build::Builder;
-use super::{Attention, Buckets, Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
+use super::{Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
 use crate::expression::{Operator, Outcome, binary};
 
 impl Builder<'_> {
@@ -139,6 +139,7 @@ impl Builder<'_> {
             "sigmoid" => Some(Function::Sigmoid),
             "exp" => Some(Function::Exp),
             "softplus" => Some(Function::Softplus),
+            "root" => Some(Function::Root),
             _ => None,
         };
         if let Some(function) = function {
@@ -244,6 +245,23 @@ impl Builder<'_> {
                 let extent = Extent::run(u64::try_from(numbers.len()).unwrap_or(u64::MAX));
                 self.push(Operation::Constant(numbers), Vec::new(), extent)
             }
+            "sinkhorn" => {
+                let (node, count, epsilon) = (given.tensor()?, given.whole()?, given.number()?);
+                if count == 0 {
+                    return Err("divides 0 times, expected at least 1".into());
+                }
+                let operation = Operation::Sinkhorn { count, epsilon };
+                self.push(operation, vec![node], self.extent(node))
+            }
+            "choice" => {
+                let (node, range) = (given.tensor()?, given.whole()?);
+                let extent = self.extent(node);
+                if extent.parts.is_some() || extent.length > range {
+                    return Err(format!("cannot select {extent} of {range}"));
+                }
+                self.push(Operation::Choice { range }, vec![node], extent)
+            }
+            "pool" => self.pool(&mut given),
             "pick" => self.pick(&mut given),
             "by_position" => self.by_position(&mut given),
             "conv" => self.conv(&mut given),
@@ -287,6 +305,7 @@ impl Builder<'_> {
     /// How many there are to choose from.
     fn range(&self, choice: usize) -> u64 {
         let shared = match self.made_by(choice) {
+            Some(Operation::Choice { range }) => return *range,
             Some(Operation::Top { shared, .. }) => *shared,
             _ => 1,
         };
@@ -294,7 +313,7 @@ impl Builder<'_> {
         chosen_from.map_or(0, |node| self.extent(node).length.div_ceil(shared.max(1)))
     }
 
-    fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
+    pub(super) fn same(&self, left: usize, right: usize) -> Outcome<Extent> {
         let (a, b) = (self.extent(left), self.extent(right));
         if a == b {
             Ok(a)
@@ -304,7 +323,13 @@ impl Builder<'_> {
     }
 
     fn rows(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
-        let (name, rows) = (given.weight()?, given.rows()?);
+        let (name, mut rows) = (given.weight()?, given.rows()?);
+        if given.bool_option("cyclic", false)? {
+            if rows != Rows::Positions {
+                return Err("has cyclic = true, which needs positions".into());
+            }
+            rows = Rows::Cyclic;
+        }
         let table = self.matrix(&name, 2)?;
         let extent = Extent::run(self.dimension(table, 0));
         if let Rows::Fixed(row) = rows
@@ -358,9 +383,14 @@ impl Builder<'_> {
     fn linear_heads(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
         let (name, node) = (given.weight()?, given.tensor()?);
         let matrix = self.matrix(&name, 3)?;
-        let [columns, rows, heads] = [0, 1, 2].map(|number| self.dimension(matrix, number));
+        let [columns, mut rows, mut heads] = [0, 1, 2].map(|number| self.dimension(matrix, number));
         let extent = self.extent(node);
-        if extent.length != columns || extent.parts.unwrap_or(1) != heads {
+        let parts = extent.parts.unwrap_or(1);
+        // The matrices may be one, not divided.
+        if heads == 1 && rows.checked_rem(parts) == Some(0) {
+            (rows, heads) = (rows.checked_div(parts).unwrap_or(0), parts);
+        }
+        if extent.length != columns || parts != heads {
             return Err(self.misfit(matrix, extent));
         }
         self.push(Operation::HeadLinear { matrix }, vec![node], extent.with_length(rows))
@@ -428,86 +458,9 @@ impl Builder<'_> {
             scale: given.number_option("scale", 1.0)?,
             magnitude: given.number_option("magnitude", 1.0)?,
             yarn,
+            back: given.bool_option("back", false)?,
         });
         self.push(operation, vec![node], extent)
-    }
-
-    fn attention(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
-        let [queries, keys, values] = [given.tensor()?, given.tensor()?, given.tensor()?];
-        let scale = given.number()?;
-        let [q, k, v] = [queries, keys, values].map(|node| self.extent(node));
-        let parts = |extent: Extent| extent.parts.unwrap_or(1);
-        let fits = q.length == k.length
-            && parts(k) == parts(v)
-            && parts(q).checked_rem(parts(k)) == Some(0);
-        if !fits {
-            return Err(format!(
-                "cannot combine queries of {q}, keys of {k} and values of {v} numbers"
-            ));
-        }
-        let sinks = match given.weight_option("sinks")? {
-            Some(name) => Some(self.plain(&name)?),
-            None => None,
-        };
-        if let Some(sinks) = sinks
-            && self.weights.dimensions(sinks) != [parts(q)]
-        {
-            return Err(self.misfit(sinks, q));
-        }
-        let picks = given.picks_option("picks")?;
-        let mut inputs = vec![queries, keys, values];
-        let attention = Attention {
-            scale,
-            causal: given.bool_option("causal", true)?,
-            window: given.whole_option("window")?,
-            softcap: given.number_option("softcap", 0.0)?,
-            alibi: given.number_option("alibi", 0.0)?,
-            sinks,
-            ahead: given.optional_whole("ahead")?,
-            chunk: given.whole_option("chunk")?,
-            buckets: self.buckets(given, q)?,
-            picks: picks.is_some(),
-        };
-        if let Some(picks) = picks {
-            let found = self.extent(picks).parts.unwrap_or(1);
-            if found != 1 && found != parts(k) {
-                return Err(format!("has the picks of {found} heads, expected 1 or {}", parts(k)));
-            }
-            if !attention.causal || attention.window > 0 || attention.chunk > 0 {
-                return Err("has picks, which need causal attention without other masks".into());
-            }
-            inputs.push(picks);
-        }
-        let length = parts(q).saturating_mul(v.length);
-        self.push(Operation::Attention(attention), inputs, Extent::run(length))
-    }
-
-    /// What is added to scores by distance: at least two buckets for each direction, the last of
-    /// which begins behind those of a single distance.
-    fn buckets(&mut self, given: &mut Argument<'_>, queries: Extent) -> Outcome<Option<Buckets>> {
-        let distance = given.optional_whole("distance")?;
-        let Some(name) = given.weight_option("buckets")? else {
-            return if distance.is_some() {
-                Err("has distance, which is an option of buckets".to_owned())
-            } else {
-                Ok(None)
-            };
-        };
-        let weight = self.plain(&name)?;
-        let &[heads, count] = self.weights.dimensions(weight) else {
-            return Err(self.misfit(weight, queries));
-        };
-        if heads != queries.parts.unwrap_or(1) {
-            return Err(self.misfit(weight, queries));
-        }
-        let distance = distance.unwrap_or(Buckets::DISTANCE);
-        if count < 4 || distance <= count {
-            return Err(format!(
-                "has {count} buckets up to a distance of {distance}, expected at least 4, and a \
-                 distance above their number"
-            ));
-        }
-        Ok(Some(Buckets { weight, count, distance }))
     }
 
     /// Runs one after the other, which have to be all there is.

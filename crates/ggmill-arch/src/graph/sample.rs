@@ -23,6 +23,8 @@ const TRIES: u64 = 30_000;
 const MODELS: u32 = 48;
 /// What the key for the number of blocks ends with.
 const BLOCKS: &str = ".block_count";
+/// The most blocks that a model is made with because a condition compares with their number.
+const MOST_BLOCKS: i64 = 64;
 /// Steps for all models together: a few seconds. Real descriptions take less than one.
 const FUEL: u64 = Scope::FUEL << 2;
 /// Blocks and vocabularies of made-up models are small.
@@ -216,7 +218,9 @@ impl<'a> Source<'a> {
         }
         let special = self.below(8) == 0;
         let number = match self.one_of(&self.constants.numbers).filter(|_| special) {
-            Some(&number) if number > 0 || !key.ends_with(BLOCKS) => number,
+            Some(&number) if (1..=MOST_BLOCKS).contains(&number) || !key.ends_with(BLOCKS) => {
+                number
+            }
             _ if optional && self.missing == 2 && self.below(12) == 0 => 0,
             // Time grows with the blocks.
             _ if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,

@@ -52,12 +52,16 @@ impl Builder<'_> {
         let (weights, count) = (given.optional_tensor()?, given.whole()?);
         let block = given.optional_whole("block")?.unwrap_or(1);
         let local = given.whole_option("local")?;
+        let whole = given.bool_option("whole", false)?;
         let [q, k] = [queries, keys].map(|node| self.extent(node));
         if k.parts.unwrap_or(1) != 1 || k.length != q.length {
             return Err(format!("cannot combine queries of {q} and keys of {k} numbers"));
         }
         if block == 0 || count == 0 {
             return Err(format!("picks {count} runs of {block} tokens, expected at least 1"));
+        }
+        if whole && local > 0 {
+            return Err("has both local and whole".into());
         }
         let heads = q.parts.unwrap_or(1);
         let mut inputs = vec![queries, keys];
@@ -70,8 +74,18 @@ impl Builder<'_> {
         }
         let weighted = weights.is_some();
         let parts = if weighted { None } else { Some(heads) };
-        let operation = Operation::Pick(Pick { count, block, local, weighted });
-        self.push(operation, inputs, Extent { parts, length: count })
+        let operation = Operation::Pick(Pick { count, block, local, weighted, whole });
+        let length = count.saturating_add(u64::from(whole));
+        self.push(operation, inputs, Extent { parts, length })
+    }
+
+    pub(super) fn pool(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (node, scores, run) = (given.tensor()?, given.tensor()?, given.whole()?);
+        let extent = self.same(node, scores)?;
+        if run == 0 {
+            return Err("has runs of 0 tokens, expected at least 1".into());
+        }
+        self.push(Operation::Pool { run }, vec![node, scores], Extent::run(extent.length))
     }
 
     pub(super) fn recurrence(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {

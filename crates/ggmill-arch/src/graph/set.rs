@@ -1,6 +1,6 @@
 //! Which operation set an operation belongs to.
 
-use super::{Function, Graph, Node, Operation, Rope};
+use super::{Function, Graph, Node, Operation, Rope, Rows};
 
 impl Operation {
     /// The number of the operation set that first had this operation with these options; for a text
@@ -15,12 +15,19 @@ impl Operation {
             | Self::ByPosition(_)
             | Self::Shift { ahead: false }
             | Self::Constant(_)
-            | Self::Pick(_)
             | Self::Convolution { .. }
             | Self::Recurrence(_) => true,
+            Self::Apply(Function::Root)
+            | Self::Sinkhorn { .. }
+            | Self::Choice { .. }
+            | Self::Pool { .. }
+            | Self::Rows { rows: Rows::Cyclic, .. } => return 5,
+            Self::Attention(attention) if attention.run > 0 => return 5,
+            Self::Rope(rope) if rope.back => return 5,
             Self::SourceVectors | Self::TapsLinear { .. } | Self::Shift { ahead: true } => {
                 return 4;
             }
+            Self::Pick(pick) => return if pick.whole { 5 } else { 2 },
             Self::Top { groups, shared, .. } => groups.is_some() || *shared != 1,
             Self::Attention(attention) => {
                 attention.ahead.is_some()
@@ -44,6 +51,7 @@ impl Operation {
                 | Self::ByPosition(_)
                 | Self::Constant(_)
                 | Self::Pick(_)
+                | Self::Pool { .. }
                 | Self::Shift { .. }
                 | Self::SourceVectors
                 | Self::Convolution { .. }
@@ -68,11 +76,18 @@ impl Graph {
     /// ```
     pub fn operation_set(&self) -> u32 {
         let of = |node: &Node| match &node.operation {
-            Operation::Rope(rope) if self.has_longer_factors(rope) => 2,
+            Operation::HeadLinear { matrix } if self.is_undivided(*matrix, node) => 5,
+            Operation::Rope(rope) if !rope.back && self.has_longer_factors(rope) => 2,
             other => other.set(),
         };
         let of = |node: &Node| of(node).max(if node.of_source { 3 } else { 1 });
         self.nodes.iter().map(of).max().unwrap_or(1)
+    }
+
+    /// Whether the matrices of all parts are one, which set 2 does not know.
+    fn is_undivided(&self, matrix: usize, node: &Node) -> bool {
+        let dimensions = self.weights.get(matrix).map_or(0, |matrix| matrix.dimensions.len());
+        dimensions < 3 && node.extent.parts.unwrap_or(1) > 1
     }
 
     /// Whether there are more factors than pairs are rotated, which set 1 does not know.

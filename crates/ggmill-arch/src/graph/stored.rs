@@ -185,6 +185,9 @@ impl Graph {
                     operands.saturating_mul(taps.copied().unwrap_or(1))
                 }
                 Operation::Part { .. } | Operation::Repeat { .. } => node.extent.elements(),
+                Operation::Sinkhorn { count, .. } => {
+                    operands.saturating_mul(count.saturating_mul(2))
+                }
                 Operation::ExpertLinear { matrix, .. } => {
                     let dimensions = self.weights.get(matrix).map(|found| &found.dimensions);
                     let experts = dimensions.and_then(|found| found.get(2)).copied().unwrap_or(1);
@@ -206,10 +209,15 @@ impl Graph {
         };
         let of = |node: &Node| match node.operation {
             Operation::Pick(_) => extent(node, 0).elements(),
-            Operation::Attention(_) => {
+            Operation::Attention(ref attention) => {
                 let (queries, values) = (extent(node, 0), extent(node, 2));
                 let heads = queries.parts.unwrap_or(1);
-                heads.saturating_mul(queries.length.saturating_add(values.length))
+                let all = heads.saturating_mul(queries.length.saturating_add(values.length));
+                let of_runs = match attention.run {
+                    0 => 0,
+                    run => all.div_ceil(run),
+                };
+                all.saturating_add(of_runs)
             }
             _ => 0,
         };

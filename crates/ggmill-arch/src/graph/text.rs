@@ -34,6 +34,7 @@ fn of_function(function: Function) -> &'static str {
         Function::Sigmoid => "sigmoid",
         Function::Exp => "exp",
         Function::Softplus => "softplus",
+        Function::Root => "root",
     }
 }
 
@@ -121,6 +122,7 @@ impl<'a> Writer<'a> {
                 let rows = match rows {
                     Rows::Tokens => "tokens".to_owned(),
                     Rows::Positions => "positions".to_owned(),
+                    Rows::Cyclic => "positions, cyclic = true".to_owned(),
                     Rows::Fixed(row) => row.to_string(),
                 };
                 let source = if node.of_source { ", source = true" } else { "" };
@@ -141,8 +143,8 @@ impl<'a> Writer<'a> {
             }
             Operation::Rope(rope) => self.rope(rope, &a)?,
             Operation::Attention(options) => {
-                let picks = options.picks.then(|| self.input(node, 3));
-                self.attention(options, &[a, b, c], picks)?
+                let others = node.inputs.iter().skip(3).map(|&input| self.name(input));
+                self.attention(options, &[a, b, c], others)?
             }
             Operation::View => match node.extent.parts {
                 Some(parts) => format!("split({a}, {parts})"),
@@ -180,6 +182,9 @@ impl<'a> Writer<'a> {
                 if options.local > 0 {
                     push(&mut text, "local", &options.local.to_string());
                 }
+                if options.whole {
+                    push(&mut text, "whole", "true");
+                }
                 text + ")"
             }
             Operation::Take => format!("take({a}, {b})"),
@@ -188,6 +193,11 @@ impl<'a> Writer<'a> {
             Operation::Repeat { count, each: true } => format!("repeat({a}, {count}, each = true)"),
             Operation::L2Norm { epsilon } => format!("l2_norm({a}, {})", number(*epsilon)),
             Operation::Total => format!("total({a})"),
+            Operation::Sinkhorn { count, epsilon } => {
+                format!("sinkhorn({a}, {count}, {})", number(*epsilon))
+            }
+            Operation::Choice { range } => format!("choice({a}, {range})"),
+            Operation::Pool { run } => format!("pool({a}, {b}, {run})"),
             Operation::ByPosition(growth) => {
                 let [length, factor] = [growth.length, growth.factor].map(number);
                 let mut text = format!("by_position({a}, {length}, {factor}");
@@ -245,6 +255,9 @@ impl<'a> Writer<'a> {
             let numbers = [yarn.context, yarn.fast, yarn.slow, yarn.share].map(number);
             push(&mut text, "yarn", &format!("[{}]", numbers.join(", ")));
         }
+        if rope.back {
+            push(&mut text, "back", "true");
+        }
         text.push(')');
         Ok(text)
     }
@@ -253,7 +266,7 @@ impl<'a> Writer<'a> {
         &self,
         options: &Attention,
         of: &[String; 3],
-        picks: Option<String>,
+        mut others: impl Iterator<Item = String>,
     ) -> Result<String> {
         let mut text = format!("attention({}, {}", of.join(", "), number(options.scale));
         if !options.causal {
@@ -279,8 +292,13 @@ impl<'a> Writer<'a> {
                 push(&mut text, "distance", &buckets.distance.to_string());
             }
         }
-        if let Some(picks) = picks {
-            push(&mut text, "picks", &picks);
+        if options.picks {
+            push(&mut text, "picks", &others.next().unwrap_or_default());
+        }
+        if options.run > 0 {
+            push(&mut text, "run", &options.run.to_string());
+            push(&mut text, "run_keys", &others.next().unwrap_or_default());
+            push(&mut text, "run_values", &others.next().unwrap_or_default());
         }
         text.push(')');
         Ok(text)

@@ -170,6 +170,9 @@ impl Operation {
             | Self::Normalize
             | Self::L2Norm { .. }
             | Self::Total
+            | Self::Sinkhorn { .. }
+            | Self::Choice { .. }
+            | Self::Pool { .. }
             | Self::ByPosition(_)
             | Self::Shift { .. }
             | Self::SourceVectors

@@ -20,20 +20,31 @@ const fn of(
 
 /// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
 /// (`Operation::set`).
-const OPERATIONS: [Signature; 38] = [
-    of("rows", 2, 2, &["source"]),
+const OPERATIONS: [Signature; 42] = [
+    of("rows", 2, 2, &["source", "cyclic"]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
     of("rms_norm", 3, 3, &[]),
     of("layer_norm", 3, 3, &[]),
-    of("rope", 4, 4, &["factors", "scale", "magnitude", "yarn"]),
+    of("rope", 4, 4, &["factors", "scale", "magnitude", "yarn", "back"]),
     of(
         "attention",
         4,
         4,
         &[
-            "causal", "window", "softcap", "alibi", "sinks", "ahead", "chunk", "buckets",
-            "distance", "picks",
+            "causal",
+            "window",
+            "softcap",
+            "alibi",
+            "sinks",
+            "ahead",
+            "chunk",
+            "buckets",
+            "distance",
+            "picks",
+            "run",
+            "run_keys",
+            "run_values",
         ],
     ),
     of("split", 2, 2, &[]),
@@ -63,9 +74,13 @@ const OPERATIONS: [Signature; 38] = [
     of("shift", 1, 1, &["ahead"]),
     of("conv", 2, 2, &[]),
     of("constant", 1, 1, &[]),
-    of("pick", 4, 4, &["block", "local"]),
+    of("pick", 4, 4, &["block", "local", "whole"]),
     of("source_vectors", 1, 1, &[]),
     of("linear_taps", 2, 2, &[]),
+    of("root", 1, 1, &[]),
+    of("sinkhorn", 3, 3, &[]),
+    of("choice", 2, 2, &[]),
+    of("pool", 3, 3, &[]),
     of("recurrence", 4, 4, &["rates", "before", "from", "to"]),
 ];
 

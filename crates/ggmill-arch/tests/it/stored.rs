@@ -227,6 +227,97 @@ fn every_operation_of_set_4_is_written_as_it_is_read() {
 }
 
 #[test]
+fn every_operation_of_set_5_is_written_as_it_is_read() {
+    let steps = [
+        "v0 = rows('t_8x100', tokens)",
+        "v1 = rows('a_8x4', positions, cyclic = true)",
+        "v2 = v0 + v1",
+        "v3 = softplus(v2)",
+        "v4 = root(v3)",
+        "v5 = softmax(v4)",
+        "v6 = split(v5, 2)",
+        "v7 = sinkhorn(v6, 3, 1e-6)",
+        "v8 = linear_heads('h_4x8', v7)",
+        "v9 = merge(v8)",
+        "v10 = split(v2, 2)",
+        "v11 = pool(v7, v10, 4)",
+        "v12 = pool(v9, v4, 4)",
+        "v13 = rope(v12, 'pairs', 8, 100.0)",
+        "v14 = linear('w_8x2', v2)",
+        "v15 = pick(v7, v11, v14, 2, block = 4, whole = true)",
+        "v16 = attention(v2, v9, v9, 1.0, picks = v15)",
+        "v17 = attention(v16, v9, v9, 1.0, window = 3, picks = v15, run = 4, run_keys = v12, run_values = v13)",
+        "v18 = attention(v17, v9, v9, 1.0, run = 5, run_keys = v12, run_values = v13)",
+        "v19 = rope(v18, 'pairs', 8, 100.0, back = true)",
+        "v20 = rows('e_2x100', tokens)",
+        "v21 = choice(v20, 6)",
+        "v22 = linear('g_8x6', v19)",
+        "v23 = take(v22, v21)",
+        "v24 = linear_of('x_8x8x6', v19, v21)",
+        "v25 = mix(v24, v23)",
+        "logits = linear('o_8x100', v25)",
+    ];
+    let graph = read(&steps).unwrap();
+    assert_eq!(graph.steps().unwrap(), steps);
+    assert_eq!(graph.operation_set(), 5);
+    let sizes: Vec<_> =
+        [8, 11, 15, 21].map(|node: usize| graph.nodes()[node].extent.to_string()).into();
+    // A run that is not whole is picked besides.
+    assert_eq!(sizes, ["2 × 4", "4", "3", "2"]);
+    let set = |steps: &[&str]| between(steps).unwrap().operation_set();
+    assert_eq!(set(&["y = root(x)"]), 5);
+    assert_eq!(set(&["y = rope(x, 'pairs', 8, 100.0, back = true)"]), 5);
+    assert_eq!(set(&["y = rope(x, 'pairs', 8, 100.0, back = false)"]), 1);
+    // Matrices that are one are of set 5; one matrix for one part is not.
+    assert_eq!(set(&["p = split(x, 2)", "q = linear_heads('h_4x8', p)", "y = merge(q)"]), 5);
+    assert_eq!(set(&["y = linear_heads('h_8x8', x)"]), 2);
+    // Each division reads everything, and runs are fewer than tokens.
+    let turns = |count: u64| {
+        let step = format!("y = sinkhorn(x, {count}, 0.0)");
+        between(&[&step]).map(|graph| graph.reads())
+    };
+    assert_eq!(turns(3).unwrap() - turns(1).unwrap(), 2 * 2 * 8);
+    assert_eq!(turns(1 << 40).unwrap_err().0, ErrorKind::Limit);
+    let pairs = |options: &str| {
+        let step = format!("y = attention(x, x, x, 1.0{options})");
+        between(&[&step]).unwrap().attention_multiplications()
+    };
+    assert_eq!(pairs(", run = 4, run_keys = x, run_values = x"), pairs("") + pairs("") / 4);
+    for (step, expected) in [
+        ("y = rows('t_8x100', tokens, cyclic = true)", "needs positions"),
+        ("y = rows('t_8x100', 1, cyclic = true)", "needs positions"),
+        ("y = sinkhorn(x, 0, 0.1)", "divides 0 times"),
+        ("y = pool(x, x, 0)", "runs of 0 tokens"),
+        ("y = choice(x, 7)", "cannot select 8 of 7"),
+        ("y = choice(x, 8)", "found a selection of experts"),
+        ("y = pick(x, x, none, 2, local = 1, whole = true)", "both local and whole"),
+        ("y = linear_heads('h_8x9x2', x)", "h_8x9x2.weight"),
+        ("y = attention(x, x, x, 1.0, run = 4)", "without the others"),
+        ("y = attention(x, x, x, 1.0, run_keys = x, run_values = x)", "without the others"),
+        ("y = attention(x, x, x, 1.0, run = 0, run_keys = x, run_values = x)", "without the"),
+        ("y = attention(x, x, x, 1.0, run = 2, run_keys = x)", "without the others"),
+    ] {
+        let (_, message) = between(&[step]).unwrap_err();
+        assert!(message.contains(expected), "{step}: {message}");
+    }
+    let runs = |before: &[&str], options: &str| {
+        let step = format!("y = attention(x, x, x, 1.0, run = 4, run_values = x, {options})");
+        between(&[before, &[&step]].concat()).map(|_| ()).unwrap_err().1
+    };
+    for options in ["causal = false", "chunk = 8", "alibi = 1.0"] {
+        let message = runs(&[], &format!("run_keys = x, {options}"));
+        assert!(message.contains("need causal attention without chunks"), "{options}: {message}");
+    }
+    let message = runs(&["k = linear('w_8x4', x)"], "run_keys = k");
+    assert!(message.contains("keys of 8 and values of 8 numbers"), "{message}");
+    for pick in ["block = 4", "block = 2, whole = true"] {
+        let pick = format!("e = pick(x, x, none, 2, {pick})");
+        let message = runs(&[&pick], "run_keys = x, picks = e");
+        assert!(message.contains("not of whole runs of this length"), "{pick}: {message}");
+    }
+}
+
+#[test]
 fn the_work_of_set_2_is_bounded() {
     // A state of 2²⁰ numbers for a token of 2¹⁰: more multiplications than the tensors allow.
     let wide =
@@ -490,10 +581,10 @@ fn a_graph_of_metadata_has_its_operation_set() {
     });
     assert!(without.contains(VERSION_KEY), "{without}");
     let later = message(&|metadata| {
-        metadata.set(VERSION_KEY, 5u32);
+        metadata.set(VERSION_KEY, 6u32);
         metadata.set(STEPS_KEY, &steps[..]);
     });
-    assert!(later.contains("is 5, but the newest operation set that is known is 4"), "{later}");
+    assert!(later.contains("is 6, but the newest operation set that is known is 5"), "{later}");
     // A graph has the least set that has its operations, and no others.
     let newer = [BEGIN, "y = shift(x)", END];
     let graph = stored(|metadata| read(&newer).unwrap().write(metadata).unwrap()).unwrap();

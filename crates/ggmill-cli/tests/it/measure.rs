@@ -225,15 +225,20 @@ fn graphs_are_printed() {
     let directory = Directory::new();
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
-    assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 4\n"), "{}", found.stdout);
+    assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 5\n"), "{}", found.stdout);
     assert!(found.stdout.contains("\nfor bid in 0..block_count:\n    a = rms_norm(x, attn_norm,"));
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
     assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("rows(token_embd, tokens)"));
-    let found = ggmill(directory.path(), &["explain", "chameleon", "--graph"]);
-    assert_eq!(found.code, 2);
-    let message =
-        "no computation graph for \"chameleon\": the description of its architecture has none";
-    assert!(found.stderr.contains(message), "{}", found.stderr);
+    for (name, why) in [
+        ("wavtokenizer-dec", "the description of its architecture has none"),
+        ("eagle3", "it needs the states of another model"),
+        ("gemma4-assistant", "it needs the keys and values of another model"),
+    ] {
+        let found = ggmill(directory.path(), &["explain", name, "--graph"]);
+        assert_eq!(found.code, 2);
+        let message = format!("no computation graph for {name:?}: {why}");
+        assert!(found.stderr.contains(&message), "{}", found.stderr);
+    }
 }
 
 /// A file of recorded logits, from those that `measure` wrote of the first chunk of 32 tokens.

@@ -25,7 +25,7 @@ pub use self::statistics::{Distribution, Estimate};
 use self::statistics::{Sums, covariance, exponential};
 pub use self::trials::{Trial, Tried, trials};
 use crate::error::{Error, ErrorKind, Result};
-use crate::logits::{greatest, normalizer};
+use crate::logits::{greatest, may_follow, normalizer};
 use crate::program::Program;
 use crate::run::Runner;
 
@@ -290,6 +290,10 @@ fn compare(
 ) -> Result<Vec<Position>> {
     let one = |(number, row): (usize, &[f32])| {
         let came = came[number] as usize;
+        if !may_follow(row[came]) {
+            let message = format!("the text contains token {came}, which the model never predicts");
+            return Err(Error::new(ErrorKind::Tokens, message));
+        }
         let normalizer = normalizer(row);
         let surprise = normalizer - f64::from(row[came]);
         let mut position = Position::alone(surprise);

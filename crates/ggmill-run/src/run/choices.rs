@@ -23,6 +23,7 @@ impl Run<'_> {
                 }
                 Ok(places)
             }
+            Operation::Choice { range } => each::choice(&self.numbers(node, 0)?, range),
             Operation::Pick(options) => {
                 let (queries, keys) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
                 let weights = options.weighted.then(|| self.numbers(node, 2)).transpose()?;
@@ -46,11 +47,14 @@ impl Run<'_> {
         let mut out = self.room(node)?;
         let [queries, keys, values] = [0, 1, 2].map(|input| self.numbers(node, input));
         let (queries, keys, values) = (queries?, keys?, values?);
-        let operands =
-            Operands { queries: (&queries, of(0)), keys: (&keys, of(1)), values: (&values, of(2)) };
         let sinks = whole(options.sinks)?;
         let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
         let places = options.picks.then(|| self.places(node, 3)).transpose()?;
+        let first = 3 + usize::from(options.picks);
+        let runs = [first, first + 1]
+            .map(|input| (options.run > 0).then(|| self.numbers(node, input)).transpose());
+        let [run_keys, run_values] = runs;
+        let (run_keys, run_values) = (run_keys?, run_values?);
         let picks = places.as_deref().map(|places| {
             let of_run = match nodes[node.inputs[3]].operation {
                 Operation::Pick(options) => run_length(options),
@@ -58,6 +62,13 @@ impl Run<'_> {
             };
             Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }
         });
+        let runs = run_keys.as_deref().zip(run_values.as_deref());
+        let operands = Operands {
+            queries: (&queries, of(0)),
+            keys: (&keys, of(1)),
+            values: (&values, of(2)),
+            runs: runs.map(|(keys, values)| [keys.as_slice(), values.as_slice()]),
+        };
         let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
         let others = &self.sequence(&nodes[node.inputs[1]]).texts;
         let texts = self.sequence(node).texts.iter().cloned().zip(others.iter().cloned());

@@ -6,6 +6,7 @@ use ggmill_arch::graph::{Node, Operation, Recurrence, Rows};
 
 use super::{Run, Sequence};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pool::pool;
 use crate::sequence;
 
 impl Run<'_> {
@@ -28,6 +29,15 @@ impl Run<'_> {
                 let mut out = self.room(node)?;
                 let texts = &self.sequence(node).texts;
                 sequence::shift(&self.numbers(node, 0)?, width, ahead, texts, &mut out);
+                out
+            }
+            Operation::Pool { run } => {
+                let mut out = self.room(node)?;
+                let (values, scores) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                let isa = self.tiles.isa;
+                let texts = &self.sequence(node).texts;
+                let run = usize::try_from(run).unwrap_or(usize::MAX);
+                pool(isa, [&values, &scores], width, run, texts, &mut out);
                 out
             }
             Operation::Convolution { kernel, bias } => {
@@ -77,6 +87,10 @@ impl Run<'_> {
         let wanted: Vec<u64> = match rows {
             Rows::Tokens => tokens.iter().map(|&token| u64::from(token)).collect(),
             Rows::Positions => positions.iter().map(|&place| u64::from(place)).collect(),
+            Rows::Cyclic => {
+                let rows = self.program.dimension(table, 1) as u64;
+                positions.iter().map(|&place| u64::from(place) % rows.max(1)).collect()
+            }
             Rows::Fixed(row) => vec![row; count],
             _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
         };

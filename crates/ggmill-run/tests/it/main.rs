@@ -8,6 +8,7 @@ mod measures;
 mod models;
 mod probes;
 mod refusals;
+mod runs;
 mod scores;
 mod sequences;
 mod sources;

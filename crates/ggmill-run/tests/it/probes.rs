@@ -128,6 +128,30 @@ fn recorded_logits_say_how_far_off_a_model_is() {
     assert_eq!(error.kind(), ErrorKind::Tokens);
 }
 
+/// What is never predicted would hide every other difference: the squares of its numbers are that large.
+#[test]
+fn tokens_that_are_never_predicted_do_not_count() {
+    let case = CASES.iter().find(|case| case.name == "chameleon").unwrap();
+    let model = case.model();
+    let program = Program::of(&model, case.described()).unwrap();
+    let states = runner().states(&program, &[&TOKENS]).unwrap();
+    let logits = runner().output(&program, &states, 0, 0..TOKENS.len()).unwrap();
+    assert_eq!(logits.iter().filter(|&&logit| logit <= f32::MIN).count(), 8192 * TOKENS.len());
+    // Another program may give them numbers, and all others may be off.
+    let given: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { 50.0 } else { x }).collect();
+    let off: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { x } else { x / 0.85 }).collect();
+    for (record_of, nmse) in [(logits, 0.0), (given, 0.0), (off, 0.0225)] {
+        let recorded = record(&TOKENS, &record_of, false);
+        let found = probe(&runner(), &program, Some(&recorded)).unwrap();
+        let difference = found.difference.unwrap();
+        assert!((difference.nmse - nmse).abs() < 1e-4, "{difference:?}");
+        assert_eq!(difference.same_top, 1.0);
+        let is_equal = nmse == 0.0;
+        assert!(difference.divergence.is_finite() && found.range.0 > -100.0, "{found:?}");
+        assert_eq!(is_equal, difference.divergence.abs() < 1e-9, "{difference:?}");
+    }
+}
+
 #[test]
 fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
     for case in CASES.iter() {

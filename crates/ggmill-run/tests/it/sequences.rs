@@ -8,7 +8,7 @@ use crate::models::{CASES, TOKENS};
 use crate::stored::invented;
 
 /// What these steps give for the tokens, in texts of these lengths, one row after the other.
-fn run(steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
+pub(crate) fn run(steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
     run_of(&CASES[0].model(), steps, texts)
 }
 
@@ -38,7 +38,7 @@ fn run_of(model: &Model, steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
     rows
 }
 
-const TEXTS: [usize; 3] = [7, 1, 12];
+pub(crate) const TEXTS: [usize; 3] = [7, 1, 12];
 
 /// Queries and keys of two heads, values of four, decays of four, and what is read and where it is added.
 const STEPS: [&str; 15] = [
@@ -60,7 +60,7 @@ const STEPS: [&str; 15] = [
 ];
 
 /// The value of these steps after the others.
-fn value(steps: &[&str], end: &str) -> Vec<Vec<f64>> {
+pub(crate) fn value(steps: &[&str], end: &str) -> Vec<Vec<f64>> {
     let last = format!("embedding = {end}");
     let steps: Vec<&str> =
         STEPS.iter().copied().chain(steps.iter().copied()).chain([&*last]).collect();
@@ -68,7 +68,7 @@ fn value(steps: &[&str], end: &str) -> Vec<Vec<f64>> {
 }
 
 /// Rows by text.
-fn by_text(rows: &[Vec<f64>]) -> Vec<&[Vec<f64>]> {
+pub(crate) fn by_text(rows: &[Vec<f64>]) -> Vec<&[Vec<f64>]> {
     let mut rest = rows;
     TEXTS
         .iter()
@@ -80,7 +80,7 @@ fn by_text(rows: &[Vec<f64>]) -> Vec<&[Vec<f64>]> {
         .collect()
 }
 
-fn assert_close(found: &[Vec<f64>], expected: &[Vec<f64>]) {
+pub(crate) fn assert_close(found: &[Vec<f64>], expected: &[Vec<f64>]) {
     assert_eq!(found.len(), expected.len());
     for (token, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(found.len(), expected.len());
@@ -291,7 +291,7 @@ fn each_head_has_a_matrix_of_its_own() {
 
 /// Attention of four heads with two of keys and values, `k`, to the tokens that `picked` has of a text,
 /// for a token and a head of the keys.
-fn attention_to(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<Vec<f64>> {
+pub(crate) fn attention_to(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<Vec<f64>> {
     let [q, k] = ["merge(v)", "merge(k)"].map(|end| value(&[], end));
     let mut results = Vec::new();
     let mut start = 0;
@@ -317,12 +317,12 @@ fn attention_to(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<Vec<f
     results
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// The places of the greatest numbers, the first of equal ones.
-fn greatest(numbers: &[f64], count: usize) -> Vec<usize> {
+pub(crate) fn greatest(numbers: &[f64], count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..numbers.len()).collect();
     order.sort_by(|&a, &b| numbers[b].partial_cmp(&numbers[a]).unwrap());
     order.truncate(count);

@@ -30,6 +30,9 @@ pub(crate) struct Case {
     pub(crate) architecture: &'static str,
     keys: &'static [(&'static str, Value)],
     optional: &'static [&'static str],
+    /// How many tokens there are in the vocabulary, and in the text that is recorded.
+    vocabulary: usize,
+    text: usize,
 }
 
 /// What is changed about a file.
@@ -52,7 +55,7 @@ const fn case(
     keys: &'static [(&'static str, Value)],
     optional: &'static [&'static str],
 ) -> Case {
-    Case { name, architecture, keys, optional }
+    Case { name, architecture, keys, optional, vocabulary: 259, text: TOKENS.len() }
 }
 
 /// The numbers that a model has where its case does not say others.
@@ -70,11 +73,12 @@ const NUMBERS: &[(&str, Value)] = &[
 pub(crate) static CASES: LazyLock<Vec<&'static Case>> =
     LazyLock::new(|| cases::FAMILIES.iter().copied().flatten().collect());
 
-/// The tokens that models compute with, and which of them have their output recorded.
+/// The tokens that models compute with where a case does not say another length.
 pub(crate) const TOKENS: [u32; 24] = [
     1, 35, 102, 70, 200, 35, 36, 99, 258, 3, 17, 102, 70, 200, 35, 36, 150, 42, 4, 4, 4, 77, 230, 9,
 ];
-pub(crate) const RECORDED: usize = 3;
+/// Of how many tokens of a text, at equal distances, the output is recorded.
+pub(crate) const RECORDED: usize = 8;
 /// The source of that text, for models that take two.
 pub(crate) const SOURCE: [u32; 11] = [61, 7, 243, 99, 15, 15, 180, 32, 5, 111, 2];
 
@@ -86,6 +90,9 @@ pub(crate) fn source_vectors(width: u64) -> Vec<f32> {
 
 /// The models that libllama does not run: `transformers` does.
 pub(crate) const UNLOADED: [&str; 3] = ["gptj", "rwkv", "whisper"];
+/// The model that libllama computes with rounded operands: `logits_wavtokenizer.py` computes it in
+/// double precision.
+pub(crate) const ROUNDED: &str = "wavtokenizer-dec";
 /// The models whose activations are recorded.
 pub(crate) const MEASURED: [&str; 7] =
     ["llama", "llama-experts", "phi3", "gpt2", "gemma2", "qwen2moe", "gpt-oss"];
@@ -95,10 +102,16 @@ impl Case {
         Architecture::builtin(self.architecture).unwrap()
     }
 
+    /// The text whose output is recorded: [`TOKENS`], and others where it is longer.
+    pub(crate) fn text(&self) -> Vec<u32> {
+        let others = (0u32..).map(|place| 3 + (place * place * 31 + place * 7) % 251);
+        TOKENS.into_iter().chain(others).take(self.text).collect()
+    }
+
     fn metadata(&self, last: Option<&str>) -> MetadataBuf {
         let mut metadata = MetadataBuf::new();
         metadata.set("general.architecture", self.architecture);
-        vocabulary(&mut metadata, last);
+        vocabulary(&mut metadata, self.vocabulary, last);
         let known = self.described();
         let other = |key: &str| self.keys.iter().all(|(other, _)| *other != key);
         let defaults = NUMBERS.iter().filter(|(key, _)| {
@@ -160,7 +173,8 @@ impl Case {
         for spec in &specs {
             let other = change.shape.filter(|(name, _)| *name == spec.name);
             let shape = other.map_or(spec.shape, |(_, shape)| Shape::new(shape).unwrap());
-            builder = builder.tensor(&spec.name, GgmlType::F32, shape);
+            let kind = if is_table(spec) { GgmlType::I32 } else { GgmlType::F32 };
+            builder = builder.tensor(&spec.name, kind, shape);
         }
         let plan = builder.plan().unwrap();
         let mut file = vec![0; usize::try_from(plan.total_len()).unwrap()];
@@ -172,6 +186,14 @@ impl Case {
             let start = usize::try_from(planned.offset()).unwrap();
             let size = usize::try_from(planned.size()).unwrap();
             for (place, bytes) in file[start..start + size].chunks_exact_mut(4).enumerate() {
+                if is_table(spec) {
+                    let expert = expert(place, spec);
+                    bytes.copy_from_slice(&match change.endian {
+                        Endian::Big => expert.to_be_bytes(),
+                        Endian::Little => expert.to_le_bytes(),
+                    });
+                    continue;
+                }
                 let mut weight = numbers.weight(spec);
                 if change.nan == Some((&*spec.name, place)) {
                     weight = f32::NAN;
@@ -239,6 +261,17 @@ impl ReadAt for Changing {
     }
 }
 
+/// Whether a tensor has the experts of each token, as integers.
+fn is_table(spec: &TensorSpec) -> bool {
+    spec.name.contains("tid2eid")
+}
+
+/// An element of such a tensor: different experts of the first six for each token.
+fn expert(place: usize, spec: &TensorSpec) -> i32 {
+    let used = usize::try_from(spec.shape.dimensions()[0]).unwrap();
+    i32::try_from((5 * (place / used) + place % used) % 6).unwrap()
+}
+
 /// Numbers by chance, the same everywhere.
 struct Chance(u64);
 
@@ -268,15 +301,20 @@ impl Chance {
     }
 }
 
-/// A vocabulary of the least kind that readers take: three special tokens and one for each byte.
-fn vocabulary(metadata: &mut MetadataBuf, last: Option<&str>) {
-    let bytes: Vec<String> = (0..256).map(|byte| format!("<0x{byte:02X}>")).collect();
+/// A vocabulary of the least kind that readers take: three special tokens, one for each byte, and as many
+/// others as a model needs.
+fn vocabulary(metadata: &mut MetadataBuf, size: usize, last: Option<&str>) {
+    let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
+    let others = (259..size).map(|other| format!("other {other}"));
+    let more: Vec<String> = bytes.chain(others).collect();
     let mut tokens: Vec<&str> =
-        ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str)).collect();
+        ["<unk>", "<s>", "</s>"].into_iter().chain(more.iter().map(String::as_str)).collect();
     if let (Some(token), Some(last)) = (tokens.last_mut(), last) {
         *token = last;
     }
-    let types: Vec<i32> = [2, 3, 3].into_iter().chain([6; 256]).collect();
+    let mut types = vec![1; tokens.len()];
+    types[..3].copy_from_slice(&[2, 3, 3]);
+    types[3..259].fill(6);
     metadata.set("tokenizer.ggml.model", "llama");
     metadata.set("tokenizer.ggml.tokens", tokens.as_slice());
     metadata.set("tokenizer.ggml.scores", vec![0.0f32; tokens.len()].as_slice());

@@ -7,6 +7,15 @@ use crate::models::Value::{B, Bools, F, Fs, Is, S, U, Us};
 const AXES: (&str, super::Value) = ("rope.dimension_sections", Is(&[2, 1, 1, 0]));
 
 pub(super) const CASES: &[Case] = &[
+    // Tokens that are never predicted, and some behind them or none.
+    Case {
+        vocabulary: 8260,
+        ..case("chameleon", "chameleon", &[], &["attn_q_norm.bias", "attn_k_norm.bias", "output"])
+    },
+    Case {
+        vocabulary: 8196,
+        ..case("chameleon-images", "chameleon", &[], &["attn_q.bias", "attn_k_norm.bias"])
+    },
     case("smollm3", "smollm3", &[("block_count", U(4)), LONG[0], LONG[1]], &["output"]),
     case(
         "mistral3",

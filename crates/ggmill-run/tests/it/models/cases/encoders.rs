@@ -122,6 +122,23 @@ pub(super) const CASES: &[Case] = &[
         &["attn_norm"],
     ),
     case(
+        "wavtokenizer-dec",
+        "wavtokenizer-dec",
+        &[
+            NOT_CAUSAL,
+            ("block_count", U(6)),
+            ("features_length", U(32)),
+            ("embedding_length", U(20)),
+            ("posnet.embedding_length", U(32)),
+            ("posnet.block_count", U(6)),
+            ("convnext.embedding_length", U(32)),
+            ("convnext.block_count", U(2)),
+            ("attention.group_norm_epsilon", F(1e-6)),
+            ("attention.group_norm_groups", U(4)),
+        ],
+        &[],
+    ),
+    case(
         "gemma-embedding",
         "gemma-embedding",
         &[
