@@ -104,7 +104,9 @@ impl Schedule {
             if let Some(view) = view {
                 size = in_buffer(product(&[view.elements, F32])?)?;
             }
-            if at == device || size == 0 || self.copies.contains_key(&(source, device)) {
+            let is_empty = size == 0 && original.kind == ComputeKind::View;
+            if at == device || size == 0 && !is_empty || self.copies.contains_key(&(source, device))
+            {
                 continue;
             }
             // Inputs are there as often already.
@@ -115,6 +117,7 @@ impl Schedule {
             let kind = ComputeKind::Own;
             self.steps.push(Step { size: 0, kind, device: at, stays: false, sources: vec![step] });
             self.copies.insert((source, device), self.steps.len());
+            let kind = if is_empty { ComputeKind::Empty } else { kind };
             self.steps.push(Step { size, kind, device, stays: pipelined, sources: Vec::new() });
         }
         Ok(())

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    BESIDE_OUTPUT, CONSTANT, ComputeGroup, ComputeKind, ComputeLayer, ComputeNode, EARLY, EXPANDED,
-    GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, SHARED, UNWEIGHTED, VIEW,
-    WEIGHTED,
+    BESIDE_OUTPUT, CACHED, CONSTANT, ComputeGroup, ComputeKind, ComputeLayer, ComputeNode, EARLY,
+    EMPTY, EXPANDED, GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, SHARED,
+    UNWEIGHTED, VIEW, WEIGHTED,
 };
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Node, Outcome, Scope};
@@ -86,6 +86,7 @@ impl<'a> Built<'a> {
             INPUT => (ComputeKind::Input, false),
             CONSTANT => (ComputeKind::Input, true),
             GIVEN => (ComputeKind::Given, false),
+            EMPTY => (ComputeKind::Empty, false),
             VIEW => (ComputeKind::View, false),
             IN_PLACE => (ComputeKind::InPlace, false),
             WEIGHTED => (ComputeKind::InPlace, true),
@@ -93,7 +94,9 @@ impl<'a> Built<'a> {
             _ => (ComputeKind::Own, true),
         };
         let (elements, sources) = match (kind, parts) {
-            (ComputeKind::InPlace | ComputeKind::Given, sources) => (None, sources),
+            (ComputeKind::InPlace | ComputeKind::Given | ComputeKind::Empty, sources) => {
+                (None, sources)
+            }
             (_, [elements, sources @ ..]) => (Some(elements), sources),
             _ => return Err(format!("{operation} needs arguments")),
         };
@@ -105,7 +108,7 @@ impl<'a> Built<'a> {
                 let number = elements.evaluate(scope)?;
                 number.as_u64().ok_or_else(|| format!("{number} numbers"))?
             }
-            (None, ComputeKind::Given) => 0,
+            (None, ComputeKind::Given | ComputeKind::Empty) => 0,
             (None, _) => {
                 let first = sources.first().and_then(|&first| self.nodes.get(first));
                 first.map_or(0, |first| first.elements)
@@ -131,16 +134,11 @@ impl<'a> Built<'a> {
             *first = self.add(weights.with(norm), None);
             kind = ComputeKind::InPlace;
         }
-        let is_input = |&source: &usize| {
-            self.nodes.get(source).is_some_and(|node| node.kind == ComputeKind::Input)
-        };
-        // What is stored in a cache is stored at the places that an input says.
-        let is_stored = elements == 0 && sources.iter().any(is_input);
         let mut result = ComputeNode { weighted, ..node(kind, elements, layer, sources) };
         if operation != NORM {
             if self.has.is_some() && kind != ComputeKind::Input {
                 let is_there = tensor.is_some() && operation != UNWEIGHTED;
-                result.weighted = is_there || weighted && is_stored;
+                result.weighted = is_there || operation == CACHED;
             }
             result.tensor = tensor;
             let mut place = self.add(result, behind);

@@ -100,6 +100,9 @@ pub enum ComputeKind {
     Own,
     /// Nowhere: what it is of is given out, and so it is kept.
     Given,
+    /// In no memory, for it has no numbers, and yet at a place of its own: ranges of a buffer that end
+    /// and begin there are not joined while it is free.
+    Empty,
     /// In that of its source: as many of its numbers. Other devices copy them alone, and nothing is
     /// computed in their place.
     View,
@@ -170,6 +173,7 @@ impl ComputeNumbers {
 
 /// The operations of steps, with the sizes that their first argument is.
 const RESULT: &str = "result";
+const CACHED: &str = "cached";
 const SHARED: &str = "shared";
 const BESIDE_OUTPUT: &str = "beside_output";
 const NORM: &str = "norm";
@@ -179,6 +183,7 @@ const WEIGHTED: &str = "weighted";
 const INPUT: &str = "input";
 const CONSTANT: &str = "constant";
 const GIVEN: &str = "given";
+const EMPTY: &str = "empty";
 const EXPANDED: &str = "expanded";
 /// The option of a result that is computed before everything that follows the last expanded one.
 const EARLY: &str = "early";
@@ -192,6 +197,7 @@ const PARTS: &str = "parts";
 fn is_operation(name: &str) -> bool {
     [
         RESULT,
+        CACHED,
         SHARED,
         BESIDE_OUTPUT,
         NORM,
@@ -201,6 +207,7 @@ fn is_operation(name: &str) -> bool {
         INPUT,
         CONSTANT,
         GIVEN,
+        EMPTY,
         EXPANDED,
         VIEW,
         PARTS,
@@ -211,7 +218,7 @@ fn is_operation(name: &str) -> bool {
 /// Whether an option says of an operation that can be early that it is.
 fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_true = matches!(value, Node::Literal(ParameterValue::Bool(true)));
-    [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation)
+    [RESULT, CACHED, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW, EMPTY].contains(&operation)
         && &**name == EARLY
         && is_true
 }
@@ -319,7 +326,10 @@ fn check(
                 Err(format!("{name} has no such options"))
             }
             (INPUT | CONSTANT, [elements]) => numbers(elements),
-            (RESULT | SHARED | BESIDE_OUTPUT | NORM | UNWEIGHTED, [elements, sources @ ..]) => {
+            (
+                RESULT | CACHED | SHARED | BESIDE_OUTPUT | NORM | UNWEIGHTED,
+                [elements, sources @ ..],
+            ) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
@@ -333,7 +343,7 @@ fn check(
                 is_result(one)
             }
             (EXPANDED, [one]) => is_result(one),
-            (IN_PLACE | WEIGHTED | GIVEN, [_, ..]) => parts.iter().try_for_each(is_result),
+            (IN_PLACE | WEIGHTED | GIVEN | EMPTY, [_, ..]) => parts.iter().try_for_each(is_result),
             _ => Err(format!("{name} has other arguments")),
         },
         _ => Err("expected a result".to_owned()),

@@ -361,8 +361,12 @@ fn steps_name_the_tensors_that_they_are_computed_with() {
     assert_eq!(nodes(step, &[]), [(own, false, None)]);
     let apart = "unweighted(4, a, of = 'first')";
     assert_eq!(nodes(apart, &["first"]), [(own, false, named("first"))]);
-    // What is stored in a cache is where that is.
-    assert_eq!(nodes("result(0, a)", &[]), [(own, true, None)]);
+    // What is stored in a cache, or taken from it, is where that is.
+    for cached in ["cached(0, a)", "cached(4, a)"] {
+        assert_eq!(nodes(cached, &[]), [(own, true, None)]);
+    }
+    assert_eq!(nodes("result(0, a)", &[]), [(own, false, None)]);
+    assert_eq!(nodes("empty(a)", &[]), [(ComputeKind::Empty, false, None)]);
     let norms = "result(4, a, of = 'first', norm = 'before', normed = 'behind')";
     assert_eq!(nodes(norms, &["first"]), [(own, true, named("first"))]);
     assert_eq!(
@@ -375,7 +379,12 @@ fn steps_name_the_tensors_that_they_are_computed_with() {
             (in_place, true, named("behind")),
         ]
     );
-    for refused in ["result(4, a, of = 4)", "view(4, a, of = 'b')", "weighted(a, normed = 'b')"] {
+    for refused in [
+        "result(4, a, of = 4)",
+        "view(4, a, of = 'b')",
+        "cached(4, a, of = 'b')",
+        "weighted(a, normed = 'b')",
+    ] {
         assert!(Architecture::parse(&with(refused)).is_err(), "{refused}");
     }
 }
