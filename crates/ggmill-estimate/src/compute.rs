@@ -57,6 +57,7 @@ pub(crate) fn by_device(
             && run.layers.on_devices() == run.layers.all()
             && !run.options.placement.has_patterns,
         tensor: &|name| run.placed.device(name),
+        bytes: &|name| run.placed.bytes(name),
     };
     let mut numbers = numbers(run)?;
     // With a quantized V cache it does not: recorded with libllama.

@@ -228,7 +228,8 @@ fn is_naming(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_text = matches!(value, Node::Literal(ParameterValue::Str(_)));
     let named: &[&str] = match operation {
         RESULT => &[OF, NORM_BEFORE, NORM_BEHIND],
-        NORM | UNWEIGHTED | IN_PLACE | WEIGHTED => &[OF],
+        IN_PLACE => &[OF, NORM_BEFORE],
+        NORM | UNWEIGHTED | WEIGHTED => &[OF],
         _ => &[],
     };
     is_text && named.contains(&&**name)

@@ -145,7 +145,7 @@ fn tensors_are_where_patterns_place_them_in_the_reference() {
     assert!(architectures.len() >= 30 && count >= 700, "{} {count}", architectures.len());
 }
 
-/// Within 6 % with all devices together, and never more than 1 % too little in total, wherever they
+/// Within 5 % with all devices together, and never more than 1 % too little in total, wherever they
 /// are known. Prints a table by architecture.
 #[test]
 fn compute_buffers_of_devices_are_those_of_the_reference() {
@@ -154,7 +154,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     for case in cases("devices.tsv") {
         let (found, known) = found(&models, &case);
         let architecture = models[&case.model].architecture();
-        table.add(architecture, &case, known.then_some(&found[..]), 0.06);
+        table.add(architecture, &case, known.then_some(&found[..]), 0.05);
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
@@ -162,15 +162,15 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     assert!(
         found.architectures >= 131
             && found.known >= 2931
-            && found.equal >= 7333
-            && found.near >= 7350
+            && found.equal >= 7335
+            && found.near >= 7352
             && found.far <= 3,
         "{found:?}"
     );
 }
 
-/// Where tensors are placed by patterns: within 5 % with all devices together but for one model, and
-/// never more than 1 % too little in total.
+/// Where tensors are placed by patterns: within 5 % with all devices together, and never more than
+/// 1 % too little in total.
 #[test]
 fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
     let models = models();
@@ -179,11 +179,10 @@ fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
         let listed = &models[&case.model];
         let model = listed.open(Endian::Little);
         let options = overridden(&model, &case.placement);
-        let limit = if case.model == "AfmoeForCausalLM-bpe-wide" { 0.062 } else { 0.05 };
         let found = estimate(&model, listed.description(), &options).unwrap();
         let why = found.unknown.iter().find(|unknown| unknown.part() == "compute");
         assert!(why.is_none(), "{}, {}: {why:?}", case.model, case.placement);
-        table.add(listed.architecture(), &case, Some(&found.devices), limit);
+        table.add(listed.architecture(), &case, Some(&found.devices), 0.05);
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
@@ -191,9 +190,9 @@ fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
     assert!(
         found.architectures >= 36
             && found.known >= 743
-            && found.equal >= 1627
-            && found.near >= 1665
-            && found.far <= 4,
+            && found.equal >= 1653
+            && found.near >= 1675
+            && found.far == 0,
         "{found:?}"
     );
 }
