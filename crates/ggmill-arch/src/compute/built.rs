@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     BESIDE_OUTPUT, CACHED, CONSTANT, ComputeGroup, ComputeKind, ComputeLayer, ComputeNode, EARLY,
-    EMPTY, EXPANDED, GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, SHARED,
-    UNWEIGHTED, VIEW, WEIGHTED,
+    EMPTY, EXPANDED, GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, RESULT,
+    SHARED, UNWEIGHTED, VIEW, WEIGHTED,
 };
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Node, Outcome, Scope};
@@ -18,6 +18,8 @@ pub(super) struct Built<'a> {
     values: BTreeMap<&'a str, usize>,
     /// The part of the model whose steps are read.
     pub(super) layer: ComputeLayer,
+    /// That of the weights that it computes with.
+    pub(super) weights: ComputeLayer,
     /// For each result the one behind which it is computed: itself for most.
     behind: Vec<usize>,
     /// The last result that is computed before what the steps from here on need.
@@ -32,6 +34,7 @@ impl<'a> Built<'a> {
             nodes: Vec::new(),
             values: BTreeMap::new(),
             layer: ComputeLayer::Input,
+            weights: ComputeLayer::Input,
             behind: Vec::new(),
             expanded: None,
             has,
@@ -117,21 +120,24 @@ impl<'a> Built<'a> {
         let layer = match operation {
             SHARED => ComputeLayer::Block(0),
             BESIDE_OUTPUT => ComputeLayer::Output,
+            RESULT | WEIGHTED => self.weights,
             _ => self.layer,
         };
+        // That of what it is computed with, whether this decides where or not.
+        let weights = if layer == self.layer { self.weights } else { layer };
         // Not before what it is computed of.
         let behind = self.expanded.filter(|&behind| {
             let mut places = sources.iter().map(|&source| self.behind.get(source).copied());
             early && places.all(|place| place <= Some(behind))
         });
-        let tensor = self.tensor(OF, options, layer);
+        let tensor = self.tensor(OF, options, weights);
         let mut kind = kind;
-        if let Some(norm) = self.tensor(NORM_BEFORE, options, layer)
+        if let Some(norm) = self.tensor(NORM_BEFORE, options, weights)
             && let Some(first) = sources.first_mut()
         {
             *first = self.add(node(ComputeKind::Own, elements, layer, vec![*first]), None);
-            let weights = node(ComputeKind::InPlace, elements, layer, vec![*first]);
-            *first = self.add(weights.with(norm), None);
+            let normed = node(ComputeKind::InPlace, elements, weights, vec![*first]);
+            *first = self.add(normed.with(norm), None);
             kind = ComputeKind::InPlace;
         }
         let mut result = ComputeNode { weighted, ..node(kind, elements, layer, sources) };
@@ -142,21 +148,21 @@ impl<'a> Built<'a> {
             }
             result.tensor = tensor;
             let mut place = self.add(result, behind);
-            if let Some(norm) = self.tensor(NORM_BEHIND, options, layer) {
+            if let Some(norm) = self.tensor(NORM_BEHIND, options, weights) {
                 place = self.add(node(ComputeKind::InPlace, elements, layer, vec![place]), None);
-                let weights = node(ComputeKind::InPlace, elements, layer, vec![place]);
-                place = self.add(weights.with(norm), None);
+                let normed = node(ComputeKind::InPlace, elements, weights, vec![place]);
+                place = self.add(normed.with(norm), None);
             }
             return Ok(place);
         }
         let place = self.add(result, behind);
         // What is normalized is multiplied by weights in its place. Those of a norm before the
         // blocks are beside the first block.
-        let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { layer };
-        let mut weights = node(ComputeKind::InPlace, elements, layer, vec![place]);
-        weights.weighted = self.has.is_none() || tensor.is_some();
-        weights.tensor = tensor;
-        Ok(self.add(weights, None))
+        let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { weights };
+        let mut normed = node(ComputeKind::InPlace, elements, layer, vec![place]);
+        normed.weighted = self.has.is_none() || tensor.is_some();
+        normed.tensor = tensor;
+        Ok(self.add(normed, None))
     }
 
     /// The first tensor of those that an option names that the model has. Nothing where tensors

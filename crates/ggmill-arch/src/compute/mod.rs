@@ -20,6 +20,8 @@ use crate::value::ParameterValue;
 pub struct ComputeSpec {
     parameters: Vec<(Box<str>, ParameterValue)>,
     groups: Arc<[ComputeGroup]>,
+    /// The layer whose weights layer `bid` computes with, where it is not the layer itself.
+    weights_of: Option<Expression>,
 }
 
 /// Steps that share a loop and a condition.
@@ -77,7 +79,8 @@ pub struct ComputeNode {
     pub elements: u64,
     /// Where it is stored.
     pub kind: ComputeKind,
-    /// The part of the model that it is of.
+    /// The part of the model that it is of: where it is computed with weights, that of the weights,
+    /// which some models compute with in several layers.
     pub layer: ComputeLayer,
     /// Whether it is computed with weights or a cache of its layer, and so where these are;
     /// otherwise of results alone, beside what comes before it or behind it.
@@ -123,6 +126,8 @@ pub enum ComputeLayer {
     Output,
 }
 
+/// The variable of a layer.
+const BLOCK: &str = "bid";
 /// The tokens behind the attention of a block: in the last one those that give scores.
 const ROWS: &str = "rows";
 
@@ -355,8 +360,15 @@ impl ComputeSpec {
     pub(crate) fn new(
         parameters: Vec<(Box<str>, ParameterValue)>,
         groups: Arc<[ComputeGroup]>,
+        weights_of: Option<Expression>,
     ) -> Self {
-        Self { parameters, groups }
+        Self { parameters, groups, weights_of }
+    }
+
+    /// Whether it is known which layers compute with the weights of which, where a model has more
+    /// layers than weights.
+    pub fn knows_weights(&self) -> bool {
+        self.weights_of.is_some()
     }
 
     /// The results in the order in which they are computed.
@@ -393,6 +405,12 @@ impl ComputeSpec {
             let last = blocks.end.saturating_sub(1);
             for block in blocks {
                 built.layer = ComputeLayer::Block(block);
+                built.weights = built.layer;
+                if let Some(weights_of) = &self.weights_of {
+                    let layer = [(BLOCK, block)];
+                    let of = weights_of.evaluate_u64(&scope.with(&layer))?;
+                    built.weights = ComputeLayer::Block(of);
+                }
                 inner.truncate(variables.len());
                 inner.push((&*repeat.variable, block));
                 inner.push((ROWS, if block == last { numbers.outputs } else { numbers.tokens }));
@@ -402,6 +420,7 @@ impl ComputeSpec {
                 }
             }
             built.layer = ComputeLayer::Output;
+            built.weights = built.layer;
         }
         Ok(built.in_order())
     }

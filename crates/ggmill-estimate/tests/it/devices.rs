@@ -145,7 +145,7 @@ fn tensors_are_where_patterns_place_them_in_the_reference() {
     assert!(architectures.len() >= 30 && count >= 700, "{} {count}", architectures.len());
 }
 
-/// Within 5 % with all devices together, and never more than 1 % too little in total, wherever they
+/// Within 2.5 % with all devices together, and never more than 1 % too little in total, wherever they
 /// are known. Prints a table by architecture.
 #[test]
 fn compute_buffers_of_devices_are_those_of_the_reference() {
@@ -154,16 +154,16 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     for case in cases("devices.tsv") {
         let (found, known) = found(&models, &case);
         let architecture = models[&case.model].architecture();
-        table.add(architecture, &case, known.then_some(&found[..]), 0.05);
+        table.add(architecture, &case, known.then_some(&found[..]), 0.025);
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        found.architectures >= 131
-            && found.known >= 2931
-            && found.equal >= 7335
-            && found.near >= 7352
+        found.architectures >= 133
+            && found.known >= 2964
+            && found.equal >= 7418
+            && found.near >= 7435
             && found.far <= 3,
         "{found:?}"
     );
@@ -188,10 +188,10 @@ fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        found.architectures >= 36
-            && found.known >= 743
-            && found.equal >= 1653
-            && found.near >= 1675
+        found.architectures >= 38
+            && found.known >= 773
+            && found.equal >= 1711
+            && found.near >= 1734
             && found.far == 0,
         "{found:?}"
     );
