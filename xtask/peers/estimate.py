@@ -399,7 +399,12 @@ def devices(path, out, rpc, placements=PLACEMENTS, names=None):
             model = Path(directory) / "model.gguf"
             write(model, keys, tensors)
             found, reasons = alone(accounted_devices, model, rpc, placements)
-            for placement, rows in (found or {}).items():
+            if found is None:
+                found = {}
+                for placement in placements:
+                    one, reasons = alone(accounted_devices, model, rpc, {placement: placements[placement]})
+                    found |= one or {}
+            for placement, rows in found.items():
                 print(name, placement, *(number for row in rows for number in row), sep="\t", file=file)
             if not found:
                 print(f"{name}: {reasons[-2:]}", file=sys.stderr)

@@ -78,14 +78,22 @@ class Buffer:
         return offset
 
     def release(self, offset, size):
-        self.free = sorted([*self.free, [offset, size]])
-        joined = self.free[:1]
-        for block in self.free[1:]:
-            if joined[-1][0] + joined[-1][1] == block[0]:
-                joined[-1][1] += block[1]
+        """Joins what is beside the first free range that it is beside, in order. What has no bytes can be within what is in use, and then keeps others apart."""
+        for place, block in enumerate(self.free):
+            end = block[0] + block[1]
+            if end != offset and offset + size != block[0]:
+                continue
+            first, second = place, place + 1
+            if end == offset:
+                block[1] += size
             else:
-                joined.append(block)
-        self.free = joined
+                block[0], block[1] = offset, block[1] + size
+                first, second = place - 1, place
+            if first >= 0 and second < len(self.free) and sum(self.free[first]) == self.free[second][0]:
+                self.free[first][1] += self.free[second][1]
+                del self.free[second]
+            return
+        self.free.insert(sum(block[0] < offset for block in self.free), [offset, size])
 
 
 class Places:

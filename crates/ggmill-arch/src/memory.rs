@@ -158,6 +158,8 @@ impl MemorySpec {
 pub(crate) struct MemoryTemplate {
     parameters: Vec<Parameter>,
     loaded: Option<Expression>,
+    /// The layer whose weights a layer computes with.
+    weights_of: Option<Expression>,
     skipped: Vec<Glob>,
     loaded_beyond: Vec<Glob>,
     copies_embedding: bool,
@@ -239,6 +241,12 @@ impl MemoryTemplate {
             host_only: whole(&raw.host_only, "memory: host_only")?,
             steps: compute::groups(&raw.compute, &known).map_err(|error| error.at("memory"))?,
             loaded: whole(&raw.loaded, "memory: loaded")?,
+            weights_of: raw
+                .weights_of
+                .as_ref()
+                .map(|raw| expression(raw, &|name: &str| name == BLOCK || known(name)))
+                .transpose()
+                .map_err(|error| error.at("memory: weights_of"))?,
             one_type: whole(&raw.one_type, "memory: one_type")?,
             skipped: skipped.iter().map(|pattern| Glob::new(pattern)).collect(),
             loaded_beyond: loaded_beyond.iter().map(|pattern| Glob::new(pattern)).collect(),
@@ -294,8 +302,10 @@ impl MemoryTemplate {
         Ok(MemorySpec {
             without_copies,
             host_only: holds(&self.host_only)?,
-            compute: holds(&self.computed)?
-                .then(|| ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps))),
+            compute: holds(&self.computed)?.then(|| {
+                let weights_of = self.weights_of.clone();
+                ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps), weights_of)
+            }),
             caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
             states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
             loaded_blocks: number(&self.loaded)?,

@@ -278,6 +278,7 @@ definition! {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawMemory {
     pub(crate) loaded: Option<RawExpression>,
+    pub(crate) weights_of: Option<RawExpression>,
     pub(crate) skipped: Option<Vec<String>>,
     pub(crate) loaded_beyond: Option<Vec<String>>,
     pub(crate) copies_embedding: Option<bool>,
@@ -299,6 +300,7 @@ impl RawMemory {
     /// What `later` says replaces what is here, field by field.
     pub(crate) fn merge(&mut self, later: Self) {
         self.loaded = later.loaded.or(self.loaded.take());
+        self.weights_of = later.weights_of.or(self.weights_of.take());
         self.skipped = later.skipped.or(self.skipped.take());
         self.loaded_beyond = later.loaded_beyond.or(self.loaded_beyond.take());
         self.copies_embedding = later.copies_embedding.or(self.copies_embedding);
@@ -663,7 +665,7 @@ impl<T: Coded> Coded for Ordered<T> {
 coded! { RawRename { find, with, r#for, when, always } }
 coded! { RawIgnoreTable { names, when } }
 coded! { RawCheckpoint { classes, model_types, class_defaults, marker, whole, bare, when, typical, defaults, vocabulary } }
-coded! { RawMemory { loaded, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, with_blocks_when, flash_attention, one_type, computed, host_only, parameters, cache, state, compute } }
+coded! { RawMemory { loaded, weights_of, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, with_blocks_when, flash_attention, one_type, computed, host_only, parameters, cache, state, compute } }
 coded! { RawVocabulary { kinds, space_prefix, size, pre, builtin, template, builtin_template, added_tokens, control, user_defined, special_tokens, special_tokens_if_none, replaced_special_tokens, last_special_tokens, pieces, ranks, keys_before, keys, by_kind } }
 coded! { RawPieces { added, appended, added_score, special_score, unused_prefix, nul, dummy_prefix, mask } }
 coded! { RawRanks { file, special, reserved, reserved_count, all_merges } }

@@ -12,6 +12,12 @@ struct Free {
     size: u64,
 }
 
+impl Free {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size)
+    }
+}
+
 /// A buffer of any length.
 #[derive(Debug)]
 struct Buffer {
@@ -49,40 +55,33 @@ impl Buffer {
         Ok(offset)
     }
 
-    /// Makes a range free, with those beside it as one.
+    /// Makes a range free. It is joined with the first free range that it is beside, in order, and
+    /// these with one beside them. A range without bytes can be within what is in use; when this is
+    /// free again, the range is between its parts, which are not joined for that.
     fn free(&mut self, offset: u64, size: u64) -> Result<()> {
-        if size == 0 {
-            return Ok(());
-        }
         let end = sum(offset, size)?;
-        let place = self.free.partition_point(|free| free.offset < offset);
-        let previous = place.checked_sub(1).and_then(|place| self.free.get(place).copied());
-        let next = self.free.get(place).copied();
-        let joins_next = next.is_some_and(|next| next.offset == end);
-        let joined = Free {
-            offset,
-            size: if let Some(next) = next.filter(|_| joins_next) {
-                sum(size, next.size)?
-            } else {
-                size
-            },
+        let is_beside = |free: &Free| free.end() == offset || end == free.offset;
+        let Some(place) = self.free.iter().position(is_beside) else {
+            let place = self.free.partition_point(|free| free.offset < offset);
+            self.free.insert(place, Free { offset, size });
+            return Ok(());
         };
-        match previous.filter(|previous| previous.offset.saturating_add(previous.size) == offset) {
-            Some(previous) => {
-                let before = place.saturating_sub(1);
-                if let Some(free) = self.free.get_mut(before) {
-                    free.size = sum(previous.size, joined.size)?;
-                }
-                if joins_next {
-                    self.free.remove(place);
-                }
-            }
-            None if joins_next => {
-                if let Some(free) = self.free.get_mut(place) {
-                    *free = joined;
-                }
-            }
-            None => self.free.insert(place, joined),
+        let free = self.free.get_mut(place).ok_or_else(too_large)?;
+        let is_behind = free.end() == offset;
+        free.size = sum(free.size, size)?;
+        let mut first = place;
+        if !is_behind {
+            free.offset = offset;
+            let Some(before) = place.checked_sub(1) else { return Ok(()) };
+            first = before;
+        }
+        let second = first.saturating_add(1);
+        let next = self.free.get(second).copied();
+        if let (Some(free), Some(next)) = (self.free.get_mut(first), next)
+            && free.end() == next.offset
+        {
+            free.size = sum(free.size, next.size)?;
+            self.free.remove(second);
         }
         Ok(())
     }
@@ -130,8 +129,12 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
     }
     for (place, result) in results.iter().enumerate() {
         let buffer = buffers.get_mut(result.device).ok_or_else(too_large)?;
-        let has_memory = !matches!(result.kind, ComputeKind::Input | ComputeKind::View);
-        if result.size > 0 && has_memory && !result.stays {
+        let is_placed = match result.kind {
+            ComputeKind::Input | ComputeKind::View => false,
+            ComputeKind::Empty => true,
+            _ => result.size > 0,
+        };
+        if is_placed && !result.stays {
             let reused = result.sources.iter().copied().find(|&source| {
                 result.kind == ComputeKind::InPlace
                     && placed.get(source).zip(results.get(source)).is_some_and(|(at, source)| {
@@ -152,8 +155,8 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
         // What a view is of is kept as long as the view.
         let is_used = placed.get(place).is_some_and(|at| at.uses > 0);
         let keeps = result.kind == ComputeKind::View && is_used;
-        let mut used = if keeps { Vec::new() } else { result.sources.clone() };
-        while let Some(source) = used.pop() {
+        let mut used: Vec<usize> = result.sources.iter().rev().copied().collect();
+        while let Some(source) = used.pop().filter(|_| !keeps) {
             let (Some(at), Some(source)) = (placed.get_mut(source), results.get(source)) else {
                 continue;
             };
@@ -162,7 +165,7 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
                 continue;
             }
             if source.kind == ComputeKind::View {
-                used.extend(&source.sources);
+                used.extend(source.sources.iter().rev());
             } else if !source.stays
                 && let Some(offset) = at.offset.take()
             {
@@ -207,6 +210,34 @@ mod tests {
         assert_eq!(buffer.free.len(), 1);
         assert_eq!(buffer.allocate(128).unwrap(), 0);
         assert_eq!(buffer.length, 128);
+    }
+
+    /// As ggml has them: a range without bytes that is freed within one that is in use stays between
+    /// the parts that this becomes, and what is freed later is not joined across it.
+    #[test]
+    fn a_range_without_bytes_keeps_others_apart() {
+        let mut buffer = Buffer::new();
+        assert_eq!(buffer.allocate(32).unwrap(), 0);
+        assert_eq!(buffer.allocate(0).unwrap(), 32);
+        assert_eq!(buffer.allocate(64).unwrap(), 32);
+        assert_eq!(buffer.allocate(32).unwrap(), 96);
+        // Within the second range from the first on.
+        buffer.free(0, 32).unwrap();
+        assert_eq!(buffer.allocate(32).unwrap(), 0);
+        buffer.free(32, 0).unwrap();
+        buffer.free(0, 32).unwrap();
+        let ranges = |buffer: &Buffer| -> Vec<_> {
+            buffer.free.iter().map(|free| (free.offset, free.size)).collect()
+        };
+        assert_eq!(ranges(&buffer)[..2], [(0, 32), (128, (1 << 62) - 128)]);
+        // At a place in the middle of what is in use.
+        buffer.free(64, 0).unwrap();
+        buffer.free(32, 64).unwrap();
+        assert_eq!(ranges(&buffer)[..2], [(0, 96), (64, 0)]);
+        // Behind the empty range, which is what it would be joined with.
+        buffer.free(96, 32).unwrap();
+        assert_eq!(ranges(&buffer), [(0, 128), (64, 0), (128, (1 << 62) - 128)]);
+        assert_eq!(buffer.allocate(160).unwrap(), 128);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) fn by_device(
     compute: &ComputeSpec,
     devices: usize,
 ) -> Result<core::result::Result<Computed, String>> {
-    if let Some(why) = unknown(run) {
+    if let Some(why) = unknown(run, compute) {
         return Ok(Err(why.to_owned()));
     }
     let output = run.layers.of_output();
@@ -57,6 +57,7 @@ pub(crate) fn by_device(
             && run.layers.on_devices() == run.layers.all()
             && !run.options.placement.has_patterns,
         tensor: &|name| run.placed.device(name),
+        bytes: &|name| run.placed.bytes(name),
     };
     let mut numbers = numbers(run)?;
     // With a quantized V cache it does not: recorded with libllama.
@@ -94,7 +95,7 @@ pub(crate) fn by_device(
 }
 
 /// Why it is not known what is computed where.
-fn unknown(run: &Run<'_>) -> Option<&'static str> {
+fn unknown(run: &Run<'_>, compute: &ComputeSpec) -> Option<&'static str> {
     let (placement, layers) = (&run.options.placement, run.layers);
     if placement.shares.is_empty() {
         return None;
@@ -108,11 +109,11 @@ fn unknown(run: &Run<'_>) -> Option<&'static str> {
     if placement.context_on_host {
         return Some("unknown where the caches of layers on GPUs are on the host");
     }
-    let is_looped = layers.all() > run.blocks.saturating_add(1);
+    // Steps name the tensors of layers.
+    let is_looped = layers.all() > run.blocks.saturating_add(1) && !compute.knows_weights();
     if is_looped && layers.with_blocks(|_| true).len() > 1 {
         return Some("unknown on several devices for a model with more layers than blocks");
     }
-    // Steps name the tensors of layers.
     if is_looped && !run.placed.is_empty() {
         return Some(
             "unknown where patterns place tensors of a model with more layers than blocks",

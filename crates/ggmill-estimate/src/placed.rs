@@ -17,6 +17,7 @@ struct Place {
     device: usize,
     /// Where it would be without patterns.
     usual: usize,
+    bytes: u64,
     /// Whether it has two or more dimensions.
     is_matrix: bool,
 }
@@ -42,7 +43,8 @@ impl Placed {
             let device = placement.overrides.get(&name).copied().unwrap_or(usual);
             let is_matrix =
                 tensor.shape().dimensions().iter().filter(|&&length| length > 1).count() > 1;
-            tensors.insert(name, Place { device, usual, is_matrix });
+            let bytes = tensor.size().unwrap_or(0);
+            tensors.insert(name, Place { device, usual, bytes, is_matrix });
         }
         Self(tensors)
     }
@@ -53,6 +55,10 @@ impl Placed {
 
     pub(crate) fn device(&self, tensor: &str) -> Option<usize> {
         self.0.get(tensor).map(|place| place.device)
+    }
+
+    pub(crate) fn bytes(&self, tensor: &str) -> u64 {
+        self.0.get(tensor).map_or(0, |place| place.bytes)
     }
 
     /// Whether patterns leave something on the host that would be on a device.

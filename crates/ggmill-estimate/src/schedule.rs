@@ -30,26 +30,46 @@ pub(crate) struct Places<'a> {
     pub(crate) pipelined: bool,
     /// Where the tensors that results are computed with are, where they are placed by their names.
     pub(crate) tensor: &'a dyn Fn(&str) -> Option<usize>,
+    /// The bytes of such a tensor.
+    pub(crate) bytes: &'a dyn Fn(&str) -> u64,
 }
 
 /// The results, each with its device, and before the first one of a device those that it needs of
 /// others.
 pub(crate) fn scheduled(nodes: &[ComputeNode], places: &Places<'_>) -> Result<Vec<Step>> {
     let devices = devices(nodes, places);
-    let pipelined = places.pipelined;
-    let mut schedule = Schedule { steps: Vec::new(), of: Vec::new(), copies: BTreeMap::new() };
+    let mut schedule = Schedule {
+        steps: Vec::new(),
+        of: Vec::new(),
+        copies: BTreeMap::new(),
+        weights: BTreeMap::new(),
+    };
     let mut start = 0;
     while let Some(&device) = devices.get(start) {
-        let split = devices.iter().skip(start).take_while(|&&other| other == device).count();
-        let end = start.saturating_add(split.max(1));
+        let run = devices.iter().skip(start).take_while(|&&other| other == device).count();
+        let end = start.saturating_add(run.max(1));
+        // Weights of another device are copied on their own.
+        let apart = (start.saturating_add(1)..end).find(|&place| {
+            nodes.get(place).is_some_and(|node| distant(node, device, places).is_some())
+                && nodes
+                    .get(start..place)
+                    .is_some_and(|before| schedule.copies_any(device, start, before, places))
+        });
+        let end = apart.unwrap_or(end);
         let nodes = nodes.get(start..end).unwrap_or_default();
-        schedule.copy_to(device, start, nodes, pipelined)?;
+        schedule.copy_to(device, start, nodes, places)?;
         for node in nodes {
             schedule.add(node, device, places)?;
         }
         start = end;
     }
     Ok(schedule.steps)
+}
+
+/// The weights that a node is computed with elsewhere than where they are.
+fn distant<'n>(node: &'n ComputeNode, device: usize, places: &Places<'_>) -> Option<&'n str> {
+    let tensor = node.tensor.as_deref().filter(|_| !node.weighted && is_computed(node));
+    tensor.filter(|tensor| (places.tensor)(tensor).is_some_and(|place| place != device))
 }
 
 /// Whether something that is computed with the cache of a block is elsewhere than the block.
@@ -80,42 +100,106 @@ struct Schedule {
     of: Vec<usize>,
     /// Those that are copies, by the node and the device.
     copies: BTreeMap<(usize, usize), usize>,
+    /// Those that are copies of weights.
+    weights: BTreeMap<(Box<str>, usize), usize>,
+}
+
+/// Something that is copied to a device.
+#[derive(Clone, Copy)]
+struct Copied {
+    /// The step that it is of.
+    step: usize,
+    /// Where that is.
+    from: usize,
+    size: u64,
+    is_view: bool,
 }
 
 impl Schedule {
-    /// Adds copies of what these nodes, the first of which is `start`, need of other devices, where
-    /// this one has none yet.
+    /// What a device needs of another one, by the place of a node, where it has no copy yet. These
+    /// nodes, the first of which is `start`, are computed on it.
+    fn lacking(
+        &self,
+        device: usize,
+        start: usize,
+        nodes: &[ComputeNode],
+        source: usize,
+    ) -> Result<Option<Copied>> {
+        // A view among these nodes may be of a result of another device.
+        let view = source.checked_sub(start).and_then(|place| nodes.get(place));
+        let view = view.filter(|node| node.kind == ComputeKind::View);
+        let origin = view.and_then(|view| view.sources.first()).unwrap_or(&source);
+        let step = self.of.get(*origin).copied();
+        let Some((step, original)) = step.and_then(|step| Some((step, self.steps.get(step)?)))
+        else {
+            return Ok(None);
+        };
+        let size = match view {
+            Some(view) => in_buffer(product(&[view.elements, F32])?)?,
+            None => original.size,
+        };
+        let is_view = view.is_some() || original.kind == ComputeKind::View;
+        let is_there = original.device == device || self.copies.contains_key(&(source, device));
+        Ok((!is_there && (size > 0 || is_view)).then_some(Copied {
+            step,
+            from: original.device,
+            size,
+            is_view,
+        }))
+    }
+
+    /// Whether these nodes need anything of other devices that this one has no copy of.
+    fn copies_any(
+        &self,
+        device: usize,
+        start: usize,
+        nodes: &[ComputeNode],
+        places: &Places<'_>,
+    ) -> bool {
+        nodes.iter().filter(|node| is_computed(node)).any(|node| {
+            let mut sources = node.sources.iter();
+            sources.any(|&source| matches!(self.lacking(device, start, nodes, source), Ok(Some(_))))
+                || distant(node, device, places)
+                    .is_some_and(|tensor| !self.weights.contains_key(&(tensor.into(), device)))
+        })
+    }
+
+    /// Adds copies of what these nodes need of other devices, where this one has none yet.
     fn copy_to(
         &mut self,
         device: usize,
         start: usize,
         nodes: &[ComputeNode],
-        pipelined: bool,
+        places: &Places<'_>,
     ) -> Result<()> {
-        let computed = nodes.iter().filter(|node| is_computed(node));
-        for source in computed.flat_map(|node| &node.sources).copied() {
-            // A view among these nodes may be of a result of another device.
-            let view = source.checked_sub(start).and_then(|place| nodes.get(place));
-            let view = view.filter(|node| node.kind == ComputeKind::View);
-            let origin = view.and_then(|view| view.sources.first()).unwrap_or(&source);
-            let Some(step) = self.of.get(*origin).copied() else { continue };
-            let Some(original) = self.steps.get(step) else { continue };
-            let (mut size, at) = (original.size, original.device);
-            if let Some(view) = view {
-                size = in_buffer(product(&[view.elements, F32])?)?;
+        let stays = places.pipelined;
+        for node in nodes.iter().filter(|node| is_computed(node)) {
+            for &source in &node.sources {
+                let Some(copied) = self.lacking(device, start, nodes, source)? else { continue };
+                let is_input = self
+                    .steps
+                    .get(copied.step)
+                    .is_some_and(|step| step.kind == ComputeKind::Input && !copied.is_view);
+                // Inputs are there as often already.
+                let size =
+                    if stays && !is_input { product(&[copied.size, COPIES])? } else { copied.size };
+                let is_empty = size == 0;
+                // The original is kept until it is copied.
+                let kind = ComputeKind::Own;
+                let sources = vec![copied.step];
+                self.steps.push(Step { size: 0, kind, device: copied.from, stays: false, sources });
+                self.copies.insert((source, device), self.steps.len());
+                let kind = if is_empty { ComputeKind::Empty } else { kind };
+                self.steps.push(Step { size, kind, device, stays, sources: Vec::new() });
             }
-            if at == device || size == 0 || self.copies.contains_key(&(source, device)) {
+            let Some(tensor) = distant(node, device, places) else { continue };
+            if self.weights.contains_key(&(tensor.into(), device)) {
                 continue;
             }
-            // Inputs are there as often already.
-            if pipelined && (view.is_some() || original.kind != ComputeKind::Input) {
-                size = product(&[size, COPIES])?;
-            }
-            // The original is kept until it is copied.
+            let size = in_buffer((places.bytes)(tensor))?;
+            self.weights.insert((tensor.into(), device), self.steps.len());
             let kind = ComputeKind::Own;
-            self.steps.push(Step { size: 0, kind, device: at, stays: false, sources: vec![step] });
-            self.copies.insert((source, device), self.steps.len());
-            self.steps.push(Step { size, kind, device, stays: pipelined, sources: Vec::new() });
+            self.steps.push(Step { size, kind, device, stays, sources: Vec::new() });
         }
         Ok(())
     }
@@ -132,6 +216,8 @@ impl Schedule {
             let copy = self.copies.get(&(source, device)).filter(|_| is_computed(node));
             sources.extend(copy.or_else(|| self.of.get(source)).copied());
         }
+        let weights = distant(node, device, places);
+        sources.extend(weights.and_then(|name| self.weights.get(&(name.into(), device))).copied());
         self.of.push(self.steps.len());
         let (kind, stays) = (node.kind, is_input && places.pipelined);
         let device = match (node.kind, sources.first().and_then(|&source| self.steps.get(source))) {

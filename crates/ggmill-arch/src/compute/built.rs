@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    BESIDE_OUTPUT, CONSTANT, ComputeGroup, ComputeKind, ComputeLayer, ComputeNode, EARLY, EXPANDED,
-    GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, SHARED, UNWEIGHTED, VIEW,
-    WEIGHTED,
+    BESIDE_OUTPUT, CACHED, CONSTANT, ComputeGroup, ComputeKind, ComputeLayer, ComputeNode, EARLY,
+    EMPTY, EXPANDED, GIVEN, IN_PLACE, INPUT, NORM, NORM_BEFORE, NORM_BEHIND, OF, PARTS, RESULT,
+    SHARED, UNWEIGHTED, VIEW, WEIGHTED,
 };
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Node, Outcome, Scope};
@@ -18,6 +18,8 @@ pub(super) struct Built<'a> {
     values: BTreeMap<&'a str, usize>,
     /// The part of the model whose steps are read.
     pub(super) layer: ComputeLayer,
+    /// That of the weights that it computes with.
+    pub(super) weights: ComputeLayer,
     /// For each result the one behind which it is computed: itself for most.
     behind: Vec<usize>,
     /// The last result that is computed before what the steps from here on need.
@@ -32,6 +34,7 @@ impl<'a> Built<'a> {
             nodes: Vec::new(),
             values: BTreeMap::new(),
             layer: ComputeLayer::Input,
+            weights: ComputeLayer::Input,
             behind: Vec::new(),
             expanded: None,
             has,
@@ -86,6 +89,7 @@ impl<'a> Built<'a> {
             INPUT => (ComputeKind::Input, false),
             CONSTANT => (ComputeKind::Input, true),
             GIVEN => (ComputeKind::Given, false),
+            EMPTY => (ComputeKind::Empty, false),
             VIEW => (ComputeKind::View, false),
             IN_PLACE => (ComputeKind::InPlace, false),
             WEIGHTED => (ComputeKind::InPlace, true),
@@ -93,7 +97,9 @@ impl<'a> Built<'a> {
             _ => (ComputeKind::Own, true),
         };
         let (elements, sources) = match (kind, parts) {
-            (ComputeKind::InPlace | ComputeKind::Given, sources) => (None, sources),
+            (ComputeKind::InPlace | ComputeKind::Given | ComputeKind::Empty, sources) => {
+                (None, sources)
+            }
             (_, [elements, sources @ ..]) => (Some(elements), sources),
             _ => return Err(format!("{operation} needs arguments")),
         };
@@ -105,7 +111,7 @@ impl<'a> Built<'a> {
                 let number = elements.evaluate(scope)?;
                 number.as_u64().ok_or_else(|| format!("{number} numbers"))?
             }
-            (None, ComputeKind::Given) => 0,
+            (None, ComputeKind::Given | ComputeKind::Empty) => 0,
             (None, _) => {
                 let first = sources.first().and_then(|&first| self.nodes.get(first));
                 first.map_or(0, |first| first.elements)
@@ -114,51 +120,49 @@ impl<'a> Built<'a> {
         let layer = match operation {
             SHARED => ComputeLayer::Block(0),
             BESIDE_OUTPUT => ComputeLayer::Output,
+            RESULT | WEIGHTED => self.weights,
             _ => self.layer,
         };
+        // That of what it is computed with, whether this decides where or not.
+        let weights = if layer == self.layer { self.weights } else { layer };
         // Not before what it is computed of.
         let behind = self.expanded.filter(|&behind| {
             let mut places = sources.iter().map(|&source| self.behind.get(source).copied());
             early && places.all(|place| place <= Some(behind))
         });
-        let tensor = self.tensor(OF, options, layer);
+        let tensor = self.tensor(OF, options, weights);
         let mut kind = kind;
-        if let Some(norm) = self.tensor(NORM_BEFORE, options, layer)
+        if let Some(norm) = self.tensor(NORM_BEFORE, options, weights)
             && let Some(first) = sources.first_mut()
         {
             *first = self.add(node(ComputeKind::Own, elements, layer, vec![*first]), None);
-            let weights = node(ComputeKind::InPlace, elements, layer, vec![*first]);
-            *first = self.add(weights.with(norm), None);
+            let normed = node(ComputeKind::InPlace, elements, weights, vec![*first]);
+            *first = self.add(normed.with(norm), None);
             kind = ComputeKind::InPlace;
         }
-        let is_input = |&source: &usize| {
-            self.nodes.get(source).is_some_and(|node| node.kind == ComputeKind::Input)
-        };
-        // What is stored in a cache is stored at the places that an input says.
-        let is_stored = elements == 0 && sources.iter().any(is_input);
         let mut result = ComputeNode { weighted, ..node(kind, elements, layer, sources) };
         if operation != NORM {
             if self.has.is_some() && kind != ComputeKind::Input {
                 let is_there = tensor.is_some() && operation != UNWEIGHTED;
-                result.weighted = is_there || weighted && is_stored;
+                result.weighted = is_there || operation == CACHED;
             }
             result.tensor = tensor;
             let mut place = self.add(result, behind);
-            if let Some(norm) = self.tensor(NORM_BEHIND, options, layer) {
+            if let Some(norm) = self.tensor(NORM_BEHIND, options, weights) {
                 place = self.add(node(ComputeKind::InPlace, elements, layer, vec![place]), None);
-                let weights = node(ComputeKind::InPlace, elements, layer, vec![place]);
-                place = self.add(weights.with(norm), None);
+                let normed = node(ComputeKind::InPlace, elements, weights, vec![place]);
+                place = self.add(normed.with(norm), None);
             }
             return Ok(place);
         }
         let place = self.add(result, behind);
         // What is normalized is multiplied by weights in its place. Those of a norm before the
         // blocks are beside the first block.
-        let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { layer };
-        let mut weights = node(ComputeKind::InPlace, elements, layer, vec![place]);
-        weights.weighted = self.has.is_none() || tensor.is_some();
-        weights.tensor = tensor;
-        Ok(self.add(weights, None))
+        let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { weights };
+        let mut normed = node(ComputeKind::InPlace, elements, layer, vec![place]);
+        normed.weighted = self.has.is_none() || tensor.is_some();
+        normed.tensor = tensor;
+        Ok(self.add(normed, None))
     }
 
     /// The first tensor of those that an option names that the model has. Nothing where tensors

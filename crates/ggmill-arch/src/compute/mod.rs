@@ -20,6 +20,8 @@ use crate::value::ParameterValue;
 pub struct ComputeSpec {
     parameters: Vec<(Box<str>, ParameterValue)>,
     groups: Arc<[ComputeGroup]>,
+    /// The layer whose weights layer `bid` computes with, where it is not the layer itself.
+    weights_of: Option<Expression>,
 }
 
 /// Steps that share a loop and a condition.
@@ -77,7 +79,8 @@ pub struct ComputeNode {
     pub elements: u64,
     /// Where it is stored.
     pub kind: ComputeKind,
-    /// The part of the model that it is of.
+    /// The part of the model that it is of: where it is computed with weights, that of the weights,
+    /// which some models compute with in several layers.
     pub layer: ComputeLayer,
     /// Whether it is computed with weights or a cache of its layer, and so where these are;
     /// otherwise of results alone, beside what comes before it or behind it.
@@ -100,6 +103,9 @@ pub enum ComputeKind {
     Own,
     /// Nowhere: what it is of is given out, and so it is kept.
     Given,
+    /// In no memory, for it has no numbers, and yet at a place of its own: ranges of a buffer that end
+    /// and begin there are not joined while it is free.
+    Empty,
     /// In that of its source: as many of its numbers. Other devices copy them alone, and nothing is
     /// computed in their place.
     View,
@@ -120,6 +126,8 @@ pub enum ComputeLayer {
     Output,
 }
 
+/// The variable of a layer.
+const BLOCK: &str = "bid";
 /// The tokens behind the attention of a block: in the last one those that give scores.
 const ROWS: &str = "rows";
 
@@ -170,6 +178,7 @@ impl ComputeNumbers {
 
 /// The operations of steps, with the sizes that their first argument is.
 const RESULT: &str = "result";
+const CACHED: &str = "cached";
 const SHARED: &str = "shared";
 const BESIDE_OUTPUT: &str = "beside_output";
 const NORM: &str = "norm";
@@ -179,6 +188,7 @@ const WEIGHTED: &str = "weighted";
 const INPUT: &str = "input";
 const CONSTANT: &str = "constant";
 const GIVEN: &str = "given";
+const EMPTY: &str = "empty";
 const EXPANDED: &str = "expanded";
 /// The option of a result that is computed before everything that follows the last expanded one.
 const EARLY: &str = "early";
@@ -192,6 +202,7 @@ const PARTS: &str = "parts";
 fn is_operation(name: &str) -> bool {
     [
         RESULT,
+        CACHED,
         SHARED,
         BESIDE_OUTPUT,
         NORM,
@@ -201,6 +212,7 @@ fn is_operation(name: &str) -> bool {
         INPUT,
         CONSTANT,
         GIVEN,
+        EMPTY,
         EXPANDED,
         VIEW,
         PARTS,
@@ -211,7 +223,7 @@ fn is_operation(name: &str) -> bool {
 /// Whether an option says of an operation that can be early that it is.
 fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_true = matches!(value, Node::Literal(ParameterValue::Bool(true)));
-    [RESULT, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW].contains(&operation)
+    [RESULT, CACHED, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW, EMPTY].contains(&operation)
         && &**name == EARLY
         && is_true
 }
@@ -221,7 +233,8 @@ fn is_naming(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_text = matches!(value, Node::Literal(ParameterValue::Str(_)));
     let named: &[&str] = match operation {
         RESULT => &[OF, NORM_BEFORE, NORM_BEHIND],
-        NORM | UNWEIGHTED | IN_PLACE | WEIGHTED => &[OF],
+        IN_PLACE => &[OF, NORM_BEFORE],
+        NORM | UNWEIGHTED | WEIGHTED => &[OF],
         _ => &[],
     };
     is_text && named.contains(&&**name)
@@ -319,7 +332,10 @@ fn check(
                 Err(format!("{name} has no such options"))
             }
             (INPUT | CONSTANT, [elements]) => numbers(elements),
-            (RESULT | SHARED | BESIDE_OUTPUT | NORM | UNWEIGHTED, [elements, sources @ ..]) => {
+            (
+                RESULT | CACHED | SHARED | BESIDE_OUTPUT | NORM | UNWEIGHTED,
+                [elements, sources @ ..],
+            ) => {
                 numbers(elements)?;
                 sources.iter().try_for_each(is_result)
             }
@@ -333,7 +349,7 @@ fn check(
                 is_result(one)
             }
             (EXPANDED, [one]) => is_result(one),
-            (IN_PLACE | WEIGHTED | GIVEN, [_, ..]) => parts.iter().try_for_each(is_result),
+            (IN_PLACE | WEIGHTED | GIVEN | EMPTY, [_, ..]) => parts.iter().try_for_each(is_result),
             _ => Err(format!("{name} has other arguments")),
         },
         _ => Err("expected a result".to_owned()),
@@ -344,8 +360,15 @@ impl ComputeSpec {
     pub(crate) fn new(
         parameters: Vec<(Box<str>, ParameterValue)>,
         groups: Arc<[ComputeGroup]>,
+        weights_of: Option<Expression>,
     ) -> Self {
-        Self { parameters, groups }
+        Self { parameters, groups, weights_of }
+    }
+
+    /// Whether it is known which layers compute with the weights of which, where a model has more
+    /// layers than weights.
+    pub fn knows_weights(&self) -> bool {
+        self.weights_of.is_some()
     }
 
     /// The results in the order in which they are computed.
@@ -382,6 +405,12 @@ impl ComputeSpec {
             let last = blocks.end.saturating_sub(1);
             for block in blocks {
                 built.layer = ComputeLayer::Block(block);
+                built.weights = built.layer;
+                if let Some(weights_of) = &self.weights_of {
+                    let layer = [(BLOCK, block)];
+                    let of = weights_of.evaluate_u64(&scope.with(&layer))?;
+                    built.weights = ComputeLayer::Block(of);
+                }
                 inner.truncate(variables.len());
                 inner.push((&*repeat.variable, block));
                 inner.push((ROWS, if block == last { numbers.outputs } else { numbers.tokens }));
@@ -391,6 +420,7 @@ impl ComputeSpec {
                 }
             }
             built.layer = ComputeLayer::Output;
+            built.weights = built.layer;
         }
         Ok(built.in_order())
     }

@@ -2,8 +2,8 @@
 //! description or without.
 
 use ggmill_arch::{
-    Architecture, Catalogue, ComputeKind, ComputeNode, ComputeNumbers, ComputeSpec, MixtureTraits,
-    ModelView, Role,
+    Architecture, Catalogue, ComputeKind, ComputeLayer, ComputeNode, ComputeNumbers, ComputeSpec,
+    MixtureTraits, ModelView, Role,
 };
 use ggmill_core::{Builder, Endian, FileType, Gguf, MetadataBuf};
 use serde_json::{Value as Json, json};
@@ -298,9 +298,9 @@ fn the_results_of_experts_are_added_one_by_one() {
     let is_view = |place: usize| nodes[place].kind == ComputeKind::View;
     let mut views: Vec<usize> =
         (0..nodes.len()).filter(|&place| is_view(place) && nodes[place].elements > 0).collect();
-    // Of the experts that are chosen, and of what they take.
-    let elements: Vec<u64> = views.drain(..2).map(|place| nodes[place].elements).collect();
-    assert_eq!(elements, [8 * 7 + 3, 64 * 8]);
+    // Of the heads of queries and keys, of the experts that are chosen, and of what they take.
+    let elements: Vec<u64> = views.drain(..4).map(|place| nodes[place].elements).collect();
+    assert_eq!(elements, [64 * 8, 64 * 8, 8 * 7 + 3, 64 * 8]);
     assert_eq!(views.len(), 3);
     assert!(views.iter().all(|&view| nodes[view].elements == 8 * 3 * 64 - 2 * 64));
     let sum = views[2] + 1;
@@ -361,8 +361,12 @@ fn steps_name_the_tensors_that_they_are_computed_with() {
     assert_eq!(nodes(step, &[]), [(own, false, None)]);
     let apart = "unweighted(4, a, of = 'first')";
     assert_eq!(nodes(apart, &["first"]), [(own, false, named("first"))]);
-    // What is stored in a cache is where that is.
-    assert_eq!(nodes("result(0, a)", &[]), [(own, true, None)]);
+    // What is stored in a cache, or taken from it, is where that is.
+    for cached in ["cached(0, a)", "cached(4, a)"] {
+        assert_eq!(nodes(cached, &[]), [(own, true, None)]);
+    }
+    assert_eq!(nodes("result(0, a)", &[]), [(own, false, None)]);
+    assert_eq!(nodes("empty(a)", &[]), [(ComputeKind::Empty, false, None)]);
     let norms = "result(4, a, of = 'first', norm = 'before', normed = 'behind')";
     assert_eq!(nodes(norms, &["first"]), [(own, true, named("first"))]);
     assert_eq!(
@@ -375,9 +379,41 @@ fn steps_name_the_tensors_that_they_are_computed_with() {
             (in_place, true, named("behind")),
         ]
     );
-    for refused in ["result(4, a, of = 4)", "view(4, a, of = 'b')", "weighted(a, normed = 'b')"] {
+    for refused in [
+        "result(4, a, of = 4)",
+        "view(4, a, of = 'b')",
+        "cached(4, a, of = 'b')",
+        "weighted(a, normed = 'b')",
+    ] {
         assert!(Architecture::parse(&with(refused)).is_err(), "{refused}");
     }
+}
+
+/// Layers that compute with the weights of others are theirs where that is with weights, and keep
+/// caches and results of their own.
+#[test]
+fn layers_can_compute_with_the_weights_of_others() {
+    let groups = "\"a = input(4)\"]\n[[memory.compute]]\nfor = \"bid in 0..4\"\nsteps = [\"b = \
+                  result(4, a, of = 'w')\", \"c = unweighted(4, b)\", \"k = cached(0, c)\"";
+    let shared = described(groups)
+        .replace("computed = true", "computed = true\nweights_of = \"bid % (blocks + 1)\"");
+    let layers = |description: &str| -> Vec<_> {
+        let spec = small(description);
+        assert_eq!(spec.knows_weights(), description == shared);
+        let nodes = spec.placed_nodes(ComputeNumbers::default(), &|_| true).unwrap();
+        let layer = |node: &ComputeNode| match node.layer {
+            ComputeLayer::Block(block) => (block, node.tensor.as_deref().map(str::to_owned)),
+            _ => panic!("{node:?}"),
+        };
+        nodes[1..].iter().map(layer).collect()
+    };
+    let named = |block: u64| (block, Some(format!("blk.{block}.w.weight")));
+    let own: Vec<_> =
+        (0..4).flat_map(|block| [named(block), (block, None), (block, None)]).collect();
+    assert_eq!(layers(&described(groups)), own);
+    let of_others: Vec<_> =
+        (0..4).flat_map(|block| [named(block % 2), (block, None), (block, None)]).collect();
+    assert_eq!(layers(&shared), of_others);
 }
 
 /// A result that is early is computed before what follows the last expanded one, if that it is

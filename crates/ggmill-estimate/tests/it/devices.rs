@@ -145,7 +145,7 @@ fn tensors_are_where_patterns_place_them_in_the_reference() {
     assert!(architectures.len() >= 30 && count >= 700, "{} {count}", architectures.len());
 }
 
-/// Within 6 % with all devices together, and never more than 1 % too little in total, wherever they
+/// Within 2.5 % with all devices together, and never more than 1 % too little in total, wherever they
 /// are known. Prints a table by architecture.
 #[test]
 fn compute_buffers_of_devices_are_those_of_the_reference() {
@@ -154,23 +154,23 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     for case in cases("devices.tsv") {
         let (found, known) = found(&models, &case);
         let architecture = models[&case.model].architecture();
-        table.add(architecture, &case, known.then_some(&found[..]), 0.06);
+        table.add(architecture, &case, known.then_some(&found[..]), 0.025);
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        found.architectures >= 131
-            && found.known >= 2931
-            && found.equal >= 7330
-            && found.near >= 7347
-            && found.far <= 5,
+        found.architectures >= 133
+            && found.known >= 2964
+            && found.equal >= 7418
+            && found.near >= 7435
+            && found.far <= 3,
         "{found:?}"
     );
 }
 
-/// Where tensors are placed by patterns: within 5 % with all devices together but for two models, and
-/// never more than 1 % too little in total, wherever they are known; otherwise a tensor is named.
+/// Where tensors are placed by patterns: within 5 % with all devices together, and never more than
+/// 1 % too little in total.
 #[test]
 fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
     let models = models();
@@ -179,28 +179,20 @@ fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
         let listed = &models[&case.model];
         let model = listed.open(Endian::Little);
         let options = overridden(&model, &case.placement);
-        let limit = match &*case.model {
-            "AfmoeForCausalLM-bpe-wide" => 0.062,
-            "qwen35moe-35B" => 0.09,
-            _ => 0.05,
-        };
         let found = estimate(&model, listed.description(), &options).unwrap();
         let why = found.unknown.iter().find(|unknown| unknown.part() == "compute");
-        if let Some(why) = why.map(ToString::to_string) {
-            assert!(why.contains("unknown with tensor \""), "{}: {why}", case.model);
-        }
-        let found = (why.is_none()).then_some(&found.devices[..]);
-        table.add(listed.architecture(), &case, found, limit);
+        assert!(why.is_none(), "{}, {}: {why:?}", case.model, case.placement);
+        table.add(listed.architecture(), &case, Some(&found.devices), 0.05);
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
     // What is known is not to shrink by accident.
     assert!(
-        found.architectures >= 36
-            && found.known >= 706
-            && found.equal >= 1529
-            && found.near >= 1577
-            && found.far <= 5,
+        found.architectures >= 38
+            && found.known >= 773
+            && found.equal >= 1711
+            && found.near >= 1734
+            && found.far == 0,
         "{found:?}"
     );
 }
@@ -230,16 +222,13 @@ fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
     let why = "compute buffers: unknown where the caches of layers on GPUs are on the host";
     assert_eq!(unknown(&options), [why]);
     // What is computed with a tensor is not known where no step names it.
-    let listed = models.values().find(|model| model.architecture() == "mamba").unwrap();
+    let listed = models.values().find(|model| model.architecture() == "rwkv7").unwrap();
     let model = listed.open(Endian::Little);
     let mut options = placed("one");
     options.placement.overrides.insert("output_norm.weight".to_owned(), 0);
     let found = estimate(&model, listed.description(), &options).unwrap();
     let found: Vec<_> = found.unknown.iter().map(ToString::to_string).collect();
-    assert!(
-        matches!(&*found, [why] if why.contains("unknown with tensor \"blk.0.ssm")),
-        "{found:?}"
-    );
+    assert!(matches!(&*found, [why] if why.contains("unknown with tensor \"blk.0.")), "{found:?}");
 }
 
 /// What the recorded devices do not need, and others do, is said.

@@ -26,6 +26,8 @@ struct Row {
 pub(crate) struct Table {
     rows: BTreeMap<String, Row>,
     pub(crate) wrong: Vec<String>,
+    /// Those with a buffer that is not the same to the byte.
+    unequal: Vec<String>,
 }
 
 /// Sums of a table.
@@ -71,17 +73,25 @@ impl Table {
         let expected = case.expected.iter().flatten().sum();
         let total = part(found.iter().map(|device| device.total() - device.output).sum(), expected);
         (row.least, row.most) = (row.least.min(compute), row.most.max(compute));
+        let shown = format!(
+            "{}, {}: {compute:+.3} of compute, {total:+.4} of all: {}",
+            case.model,
+            case.placement,
+            shown.join(", ")
+        );
         if compute.abs() > limit || total < -0.01 {
-            self.wrong.push(format!(
-                "{}, {}: {compute:+.3} of compute, {total:+.4} of all: {}",
-                case.model,
-                case.placement,
-                shown.join(", ")
-            ));
+            self.wrong.push(shown.clone());
+        }
+        if found
+            .iter()
+            .zip(case.expected)
+            .any(|(found, [_, _, expected])| found.compute != expected)
+        {
+            self.unequal.push(shown);
         }
     }
 
-    /// Prints the table, and gives its sums.
+    /// Prints the table and the cases that are not equal, and gives the sums.
     pub(crate) fn print(&self) -> Sums {
         println!(
             "| architecture | cases | known | buffers | equal | within 1 % | beyond 10 % | least | most |\n\
@@ -118,6 +128,7 @@ impl Table {
             sums.near,
             sums.far
         );
+        println!("{}", self.unequal.join("\n"));
         sums
     }
 }
