@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::collections::BTreeMap;
 
-use ggmill_core::ValueType;
+use ggmill_core::{ByteSize, ValueType};
 
 use crate::coded::{CHECKPOINTS, of_checkpoints};
 use crate::declared::{Declared, in_order_of_use, parameters};
@@ -109,10 +109,9 @@ impl Architecture {
     /// Reads a description that may include these parts.
     pub(crate) fn read(toml: &str, parts: &dyn Parts) -> Result<Self> {
         if toml.len() > Self::MAX_LEN {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("the description has {} bytes, the limit is {}", toml.len(), Self::MAX_LEN),
-            ));
+            let [len, limit] = ByteSize::both(toml.len(), Self::MAX_LEN);
+            let message = format!("the description has {len}, the limit is {limit}");
+            return Err(Error::new(ErrorKind::Limit, message));
         }
         let raw = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
         Self::of_raw(raw, parts)

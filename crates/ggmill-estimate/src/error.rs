@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_arch::NoTensors;
+use ggmill_core::{ByteSize, GgmlType, RawStr};
 
 use crate::cache_types::CACHE_TYPES;
 use crate::device::device_name;
@@ -145,11 +146,14 @@ impl fmt::Display for Error {
             ErrorKind::SharesOfSizes { shares, sizes } => {
                 write!(f, "shares for {shares} devices, but sizes for {sizes}")
             }
-            ErrorKind::NothingFits { device, needed, size } => write!(
-                f,
-                "{} has {size} bytes available, but {needed} are needed even without any layer",
-                device_name(*device)
-            ),
+            ErrorKind::NothingFits { device, needed, size } => {
+                let [needed, size] = ByteSize::both(*needed, *size);
+                let device = device_name(*device);
+                write!(
+                    f,
+                    "{device} has {size} available, but {needed} are needed even without any layer"
+                )
+            }
             ErrorKind::FlashAttention(found) => {
                 write!(f, "flash attention {:?}: expected auto, on or off", RawStr::from(&**found))
             }

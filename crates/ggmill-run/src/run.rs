@@ -9,6 +9,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope};
+use ggmill_core::ByteSize;
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
@@ -141,14 +142,11 @@ impl Runner {
     /// The same for work on texts of this length that needs so much memory.
     pub(crate) fn texts_within(&self, length: u64, needed: &dyn Fn(u64) -> u64) -> Result<usize> {
         if needed(1) > self.options.memory {
-            return Err(Error::new(
-                ErrorKind::Memory,
-                format_args!(
-                    "a text of {length} tokens needs {} bytes, but {} are allowed",
-                    needed(1),
-                    self.options.memory
-                ),
-            ));
+            let [needed, allowed] = ByteSize::both(needed(1), self.options.memory);
+            let message = format_args!(
+                "a text of {length} tokens needs {needed} of memory, but {allowed} are allowed"
+            );
+            return Err(Error::new(ErrorKind::Memory, message));
         }
         let mut texts = 1;
         while texts < 256 && needed(texts + 1) <= self.options.memory {
@@ -262,7 +260,8 @@ impl Runner {
         if needed <= self.options.memory {
             return Ok(());
         }
-        let message = format!("needs {needed} bytes, but {} are allowed", self.options.memory);
+        let [needed, allowed] = ByteSize::both(needed, self.options.memory);
+        let message = format_args!("needs {needed} of memory, but {allowed} are allowed");
         Err(Error::new(ErrorKind::Memory, message))
     }
 

@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use std::collections::BTreeMap;
 
-use ggmill_core::{Metadata, MetadataBuf};
+use ggmill_core::{ByteSize, Metadata, MetadataBuf};
 
 use super::build;
 use super::shape::{Dimensions, Extent};
@@ -64,6 +64,7 @@ impl Graph {
                 })?;
                 bytes = bytes.saturating_add(step.len());
                 if steps.len() >= MAX_NODES || bytes > MAX_GRAPH_BYTES {
+                    let most = ByteSize::from(MAX_GRAPH_BYTES);
                     return Err(Error::new(
                         ErrorKind::Limit,
                         format!(

@@ -85,7 +85,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(
         found.stderr.starts_with(
-            "error: 10000 bytes are too few: the smallest possible size of this model is "
+            "error: 9.77 KiB is too little: the smallest possible size of this model is "
         ),
         "{}",
         found.stderr

@@ -210,6 +210,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     assert!(error.contains("token ID 5000, but the model has 512 tokens"), "{error}");
     let error = refused(&["base.gguf", "--text", "story.txt", "-c", "32", "--memory", "1MiB"]);
     assert!(error.contains("--memory SIZE"), "{error}");
+    assert!(error.contains(" MiB of memory, but 1.00 MiB are allowed"), "{error}");
     let mut convert = command(directory.path());
     convert.arg("convert").arg(real("tinystories260K")).args(["-o", "v.gguf", "--vocab-only"]);
     assert_eq!(outcome(&mut convert).code, 0);

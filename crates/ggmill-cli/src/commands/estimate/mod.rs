@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::graph::STEPS_KEY;
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_core::{GgmlType, Model, keys};
+use ggmill_core::{ByteSize, GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
     Beside, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
-use ggmill_inspect::size_text;
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::byte_size::{byte_size, byte_size_or_none};
@@ -124,7 +123,7 @@ impl Args {
     fn sizes(&self) -> Result<Vec<u64>, Failure> {
         let usable = |&size: &u64| {
             size.checked_sub(self.reserve).filter(|&left| left > 0).ok_or_else(|| {
-                let [size, reserve] = [size, self.reserve].map(|size| size_text(size.into()));
+                let [size, reserve] = [size, self.reserve].map(ByteSize::from);
                 Failure::new(format_args!("--fit {size}: --reserve {reserve} leaves nothing"))
                     .with_hint(Some(
                     "--fit takes the memory of the device, as in 24G; a smaller --reserve leaves \
