@@ -52,10 +52,7 @@ pub enum ErrorKind {
         devices: usize,
     },
     /// The model has no tensors, so that anything would hold it.
-    NoWeights {
-        /// Whether it has a vocabulary instead.
-        has_vocabulary: bool,
-    },
+    NoTensors(NoTensors),
     /// There are shares for another number of devices than there are sizes.
     SharesOfSizes {
         /// How many shares there are.
@@ -139,9 +136,8 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            ErrorKind::NoWeights { has_vocabulary } => {
-                let rest = if *has_vocabulary { ", only a vocabulary" } else { "" };
-                write!(f, "the file has no weights{rest}: there is nothing to fit on devices")
+            ErrorKind::NoTensors(found) => {
+                write!(f, "{found}: there is nothing to fit on devices")
             }
             ErrorKind::SharesOfSizes { shares, sizes } => {
                 write!(f, "shares for {shares} devices, but sizes for {sizes}")

@@ -23,7 +23,7 @@ use crate::expression::Scope;
 use crate::resolve::Resolved;
 use crate::steps::GraphTemplate;
 
-pub use self::shape::{Dimensions, Extent};
+pub use self::shape::{Dimensions, Extent, dimensions_of};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
 pub use crate::steps::{StepOutline, StepsOutline};
 

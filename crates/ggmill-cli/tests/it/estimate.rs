@@ -187,7 +187,7 @@ fn nothing_is_fitted_without_weights() {
     assert_eq!(outcome(&mut convert).code, 0);
     let found = ggmill(directory.path(), &["estimate", "v.gguf", "--fit", "8G"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
-    let message = "v.gguf: the file has no weights, only a vocabulary: there is nothing to fit";
+    let message = "v.gguf: the file has no tensors, only a vocabulary: there is nothing to fit";
     assert!(found.stderr.contains(message), "{}", found.stderr);
 }
 
