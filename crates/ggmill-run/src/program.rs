@@ -197,7 +197,7 @@ impl<'m> Program<'m> {
     }
 
     /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
-    pub(crate) fn check_source(&self, source: Source<'_>) -> Result<usize> {
+    pub(crate) fn check_source(&self, source: &Source<'_>) -> Result<usize> {
         self.source_limits.map_or(Ok(0), |limits| limits.check(source))
     }
 

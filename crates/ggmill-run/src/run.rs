@@ -170,23 +170,22 @@ impl Runner {
     /// source, and for a source that is not what the model takes: tokens, or vectors of finite numbers.
     ///
     /// ```no_run
-    /// # use ggmill_run::{Options, Program, Runner};
+    /// # use ggmill_run::{Options, Program, Runner, Source};
     /// # fn run(program: &Program<'_>) -> ggmill_run::Result<()> {
     /// let runner = Runner::new(Options::default())?;
-    /// let (source, text) = ([8774, 6, 296, 1], [0, 8774]);
-    /// let states = runner.states_with_sources(program, &[&text], &[&source])?;
+    /// let (source, text) = (Source::tokens(&[8774, 6, 296, 1]), [0, 8774]);
+    /// let states = runner.states_with_sources(program, &[&text], &[source])?;
     /// let logits = runner.output(program, &states, 0, 0..text.len())?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn states_with_sources<'s, S: Copy + Into<Source<'s>>>(
+    pub fn states_with_sources(
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
-        sources: &[S],
+        sources: &[Source<'_>],
     ) -> Result<States> {
-        let sources: Vec<Source<'s>> = sources.iter().map(|&source| source.into()).collect();
-        self.states_into(program, texts, &sources, None)
+        self.states_into(program, texts, sources, None)
     }
 
     /// The same, with the activations of matrices added up.
@@ -239,7 +238,7 @@ impl Runner {
     ) -> Result<Run<'p>> {
         check_sources(program, texts, sources)?;
         texts.iter().try_for_each(|text| program.check(text))?;
-        let lengths = sources.iter().map(|&source| program.check_source(source));
+        let lengths = sources.iter().map(|source| program.check_source(source));
         let lengths = lengths.collect::<Result<Vec<usize>>>()?;
         let all = texts.iter().map(|text| text.len()).chain(lengths.iter().copied());
         let (longest, threads) = (all.max().unwrap_or(0) as u64, self.threads());
