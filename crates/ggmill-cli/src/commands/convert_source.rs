@@ -176,8 +176,7 @@ pub(super) fn unknown_class(
         format!(
             "standard output contains a first draft of a description, based on that of {}, whose \
              tensors have the most similar names: save it (`ggmill convert SRC > mine.toml`), \
-             complete it as docs/formats/architecture.md describes, and pass it with --arch-file \
-             mine.toml",
+             complete it with what the comments at its top list, and pass it with --arch-file mine.toml",
             start.nearest
         )
     } else {

@@ -144,7 +144,7 @@ fn a_model_of_an_unknown_architecture_has_weights_and_what_is_unknown_is_said() 
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stdout.contains("not included: caches"), "{}", found.stdout);
     assert!(!found.stdout.contains('\u{1b}'));
-    let note = "note: --arch-file adds a description of your own; docs/formats/architecture.md";
+    let note = "note: --arch-file adds a description of your own; `ggmill explain ";
     assert!(found.stderr.contains(note), "{}", found.stderr);
 }
 
