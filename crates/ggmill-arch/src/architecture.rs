@@ -1,7 +1,7 @@
 //! A description, understood and checked.
 
 use core::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_core::{ByteSize, ValueType};
 
@@ -278,9 +278,18 @@ impl Architecture {
         }
     }
 
-    /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
+    /// The class names (`architectures` in `config.json`) of the checkpoints it is for, each once.
+    ///
+    /// ```
+    /// let qwen3 = ggmill_arch::Architecture::builtin("qwen3").ok_or("built in")?;
+    /// let classes: Vec<&str> = qwen3.checkpoint_classes().collect();
+    /// assert_eq!(classes, ["Qwen3ForCausalLM", "Qwen3Model", "StepVLForConditionalGeneration"]);
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn checkpoint_classes(&self) -> impl Iterator<Item = &str> {
-        self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
+        let mut seen = BTreeSet::new();
+        let classes = self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes);
+        classes.map(|class| &**class).filter(move |class| seen.insert(*class))
     }
 
     /// The kinds of vocabularies that its checkpoints may have, each once, in the order they are
