@@ -528,7 +528,7 @@ impl Architecture {
     ///
     /// ```
     /// let llama = ggmill_arch::Architecture::builtin("llama").ok_or("built in")?;
-    /// assert_eq!(llama.graph_operation_set()?, Some(2));
+    /// assert_eq!(llama.graph_operation_set()?, Some(1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn graph_operation_set(&self) -> Result<Option<u32>> {

@@ -352,7 +352,7 @@ fn shards_are_within_a_size() {
     let least = |found: &Outcome| -> u64 {
         found
             .stderr
-            .split(" is ")
+            .split(" this model is ")
             .nth(1)
             .and_then(|text| text.split(' ').next()?.parse().ok())
             .unwrap()

@@ -101,7 +101,7 @@ fn several_models_are_measured_in_one_pass() {
     assert_eq!(found.code, 2, "{}", found.stderr);
     let found = run(&[&TOGETHER[..], &["--logits", "out.npy"]].concat());
     assert!(
-        found.code == 2 && found.stderr.contains("--logits takes one FILE"),
+        found.code == 2 && found.stderr.contains("--logits takes one MODEL"),
         "{}",
         found.stderr
     );
