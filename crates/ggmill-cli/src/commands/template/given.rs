@@ -7,6 +7,7 @@ use ggmill_template::{Conversation, Json};
 
 use super::source::variables;
 use crate::console::Console;
+use crate::gather::is_gguf;
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
@@ -41,7 +42,7 @@ pub(super) struct Given {
 
 /// The role and the text of a message. Other tools take the model with `-m`.
 fn message(text: &str) -> Result<(String, String), String> {
-    let is_file = || text.ends_with(".gguf") || Path::new(text).is_file();
+    let is_file = || is_gguf(Path::new(text)) || Path::new(text).is_file();
     match text.split_once(':') {
         Some((role, content)) => Ok((role.to_owned(), content.to_owned())),
         None if is_file() => {
