@@ -80,11 +80,12 @@ fn run(graph: &Graph) {
         // Two vectors of the first source, and three of the second.
         Some(width) => {
             let (short, long) = (vectors(2 * width), vectors(3 * width));
-            let sources = [Source::Vectors(&short), Source::Vectors(&long)];
+            let sources = [Source::vectors(&short), Source::vectors(&long)];
             runner.states_with_sources(&program, &texts, &sources)
         }
         None if program.has_source() => {
-            runner.states_with_sources(&program, &texts, &[&tokens[1..], &tokens])
+            let sources = [Source::tokens(&tokens[1..]), Source::tokens(&tokens)];
+            runner.states_with_sources(&program, &texts, &sources)
         }
         None => runner.states(&program, &texts),
     };

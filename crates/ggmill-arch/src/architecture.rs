@@ -1,9 +1,9 @@
 //! A description, understood and checked.
 
 use core::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ggmill_core::ValueType;
+use ggmill_core::{ByteSize, ValueType};
 
 use crate::coded::{CHECKPOINTS, of_checkpoints};
 use crate::declared::{Declared, in_order_of_use, parameters};
@@ -111,10 +111,9 @@ impl Architecture {
     /// Reads a description that may include these parts.
     pub(crate) fn read(toml: &str, parts: &dyn Parts) -> Result<Self> {
         if toml.len() > Self::MAX_LEN {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("the description has {} bytes, the limit is {}", toml.len(), Self::MAX_LEN),
-            ));
+            let [len, limit] = ByteSize::both(toml.len(), Self::MAX_LEN);
+            let message = format!("the description has {len}, the limit is {limit}");
+            return Err(Error::new(ErrorKind::Limit, message));
         }
         let raw = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
         Self::of_raw(raw, parts)
@@ -300,9 +299,18 @@ impl Architecture {
         }
     }
 
-    /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
+    /// The class names (`architectures` in `config.json`) of the checkpoints it is for, each once.
+    ///
+    /// ```
+    /// let qwen3 = ggmill_arch::Architecture::builtin("qwen3").ok_or("built in")?;
+    /// let classes: Vec<&str> = qwen3.checkpoint_classes().collect();
+    /// assert_eq!(classes, ["Qwen3ForCausalLM", "Qwen3Model", "StepVLForConditionalGeneration"]);
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn checkpoint_classes(&self) -> impl Iterator<Item = &str> {
-        self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
+        let mut seen = BTreeSet::new();
+        let classes = self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes);
+        classes.map(|class| &**class).filter(move |class| seen.insert(*class))
     }
 
     /// The kinds of vocabularies that its checkpoints may have, each once, in the order they are

@@ -63,6 +63,7 @@ fn numbered<'n>(name: &'n str, blocks: &str) -> Option<(u64, &'n str)> {
 /// assert_eq!(block_of("blk.12.attn_q.weight"), Some((12, "attn_q.weight")));
 /// assert_eq!(block_of("token_embd.weight"), None);
 /// assert_eq!(block_of("blk.+1.attn_q.weight"), None);
+/// assert_eq!(block_of("blk.01.attn_q.weight"), None);
 /// ```
 pub fn block_of(tensor: &str) -> Option<(u64, &str)> {
     numbered(tensor, BLOCK)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Loop, Scope};
-use crate::pattern::{Glob, Template};
+use crate::pattern::{Glob, Template, leading_number};
 use crate::schema::{RawExpression, RawIgnore, RawRename};
 use crate::terms::optional;
 use crate::value::ParameterValue;
@@ -195,8 +195,7 @@ impl Numbered {
     /// The number that a name has there.
     fn of(&self, name: &str) -> Option<u64> {
         let rest = name.strip_prefix(&*self.before)?;
-        let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-        let (digits, rest) = rest.split_at_checked(end)?;
+        let (digits, rest) = leading_number(rest)?;
         digits.parse().ok().filter(|_| rest.starts_with(&*self.after))
     }
 }

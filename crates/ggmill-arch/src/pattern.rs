@@ -70,8 +70,7 @@ impl Template {
         for piece in &self.pieces {
             let after = match piece {
                 Piece::Text(text) | Piece::Optional(text) => rest.strip_prefix(&**text),
-                Piece::Number(_) => Some(rest.trim_start_matches(|c: char| c.is_ascii_digit()))
-                    .filter(|after| after.len() < rest.len()),
+                Piece::Number(_) => leading_number(rest).map(|(_, after)| after),
             };
             let Some(after) = after else { return false };
             rest = after;
@@ -88,8 +87,7 @@ impl Template {
             rest = match piece {
                 Piece::Text(text) | Piece::Optional(text) => rest.strip_prefix(&**text)?,
                 Piece::Number(number) => {
-                    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-                    let (digits, after) = rest.split_at_checked(end)?;
+                    let (digits, after) = leading_number(rest)?;
                     let value = digits.parse().ok()?;
                     numbers.extend(number.as_name().map(|variable| (variable, value)));
                     after
@@ -181,6 +179,10 @@ fn fits(part: &str, expected: &str) -> bool {
             // Ends are in order, so what an earlier one has reached needs no second look.
             let known = numbered.last().copied().unwrap_or(0).max(end);
             let is_digit = |at: &usize| part.get(*at).is_some_and(u8::is_ascii_digit);
+            if part.get(end) == Some(&b'0') {
+                numbered.extend((known == end).then_some(end.saturating_add(1)));
+                continue;
+            }
             if (end..known).all(|at| is_digit(&at)) {
                 numbered.extend(
                     (known..part.len()).take_while(is_digit).map(|at| at.saturating_add(1)),
@@ -191,8 +193,17 @@ fn fits(part: &str, expected: &str) -> bool {
     }
 }
 
+/// The digits that a text begins with, where they are a number as names have it, and the rest.
+pub(crate) fn leading_number(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at_checked(end).filter(|(digits, _)| is_number(digits))
+}
+
+/// Whether a text is a number as names have it: without a zero before other digits, as programs
+/// write and look up names with the number filled in (`blk.%d.`).
 pub(crate) fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+    let is_padded = text.len() > 1 && text.starts_with('0');
+    !text.is_empty() && !is_padded && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -206,6 +217,9 @@ mod tests {
             ("blkn0.a.weight", "blkn{bid}.a"),
             ("x12y3z", "x{a}y{b}z"),
             ("123", "{a}{b}"),
+            ("100", "{a}{b}"),
+            ("012", "{a}{b}"),
+            ("blk.0.a", "blk.{bid}.a"),
         ] {
             assert!(begins(tensor, pattern), "{tensor} {pattern}");
         }
@@ -214,6 +228,10 @@ mod tests {
             ("blkn.a", "blkn{bid}.a"),
             ("1", "{a}{b}"),
             ("x1y", "x{a}"),
+            // Names have no zero before other digits.
+            ("blk.01.a", "blk.{bid}.a"),
+            ("blk.00.a", "blk.{bid}.a"),
+            ("001", "{a}{b}"),
             ("a.b.c", "a"),
         ] {
             assert!(!begins(tensor, pattern), "{tensor} {pattern}");
@@ -248,10 +266,18 @@ mod tests {
             template.fits("blk.7.x.12.weight")
                 && template.fits(&fill(&template, &[("bid", 7), ("eid", 0)], 0))
         );
-        for other in
-            ["blk.7.x..weight", "blk.7.x.1.weight.y", "blk.x.12.weight", "a.blk.7.x.12.weight", ""]
-        {
-            assert!(!template.fits(other), "{other}");
+        let numbers = template.numbers("blk.7.x.10.weight");
+        assert_eq!(numbers, Some(vec![("bid", 7), ("eid", 10)]));
+        for other in [
+            "blk.7.x..weight",
+            "blk.7.x.1.weight.y",
+            "blk.x.12.weight",
+            "a.blk.7.x.12.weight",
+            "blk.07.x.12.weight",
+            "blk.7.x.00.weight",
+            "",
+        ] {
+            assert!(!template.fits(other) && template.numbers(other).is_none(), "{other}");
         }
     }
 

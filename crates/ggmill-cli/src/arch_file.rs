@@ -11,7 +11,8 @@ use crate::text_file::{is_stream, read_text};
 
 /// What to do about a checkpoint of an unknown class.
 pub(crate) const ARCH_FILE_HINT: &str = "--arch-file adds a description of your own; \
-                                         docs/formats/architecture.md describes how to write one";
+                                         `ggmill explain ARCHITECTURE --description` prints one to \
+                                         start from";
 
 /// The architectures to know: the built-in ones, and those of files a user gives.
 pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {

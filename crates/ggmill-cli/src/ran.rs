@@ -55,7 +55,9 @@ pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
     let of_logits = |cause: &dyn std::fmt::Display| {
         let message = format!("{}: expected recorded logits: {cause}", shown(path));
         Failure::new(message).with_hint(Some(
-            "docs/formats/logits.md describes such a file, and how to write one with transformers"
+            "recorded logits are a GGUF file with the tensors `tokens` (I32, token IDs) and `logits` \
+             (F32, for each of them one number for each token of the vocabulary), as llama-results \
+             of llama.cpp writes it"
                 .to_owned(),
         ))
     };

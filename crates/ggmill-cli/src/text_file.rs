@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use ggmill_core::ByteSize;
 use ggmill_io::RandomAccess;
 
 use crate::outcome::Failure;
@@ -62,7 +63,7 @@ fn read_stream(input: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, Fai
     let mut bytes = Vec::new();
     input.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| refused(&error))?;
     if bytes.len() as u64 > limit {
-        return Err(refused(&format_args!("more than {limit} bytes")));
+        return Err(refused(&format_args!("more than {}", ByteSize::from(limit))));
     }
     Ok(bytes)
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use crate::shard_fault::ShardFault;
-use crate::{GgmlType, RawStr, ValueType};
+use crate::{ByteSize, GgmlType, RawStr, ValueType};
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -294,7 +294,8 @@ impl fmt::Display for Detail {
             }
             Self::Limit { what, found, limit } => write!(f, "{what} {found}, the limit is {limit}"),
             Self::Memory { bytes } => {
-                write!(f, "not enough memory for the {bytes} bytes that the header needs")
+                let bytes = ByteSize::from(*bytes);
+                write!(f, "not enough memory for the {bytes} that the header needs")
             }
             Self::UnknownValueType { found } => write!(f, "value type {found}, expected 0 to 12"),
             Self::Alignment { found } => {

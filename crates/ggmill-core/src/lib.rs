@@ -31,6 +31,7 @@
 extern crate alloc;
 
 mod align;
+mod byte_size;
 mod bytes;
 mod endian;
 mod error;
@@ -56,6 +57,7 @@ mod value;
 mod write;
 
 pub use align::Alignment;
+pub use byte_size::ByteSize;
 pub use endian::Endian;
 pub use error::{Error, ErrorKind, Optional, Result, Subject};
 pub use file_name::FileName;

@@ -138,23 +138,23 @@ fn numbers(run: &Run<'_>) -> Result<ComputeNumbers> {
         options.micro_batch.min(options.batch).min(product(&[cells.context, cells.streams])?)
     };
     let longest = memory.caches.iter().map(|cache| cache.longest_values);
-    Ok(ComputeNumbers {
-        // Each sequence has as many.
-        tokens: padded(batch, cells.sequences)?,
-        outputs: batch,
-        sequences: cells.sequences,
-        streams: cells.streams,
-        cells: cells.context,
-        window_cells,
-        flash,
-        transposed: !flash,
-        wide_keys: options.key_type == GgmlType::F32,
-        wide_values: options.value_type == GgmlType::F32,
-        quantized_keys: options.key_type.is_quantized(),
-        quantized_values: options.value_type.is_quantized(),
-        key_bytes: row(256, options.key_type)?,
-        value_bytes: row(256, options.value_type)?,
-        longest_values: longest.max().unwrap_or(0),
-        fused,
-    })
+    let mut numbers = ComputeNumbers::default();
+    // Each sequence has as many.
+    numbers.tokens = padded(batch, cells.sequences)?;
+    numbers.outputs = batch;
+    numbers.sequences = cells.sequences;
+    numbers.streams = cells.streams;
+    numbers.cells = cells.context;
+    numbers.window_cells = window_cells;
+    numbers.flash = flash;
+    numbers.transposed = !flash;
+    numbers.wide_keys = options.key_type == GgmlType::F32;
+    numbers.wide_values = options.value_type == GgmlType::F32;
+    numbers.quantized_keys = options.key_type.is_quantized();
+    numbers.quantized_values = options.value_type.is_quantized();
+    numbers.key_bytes = row(256, options.key_type)?;
+    numbers.value_bytes = row(256, options.value_type)?;
+    numbers.longest_values = longest.max().unwrap_or(0);
+    numbers.fused = fused;
+    Ok(numbers)
 }

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_arch::NoTensors;
+use ggmill_core::{ByteSize, GgmlType, RawStr};
 
 use crate::cache_types::CACHE_TYPES;
 use crate::device::device_name;
@@ -51,10 +52,7 @@ pub enum ErrorKind {
         devices: usize,
     },
     /// The model has no tensors, so that anything would hold it.
-    NoWeights {
-        /// Whether it has a vocabulary instead.
-        has_vocabulary: bool,
-    },
+    NoTensors(NoTensors),
     /// There are shares for another number of devices than there are sizes.
     SharesOfSizes {
         /// How many shares there are.
@@ -138,18 +136,20 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            ErrorKind::NoWeights { has_vocabulary } => {
-                let rest = if *has_vocabulary { ", only a vocabulary" } else { "" };
-                write!(f, "the file has no weights{rest}: there is nothing to fit on devices")
+            ErrorKind::NoTensors(found) => {
+                write!(f, "{found}: there is nothing to fit on devices")
             }
             ErrorKind::SharesOfSizes { shares, sizes } => {
                 write!(f, "shares for {shares} devices, but sizes for {sizes}")
             }
-            ErrorKind::NothingFits { device, needed, size } => write!(
-                f,
-                "{} has {size} bytes available, but {needed} are needed even without any layer",
-                device_name(*device)
-            ),
+            ErrorKind::NothingFits { device, needed, size } => {
+                let [needed, size] = ByteSize::both(*needed, *size);
+                let device = device_name(*device);
+                write!(
+                    f,
+                    "{device} has {size} available, but {needed} are needed even without any layer"
+                )
+            }
             ErrorKind::FlashAttention(found) => {
                 write!(f, "flash attention {:?}: expected auto, on or off", RawStr::from(&**found))
             }

@@ -1,6 +1,6 @@
 //! The most that devices have room for.
 
-use ggmill_arch::Architecture;
+use ggmill_arch::{Architecture, NoTensors};
 use ggmill_core::Model;
 
 use crate::beside::Beside;
@@ -8,7 +8,6 @@ use crate::error::{ErrorKind, Result};
 use crate::estimate::Estimate;
 use crate::options::Options;
 use crate::unknown::Unknown;
-use crate::weights::has_vocabulary;
 
 /// Contexts are multiples of this.
 const STEP: u64 = 256;
@@ -29,7 +28,7 @@ pub struct Fit {
 /// layers on them, up to what the model was trained with. Where that would be shorter than 4,096
 /// tokens, or where the options have a context, it is the most layers for the context.
 ///
-/// What is loaded beside the model has room too. Fails for a model without weights, where a device
+/// What is loaded beside the model has room too. Fails for a model without tensors, where a device
 /// has no room for what is on it without any layer, and where there are shares for another number of
 /// devices. `None` where the caches are not known. Sizes are of the devices beside the host; the
 /// options' own number of layers does not count.
@@ -40,8 +39,8 @@ pub fn fit(
     sizes: &[u64],
     beside: &Beside<'_>,
 ) -> Result<Option<Fit>> {
-    if model.tensors().is_empty() {
-        return Err(ErrorKind::NoWeights { has_vocabulary: has_vocabulary(model) }.into());
+    if let Some(found) = NoTensors::of(model) {
+        return Err(ErrorKind::NoTensors(found).into());
     }
     let mut options = options.clone();
     if options.placement.shares.is_empty() {

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use ggmill_arch::NoTensors;
 use ggmill_core::{GgmlType, RawStr, Tensor};
 
 /// Something that takes memory and is not in the estimate, because it is not known.
@@ -22,10 +23,7 @@ pub enum Unknown {
         ggml_type: GgmlType,
     },
     /// All weights: the file has no tensors.
-    NoTensors {
-        /// Whether it has a vocabulary instead.
-        has_vocabulary: bool,
-    },
+    NoTensors(NoTensors),
     /// Compute buffers, and why.
     Compute(String),
     /// What some kinds of GPU need beyond compute buffers, which depends on their programs.
@@ -43,7 +41,7 @@ impl Unknown {
     pub fn lacking(&self) -> Option<&'static str> {
         match self {
             Self::Weights { .. } => Some("some weights"),
-            Self::NoTensors { .. } => Some("weights"),
+            Self::NoTensors(_) => Some("weights"),
             Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => Some("caches"),
             Self::Compute(_) => Some("compute"),
             Self::Backend(_) => None,
@@ -54,7 +52,7 @@ impl Unknown {
     pub fn part(&self) -> &'static str {
         match self {
             Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",
-            Self::Weights { .. } | Self::NoTensors { .. } => "weights",
+            Self::Weights { .. } | Self::NoTensors(_) => "weights",
             Self::Compute(_) => "compute",
             Self::Backend(_) => "backend",
         }
@@ -82,12 +80,7 @@ impl fmt::Display for Unknown {
                 "weights of tensor {}: the layout of {ggml_type} is unknown",
                 name(tensor)
             ),
-            Self::NoTensors { has_vocabulary: true } => {
-                f.write_str("weights: the file has no tensors, only a vocabulary")
-            }
-            Self::NoTensors { has_vocabulary: false } => {
-                f.write_str("weights: the file has no tensors")
-            }
+            Self::NoTensors(found) => write!(f, "weights: {found}"),
             Self::Compute(why) => write!(f, "compute buffers: {why}"),
             Self::Backend(what) => f.write_str(what),
         }

@@ -1,7 +1,7 @@
 //! The weights that are loaded, and where.
 
-use ggmill_arch::{MemorySpec, Role, TensorPlace};
-use ggmill_core::{Model, keys};
+use ggmill_arch::{MemorySpec, NoTensors, Role, TensorPlace};
+use ggmill_core::Model;
 
 use crate::error::Result;
 use crate::placement::{Layers, Placement};
@@ -11,11 +11,6 @@ use crate::unknown::Unknown;
 /// What gives the scores of a model without an output of its own. Other tensors with the role of a
 /// token embedding, such as those for the inputs of every block, do not.
 pub(crate) const EMBEDDING: &str = "token_embd.weight";
-
-/// Whether a file has a vocabulary.
-pub(crate) fn has_vocabulary(model: &Model) -> bool {
-    model.metadata().get(keys::TOKENIZER_TOKENS).is_some()
-}
 
 /// Bytes of weights on the host and on each device.
 pub(crate) fn by_device(
@@ -33,9 +28,7 @@ pub(crate) fn by_device(
         }
         Ok(())
     };
-    if model.tensors().is_empty() {
-        unknown.push(Unknown::NoTensors { has_vocabulary: has_vocabulary(model) });
-    }
+    unknown.extend(NoTensors::of(model).map(Unknown::NoTensors));
     let (mut embedding, mut has_output) = (None, false);
     let with_blocks = layers.with_blocks(|block| {
         memory.is_none_or(|memory| memory.without_copies.binary_search(&block).is_err())

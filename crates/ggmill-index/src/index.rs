@@ -40,7 +40,7 @@ impl IndexOptions {
 }
 
 /// What an index has, or has so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexOutcome {
     /// Rows of the table of files.
@@ -55,12 +55,30 @@ pub struct IndexOutcome {
     pub entries: u64,
     /// Files that were not read because the work was broken off: they are not in the index.
     pub skipped: u64,
+    /// The first files that could not be opened, at most [`Unopened::MOST`] of them.
+    pub unopened: Vec<Unopened>,
+}
+
+/// A file that could not be opened: its row has the reason and nothing of its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unopened {
+    /// Its number among the files to be indexed, from 0.
+    pub file: usize,
+    /// Why, as `open` said.
+    pub reason: String,
+}
+
+impl Unopened {
+    /// How many an outcome lists at most.
+    pub const MOST: usize = 3;
 }
 
 /// What became of a file.
 enum Item {
     Kept(usize),
     Read(FileRows),
+    Unopened(FileRows, Unopened),
     Skipped,
 }
 
@@ -86,14 +104,16 @@ pub fn index(
     let stopped = AtomicBool::new(false);
     let work = |number: usize| match (unchanged.get(number).copied().flatten(), files.get(number)) {
         (Some(number), _) => Item::Kept(number),
-        (None, Some(file)) if !stopped.load(Ordering::Relaxed) => Item::Read(match open(number) {
-            Ok(model) => FileRows::of(file, &model),
-            Err(error) => FileRows::broken(file, &error),
-        }),
+        (None, Some(file)) if !stopped.load(Ordering::Relaxed) => match open(number) {
+            Ok(model) => Item::Read(FileRows::of(file, &model)),
+            Err(reason) => {
+                Item::Unopened(FileRows::broken(file, &reason), Unopened { file: number, reason })
+            }
+        },
         _ => Item::Skipped,
     };
     let weigh = |item: &Item| match item {
-        Item::Read(rows) => rows.weight(),
+        Item::Read(rows) | Item::Unopened(rows, _) => rows.weight(),
         _ => 0,
     };
     let mut outcome = IndexOutcome::default();
@@ -110,6 +130,14 @@ pub fn index(
                 let counts = (rows.tensors.len() as u64, rows.entries.len() as u64);
                 store.write(rows)?;
                 counts
+            }
+            Item::Unopened(rows, unopened) => {
+                outcome.broken += 1;
+                if outcome.unopened.len() < Unopened::MOST {
+                    outcome.unopened.push(unopened);
+                }
+                store.write(rows)?;
+                (0, 0)
             }
             Item::Skipped => {
                 outcome.skipped += 1;

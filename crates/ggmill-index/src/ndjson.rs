@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::sync::Arc;
 
-use ggmill_core::ReadAt;
+use ggmill_core::{ByteSize, ReadAt};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -138,7 +138,7 @@ pub(crate) fn earlier(source: Arc<dyn ReadAt>) -> Result<(Earlier, Previous)> {
         let len = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line)? as u64;
         if line.pop().is_none_or(|last| last != b'\n') {
             if len == MAX_LINE {
-                let why = format!("line {number} is longer than {MAX_LINE} bytes");
+                let why = format!("line {number} is longer than {}", ByteSize::from(MAX_LINE));
                 return Err(Error::Previous(why));
             }
             break;

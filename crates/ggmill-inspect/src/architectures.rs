@@ -27,16 +27,10 @@ pub struct Listed {
 
 impl Listed {
     fn described(architecture: &Architecture) -> Self {
-        let mut classes: Vec<String> = Vec::new();
-        for class in architecture.checkpoint_classes().map(str::to_owned) {
-            if !classes.contains(&class) {
-                classes.push(class);
-            }
-        }
         Self {
             name: architecture.name().to_owned(),
             title: Some(architecture.title().to_owned()),
-            classes,
+            classes: architecture.checkpoint_classes().map(str::to_owned).collect(),
             vocabularies: architecture.vocabulary_kinds().iter().map(ToString::to_string).collect(),
         }
     }

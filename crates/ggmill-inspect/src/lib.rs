@@ -19,7 +19,6 @@ pub mod text;
 mod view;
 
 pub use adapter::AdapterSummary;
-pub use human::bytes as size_text;
 pub use notice::{Notice, notices};
 pub use per_block::PerBlock;
 pub use raw::{RawValueError, raw_value};

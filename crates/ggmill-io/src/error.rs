@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{RawStr, Subject, shard_file_name};
+use ggmill_core::{ByteSize, RawStr, Subject, shard_file_name};
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -352,8 +352,13 @@ impl fmt::Display for Error {
                     "offset {start:#x}: bytes up to {end} are needed, but the file ends at {len}"
                 )
             }
-            Detail::TooLarge { size } => write!(f, "{size} bytes do not fit into memory"),
-            Detail::Long { len, limit } => write!(f, "{len} bytes, the limit is {limit}"),
+            Detail::TooLarge { size } => {
+                write!(f, "{} do not fit into memory", ByteSize::from(*size))
+            }
+            Detail::Long { len, limit } => {
+                let [len, limit] = ByteSize::both(*len, *limit);
+                write!(f, "{len}, the limit is {limit}")
+            }
             Detail::NotAShardName { number, count } => {
                 write!(
                     f,

@@ -3,6 +3,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use ggmill_core::ByteSize;
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// So many zeros. Fails with [`ErrorKind::Memory`] where memory is short of them: a file may say
@@ -24,7 +26,7 @@ pub(crate) fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> Res
         let bytes = len.saturating_mul(size_of::<T>());
         Error::new(
             ErrorKind::Memory,
-            format!("not enough memory for the {bytes} bytes that are needed"),
+            format!("not enough memory for the {} that are needed", ByteSize::from(bytes)),
         )
     })?;
     buffer.resize(len, T::default());

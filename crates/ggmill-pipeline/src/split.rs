@@ -1,4 +1,4 @@
-use ggmill_core::{Alignment, MetadataBuf, RawStr, keys};
+use ggmill_core::{Alignment, ByteSize, MetadataBuf, RawStr, keys};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::recipe::{Form, Recipe, RecipeTensor};
@@ -143,10 +143,9 @@ fn groups(
         {
             others += u64::from(too_large.is_some());
             too_large.get_or_insert_with(|| {
-                format!(
-                    "tensor {:?} by itself has {size} bytes, the limit is {most}",
-                    RawStr::new(&tensor.name)
-                )
+                let [size, most] = ByteSize::both(size, most);
+                let name = RawStr::new(&tensor.name);
+                format!("tensor {name:?} by itself has {size}, the limit is {most}")
             });
         }
     }

@@ -96,7 +96,7 @@ def test_what_cannot_be_measured_says_why(llama: Path, vocabulary: Path, tmp_pat
         ggmill.measure(tmp_path / "none.gguf", tokens=list(range(64)), context=32)
     with pytest.raises(ggmill.StoppedError):
         ggmill.measure(llama, text=STORY, context=32, progress=lambda *_: False)
-    with pytest.raises(ggmill.ArgumentError, match="needs [0-9]+ bytes, but 1 are allowed"):
+    with pytest.raises(ggmill.ArgumentError, match="needs [0-9.]+ [KMG]iB of memory, but 1 B are allowed"):
         ggmill.measure(llama, text=STORY, context=32, memory=1)
 
 

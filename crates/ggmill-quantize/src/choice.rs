@@ -2,7 +2,7 @@
 //! says of the others.
 
 use ggmill_arch::ModelView;
-use ggmill_core::{FileType, GgmlType, RawStr, Shape};
+use ggmill_core::{FileType, GgmlType, Shape};
 use ggmill_pipeline::{Encoding, Error, ErrorKind, Result, SourceTensor, matrices};
 
 use crate::fallback;
@@ -143,9 +143,7 @@ impl<'a> Choice<'a> {
         if fitting != wanted && asked.is_some() {
             self.remarks.misfit(&tensor.name, wanted, fitting, row_len);
         } else if fitting != wanted {
-            self.remarks
-                .ragged
-                .add_as(|| format!("{} ({wanted} → {fitting})", RawStr::new(&tensor.name)));
+            self.remarks.ragged(&tensor.name, wanted, fitting, row_len);
         }
         fitting
     }

@@ -1,6 +1,7 @@
 //! Notes about a quantization: gathered tensor by tensor, and said once for all of
 //! them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ggmill_core::{GgmlType, RawStr};
@@ -79,6 +80,22 @@ pub fn is_failure(note: &str) -> bool {
     note.starts_with(WOULD_FAIL)
 }
 
+/// Tensors of a row length that their type does not fit.
+#[derive(Debug, Default)]
+struct Ragged {
+    tensors: Named,
+    row_lens: BTreeSet<u64>,
+}
+
+impl fmt::Display for Ragged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lens: Vec<String> =
+            self.row_lens.iter().take(Named::SHOWN).map(u64::to_string).collect();
+        let more = if lens.len() < self.row_lens.len() { ", …" } else { "" };
+        write!(f, "(rows of {}{more})", lens.join(", "))
+    }
+}
+
 /// Observations about the tensors, for notes.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks {
@@ -87,8 +104,8 @@ pub(crate) struct Remarks {
     /// Types that were asked for by name and do not fit: the type that replaces each, with the
     /// tensors.
     misfits: Vec<([GgmlType; 2], Named)>,
-    /// Tensors whose row length is not a multiple of the block size of the chosen type first.
-    pub(crate) ragged: Named,
+    /// Types of the mixture that do not fit: the type that replaces each, with the tensors.
+    ragged: BTreeMap<[GgmlType; 2], Ragged>,
     /// Quantized by a plan, though tensors like them are not.
     pub(crate) unusual: Named,
     unmeasured: Named,
@@ -122,6 +139,13 @@ impl Remarks {
             names.add_as(name);
             self.misfits.push(([asked, to], names));
         }
+    }
+
+    /// Notes that a tensor gets a different type from that of the mixture because of its row length.
+    pub(crate) fn ragged(&mut self, tensor: &[u8], wanted: GgmlType, to: GgmlType, row_len: u64) {
+        let ragged = self.ragged.entry([wanted, to]).or_default();
+        ragged.tensors.add(tensor);
+        ragged.row_lens.insert(row_len);
     }
 
     /// Looks at the importance that a tensor is quantized with. Embeddings are looked up and not
@@ -180,7 +204,7 @@ impl Remarks {
             ))
         });
         let named = [
-            self.ragged.note("row length is not a multiple of the block size of the chosen type"),
+            self.fallbacks(),
             self.unusual.note(
                 "quantized according to the plan, although such tensors are usually kept, and \
                  programs may reject them",
@@ -194,6 +218,20 @@ impl Remarks {
             self.coverage(),
         ];
         refused.chain(misfits).chain(named).flatten().collect()
+    }
+
+    /// Which types of the mixture do not fit, and how many tensors have another for it.
+    fn fallbacks(&self) -> Option<String> {
+        let groups = self.ragged.iter().map(|([wanted, to], ragged)| {
+            let tensors = match ragged.tensors.count {
+                1 => ragged.tensors.to_string(),
+                count => format!("{count} tensors"),
+            };
+            format!("{tensors}: {to} instead of {wanted} {ragged}")
+        });
+        let groups: Vec<String> = groups.collect();
+        let heading = "the row length is not a multiple of the block size";
+        (!groups.is_empty()).then(|| format!("{heading}: {}", groups.join("; ")))
     }
 
     /// How little was quantized, where it is less than half of the weights.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Read as _;
 
+use ggmill_core::ByteSize;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
@@ -60,7 +61,8 @@ impl Client {
             files.extend(more);
             next = page.following(location, &begin, &url)?;
             if next.is_some() && total > MAX_LISTING {
-                return Err(wrong(location, &format!("is longer than {MAX_LISTING} bytes")));
+                let most = ByteSize::from(MAX_LISTING);
+                return Err(wrong(location, &format!("is longer than {most}")));
             }
         }
         if next.is_some() {
@@ -82,7 +84,7 @@ impl Client {
             self.count_bytes(bytes.len());
             let len = bytes.len() as u64;
             if len > MAX_PAGE {
-                let what = format!("has a page of more than {MAX_PAGE} bytes");
+                let what = format!("has a page of more than {}", ByteSize::from(MAX_PAGE));
                 return Err(wrong(location, &what).into());
             }
             if read.is_err() || answer.length.is_some_and(|length| len < length) {

@@ -77,7 +77,7 @@ impl SourceLimits {
     }
 
     /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
-    pub(crate) fn check(self, source: Source<'_>) -> Result<usize> {
+    pub(crate) fn check(self, source: &Source<'_>) -> Result<usize> {
         let wrong = |message: String| Err(Error::new(ErrorKind::Source, message));
         let len = match (source, self) {
             (Source::Tokens(tokens), Self::Tokens(limits)) => {

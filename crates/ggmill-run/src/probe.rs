@@ -48,40 +48,8 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     tokens: Vec<u32>,
-    source: Option<OwnSource>,
+    source: Option<Source<'static>>,
     logits: Vec<f32>,
-}
-
-/// A source that is read or made up.
-#[derive(Clone, Debug, PartialEq)]
-enum OwnSource {
-    Tokens(Vec<u32>),
-    Vectors(Vec<f32>),
-}
-
-impl OwnSource {
-    fn as_source(&self) -> Source<'_> {
-        match self {
-            Self::Tokens(tokens) => Source::Tokens(tokens),
-            Self::Vectors(numbers) => Source::Vectors(numbers),
-        }
-    }
-
-    /// One for a model that takes one, of as many tokens or vectors as its text has.
-    fn made_up(program: &Program<'_>, tokens: &[u32]) -> Option<Self> {
-        match program.source_width() {
-            Some(width) => {
-                let vectors = tokens.len() as u64;
-                let vectors = vectors.min(program.source_positions().unwrap_or(vectors));
-                let count = width.saturating_mul(vectors);
-                // From -1 to 1, about as large as what models are trained on.
-                let number = |place: u64| (place * 7919 % 2001) as f32 / 1000.0 - 1.0;
-                Some(Self::Vectors((0..count).map(number).collect()))
-            }
-            None if program.has_source() => Some(Self::Tokens(tokens.to_vec())),
-            None => None,
-        }
-    }
 }
 
 impl Recorded {
@@ -110,9 +78,9 @@ impl Recorded {
         };
         let source = if model.tensor("source_vectors").is_ok() {
             let vectors = tensor("source_vectors", GgmlType::F32)?;
-            Some(OwnSource::Vectors(ggmill_quant::read_f32(model, &vectors)?))
+            Some(Source::vectors(ggmill_quant::read_f32(model, &vectors)?))
         } else if model.tensor("source").is_ok() {
-            Some(OwnSource::Tokens(ids(&tensor("source", GgmlType::I32)?)?))
+            Some(Source::tokens(ids(&tensor("source", GgmlType::I32)?)?))
         } else {
             None
         };
@@ -198,10 +166,9 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
     // What is made up takes no more memory than the run, which may be refused.
     let length = tokens.len() as u64;
     runner.check_memory(program.memory_of_states(1, length, runner.threads()))?;
-    let made_up = if recorded.is_none() { OwnSource::made_up(program, tokens) } else { None };
-    let source = recorded.map_or(made_up.as_ref(), |recorded| recorded.source.as_ref());
-    let sources: Vec<Source<'_>> = source.into_iter().map(OwnSource::as_source).collect();
-    let states = runner.states_with_sources(program, &[tokens], &sources)?;
+    let made_up = if recorded.is_none() { made_up(program, tokens) } else { None };
+    let source = recorded.map_or(&made_up, |recorded| &recorded.source);
+    let states = runner.states_with_sources(program, &[tokens], source.as_slice())?;
     let output = runner.output(program, &states, 0, 0..tokens.len())?;
     if let Some(place) = output.iter().position(|number| !number.is_finite()) {
         let message =
@@ -231,6 +198,21 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
         difference: recorded.map(|recorded| difference(&output, &recorded.logits, width)),
         flat: output.chunks_exact(width).filter(is_flat).count(),
     })
+}
+
+/// A source for a model that takes one, of as many tokens or vectors as its text has.
+fn made_up<'t>(program: &Program<'_>, tokens: &'t [u32]) -> Option<Source<'t>> {
+    match program.source_width() {
+        Some(width) => {
+            let vectors = tokens.len() as u64;
+            let vectors = vectors.min(program.source_positions().unwrap_or(vectors));
+            let count = width.saturating_mul(vectors);
+            // From -1 to 1, about as large as what models are trained on.
+            let number = |place: u64| (place * 7919 % 2001) as f32 / 1000.0 - 1.0;
+            Some(Source::vectors((0..count).map(number).collect::<Vec<_>>()))
+        }
+        None => program.has_source().then(|| Source::tokens(tokens)),
+    }
 }
 
 fn difference(ours: &[f32], theirs: &[f32], width: usize) -> Difference {

@@ -3,9 +3,9 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, STEPS_KEY};
-use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
-use ggmill_core::{Model, keys};
+use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, STEPS_KEY, dimensions_of};
+use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind, NoTensors};
+use ggmill_core::Model;
 use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;
@@ -76,11 +76,7 @@ impl<'m> Program<'m> {
     /// takes is known before: [`memory`](Self::memory), [`Graph::reads`],
     /// [`Graph::multiplications`] and [`Graph::attention_multiplications`].
     pub fn stored(model: &'m Model) -> Result<Self> {
-        let dimensions = |name: &str| {
-            let tensor = model.tensor(name).ok()?;
-            Some(tensor.shape().dimensions().to_vec())
-        };
-        let graph = Graph::stored(model.metadata(), &dimensions).ok_or_else(|| {
+        let graph = Graph::stored(model.metadata(), &dimensions_of(model)).ok_or_else(|| {
             Error::new(ErrorKind::NoGraph, "the file has no computation graph in its metadata")
         })?;
         Self::check_present(model)?;
@@ -117,12 +113,7 @@ impl<'m> Program<'m> {
 
     /// Fails for a file that has nothing to run, whatever its graph says.
     fn check_present(model: &Model) -> Result<()> {
-        if !model.tensors().is_empty() {
-            return Ok(());
-        }
-        let has_vocabulary = model.metadata().get(keys::TOKENIZER_TOKENS).is_some();
-        let rest = if has_vocabulary { ", only a vocabulary" } else { "" };
-        Err(Error::new(ErrorKind::Tensor, format_args!("the file has no tensors{rest}")))
+        NoTensors::of(model).map_or(Ok(()), |found| Err(Error::new(ErrorKind::Tensor, found)))
     }
 
     fn new(model: &'m Model, graph: Graph, source: GraphSource) -> Result<Self> {
@@ -206,7 +197,7 @@ impl<'m> Program<'m> {
     }
 
     /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
-    pub(crate) fn check_source(&self, source: Source<'_>) -> Result<usize> {
+    pub(crate) fn check_source(&self, source: &Source<'_>) -> Result<usize> {
         self.source_limits.map_or(Ok(0), |limits| limits.check(source))
     }
 

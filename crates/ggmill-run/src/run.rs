@@ -9,6 +9,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use ggmill_arch::graph::{Arithmetic, Node, Operation, Rope};
+use ggmill_core::ByteSize;
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
@@ -141,14 +142,11 @@ impl Runner {
     /// The same for work on texts of this length that needs so much memory.
     pub(crate) fn texts_within(&self, length: u64, needed: &dyn Fn(u64) -> u64) -> Result<usize> {
         if needed(1) > self.options.memory {
-            return Err(Error::new(
-                ErrorKind::Memory,
-                format_args!(
-                    "a text of {length} tokens needs {} bytes, but {} are allowed",
-                    needed(1),
-                    self.options.memory
-                ),
-            ));
+            let [needed, allowed] = ByteSize::both(needed(1), self.options.memory);
+            let message = format_args!(
+                "a text of {length} tokens needs {needed} of memory, but {allowed} are allowed"
+            );
+            return Err(Error::new(ErrorKind::Memory, message));
         }
         let mut texts = 1;
         while texts < 256 && needed(texts + 1) <= self.options.memory {
@@ -172,23 +170,22 @@ impl Runner {
     /// source, and for a source that is not what the model takes: tokens, or vectors of finite numbers.
     ///
     /// ```no_run
-    /// # use ggmill_run::{Options, Program, Runner};
+    /// # use ggmill_run::{Options, Program, Runner, Source};
     /// # fn run(program: &Program<'_>) -> ggmill_run::Result<()> {
     /// let runner = Runner::new(Options::default())?;
-    /// let (source, text) = ([8774, 6, 296, 1], [0, 8774]);
-    /// let states = runner.states_with_sources(program, &[&text], &[&source])?;
+    /// let (source, text) = (Source::tokens(&[8774, 6, 296, 1]), [0, 8774]);
+    /// let states = runner.states_with_sources(program, &[&text], &[source])?;
     /// let logits = runner.output(program, &states, 0, 0..text.len())?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn states_with_sources<'s, S: Copy + Into<Source<'s>>>(
+    pub fn states_with_sources(
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
-        sources: &[S],
+        sources: &[Source<'_>],
     ) -> Result<States> {
-        let sources: Vec<Source<'s>> = sources.iter().map(|&source| source.into()).collect();
-        self.states_into(program, texts, &sources, None)
+        self.states_into(program, texts, sources, None)
     }
 
     /// The same, with the activations of matrices added up.
@@ -241,7 +238,7 @@ impl Runner {
     ) -> Result<Run<'p>> {
         check_sources(program, texts, sources)?;
         texts.iter().try_for_each(|text| program.check(text))?;
-        let lengths = sources.iter().map(|&source| program.check_source(source));
+        let lengths = sources.iter().map(|source| program.check_source(source));
         let lengths = lengths.collect::<Result<Vec<usize>>>()?;
         let all = texts.iter().map(|text| text.len()).chain(lengths.iter().copied());
         let (longest, threads) = (all.max().unwrap_or(0) as u64, self.threads());
@@ -262,7 +259,8 @@ impl Runner {
         if needed <= self.options.memory {
             return Ok(());
         }
-        let message = format!("needs {needed} bytes, but {} are allowed", self.options.memory);
+        let [needed, allowed] = ByteSize::both(needed, self.options.memory);
+        let message = format_args!("needs {needed} of memory, but {allowed} are allowed");
         Err(Error::new(ErrorKind::Memory, message))
     }
 

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use ggmill_core::ByteSize;
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// Limits for rendering.
@@ -95,10 +97,9 @@ impl Meter {
     fn take(&self, bytes: usize) -> Result<()> {
         let held = self.held.get().saturating_add(bytes);
         if held > self.memory.get().saturating_add(self.given.get()) {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("the template needs more than {} bytes of memory", self.memory.get()),
-            ));
+            let most = ByteSize::from(self.memory.get());
+            let message = format!("the template needs more than {most} of memory");
+            return Err(Error::new(ErrorKind::Limit, message));
         }
         self.held.set(held);
         Ok(())

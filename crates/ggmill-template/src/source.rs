@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use ggmill_core::ByteSize;
 use minijinja::machinery::ast::Stmt;
 use minijinja::machinery::{Span, Token, WhitespaceConfig, parse, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -29,10 +30,9 @@ const WHITESPACE: WhitespaceConfig =
 /// blocks.
 pub(crate) fn prepare(text: &str) -> Result<String> {
     if text.len() > MAX_LEN {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            format!("the template has {} bytes, but the limit is {MAX_LEN}", text.len()),
-        ));
+        let [len, limit] = ByteSize::both(text.len(), MAX_LEN);
+        let message = format!("the template has {len}, but the limit is {limit}");
+        return Err(Error::new(ErrorKind::Limit, message));
     }
     let text: Cow<'_, str> = if text.contains('\r') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))

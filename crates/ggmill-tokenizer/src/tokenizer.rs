@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ggmill_core::{Builder, Gguf, Metadata, MetadataBuf};
+use ggmill_core::{Builder, ByteSize, Gguf, Metadata, MetadataBuf};
 
 use crate::error::{Error, ErrorKind};
 use crate::models::{self, Fragment, Model};
@@ -170,10 +170,9 @@ impl Tokenizer {
             return Err(Error::new(ErrorKind::NoTokenizer, "the file has no tokenizer"));
         }
         if text.len() > MAX_TEXT {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("the text has {} bytes, the limit is {MAX_TEXT}", text.len()),
-            ));
+            let [len, limit] = ByteSize::both(text.len(), MAX_TEXT);
+            let message = format!("the text has {len}, the limit is {limit}");
+            return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(())
     }

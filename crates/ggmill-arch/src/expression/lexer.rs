@@ -8,14 +8,15 @@ use crate::value::ParameterValue;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     Literal(ParameterValue),
+    /// A word, or several parts with dots between them.
     Name(&'a str),
     /// An operator or a bracket.
     Symbol(&'static str),
 }
 
 /// Longer symbols before their beginnings.
-const SYMBOLS: [&str; 18] =
-    ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "="];
+const SYMBOLS: [&str; 17] =
+    ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "="];
 
 /// A token with the byte it begins at.
 pub(super) type Spanned<'a> = (usize, Token<'a>);
@@ -57,8 +58,16 @@ fn word_len(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
+/// A word with what follows after dots: the numbers of sequential layers in the names of tensors
+/// (`mlp.0.weight`) are parts of these, as they are written.
 fn word(text: &str) -> (Token<'_>, usize) {
-    let len = word_len(text);
+    let mut len = word_len(text);
+    while let Some(part) = text.get(len..).and_then(|rest| rest.strip_prefix('.')) {
+        match word_len(part) {
+            0 => break,
+            more => len = len.saturating_add(1).saturating_add(more),
+        }
+    }
     let word = text.get(..len).unwrap_or_default();
     let token = match word {
         "true" => Token::Literal(ParameterValue::Bool(true)),

@@ -3,7 +3,6 @@
 use super::lexer::{Spanned, Token, is_name, tokens};
 use super::{Function, Node, Operator};
 use crate::error::quoted;
-use crate::value::ParameterValue;
 
 /// Brackets, signs and calls within each other.
 const DEEPEST: u32 = 32;
@@ -235,6 +234,13 @@ impl<'a> Parser<'a> {
         Ok(node)
     }
 
+    /// Whether a value can have this name: in graphs, names of tensors have dots.
+    fn can_name(&self, name: &str) -> bool {
+        let in_graph = self.is_operation.is_some();
+        let first = name.split_once('.').filter(|_| in_graph).map(|(first, _)| first);
+        is_name(first.unwrap_or(name))
+    }
+
     fn primary(&mut self) -> Result<Node, String> {
         let at = self.offset();
         match self.take() {
@@ -269,21 +275,7 @@ impl<'a> Parser<'a> {
                 }
                 Ok(Node::Call(function, arguments))
             }
-            Some(Token::Name(name)) if is_name(name) && self.is_operation.is_some() => {
-                let mut whole = name.to_owned();
-                while self.accept(".") {
-                    let part = match self.take() {
-                        Some(Token::Name(part)) => part.into(),
-                        // Tensors of sequential layers have their number in the name: mlp.0.
-                        Some(Token::Literal(ParameterValue::Int(part))) => part.to_string(),
-                        _ => return Err(format!("expected a name after \".\" at byte {at}")),
-                    };
-                    whole.push('.');
-                    whole.push_str(&part);
-                }
-                Ok(Node::Name(whole.into()))
-            }
-            Some(Token::Name(name)) if is_name(name) => Ok(Node::Name(name.into())),
+            Some(Token::Name(name)) if self.can_name(name) => Ok(Node::Name(name.into())),
             Some(_) => Err(format!("expected a value at byte {at}")),
             None => Err("ends where a value is expected".into()),
         }

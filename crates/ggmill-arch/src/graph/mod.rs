@@ -24,7 +24,7 @@ use crate::expression::Scope;
 use crate::resolve::Resolved;
 use crate::steps::GraphTemplate;
 
-pub use self::shape::{Dimensions, Extent};
+pub use self::shape::{Dimensions, Extent, dimensions_of};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
 pub use crate::steps::{StepOutline, StepsOutline};
 
@@ -554,10 +554,23 @@ impl Architecture {
     /// condition was taken: shapes, values that are missing, operands that an operation does not
     /// take. [`parse`](Self::parse) does it.
     pub fn check_graph(&self) -> Result<()> {
-        match &self.graph {
-            Some(graph) => sample::check(self, graph).map_err(|error| error.within(&self.name)),
-            None => Ok(()),
-        }
+        self.graph_operation_set().map(|_| ())
+    }
+
+    /// The number of the least operation set that has all operations of the computation graph, where
+    /// there is one; the graph of a model may do with a lower one.
+    ///
+    /// Which operations there are depends on the hyperparameters, so this takes as long as
+    /// [`check_graph`](Self::check_graph), on whose models it is found, and fails as that does.
+    ///
+    /// ```
+    /// let llama = ggmill_arch::Architecture::builtin("llama").ok_or("built in")?;
+    /// assert_eq!(llama.graph_operation_set()?, Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn graph_operation_set(&self) -> Result<Option<u32>> {
+        let check = |graph| sample::check(self, graph).map_err(|error| error.within(&self.name));
+        self.graph.as_ref().map(check).transpose()
     }
 }
 

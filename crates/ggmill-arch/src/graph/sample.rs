@@ -30,11 +30,13 @@ const FUEL: u64 = Scope::FUEL << 2;
 /// Blocks and vocabularies of made-up models are small.
 const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 
-/// Checks the graph; fails for the first model that contradicts it.
-pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Result<()> {
+/// Checks the graph; fails for the first model that contradicts it. The least operation set that has
+/// all operations of all models that were made.
+pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Result<u32> {
     let constants = Constants::of(architecture, template);
     let taken = Taken::default();
     let (mut models, mut refused) = (0u32, BTreeMap::<String, u32>::new());
+    let mut set = 1;
     let mut refuse = |error: &Error| {
         let reason = refused.entry(error.to_string()).or_default();
         *reason = reason.saturating_add(1);
@@ -90,8 +92,9 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         let present = source.tensors(&resolved);
         match build::graph(&resolved, template, &|name| present.contains(name), Some(&taken), &fuel)
         {
-            Ok(_) => {
+            Ok(graph) => {
                 models = models.saturating_add(1);
+                set = set.max(graph.operation_set());
                 last = source.values.into_inner();
             }
             Err(error) if error.kind() == ErrorKind::Unsupported || fuel.get() == 0 => {
@@ -106,7 +109,7 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             }
         }
         if models >= MODELS && left(&taken).is_none() {
-            return Ok(());
+            return Ok(set);
         }
     }
     if models == 0 {
@@ -118,7 +121,7 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         return Err(Error::description(message));
     }
     match left(&taken) {
-        None => Ok(()),
+        None => Ok(set),
         Some((step, side)) => Err(Error::description(format!(
             "graph: a condition in {step:?} is {side} in all of {models} generated models, so the \
              other case is not checked"

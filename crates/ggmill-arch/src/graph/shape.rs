@@ -2,8 +2,15 @@
 
 use core::fmt;
 
+use ggmill_core::Model;
+
 /// The dimensions of a tensor of a file, by its name.
 pub type Dimensions<'a> = dyn Fn(&str) -> Option<Vec<u64>> + 'a;
+
+/// The [`Dimensions`] of the tensors of a model.
+pub fn dimensions_of(model: &Model) -> impl Fn(&str) -> Option<Vec<u64>> {
+    |name| Some(model.tensor(name).ok()?.shape().dimensions().to_vec())
+}
 
 /// The numbers of a result for each token: parts of one length, or one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

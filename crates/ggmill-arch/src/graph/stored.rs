@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use std::collections::BTreeMap;
 
-use ggmill_core::{Metadata, MetadataBuf};
+use ggmill_core::{ByteSize, Metadata, MetadataBuf};
 
 use super::build;
 use super::shape::{Dimensions, Extent};
@@ -27,7 +27,7 @@ pub const VERSION_KEY: &str = "ggmill.graph.version";
 
 impl Graph {
     /// The graph that a file has in its metadata, where it has one; `dimensions` are those of its
-    /// tensors, in stored order.
+    /// tensors, in stored order ([`dimensions_of`](super::dimensions_of) a model).
     ///
     /// The work is bounded before a tensor is read: at most 32,768 operations; for each token at
     /// most 2²⁷ numbers of all results together, 2²⁸ numbers that operations read, and 64
@@ -64,12 +64,10 @@ impl Graph {
                 })?;
                 bytes = bytes.saturating_add(step.len());
                 if steps.len() >= MAX_NODES || bytes > MAX_GRAPH_BYTES {
+                    let most = ByteSize::from(MAX_GRAPH_BYTES);
                     return Err(Error::new(
                         ErrorKind::Limit,
-                        format!(
-                            "{STEPS_KEY} exceeds the limit of {MAX_NODES} steps or \
-                             {MAX_GRAPH_BYTES} bytes"
-                        ),
+                        format!("{STEPS_KEY} exceeds the limit of {MAX_NODES} steps or {most}"),
                     ));
                 }
                 steps.push(step);

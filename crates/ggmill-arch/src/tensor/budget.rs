@@ -1,5 +1,7 @@
 //! The limits of what a description makes.
 
+use ggmill_core::ByteSize;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Scope;
 use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
@@ -38,10 +40,9 @@ impl Budget {
     pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
         let left = u64::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
         self.bytes = left.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Limit,
-                format!("tensors and their names take more than {MAX_TENSOR_BYTES} bytes"),
-            )
+            let most = ByteSize::from(MAX_TENSOR_BYTES);
+            let message = format!("tensors and their names take more than {most}");
+            Error::new(ErrorKind::Limit, message)
         })?;
         Ok(())
     }

@@ -556,6 +556,7 @@ fn sections_are_of_the_blocks_that_names_have() {
     };
     assert_eq!(blocks("y = linear('blk.1.w_8x8', x)"), [None, Some(1), None]);
     assert_eq!(blocks("y = linear('blk.+1.w_8x8', x)"), [None]);
+    assert_eq!(blocks("y = linear('blk.01.w_8x8', x)"), [None]);
     assert_eq!(blocks("y = linear('blk.18446744073709551616.w_8x8', x)"), [None]);
 }
 

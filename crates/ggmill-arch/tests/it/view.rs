@@ -266,16 +266,11 @@ fn computed(name: &str, numbers: &[(&str, u32)], tensors: &[&str]) -> Vec<Comput
     let view = ModelView::of_metadata_to_write(&metadata);
     let view = view.described_by(Architecture::builtin(name)).with_tensors(tensors);
     let memory = view.memory().unwrap().unwrap();
-    let numbers = ComputeNumbers {
-        tokens: 8,
-        outputs: 8,
-        sequences: 1,
-        streams: 1,
-        cells: 256,
-        window_cells: 256,
-        flash: true,
-        ..ComputeNumbers::default()
-    };
+    let mut numbers = ComputeNumbers::default();
+    (numbers.tokens, numbers.outputs) = (8, 8);
+    (numbers.sequences, numbers.streams) = (1, 1);
+    (numbers.cells, numbers.window_cells) = (256, 256);
+    numbers.flash = true;
     memory.compute.unwrap().nodes(numbers).unwrap()
 }
 

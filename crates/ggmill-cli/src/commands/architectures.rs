@@ -28,7 +28,7 @@ pub(crate) struct Args {
     filter: Option<String>,
     /// An architecture description (TOML), or a directory of them, to list in addition to the
     /// built-in ones (repeatable)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Write JSON
     #[arg(long)]

@@ -131,7 +131,7 @@ pub(crate) struct Args {
     vocab_only: bool,
     /// An architecture description (TOML), or a directory of them, to use in addition to the
     /// built-in ones (repeatable)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Write the computation graph into the file, so that a program can run the model without
     /// knowing its architecture
@@ -141,8 +141,8 @@ pub(crate) struct Args {
     #[arg(long)]
     no_check: bool,
     /// After writing, run the model and compare its outputs with logits that another program
-    /// computed from the checkpoint, as `ggmill check --run=LOGITS` does; docs/formats/logits.md
-    /// describes the file
+    /// computed from the checkpoint, as `ggmill check --run=LOGITS` does. LOGITS is a GGUF file
+    /// with the tensors `tokens` (I32) and `logits` (F32), as llama-results of llama.cpp writes it
     #[arg(long, value_name = "LOGITS", conflicts_with_all = ["dry_run", "json", "mmproj", "no_check", "vocab_only"])]
     verify: Option<PathBuf>,
     /// Replace the output if it exists

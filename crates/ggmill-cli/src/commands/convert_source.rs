@@ -1,7 +1,7 @@
 //! What is converted: a checkpoint, or a refusal that says what the path leads to instead.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue, VocabularySpec};
 use ggmill_convert::{TokenizerFiles, WithTarget};
@@ -81,14 +81,13 @@ pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, 
 fn beside(src: &Path) -> Option<String> {
     let parent = src.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
-    let has = |endings: &[&str]| {
-        let mut names = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        names.any(|entry| {
-            let path = entry.path();
-            endings.iter().any(|ending| path.extension().is_some_and(|found| found == *ending))
-        })
-    };
-    if has(&["safetensors", "bin", "pt", "pth"]) {
+    let has = |endings: &[&str]| has_files(directory, endings);
+    if src.is_dir()
+        && let Some(below) = checkpoint_below(src, LEVELS)
+    {
+        return Some(format!("{} is a checkpoint: name this directory", shown(&below)));
+    }
+    if has(WEIGHTS) {
         return (!directory.join("config.json").exists()).then(|| {
             format!(
                 "the weights do not identify the model: put the config.json of the checkpoint, and \
@@ -116,6 +115,35 @@ fn beside(src: &Path) -> Option<String> {
              without weights{rest}"
         )
     })
+}
+
+/// The extensions of files with weights.
+const WEIGHTS: &[&str] = &["safetensors", "bin", "pt", "pth"];
+/// How far below a directory a checkpoint is looked for: the cache of the Hub has one in
+/// `snapshots/REVISION`.
+const LEVELS: u32 = 2;
+
+/// Whether a directory has a file with one of these extensions.
+fn has_files(directory: &Path, extensions: &[&str]) -> bool {
+    let mut names = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    names.any(|entry| {
+        let path = entry.path();
+        extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension))
+    })
+}
+
+/// The first directory below one without a configuration that has one, and weights.
+fn checkpoint_below(directory: &Path, levels: u32) -> Option<PathBuf> {
+    let rest = levels.checked_sub(1)?;
+    if directory.join("config.json").exists() {
+        return None;
+    }
+    let entries = std::fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path());
+    let mut below: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    below.sort_unstable();
+    let is_one = |path: &&PathBuf| path.join("config.json").exists() && has_files(path, WEIGHTS);
+    let found = below.iter().find(is_one).cloned();
+    found.or_else(|| below.iter().find_map(|path| checkpoint_below(path, rest)))
 }
 
 fn is_weights(found: &FileKind) -> bool {
@@ -176,8 +204,7 @@ pub(super) fn unknown_class(
         format!(
             "standard output contains a first draft of a description, based on that of {}, whose \
              tensors have the most similar names: save it (`ggmill convert SRC > mine.toml`), \
-             complete it as docs/formats/architecture.md describes, and pass it with --arch-file \
-             mine.toml",
+             complete it with what the comments at its top list, and pass it with --arch-file mine.toml",
             start.nearest
         )
     } else {

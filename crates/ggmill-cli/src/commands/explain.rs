@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::graph::{Graph, OPERATION_SET};
+use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_check::{near, render, rules_about};
 use ggmill_core::{Model, RawStr};
@@ -141,15 +141,13 @@ fn of_architecture(
         return Ok(explain::graph_svg(title, &outline));
     }
     let text = architecture.graph_text().ok_or_else(missing)?;
-    Ok(format!("# {title}, operation set {OPERATION_SET}\n{text}"))
+    let set = architecture.graph_operation_set().map_err(Failure::new)?;
+    let set = set.ok_or_else(missing)?;
+    Ok(format!("# {title}, operation set {set}\n{text}"))
 }
 
 /// The computation graph stored in a file, where there is one.
 fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String, Failure>> {
-    let dimensions = |name: &str| {
-        let tensor = model.tensor(name).ok()?;
-        Some(tensor.shape().dimensions().to_vec())
-    };
     let read = |graph: Graph| {
         let title = file_name(path);
         if is_picture {
@@ -164,7 +162,7 @@ fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String,
         }
         Ok(text)
     };
-    let text = Graph::stored(model.metadata(), &dimensions)?.and_then(read);
+    let text = Graph::stored(model.metadata(), &dimensions_of(model))?.and_then(read);
     Some(text.map_err(|error| {
         let hint = "`ggmill get FILE ggmill.graph` prints the steps as they are stored";
         Failure::new(format_args!("{}: {error}", shown(path))).with_hint(Some(hint.to_owned()))

@@ -52,7 +52,7 @@ struct Show {
 #[derive(Debug, clap::Args)]
 struct Merge {
     /// Files from llama-imatrix, in either format
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]

@@ -29,6 +29,7 @@ or --all-matrices is given, and experts are weighted by how often each was chose
 the CPU; the result does not depend on the number of threads or on --memory.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a split model
+    #[arg(value_name = "MODEL")]
     file: PathBuf,
     #[command(flatten)]
     text: TextArgs,

@@ -1,12 +1,11 @@
 //! `ggmill index`: tables of what is in many files.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use ggmill_core::{ReadAt, Sink as _};
@@ -27,8 +26,6 @@ use crate::text_file::read_text;
 const MAX_LIST: u64 = 256 << 20;
 /// Files of servers that are read at the same time.
 const REMOTE_THREADS: usize = 8;
-/// Reasons that are printed, at most.
-const MAX_REASONS: usize = 3;
 /// Threads, at most.
 const MAX_THREADS: usize = 512;
 
@@ -237,19 +234,9 @@ impl Work {
         let candidates: Vec<_> = self.inputs.iter().map(|input| input.candidate.clone()).collect();
         let total = candidates.len() as u64;
         let mut bar = Bar::of_pieces(console, "files");
-        // The reasons of the first files that cannot be opened, by their numbers.
-        let reasons = Mutex::new(BTreeMap::new());
-        let open = |number: usize| {
-            let Some(input) = self.inputs.get(number) else {
-                return Err("not one of the files".to_owned());
-            };
-            input.open().inspect_err(|reason| {
-                let mut reasons = reasons.lock().unwrap_or_else(PoisonError::into_inner);
-                reasons.insert(number, format!("{}: {reason}", shown(&input.path)));
-                if reasons.len() > MAX_REASONS {
-                    reasons.pop_last();
-                }
-            })
+        let open = |number: usize| match self.inputs.get(number) {
+            Some(input) => input.open(),
+            None => Err("not one of the files".to_owned()),
         };
         let outcome =
             ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
@@ -261,10 +248,13 @@ impl Work {
                 }
             });
         drop(bar);
-        for reason in reasons.into_inner().unwrap_or_else(PoisonError::into_inner).values() {
-            console.warn(reason);
+        let outcome = outcome.map_err(failure)?;
+        for unopened in &outcome.unopened {
+            if let Some(input) = self.inputs.get(unopened.file) {
+                console.warn(format_args!("{}: {}", shown(&input.path), unopened.reason));
+            }
         }
-        outcome.map_err(failure)
+        Ok(outcome)
     }
 }
 

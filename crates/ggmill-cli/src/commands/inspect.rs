@@ -31,8 +31,9 @@ Examples:
   ggmill inspect model.gguf --json | jq '.metadata_by_key[\"general.name\"]'
 
 --json and --markdown include metadata and tensors, unless options select a part. In JSON, \
-`metadata` lists the entries in order, and `metadata_by_key` has their values by key. For several \
-files, --json prints one document after another.")]
+`metadata` lists the entries in order, and `metadata_by_key` has their values by key; of an array, \
+they have the first eight elements and `truncated`: true if there are more, or with --full all \
+elements. For several files, --json prints one document after another.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// The files: GGUF files, any shard of a split model, or - for standard input

@@ -75,7 +75,7 @@ struct Convert {
     metadata: Option<PathBuf>,
     /// An architecture description (TOML), or a directory of them, to use in addition to the
     /// built-in ones (repeatable)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]

@@ -3,8 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use ggmill_core::RawStr;
-use indicatif::HumanBytes;
+use ggmill_core::{ByteSize, RawStr};
 use serde_json::json;
 
 use crate::commands::convert_source::repository_hint;
@@ -87,7 +86,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 /// What is shown of a model: its size, type and bits, and its name.
 fn line(file: &ListedModel) -> (String, String) {
-    let size = HumanBytes(file.bytes).to_string();
+    let size = ByteSize::from(file.bytes);
     let bits = file.bits_per_weight.map_or_else(String::new, |bits| format!("{bits:.2} bpw"));
     let shards = match file.shards {
         (1, 1) => String::new(),
@@ -96,7 +95,7 @@ fn line(file: &ListedModel) -> (String, String) {
     };
     let kind = file.file_type.unwrap_or("-");
     let name = format!("{}{shards}", RawStr::from(&*file.name));
-    (format!("{size:>11}  {kind:<8}  {bits:>9}"), name)
+    (format!("{size:>8}  {kind:<8}  {bits:>9}"), name)
 }
 
 /// What is said of a path that is neither a repository nor a directory.

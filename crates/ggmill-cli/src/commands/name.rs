@@ -57,7 +57,7 @@ enum Action {
     /// Rename models to follow the naming convention
     Rename {
         /// The models: files, or any shard of a split model (all of its shards are renamed)
-        #[arg(required = true)]
+        #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Only print what would be done
         #[arg(long)]

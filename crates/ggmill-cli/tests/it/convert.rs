@@ -168,7 +168,7 @@ fn a_description_without_end_is_refused() {
     let directory = Directory::new().with("long.toml", vec![b'#'; (1 << 20) + 1]);
     for (file, words) in [
         ("/dev/zero", "/dev/zero: is a device"),
-        ("long.toml", "long.toml: 1048577 bytes, the limit is 1048576"),
+        ("long.toml", "long.toml: 1048577 bytes, the limit is 1048576 bytes"),
     ] {
         let Outcome { code, stderr, .. } =
             convert(&directory, &["--type", "f32", "--arch-file", file]);

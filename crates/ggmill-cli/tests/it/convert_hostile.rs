@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use ggmill_core::ByteSize;
 use serde_json::json;
 
 use crate::convert_bad_input::{Copied, check};
@@ -33,7 +34,7 @@ fn deep_and_large_json_is_refused_by_its_file() {
                 copied.shards(true);
                 fs::File::create(copied.path(name)).unwrap().set_len(size).unwrap();
             },
-            &format!("error: model/{name}: {size} bytes, the limit is {large}\n"),
+            &format!("error: model/{name}: {size} bytes, the limit is {large} bytes\n"),
         );
     }
     for name in ["tokenizer.json", "added_tokens.json", "special_tokens_map.json"] {
@@ -60,9 +61,10 @@ fn deep_and_large_json_is_refused_by_its_file() {
 fn a_header_that_asks_for_more_than_there_is_is_refused() {
     let weights = "error: model/model.safetensors: ";
     for length in [u64::MAX, i64::MAX.unsigned_abs(), 100_000_001] {
+        let size = ByteSize::from(length);
         check(
             |copied| fs::write(copied.path("model.safetensors"), length.to_le_bytes()).unwrap(),
-            &format!("{weights}the header should have {length} bytes, but 0 remain in the file\n"),
+            &format!("{weights}the header should have {size}, but 0 B remain in the file\n"),
         );
     }
     // It is there, and is more than any real one.
@@ -73,7 +75,7 @@ fn a_header_that_asks_for_more_than_there_is_is_refused() {
             fs::write(&path, length.to_le_bytes()).unwrap();
             fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length + 8).unwrap();
         },
-        &format!("{weights}the header has {length} bytes, the limit is 100000000\n"),
+        &format!("{weights}the header has {length} bytes, the limit is 100000000 bytes\n"),
     );
     check(
         |copied| copied.write_header(&"{\"a\":".repeat(100_000), &[]),

@@ -225,6 +225,11 @@ fn names_and_vocabularies_that_are_missing_are_told() {
         let mut run = command(directory.path());
         outcome(run.arg("convert").arg(&snapshot).args(["-o", "x-{ftype}.gguf"]).args(more))
     };
+    // The directory of a cache is none of a checkpoint.
+    let stderr = refused(&directory, &["convert", "models--karpathy--tinyllamas"]);
+    let hint = "hint: models--karpathy--tinyllamas/snapshots/0123abcd is a checkpoint: name this \
+                directory\n";
+    assert!(stderr.ends_with(hint), "{stderr}");
     let warning = "warning: the checkpoint has no tokenizer files";
     let note = "note: the directory is the cached copy of \"tinyllamas\"; --name";
     let found = convert(&[]);

@@ -9,11 +9,16 @@ use crate::support::{Directory, Outcome, command, ggmill, outcome, real, shard};
 
 /// A llama of two blocks with 4 heads of 32 for queries and 2 for keys: the header, and holes.
 fn model() -> Vec<u8> {
+    trained_with(1024)
+}
+
+/// A model that was trained with so many tokens.
+fn trained_with(context: u32) -> Vec<u8> {
     let mut file = FileBytes::v3(3, 7);
     file.pair("general.architecture", &"llama".into());
     for (key, number) in [
         ("block_count", 2),
-        ("context_length", 1024),
+        ("context_length", context),
         ("embedding_length", 128),
         ("attention.head_count", 4),
         ("attention.head_count_kv", 2),
@@ -139,7 +144,7 @@ fn a_model_of_an_unknown_architecture_has_weights_and_what_is_unknown_is_said() 
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stdout.contains("not included: caches"), "{}", found.stdout);
     assert!(!found.stdout.contains('\u{1b}'));
-    let note = "note: --arch-file adds a description of your own; docs/formats/architecture.md";
+    let note = "note: --arch-file adds a description of your own; `ggmill explain ";
     assert!(found.stderr.contains(note), "{}", found.stderr);
 }
 
@@ -187,7 +192,7 @@ fn nothing_is_fitted_without_weights() {
     assert_eq!(outcome(&mut convert).code, 0);
     let found = ggmill(directory.path(), &["estimate", "v.gguf", "--fit", "8G"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
-    let message = "v.gguf: the file has no weights, only a vocabulary: there is nothing to fit";
+    let message = "v.gguf: the file has no tensors, only a vocabulary: there is nothing to fit";
     assert!(found.stderr.contains(message), "{}", found.stderr);
 }
 
@@ -220,6 +225,11 @@ fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
     assert_eq!(notes(&table), beyond(4096) + &rounded(1000, 1024));
     assert_eq!(notes(&[&table[..], &["--json"]].concat()), beyond(4096) + &rounded(1000, 1024));
     assert_eq!(notes(&["--ctx", "4096", "--fit", "2G"]), beyond(4096));
+    // A context that --fit finds is none that was asked for, though it is a multiple of 256.
+    std::fs::write(directory.path().join("model.gguf"), trained_with(1000)).unwrap();
+    assert_eq!(notes(&["--fit", "300KiB", "--reserve", "1"]), "");
+    let asked = notes(&["--fit", "300KiB", "--reserve", "1", "--ctx", "1000"]);
+    assert_eq!(asked, rounded(1000, 1024));
 }
 
 /// A shard set is one model, and the beginning of a file is enough.

@@ -85,7 +85,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(
         found.stderr.starts_with(
-            "error: 10000 bytes are too few: the smallest possible size of this model is "
+            "error: 9.77 KiB is too little: the smallest possible size of this model is "
         ),
         "{}",
         found.stderr
@@ -352,7 +352,7 @@ fn shards_are_within_a_size() {
     let least = |found: &Outcome| -> u64 {
         found
             .stderr
-            .split(" is ")
+            .split(" this model is ")
             .nth(1)
             .and_then(|text| text.split(' ').next()?.parse().ok())
             .unwrap()

@@ -139,7 +139,7 @@ fn several_types_are_compared_in_one_dry_run() {
     );
     // What a run says of a type is said here.
     assert!(
-        found.stderr.contains("note: Q4_K_M: row length is not a multiple of the block size"),
+        found.stderr.contains("note: Q4_K_M: the row length is not a multiple of the block size"),
         "{}",
         found.stderr
     );
@@ -380,7 +380,10 @@ fn what_meets_nothing_is_told_of() {
         &["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz"],
         "no entry remains, so the importance matrix has no effect\n",
     );
-    said(&["Q8_0", "--prune-layers", " 1, 2"], "row length is not a multiple of the block size");
+    said(
+        &["Q8_0", "--prune-layers", " 1, 2"],
+        "the row length is not a multiple of the block size",
+    );
     said(&["Q8_0", "--split-max-size", "1K"], "by itself has");
     // What was asked for of single tensors has a line of its own.
     said(

@@ -559,9 +559,9 @@ fn a_repository_is_listed_with_its_shards_together() {
         (made.code, made.stdout.as_str()),
         (
             0,
-            "  15.62 KiB  BF16      16.00 bpw  big/m-bf16-00001-of-00002.gguf  (2 shards)\n   \
-             4.88 KiB  Q4_K_M     5.00 bpw  m-Q4_K_M.gguf\n        \
-             1 B  Q8_0                 m.Q8_0-00001-of-00003.gguf  (1 of 3 shards)\n      \
+            "15.6 KiB  BF16      16.00 bpw  big/m-bf16-00001-of-00002.gguf  (2 shards)\n\
+             4.88 KiB  Q4_K_M     5.00 bpw  m-Q4_K_M.gguf\n     \
+             1 B  Q8_0                 m.Q8_0-00001-of-00003.gguf  (1 of 3 shards)\n   \
              700 B  F16                  mmproj-m-F16.gguf\n"
         ),
         "{}",

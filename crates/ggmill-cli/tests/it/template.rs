@@ -261,7 +261,8 @@ fn what_is_wrong_is_said() {
         (&["config.json", "-m", "user:a"], "config.json: "),
         (&["absent.gguf", "-m", "user:a"], "absent.gguf"),
         (&["a.gguf"], "expected a conversation"),
-        (&["a.gguf", "-m", "hello"], "expected a role and a text"),
+        (&["a.gguf", "-m", "hello"], "expected ROLE:TEXT, such as user:Hello\n"),
+        (&["-m", "a.gguf", "-m", "user:a"], "the model has no option: it is the argument FILE"),
         (&["a.gguf", "-m", "user:a", "--set", "x"], "expected a name and a value"),
         (&["a.gguf", "-m", "user:a", "--name", "x"], "no template \"x\""),
         (

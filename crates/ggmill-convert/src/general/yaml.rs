@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use ggmill_core::ByteSize;
 use regex_lite::Regex;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
@@ -178,7 +179,7 @@ impl Reader {
     fn spend(&mut self, value: &Yaml) -> Result<(), String> {
         self.expanded = self.expanded.saturating_add(value.cost());
         if self.expanded > MAX_EXPANDED {
-            return Err(format!("aliases expand to more than {MAX_EXPANDED} bytes"));
+            return Err(format!("aliases expand to more than {}", ByteSize::from(MAX_EXPANDED)));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use ggmill_core::RawStr;
+use ggmill_core::{ByteSize, RawStr};
 use ggmill_io::RandomAccess;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
@@ -30,18 +30,19 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     let header_len = u64::from_le_bytes(length);
     let rest = file.len() - 8;
     if header_len > rest {
-        let message =
-            format!("the header should have {header_len} bytes, but {rest} remain in the file");
+        let [len, rest] = ByteSize::both(header_len, rest);
+        let message = format!("the header should have {len}, but {rest} remain in the file");
         return Err(bad(message));
     }
     if header_len > MAX_HEADER {
-        return Err(bad(format!("the header has {header_len} bytes, the limit is {MAX_HEADER}")));
+        let [len, limit] = ByteSize::both(header_len, MAX_HEADER);
+        return Err(bad(format!("the header has {len}, the limit is {limit}")));
     }
     let mut header = Vec::new();
     let len = usize::try_from(header_len).unwrap_or(usize::MAX);
-    header
-        .try_reserve_exact(len)
-        .map_err(|_| bad(format!("not enough memory for the {header_len} bytes of the header")))?;
+    header.try_reserve_exact(len).map_err(|_| {
+        bad(format!("not enough memory for the {} of the header", ByteSize::from(len)))
+    })?;
     header.resize(len, 0);
     file.read_at(8, &mut header)?;
     #[expect(clippy::naive_bytecount, reason = "once per file")]

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ggmill_core::ByteSize;
 use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -111,14 +112,15 @@ impl<'a> Stream<'a> {
             ));
         }
         if until > MAX_PICKLE {
-            let message =
-                format_args!("the pickle has more than {MAX_PICKLE} bytes, which is the limit");
+            let most = ByteSize::from(MAX_PICKLE);
+            let message = format_args!("the pickle has more than {most}, which is the limit");
             return Err(self.fault(self.offset(), message));
         }
         let wanted = until.max(FIRST).max(read.saturating_mul(2)).min(available).min(MAX_PICKLE);
         let more = usize::try_from(wanted - read).unwrap_or(usize::MAX);
         if self.bytes.try_reserve_exact(more).is_err() {
-            let message = format!("not enough memory for the {wanted} bytes of the pickle");
+            let message =
+                format!("not enough memory for the {} of the pickle", ByteSize::from(wanted));
             return Err(Error::new(ErrorKind::Memory, message).file(self.file.path()));
         }
         let filled = self.bytes.len();

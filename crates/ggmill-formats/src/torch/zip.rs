@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
 
-use ggmill_core::RawStr;
+use ggmill_core::{ByteSize, RawStr};
 use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Error, ErrorKind, Result, zeroed};
 
@@ -57,8 +57,8 @@ impl<'a> Archive<'a> {
         let end = End::find(file)?;
         let fault = |offset: u64, message: &dyn Display| fault(file, offset, message);
         if end.size > MAX_DIRECTORY {
-            let message =
-                format!("the directory has {} bytes, the limit is {MAX_DIRECTORY}", end.size);
+            let [len, limit] = ByteSize::both(end.size, MAX_DIRECTORY);
+            let message = format!("the directory has {len}, the limit is {limit}");
             return Err(fault(end.offset, &message));
         }
         let mut bytes = zeroed(usize::try_from(end.size).unwrap_or(usize::MAX))?;

@@ -1,7 +1,7 @@
 //! What the tables have, and that all formats have the same.
 
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
-use ggmill_index::{ColumnKind, TABLES};
+use ggmill_index::{ColumnKind, TABLES, Unopened};
 use ggmill_testdata::{REAL_GGUF, corpus, real};
 use serde_json::{Value as Json, json};
 
@@ -75,11 +75,15 @@ fn counts_and_errors_are_those_of_the_files() {
     let [rows, tensors, metadata] = ndjson_rows(&text);
     assert_eq!((opened, rows.len()), (files.len(), files.len()));
     let (mut broken, mut counts) = (0, (0, 0));
-    for ((candidate, bytes), row) in files.iter().zip(&rows) {
+    let mut unopened = Vec::new();
+    for (number, ((candidate, bytes), row)) in files.iter().zip(&rows).enumerate() {
         assert_eq!(row["path"], *candidate.path);
         assert_eq!(row["size"], bytes.len());
         let (error, tensors, entries) = match Model::salvage(bytes.clone()) {
-            Err(error) => (Some(error.to_string()), 0, 0),
+            Err(error) => {
+                unopened.push((number, error.to_string()));
+                (Some(error.to_string()), 0, 0)
+            }
             Ok(model) => (
                 model.faults().next().map(ToString::to_string),
                 model.tensors().len(),
@@ -97,6 +101,10 @@ fn counts_and_errors_are_those_of_the_files() {
     assert!(broken > 50 && broken < outcome.files);
     assert_eq!((tensors.len(), metadata.len()), counts);
     assert_eq!(outcome.broken, broken);
+    assert!(unopened.len() > Unopened::MOST);
+    unopened.truncate(Unopened::MOST);
+    let found = outcome.unopened.into_iter().map(|found| (found.file, found.reason));
+    assert_eq!(found.collect::<Vec<_>>(), unopened);
     assert_eq!((outcome.tensors, outcome.entries), (counts.0 as u64, counts.1 as u64));
 }
 

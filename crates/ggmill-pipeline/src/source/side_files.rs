@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use ggmill_core::ByteSize;
 use ggmill_io::Directory;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -77,7 +78,8 @@ impl SideFiles for BTreeMap<String, Vec<u8>> {
     fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
         let Some(content) = self.get(name) else { return Ok(None) };
         if content.len() as u64 > limit {
-            let message = format!("{} bytes, the limit is {limit}", content.len());
+            let [len, limit] = ByteSize::both(content.len(), limit);
+            let message = format!("{len}, the limit is {limit}");
             return Err(Error::new(ErrorKind::Checkpoint, message).about(name));
         }
         Ok(Some(content.clone()))

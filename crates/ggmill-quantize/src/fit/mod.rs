@@ -20,7 +20,7 @@ mod measure;
 use std::borrow::Cow;
 
 use ggmill_arch::ModelView;
-use ggmill_core::{Alignment, FileType, GgmlType};
+use ggmill_core::{Alignment, ByteSize, FileType, GgmlType};
 
 use self::knapsack::{Way, solve};
 use self::measure::{Candidate, Counts, Measured, Subject};
@@ -351,10 +351,14 @@ fn bytes_for(bits: f64, weights: u64) -> Result<u64> {
 fn impossible(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
     let bits = (least as f64 * 8.0 / weights.max(1) as f64 * 1e4).ceil() / 1e4;
     let message = match goal {
-        Goal::Size(bytes) => format!(
-            "{bytes} bytes are too few: the smallest possible size of this model is {} bytes",
-            least.saturating_add(headers)
-        ),
+        Goal::Size(bytes) => {
+            let (asked, exact) = (ByteSize::from(bytes), least.saturating_add(headers));
+            let least = ByteSize::from(exact);
+            format!(
+                "{asked} is too little: the smallest possible size of this model is {exact} bytes \
+                 ({least})"
+            )
+        }
         Goal::BitsPerWeight(asked) => format!(
             "{asked} bits per weight are too few: the smallest possible size of this model is \
              {bits} bits per weight"

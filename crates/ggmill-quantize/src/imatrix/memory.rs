@@ -1,6 +1,7 @@
 //! Vectors as long as a file says: an error where memory is short, never an abort.
 
 use super::invalid;
+use ggmill_core::ByteSize;
 use ggmill_pipeline::Result;
 
 /// The items of an iterator, in memory that is allocated fallibly.
@@ -15,7 +16,7 @@ pub(super) fn room<T>(len: usize) -> Result<Vec<T>> {
     let mut all = Vec::new();
     all.try_reserve_exact(len).map_err(|_| {
         let bytes = len.saturating_mul(size_of::<T>());
-        invalid(format!("not enough memory for the {bytes} bytes that are needed"))
+        invalid(format!("not enough memory for the {} that are needed", ByteSize::from(bytes)))
     })?;
     Ok(all)
 }

@@ -39,7 +39,7 @@ impl<'t> Divided<'t> {
         let halves = chunks.iter().map(|chunk| {
             let (source, rest) = chunk.split_at((chunk.len() / 2 + 1).min(chunk.len()));
             let text: Vec<u32> = core::iter::once(start).chain(rest.iter().copied()).collect();
-            (Cow::Owned(text), Source::from(source))
+            (Cow::Owned(text), Source::tokens(source))
         });
         let (texts, sources) = halves.unzip();
         Ok(Self { texts, sources })

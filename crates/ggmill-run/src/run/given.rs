@@ -28,7 +28,7 @@ impl Sequence {
     /// Sources of so many tokens or vectors each.
     pub(super) fn of_sources(sources: &[Source<'_>], lengths: &[usize]) -> Self {
         let mut sequence = Self::default();
-        for (&source, &length) in sources.iter().zip(lengths) {
+        for (source, &length) in sources.iter().zip(lengths) {
             sequence.push(length);
             match source {
                 Source::Tokens(tokens) => sequence.tokens.extend_from_slice(tokens),

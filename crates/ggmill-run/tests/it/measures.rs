@@ -1,6 +1,6 @@
 //! Perplexity and divergence: against the same computed plainly from all logits, and laws.
 
-use ggmill_arch::graph::Graph;
+use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_core::{GgmlType, MetadataBuf, Model};
 use ggmill_run::{
     Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, Trial, html,
@@ -287,10 +287,7 @@ fn models_that_cannot_be_compared_are_refused() {
 #[test]
 fn tokens_without_a_number_in_the_output_are_refused() {
     let original = CASES[0].model();
-    let dimensions = |name: &str| {
-        let tensor = original.tensor(name).ok()?;
-        Some(tensor.shape().dimensions().to_vec())
-    };
+    let dimensions = dimensions_of(&original);
     let steps = ["x = rows('token_embd', tokens)", "logits = linear('blk.0.attn_q', x)"];
     let graph = Graph::of_steps(&steps, &dimensions).unwrap();
     let mut metadata = MetadataBuf::new();

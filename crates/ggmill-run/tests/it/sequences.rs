@@ -1,6 +1,6 @@
 //! Operations that go through a text, against plain loops in double precision.
 
-use ggmill_arch::graph::Graph;
+use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_core::Model;
 use ggmill_run::{Options, Program, Runner};
 
@@ -14,10 +14,7 @@ pub(crate) fn run(steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
 
 /// The same with the tensors of a model.
 fn run_of(model: &Model, steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
-    let dimensions = |name: &str| {
-        let tensor = model.tensor(name).ok()?;
-        Some(tensor.shape().dimensions().to_vec())
-    };
+    let dimensions = dimensions_of(model);
     let graph = Graph::of_steps(steps, &dimensions).unwrap();
     let mut metadata = ggmill_core::MetadataBuf::new();
     metadata.set("general.architecture", "invented");

@@ -36,6 +36,7 @@ fn a_text_does_not_see_what_comes_and_sees_all_of_its_source() {
     other[SOURCE.len() - 1] = 3;
     let texts: [&[u32]; 4] = [&TOKENS, &changed, &TOKENS, &TOKENS];
     let sources: [&[u32]; 4] = [&SOURCE, &SOURCE, &other, &SOURCE[1..]];
+    let sources = sources.map(Source::tokens);
     let states = runner.states_with_sources(&program, &texts, &sources).unwrap();
     let of = |text, tokens| bits(&runner.output(&program, &states, text, tokens).unwrap());
     assert_eq!(of(0, 0..10), of(1, 0..10));
@@ -44,7 +45,8 @@ fn a_text_does_not_see_what_comes_and_sees_all_of_its_source() {
     assert_ne!(of(0, 0..1), of(2, 0..1));
     assert_ne!(of(0, 0..1), of(3, 0..1));
     // A text alone gives the same.
-    let alone = runner.states_with_sources(&program, &[&TOKENS], &[&other]).unwrap();
+    let alone =
+        runner.states_with_sources(&program, &[&TOKENS], &[Source::tokens(&other)]).unwrap();
     let alone = runner.output(&program, &alone, 0, 0..24).unwrap();
     assert_eq!(bits(&alone), of(2, 0..24));
 }
@@ -55,23 +57,24 @@ fn a_source_that_is_missing_or_not_taken_is_refused() {
     let (two, one) = (program(&two, "t5"), Program::of(&one, CASES[0].described()).unwrap());
     assert!(two.has_source() && !one.has_source());
     let runner = runner();
-    let failed = |program: &Program<'_>, texts: &[&[u32]], sources: &[&[u32]]| {
-        let error = runner.states_with_sources(program, texts, sources).unwrap_err();
+    let failed = |program: &Program<'_>, texts: &[&[u32]], source: &[u32]| {
+        let source = Source::tokens(source);
+        let error = runner.states_with_sources(program, texts, &[source]).unwrap_err();
         (error.kind(), error.to_string())
     };
     let missing = runner.states(&two, &[&TOKENS]).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Source);
     assert!(missing.to_string().contains("a second text, the source"), "{missing}");
-    let (kind, message) = failed(&one, &[&TOKENS], &[&SOURCE]);
+    let (kind, message) = failed(&one, &[&TOKENS], &SOURCE);
     assert_eq!(kind, ErrorKind::Source);
     assert!(message.contains("takes one text"), "{message}");
-    let (kind, message) = failed(&two, &[&TOKENS, &TOKENS], &[&SOURCE]);
+    let (kind, message) = failed(&two, &[&TOKENS, &TOKENS], &SOURCE);
     assert_eq!(kind, ErrorKind::Source);
     assert!(message.contains("one source for each text"), "{message}");
-    let (kind, message) = failed(&two, &[&TOKENS], &[&[]]);
+    let (kind, message) = failed(&two, &[&TOKENS], &[]);
     assert_eq!(kind, ErrorKind::Source);
     assert!(message.contains("a source is empty"), "{message}");
-    let (kind, message) = failed(&two, &[&TOKENS], &[&[259]]);
+    let (kind, message) = failed(&two, &[&TOKENS], &[259]);
     assert_eq!(kind, ErrorKind::Tokens);
     assert!(message.contains("token ID 259"), "{message}");
 }
@@ -88,7 +91,11 @@ fn the_memory_of_a_long_source_is_bounded() {
     assert!(needed > 3 * 3000 * 4 * widest.min(32), "{needed}");
     let with = |memory| {
         let options = Options::default().with_threads(Some(1)).with_memory(memory);
-        Runner::new(options).unwrap().states_with_sources(&program, &[&TOKENS], &[&source])
+        Runner::new(options).unwrap().states_with_sources(
+            &program,
+            &[&TOKENS],
+            &[Source::tokens(&source)],
+        )
     };
     assert_eq!(with(program.memory(1, 24, 1)).unwrap_err().kind(), ErrorKind::Memory);
     assert!(with(needed).is_ok());
@@ -108,7 +115,8 @@ fn the_first_half_of_a_chunk_is_the_source_of_the_other() {
     for chunk in tokens.chunks_exact(CONTEXT) {
         let (source, rest) = chunk.split_at(CONTEXT / 2 + 1);
         let text = [&[start], rest].concat();
-        let states = runner.states_with_sources(&program, &[&text], &[source]).unwrap();
+        let states =
+            runner.states_with_sources(&program, &[&text], &[Source::tokens(source)]).unwrap();
         let logits = runner.output(&program, &states, 0, 0..text.len()).unwrap();
         for (row, came) in logits.chunks_exact(259).zip(rest) {
             let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
@@ -233,7 +241,7 @@ fn a_kernel_goes_over_the_vectors_of_each_source() {
     let sources = [&numbers[..6 * 7], &numbers[6..12]];
     let texts: [&[u32]; 2] = [&[1, 4], &[2]];
     let runner = runner();
-    let given = sources.map(Source::Vectors);
+    let given = sources.map(Source::vectors);
     let states = runner.states_with_sources(&program, &texts, &given).unwrap();
     for (number, source) in sources.iter().enumerate() {
         let vectors: Vec<&[f32]> = source.chunks_exact(6).collect();
@@ -271,9 +279,9 @@ fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
         (error.kind(), error.to_string())
     };
     for (source, kind, expected) in [
-        (Source::Tokens(&[1, 2]), ErrorKind::Source, "vectors of 6 numbers"),
-        (Source::Vectors(&[0.5; 7]), ErrorKind::Source, "7 numbers, expected vectors of 6"),
-        (Source::Vectors(&[]), ErrorKind::Source, "a source is empty"),
+        (Source::tokens(&[1, 2]), ErrorKind::Source, "vectors of 6 numbers"),
+        (Source::vectors(&[0.5; 7]), ErrorKind::Source, "7 numbers, expected vectors of 6"),
+        (Source::vectors(&[]), ErrorKind::Source, "a source is empty"),
     ] {
         let (found, message) = failed(source);
         assert_eq!(found, kind, "{message}");
@@ -281,7 +289,7 @@ fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
     }
     let mut numbers = [0.5; 12];
     numbers[8] = f32::NAN;
-    let (kind, message) = failed(Source::Vectors(&numbers));
+    let (kind, message) = failed(Source::vectors(&numbers));
     assert_eq!(kind, ErrorKind::NotFinite);
     assert!(message.contains("vector 1 of a source, number 2"), "{message}");
     // What is made up needs no more memory than a run may take.
@@ -290,7 +298,7 @@ fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
     assert_eq!(probe(&runner, &program, None).unwrap().tokens, 16);
     let of_tokens = case("t5").model();
     let of_tokens = Program::of(&of_tokens, case("t5").described()).unwrap();
-    let other = [Source::Vectors(&numbers[..6])];
+    let other = [Source::vectors(&numbers[..6])];
     let error = runner.states_with_sources(&of_tokens, &[&TOKENS], &other).unwrap_err();
     assert!(error.to_string().contains("tokens, not vectors"), "{error}");
     let tokens: Vec<u32> = (0..40).map(|place| place % 5).collect();

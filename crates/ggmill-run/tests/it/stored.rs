@@ -2,7 +2,7 @@
 //! of the original.
 
 use ggmill_arch::Architecture;
-use ggmill_arch::graph::{Graph, STEPS_KEY, Section};
+use ggmill_arch::graph::{Graph, STEPS_KEY, Section, dimensions_of};
 use ggmill_core::{Builder, MetadataBuf, Model};
 use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
 
@@ -181,10 +181,7 @@ fn rotary_positions_are_within_the_memory_that_is_allowed() {
 #[test]
 fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
     let model = CASES[0].model();
-    let tables = |name: &str| {
-        let tensor = model.tensor(name).ok()?;
-        Some(tensor.shape().dimensions().to_vec())
-    };
+    let tables = dimensions_of(&model);
     // Numbers that are not finite, empty windows, epsilon below zero: results, no panics.
     let steps = [
         "x = rows('token_embd', tokens)",

@@ -50,7 +50,7 @@ for example because a file is empty or not GGUF. With --diff: 0 no changes, 1 ch
 #[expect(clippy::option_option, reason = "an option that may have a value")]
 pub(crate) struct Args {
     /// Files, or directories to search recursively for .gguf files; - is standard input
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Also read the tensor data: find NaN, infinite values, bad scales and all-zero tensors
     #[arg(long)]
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     ignore: Vec<Selector>,
     /// An architecture description (TOML), or a directory of them, to use in addition to the
     /// built-in ones (repeatable)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
     /// Maximum number of findings shown per rule; further ones are only counted
     #[arg(long, alias = "most", value_name = "N", default_value_t = 20)]

@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::graph::STEPS_KEY;
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_core::{GgmlType, Model, keys};
+use ggmill_core::{ByteSize, GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
     Beside, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
-use ggmill_inspect::size_text;
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::byte_size::{byte_size, byte_size_or_none};
@@ -124,7 +123,7 @@ impl Args {
     fn sizes(&self) -> Result<Vec<u64>, Failure> {
         let usable = |&size: &u64| {
             size.checked_sub(self.reserve).filter(|&left| left > 0).ok_or_else(|| {
-                let [size, reserve] = [size, self.reserve].map(|size| size_text(size.into()));
+                let [size, reserve] = [size, self.reserve].map(ByteSize::from);
                 Failure::new(format_args!("--fit {size}: --reserve {reserve} leaves nothing"))
                     .with_hint(Some(
                     "--fit takes the memory of the device, as in 24G; a smaller --reserve leaves \
@@ -234,18 +233,21 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     options.placement.context_on_host = args.no_kv_offload;
     let contexts: Vec<Option<u64>> =
         if args.ctx.is_empty() { vec![None] } else { args.ctx.iter().copied().map(Some).collect() };
-    let mut cases = Vec::new();
+    let (mut cases, mut notes) = (Vec::new(), BTreeSet::new());
     for context in contexts {
         for &cache_type in &args.cache_type {
             options.context = context;
             options.key_type = args.cache_type_k.unwrap_or(cache_type);
             options.value_type = args.cache_type_v.unwrap_or(cache_type);
-            cases.push(if args.fit.is_empty() {
+            let (of, estimate) = if args.fit.is_empty() {
                 (options.clone(), files.estimate(&options)?)
             } else {
                 let found = files.fit(&options, &sizes)?;
                 (found.options, found.estimate)
-            });
+            };
+            // By what was asked for: no one asked for a context that --fit found.
+            notes.extend(estimate.notes(&options));
+            cases.push((of, estimate));
         }
     }
     if args.json {
@@ -253,15 +255,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     } else {
         text::write(&cases, console)?;
     }
-    tell(&files, &cases, console);
+    tell(&files, &cases, &notes, console);
     Ok(Status::Fine)
 }
 
 /// Says what the numbers do not show: contexts that are not as they were asked for, and what to do
 /// about an architecture that is not known.
-fn tell(files: &Files, cases: &[(Options, Estimate)], console: Console) {
-    let notes: BTreeSet<Note> =
-        cases.iter().flat_map(|(options, estimate)| estimate.notes(options)).collect();
+fn tell(files: &Files, cases: &[(Options, Estimate)], notes: &BTreeSet<Note>, console: Console) {
     for note in notes {
         console.note(note);
     }

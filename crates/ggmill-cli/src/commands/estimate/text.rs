@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
+use ggmill_core::ByteSize;
 use ggmill_estimate::{Device, Estimate, Options, Unknown, device_name};
-use ggmill_inspect::size_text;
 use ggmill_inspect::text::{self, Column, Table, lines_of};
 
 use crate::console::Console;
@@ -81,7 +81,7 @@ fn write_line(out: &mut impl Write, text: &str, options: &text::Options) -> Resu
 }
 
 fn size(bytes: u64) -> String {
-    size_text(bytes.into())
+    ByteSize::from(bytes).to_string()
 }
 
 /// How many layers are on devices, of how many.

@@ -47,9 +47,10 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
     /// The models: files, or any shards of split models
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "MODEL")]
     files: Vec<PathBuf>,
-    /// Also compute the KL divergence from this model, usually the one that FILE was quantized from
+    /// Also compute the KL divergence from this model, usually the one that MODEL was
+    /// quantized from
     #[arg(long, value_name = "BASE")]
     against: Option<PathBuf>,
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return merge::run(args, console);
     }
     if args.logits.is_some() && args.files.len() > 1 {
-        return Err(Failure::new("--logits takes one FILE, as it writes the logits of one model"));
+        return Err(Failure::new("--logits takes one MODEL, as it writes the logits of one model"));
     }
     let written = [("--logits", &args.logits), ("--html", &args.html), ("--scores", &args.scores)];
     for (number, (option, path)) in written.into_iter().enumerate() {

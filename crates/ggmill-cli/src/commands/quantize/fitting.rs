@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use ggmill_core::ByteSize;
 use ggmill_pipeline::{Error, ErrorKind, Report, RunOptions, SourceTensor};
 use ggmill_quantize::{Fit, Goal, QuantizeOptions};
 
@@ -28,7 +29,7 @@ pub(crate) fn choose(
     if fit.is_largest {
         let asked = match goal {
             Goal::BitsPerWeight(bits) => format!("{bits} bits per weight do not reduce"),
-            Goal::Size(bytes) => format!("{bytes} bytes do not reduce"),
+            Goal::Size(bytes) => format!("{} does not reduce", ByteSize::from(bytes)),
             _ => "the goal does not reduce".to_owned(),
         };
         console.warn(format_args!(

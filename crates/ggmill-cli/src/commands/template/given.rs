@@ -7,6 +7,7 @@ use ggmill_template::{Conversation, Json};
 
 use super::source::variables;
 use crate::console::Console;
+use crate::gather::is_gguf;
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
@@ -17,8 +18,8 @@ const MAX_TEXT: u64 = 64 << 20;
 #[derive(Debug, clap::Args)]
 pub(super) struct Given {
     /// A message, as role and text: user:Hello (repeatable)
-    #[arg(long = "message", short = 'm', value_name = "ROLE:TEXT")]
-    message: Vec<String>,
+    #[arg(long = "message", short = 'm', value_name = "ROLE:TEXT", value_parser = message)]
+    message: Vec<(String, String)>,
     /// Messages as JSON: an array of objects with role and content, or an object with messages and
     /// any of tools, documents and other variables; - is standard input. Messages given with -m are
     /// appended
@@ -39,6 +40,20 @@ pub(super) struct Given {
     set: Vec<String>,
 }
 
+/// The role and the text of a message. Other tools take the model with `-m`.
+fn message(text: &str) -> Result<(String, String), String> {
+    let is_file = || is_gguf(Path::new(text)) || Path::new(text).is_file();
+    match text.split_once(':') {
+        Some((role, content)) => Ok((role.to_owned(), content.to_owned())),
+        None if is_file() => {
+            Err("expected ROLE:TEXT, such as user:Hello; the model has no option: \
+                                  it is the argument FILE"
+                .to_owned())
+        }
+        None => Err("expected ROLE:TEXT, such as user:Hello".to_owned()),
+    }
+}
+
 impl Given {
     /// Whether there is no conversation.
     pub(super) fn is_empty(&self) -> bool {
@@ -55,15 +70,10 @@ impl Given {
             Json::Array(messages) => messages,
             _ => Vec::new(),
         };
-        for text in &self.message {
-            let (role, content) = text.split_once(':').ok_or_else(|| {
-                Failure::new(format_args!(
-                    "{text:?}: expected a role and a text, such as user:Hello"
-                ))
-            })?;
+        for (role, content) in &self.message {
             messages.push(Json::Object(vec![
-                ("role".to_owned(), Json::from(role)),
-                ("content".to_owned(), Json::from(content)),
+                ("role".to_owned(), Json::from(&**role)),
+                ("content".to_owned(), Json::from(&**content)),
             ]));
         }
         if messages.is_empty() {

@@ -199,10 +199,10 @@ fn what_cannot_be_says_what_can() {
     };
     let message = refused(Goal::Size(1000));
     assert!(
-        message.starts_with("1000 bytes are too few: the smallest possible size of this model is "),
+        message.starts_with("1000 B is too little: the smallest possible size of this model is "),
         "{message}"
     );
-    let least: u64 = message.split(' ').rev().nth(1).unwrap().parse().unwrap();
+    let least: u64 = message.split(' ').rev().nth(3).unwrap().parse().unwrap();
     let smallest = fitted(&fixture.path(), &options("COPY"), Goal::Size(least));
     assert_eq!(
         quantized(&fixture.path(), &with(&options("COPY"), smallest.types)).unwrap().len() as u64,

@@ -131,7 +131,7 @@ fn sizes_are_bounded_before_anything_is_read() {
     };
     for head in [&gguf[..], &1i32.to_le_bytes(), b""] {
         let error = open(head, 8 << 30);
-        assert!(error.contains("8589934592 bytes") && error.contains("4294967296"), "{error}");
+        assert!(error.contains("8.00 GiB, the limit is 4.00 GiB"), "{error}");
     }
     // One entry of 2^26 + 1 values, in as many bytes as it takes.
     let entry: Vec<u8> = [1, 0, 1, (1 << 26) + 1].into_iter().flat_map(i32::to_le_bytes).collect();

@@ -234,11 +234,11 @@ pub(crate) fn states(runner: &Runner, program: &Program<'_>, texts: &[&[u32]]) -
     }
     let skipped = |text: &&[u32]| if **text == TOKENS { 0 } else { 4 };
     let Some(width) = program.source_width() else {
-        let sources: Vec<&[u32]> = texts.iter().map(|text| &SOURCE[skipped(text)..]).collect();
-        return runner.states_with_sources(program, texts, &sources);
+        let sources = texts.iter().map(|text| Source::tokens(&SOURCE[skipped(text)..]));
+        return runner.states_with_sources(program, texts, &sources.collect::<Vec<_>>());
     };
     let (vectors, width) = (source_vectors(width), usize::try_from(width).unwrap());
-    let sources = texts.iter().map(|text| Source::Vectors(&vectors[skipped(text) * width..]));
+    let sources = texts.iter().map(|text| Source::vectors(&vectors[skipped(text) * width..]));
     runner.states_with_sources(program, texts, &sources.collect::<Vec<_>>())
 }
 

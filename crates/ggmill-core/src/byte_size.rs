@@ -1,0 +1,91 @@
+//! Numbers of bytes as people read them.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use core::fmt;
+
+/// A number of bytes as people read it: `18.3 MiB`, with three digits and units of 1,024.
+///
+/// ```
+/// use ggmill_core::ByteSize;
+/// assert_eq!(ByteSize::from(19_229_632u64).to_string(), "18.3 MiB");
+/// assert_eq!(ByteSize::from(1000usize).to_string(), "1000 B");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(u128);
+
+impl ByteSize {
+    const UNITS: [&'static str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+    /// Two sizes as text, in full (`1073741825 bytes`) where their three digits are the same.
+    ///
+    /// ```
+    /// use ggmill_core::ByteSize;
+    /// assert_eq!(ByteSize::both(3u64 << 30, 1u64 << 30), ["3.00 GiB", "1.00 GiB"]);
+    /// let [found, limit] = ByteSize::both((1u64 << 30) + 1, 1u64 << 30);
+    /// assert_eq!((&*found, &*limit), ("1073741825 bytes", "1073741824 bytes"));
+    /// ```
+    pub fn both(first: impl Into<Self>, second: impl Into<Self>) -> [String; 2] {
+        let sizes = [first.into(), second.into()];
+        let [a, b] = sizes.map(|size| size.to_string());
+        if a == b { sizes.map(|size| format!("{} bytes", size.0)) } else { [a, b] }
+    }
+}
+
+impl From<u64> for ByteSize {
+    fn from(bytes: u64) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl From<u128> for ByteSize {
+    fn from(bytes: u128) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<usize> for ByteSize {
+    fn from(bytes: usize) -> Self {
+        Self(bytes as u128)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let mut value = self.0 as f64;
+        let mut units = Self::UNITS.into_iter();
+        let mut unit = units.next().unwrap_or_default();
+        while value >= 1024.0
+            && let Some(next) = units.next()
+        {
+            value /= 1024.0;
+            unit = next;
+        }
+        let decimals = match value {
+            _ if self.0 < 1024 => 0,
+            ..9.995 => 2,
+            ..99.95 => 1,
+            _ => 0,
+        };
+        // As one text, so that a width counts for all of it.
+        f.pad(&format!("{value:.decimals$} {unit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits() {
+        let sizes = [0, 1023, 1024, 10_230, 19_229_632, 1_048_575, 10_236, 1 << 70];
+        let shown = sizes.map(|size: u128| ByteSize(size).to_string());
+        let expected = [
+            "0 B", "1023 B", "1.00 KiB", "9.99 KiB", "18.3 MiB", "1024 KiB", "10.0 KiB", "1024 EiB",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(format!("{:>9}|", ByteSize(1023)), "   1023 B|");
+        assert!(ByteSize(u128::MAX).to_string().ends_with(" EiB"));
+    }
+}
