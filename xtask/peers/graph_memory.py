@@ -93,7 +93,8 @@ class Buffer:
                 self.free[first][1] += self.free[second][1]
                 del self.free[second]
             return
-        self.free.insert(sum(block[0] < offset for block in self.free), [offset, size])
+        behind = (place for place, block in enumerate(self.free) if block[0] >= offset)
+        self.free.insert(next(behind, len(self.free)), [offset, size])
 
 
 class Places:

@@ -62,8 +62,10 @@ impl Buffer {
         let end = sum(offset, size)?;
         let is_beside = |free: &Free| free.end() == offset || end == free.offset;
         let Some(place) = self.free.iter().position(is_beside) else {
-            let place = self.free.partition_point(|free| free.offset < offset);
-            self.free.insert(place, Free { offset, size });
+            // Behind ranges without bytes the offsets may be out of order: ggml takes the first that is
+            // not before.
+            let place = self.free.iter().position(|free| free.offset >= offset);
+            self.free.insert(place.unwrap_or(self.free.len()), Free { offset, size });
             return Ok(());
         };
         let free = self.free.get_mut(place).ok_or_else(too_large)?;
@@ -238,6 +240,22 @@ mod tests {
         buffer.free(96, 32).unwrap();
         assert_eq!(ranges(&buffer), [(0, 128), (64, 0), (128, (1 << 62) - 128)]);
         assert_eq!(buffer.allocate(160).unwrap(), 128);
+    }
+
+    #[test]
+    fn a_range_is_put_before_the_first_that_is_not_before_it() {
+        let mut buffer = Buffer::new();
+        let sizes = [32, 0, 32, 0];
+        let offsets = sizes.map(|size| buffer.allocate(size).unwrap());
+        assert_eq!(offsets, [0, 32, 32, 64]);
+        buffer.free(32, 32).unwrap();
+        buffer.free(0, 32).unwrap();
+        assert_eq!(buffer.allocate(96).unwrap(), 0);
+        buffer.free(64, 0).unwrap();
+        buffer.free(0, 96).unwrap();
+        buffer.free(32, 0).unwrap();
+        let offsets: Vec<u64> = buffer.free.iter().map(|free| free.offset).collect();
+        assert_eq!(offsets, [32, 64, 0]);
     }
 
     #[test]

@@ -224,14 +224,14 @@ impl Remarks {
     fn fallbacks(&self) -> Option<String> {
         let groups = self.ragged.iter().map(|([wanted, to], ragged)| {
             let tensors = match ragged.tensors.count {
-                1 => ragged.tensors.to_string(),
-                count => format!("{count} tensors"),
+                1 => format!("{} is", ragged.tensors),
+                count => format!("{count} tensors are"),
             };
-            format!("{tensors}: {to} instead of {wanted} {ragged}")
+            format!("{tensors} {to} instead of {wanted} {ragged}")
         });
         let groups: Vec<String> = groups.collect();
-        let heading = "the row length is not a multiple of the block size";
-        (!groups.is_empty()).then(|| format!("{heading}: {}", groups.join("; ")))
+        let why = "the row length is not a multiple of the block size";
+        (!groups.is_empty()).then(|| format!("{}, because {why}", groups.join("; ")))
     }
 
     /// How little was quantized, where it is less than half of the weights.

@@ -6,9 +6,10 @@ pub(crate) fn normalizer(row: &[f32]) -> f64 {
     most + row.iter().map(|&logit| (f64::from(logit) - most).exp()).sum::<f64>().ln()
 }
 
-/// Whether a token may be predicted. One that never is has the least number there is.
+/// Whether a token may be predicted. One that never is has the least number there is; what is not a
+/// number says nothing.
 pub(crate) fn may_follow(logit: f32) -> bool {
-    logit > f32::MIN
+    logit > f32::MIN || logit.is_nan()
 }
 
 /// The place of the greatest number, the first of equal ones.

@@ -82,11 +82,6 @@ fn beside(src: &Path) -> Option<String> {
     let parent = src.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if src.is_dir() { src } else { parent.unwrap_or(Path::new(".")) };
     let has = |endings: &[&str]| has_files(directory, endings);
-    if src.is_dir()
-        && let Some(below) = checkpoint_below(src, LEVELS)
-    {
-        return Some(format!("{} is a checkpoint: name this directory", shown(&below)));
-    }
     if has(WEIGHTS) {
         return (!directory.join("config.json").exists()).then(|| {
             format!(
@@ -102,6 +97,11 @@ fn beside(src: &Path) -> Option<String> {
              their types"
                 .to_owned(),
         );
+    }
+    if src.is_dir()
+        && let Some(below) = checkpoint_below(src, LEVELS)
+    {
+        return Some(format!("{} is a checkpoint: name this directory", shown(&below)));
     }
     let has_tokenizer = TokenizerFiles::open(directory).is_ok_and(|found| found.is_some());
     has_tokenizer.then(|| {
@@ -122,6 +122,8 @@ const WEIGHTS: &[&str] = &["safetensors", "bin", "pt", "pth"];
 /// How far below a directory a checkpoint is looked for: the cache of the Hub has one in
 /// `snapshots/REVISION`.
 const LEVELS: u32 = 2;
+/// How many entries of a directory are looked at for a hint.
+const ENTRIES: usize = 100;
 
 /// Whether a directory has a file with one of these extensions.
 fn has_files(directory: &Path, extensions: &[&str]) -> bool {
@@ -138,8 +140,9 @@ fn checkpoint_below(directory: &Path, levels: u32) -> Option<PathBuf> {
     if directory.join("config.json").exists() {
         return None;
     }
-    let entries = std::fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path());
-    let mut below: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    let entries = std::fs::read_dir(directory).ok()?.flatten().take(ENTRIES);
+    let mut below: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     below.sort_unstable();
     let is_one = |path: &&PathBuf| path.join("config.json").exists() && has_files(path, WEIGHTS);
     let found = below.iter().find(is_one).cloned();

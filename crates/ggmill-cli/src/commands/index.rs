@@ -238,9 +238,12 @@ impl Work {
             Some(input) => input.open(),
             None => Err("not one of the files".to_owned()),
         };
+        // Also if the index cannot be written.
+        let mut unopened = Vec::new();
         let outcome =
             ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
                 bar.update(outcome.files, total, &file.path);
+                unopened.clone_from(&outcome.unopened);
                 if self.interrupted.load(Ordering::Relaxed) {
                     ControlFlow::Break(())
                 } else {
@@ -248,13 +251,15 @@ impl Work {
                 }
             });
         drop(bar);
-        let outcome = outcome.map_err(failure)?;
-        for unopened in &outcome.unopened {
+        if let Ok(outcome) = &outcome {
+            unopened.clone_from(&outcome.unopened);
+        }
+        for unopened in &unopened {
             if let Some(input) = self.inputs.get(unopened.file) {
                 console.warn(format_args!("{}: {}", shown(&input.path), unopened.reason));
             }
         }
-        Ok(outcome)
+        outcome.map_err(failure)
     }
 }
 

@@ -448,7 +448,7 @@ fn people_learn_once_that_weights_were_not_read() {
     std::fs::copy(real("ggml-vocab-phi-3.gguf"), directory.path().join("vocab.gguf")).unwrap();
     let notes = |args: &[&str]| {
         let found = ggmill(directory.path(), &[&["check"], args].concat());
-        found.stderr.matches("the tensor data was not read; --data checks").count()
+        found.stderr.matches("the tensor data was not checked; --data checks").count()
     };
     assert_eq!(notes(&["a.gguf", "b.gguf"]), 1);
     for args in [

@@ -237,7 +237,7 @@ fn graphs_are_printed() {
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
     assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("rows(token_embd, tokens)"));
     for (name, why) in [
-        ("wavtokenizer-dec", "the description of its architecture has none"),
+        ("graniteswitch", "the description of its architecture has none"),
         ("eagle3", "it needs the states of another model"),
         ("gemma4-assistant", "it needs the keys and values of another model"),
     ] {

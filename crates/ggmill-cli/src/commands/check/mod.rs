@@ -257,7 +257,7 @@ fn report(
         console.note("no finding could be fixed; nothing was changed");
     }
     if unread > 0 && args.select.is_empty() && matches!(args.format, Format::Text) {
-        console.note("the tensor data was not read; --data checks the weights, too");
+        console.note("the tensor data was not checked; --data checks every weight");
     }
     if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
         let (templates, was) =

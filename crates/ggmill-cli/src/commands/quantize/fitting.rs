@@ -29,7 +29,9 @@ pub(crate) fn choose(
     if fit.is_largest {
         let asked = match goal {
             Goal::BitsPerWeight(bits) => format!("{bits} bits per weight do not reduce"),
-            Goal::Size(bytes) => format!("{} does not reduce", ByteSize::from(bytes)),
+            Goal::Size(bytes) => {
+                format!("a size of {} does not reduce", ByteSize::from(bytes))
+            }
             _ => "the goal does not reduce".to_owned(),
         };
         console.warn(format_args!(
