@@ -122,7 +122,7 @@ const WEIGHTS: &[&str] = &["safetensors", "bin", "pt", "pth"];
 /// How far below a directory a checkpoint is looked for: the cache of the Hub has one in
 /// `snapshots/REVISION`.
 const LEVELS: u32 = 2;
-/// How many entries of a directory are looked at for a hint.
+/// How many entries of a directory are examined for a hint.
 const ENTRIES: usize = 100;
 
 /// Whether a directory has a file with one of these extensions.

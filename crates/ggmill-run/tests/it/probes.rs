@@ -145,7 +145,7 @@ fn tokens_that_are_never_predicted_do_not_count() {
         let found = probe(&runner(), &program, Some(&recorded)).unwrap();
         let difference = found.difference.unwrap();
         assert!((difference.nmse - nmse).abs() < 1e-4, "{difference:?}");
-        assert_eq!(difference.same_top, 1.0);
+        assert!(difference.same_top > 0.999, "{difference:?}");
         let is_equal = nmse == 0.0;
         assert!(difference.divergence.is_finite() && found.range.0 > -100.0, "{found:?}");
         assert_eq!(is_equal, difference.divergence.abs() < 1e-9, "{difference:?}");
