@@ -52,24 +52,35 @@ impl From<usize> for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        let mut value = self.0 as f64;
+        // In integers: what formats floating-point numbers is large in a WebAssembly module.
         let mut units = Self::UNITS.into_iter();
-        let mut unit = units.next().unwrap_or_default();
-        while value >= 1024.0
+        let (mut unit, mut shift) = (units.next().unwrap_or_default(), 0u32);
+        while self.0 >> shift >= 1024
             && let Some(next) = units.next()
         {
-            value /= 1024.0;
-            unit = next;
+            (unit, shift) = (next, shift.saturating_add(10));
         }
-        let decimals = match value {
-            _ if self.0 < 1024 => 0,
-            ..9.995 => 2,
-            ..99.95 => 1,
+        let decimals = match self.0.saturating_mul(1000) >> shift {
+            _ if shift == 0 => 0,
+            ..9995 => 2,
+            ..99_950 => 1,
             _ => 0,
         };
+        let parts = 10u128.pow(decimals);
+        let scaled = self.0.saturating_mul(parts);
+        let (rounded, rest) = (scaled >> shift, scaled & (1u128 << shift).wrapping_sub(1));
+        let half = (1u128 << shift) >> 1;
+        let is_up = shift > 0 && (rest > half || rest == half && rounded & 1 == 1);
+        let rounded = rounded.saturating_add(u128::from(is_up));
+        let whole = rounded.checked_div(parts).unwrap_or_default();
+        let fraction = rounded.checked_rem(parts).unwrap_or_default();
+        let text = match decimals {
+            0 => format!("{whole} {unit}"),
+            1 => format!("{whole}.{fraction} {unit}"),
+            _ => format!("{whole}.{fraction:02} {unit}"),
+        };
         // As one text, so that a width counts for all of it.
-        f.pad(&format!("{value:.decimals$} {unit}"))
+        f.pad(&text)
     }
 }
 
