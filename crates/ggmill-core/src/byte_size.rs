@@ -63,7 +63,7 @@ impl fmt::Display for ByteSize {
         let decimals = match self.0.saturating_mul(1000) >> shift {
             _ if shift == 0 => 0,
             ..9995 => 2,
-            ..99_950 => 1,
+            9995..99_950 => 1,
             _ => 0,
         };
         let parts = 10u128.pow(decimals);
