@@ -32,6 +32,32 @@ fn log_softmax(row: &[f32]) -> Vec<f64> {
 }
 
 #[test]
+fn a_token_that_is_never_predicted_is_named_and_what_is_no_number_is_not_one() {
+    let fails = |program: &Program<'_>| {
+        let chunks = Chunks::of(&tokens(), CONTEXT, Some(1)).unwrap();
+        measure(&runner(), program, None, &chunks, false, |_| Ok::<_, Error>(())).unwrap_err()
+    };
+    let case = CASES.iter().find(|case| case.name == "chameleon").unwrap();
+    let model = case.model();
+    let error = fails(&Program::of(&model, case.described()).unwrap());
+    assert_eq!(error.kind(), ErrorKind::Tokens);
+    assert!(error.to_string().contains("which the model never predicts"), "{error}");
+    let model = CASES[0].model();
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "invented");
+    let steps = [
+        "x = rows('token_embd', tokens)",
+        "y = linear('output', x)",
+        "z = y * 0.0",
+        "logits = z / 0.0",
+    ];
+    Graph::of_steps(&steps, &dimensions_of(&model)).unwrap().write(&mut metadata).unwrap();
+    let other = Model::open(invented(&model, metadata)).unwrap();
+    let error = fails(&Program::stored(&other).unwrap());
+    assert_eq!(error.kind(), ErrorKind::NotFinite, "{error}");
+}
+
+#[test]
 fn measures_are_those_of_all_logits() {
     let (model, base) = (CASES[0].model(), CASES[3].model());
     let program = Program::of(&model, CASES[0].described()).unwrap();
