@@ -89,7 +89,7 @@ use architecture::Architecture;
 use coded::{CHECKPOINTS, Coded, Output, Texts};
 use data::Table as _;
 use error::ErrorKind;
-use schema::{RawArchitecture, RawPart};
+use schema::{RawArchitecture, RawPart, keep_what_files_need};
 
 /// The tables here are what their texts say; what the library has of them is written below.
 mod tables {
@@ -148,7 +148,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         for File { name, text, .. } in kept {
             let coded = format!("{directory}-{name}");
             writeln!(code, "    Builtin::new({name:?}, include_bytes!({coded:?})),")?;
-            all.push((coded, written(toml::from_str::<RawArchitecture>(text)?)));
+            let mut raw = toml::from_str::<RawArchitecture>(text)?;
+            if !CHECKPOINTS {
+                keep_what_files_need(&mut raw.parameters, &mut raw.keys);
+            }
+            all.push((coded, written(raw)));
         }
         writeln!(code, "];\nstatic {list}_MARKS: [&[&str]; {}] = [", kept.len())?;
         for marks in marks.iter().take(kept.len()) {
@@ -165,7 +169,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     writeln!(code, "static PARTS: [(&str, &[u8]); {}] = [", parts.len())?;
     for File { name, path, text } in &parts {
-        let part = RawPart::parse(name, text).map_err(|error| format!("{path}: {error}"))?;
+        let mut part = RawPart::parse(name, text).map_err(|error| format!("{path}: {error}"))?;
+        if !CHECKPOINTS {
+            keep_what_files_need(&mut part.parameters, &mut part.keys);
+        }
         let coded = format!("parts-{name}");
         writeln!(code, "    ({name:?}, include_bytes!({coded:?})),")?;
         all.push((coded, written(part)));

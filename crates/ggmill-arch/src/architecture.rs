@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_core::{ByteSize, ValueType};
 
-use crate::coded::{CHECKPOINTS, of_checkpoints};
+use crate::coded::{CHECKPOINTS, understood_of_checkpoints};
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, Scope};
@@ -182,18 +182,12 @@ impl Architecture {
             .iter()
             .map(|remark| Remark::understand(remark, &known))
             .collect::<Result<_>>()?;
-        let refuse = of_checkpoints(&raw.refuse)
-            .iter()
-            .map(|remark| Remark::understand(remark, &known))
-            .collect::<Result<_>>()?;
-        let warn = of_checkpoints(&raw.warn)
-            .iter()
-            .map(|remark| Remark::understand(remark, &known))
-            .collect::<Result<_>>()?;
-        let checkpoints: Vec<CheckpointKind> = of_checkpoints(&raw.checkpoint)
-            .iter()
-            .map(|checkpoint| CheckpointKind::understand(checkpoint, &raw.name, &places))
-            .collect::<Result<_>>()?;
+        let remark = |remark: &_| Remark::understand(remark, &known);
+        let refuse = understood_of_checkpoints(&raw.refuse, remark)?;
+        let warn = understood_of_checkpoints(&raw.warn, remark)?;
+        let checkpoints = understood_of_checkpoints(&raw.checkpoint, |checkpoint| {
+            CheckpointKind::understand(checkpoint, &raw.name, &places)
+        })?;
         let of_kinds: Vec<_> = checkpoints.iter().flat_map(|kind| &kind.defaults).collect();
         let mut parameters = in_order_of_use(parameters, &of_kinds)?;
         read_back(&mut parameters, &keys);

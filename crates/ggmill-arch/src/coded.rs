@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::Result;
+
 /// Whether descriptions say what becomes of checkpoints. Without, that part of them is not compiled
 /// in, and not checked in what is read.
 pub(crate) const CHECKPOINTS: bool = cfg!(feature = "checkpoints");
@@ -183,6 +185,15 @@ pub(crate) use {coded, coded_enum};
 /// A list about checkpoints, or none where they are not understood.
 pub(crate) fn of_checkpoints<T>(list: &[T]) -> &[T] {
     if CHECKPOINTS { list } else { &[] }
+}
+
+/// What a list about checkpoints says, or nothing where they are not understood, without the code
+/// for it.
+pub(crate) fn understood_of_checkpoints<T, U>(
+    list: &[T],
+    understand: impl FnMut(&T) -> Result<U>,
+) -> Result<Vec<U>> {
+    if CHECKPOINTS { list.iter().map(understand).collect() } else { Ok(Vec::new()) }
 }
 
 /// A field about checkpoints, or nothing where none is written.

@@ -106,6 +106,30 @@ description_and_part! {
     }
 }
 
+/// Takes out of hyperparameters and keys what does not count for a finished file: defaults beside
+/// `in_file`, and values of keys, apart from the name of a hyperparameter, which is read back from
+/// the key.
+#[allow(dead_code, reason = "the build script does it, where checkpoints are left out")]
+pub(crate) fn keep_what_files_need(
+    parameters: &mut Ordered<RawParameter>,
+    keys: &mut Ordered<RawKey>,
+) {
+    for (_, parameter) in &mut parameters.0 {
+        if parameter.in_file.is_some() {
+            parameter.default = None;
+        }
+    }
+    let is_name = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    for (_, key) in &mut keys.0 {
+        let is_read_back =
+            |value: &RawExpression| matches!(value, RawExpression::Text(text) if is_name(text));
+        // One stays in its place, so that it replaces what a part says.
+        if key.value.as_ref().is_some_and(|value| !is_read_back(value)) {
+            key.value = Some(RawExpression::Bool(true));
+        }
+    }
+}
+
 /// A text that is replaced in every name of a checkpoint; at the end of names only where it begins
 /// with `*`.
 #[derive(Debug, Deserialize)]

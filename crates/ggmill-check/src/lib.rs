@@ -29,7 +29,8 @@ pub use planned::{CheckedPlans, check_plans};
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
 pub use rules::{
-    check, check_files, check_set, meant_key, name_fault, rules, template_fault, unreadable,
+    RuleSet, check, check_files, check_set, concerns_text, meant_key, name_fault, rules,
+    template_fault, unreadable,
 };
 pub use source::{Force, Source, StatedBy};
 pub use templates::check_templates;

@@ -185,7 +185,7 @@ macro_rules! rules {
             fixed: $fixed,
             automatic: $crate::rule::optional!($($automatic)?),
         };)*
-        pub(super) static RULES: &[&$crate::Rule] = &[$(&$name),*];
+        pub(super) const RULES: &[&$crate::Rule] = &[$(&$name),*];
     };
 }
 pub(crate) use rules;

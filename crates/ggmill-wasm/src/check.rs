@@ -1,43 +1,78 @@
 //! Findings about a model.
 
+use ggmill::Model;
 use ggmill::check::render::{self, Checked};
-use ggmill::check::{Input, Options, Profile, Selector, check_files};
-use ggmill::{Model, keys};
+use ggmill::check::{Input, Options, Profile, RuleSet, Selector};
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::record::Record;
 
+/// The rules whose code this module has.
+const RULES: RuleSet = match (cfg!(feature = "check"), cfg!(feature = "check-text")) {
+    (true, true) => RuleSet::ALL,
+    (true, false) => RuleSet::WITHOUT_TEXT,
+    (false, _) => RuleSet::TEXT,
+};
+
+/// What is asked for.
+struct Request {
+    options: Options,
+    /// The names of the files; none where it is not known.
+    names: Vec<String>,
+}
+
+impl Request {
+    fn parse(input: &[u8]) -> Result<Self, Failure> {
+        let wanted: Value = serde_json::from_slice(input)
+            .map_err(|error| Failure::new("misuse", format_args!("options: {error}")))?;
+        let names = strings(&wanted, "names")?.into_iter().map(str::to_owned).collect();
+        Ok(Self { options: options(&wanted)?, names })
+    }
+
+    fn name(&self, number: usize) -> &str {
+        self.names.get(number).map(String::as_str).unwrap_or_default()
+    }
+
+    fn inputs<'a>(&'a self, model: &'a Model) -> Vec<Input<'a>> {
+        let parts = model.parts().iter().enumerate();
+        parts
+            .map(|(number, part)| match self.name(number) {
+                "" => Input::new(part),
+                name => Input::new(part).named(name),
+            })
+            .collect()
+    }
+}
+
 /// Checks the header of every file of a model by the options in the input, and writes the report as
 /// `ggmill check --json` does.
 pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
-    let wanted: Value = serde_json::from_slice(input)
-        .map_err(|error| Failure::new("misuse", format_args!("options: {error}")))?;
-    let options = options(&wanted)?;
-    let names: Vec<&str> = strings(&wanted, "names")?;
-    let inputs: Vec<Input<'_>> = model
-        .parts()
-        .iter()
-        .enumerate()
-        .map(|(number, part)| match names.get(number) {
-            Some(name) if !name.is_empty() => Input::new(part).named(name),
-            _ => Input::new(part),
-        })
-        .collect();
-    let reports = check_files(&inputs, None, &options);
+    let request = Request::parse(input)?;
+    let reports = RULES.check_files(&request.inputs(model), None, &request.options);
     let files: Vec<Checked<'_>> = reports
         .iter()
         .enumerate()
-        .map(|(number, report)| {
-            Checked::new(names.get(number).copied().unwrap_or_default(), report)
-        })
+        .map(|(number, report)| Checked::new(request.name(number), report))
         .collect();
     Ok(render::json(&files).to_string().into_bytes().into())
 }
 
+/// Whether the options in the input select rules about text that can find anything in the model: one
+/// byte, 0 or 1.
+#[cfg(feature = "check")]
+pub(crate) fn concerns_text(model: &Model, input: &[u8]) -> Result<Record, Failure> {
+    let request = Request::parse(input)?;
+    let concerns = ggmill::check::concerns_text(&request.inputs(model), &request.options);
+    let mut record = Record::default();
+    record.u8(concerns.into());
+    Ok(record)
+}
+
 /// The known key that the one in the input is probably a misspelling of, or nothing.
+#[cfg(feature = "check")]
 pub(crate) fn meant_key(model: &Model, input: &[u8]) -> Record {
-    let architecture = model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    let architecture = model.metadata().str(ggmill::keys::GENERAL_ARCHITECTURE).ok();
     let key = core::str::from_utf8(input).ok();
     let meant = key.and_then(|key| ggmill::check::meant_key(key, architecture));
     meant.unwrap_or_default().into_bytes().into()

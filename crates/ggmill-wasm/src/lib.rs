@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-#[cfg(feature = "check")]
+#[cfg(any(feature = "check", feature = "check-text"))]
 mod check;
 #[cfg(feature = "decode")]
 mod decode;

@@ -42,7 +42,7 @@ fn perform(
         10 => Ok(header::types()),
         #[cfg(feature = "decode")]
         20 => crate::decode::decode(argument, input),
-        #[cfg(feature = "check")]
+        #[cfg(any(feature = "check", feature = "check-text"))]
         21 => crate::check::check(files.model(file)?, input),
         #[cfg(feature = "estimate")]
         22 => crate::estimate::estimate(files.model(file)?, input),
@@ -60,6 +60,8 @@ fn perform(
         28 => crate::tokenize::detokenize(files.tokenizer(file)?, argument, input),
         #[cfg(feature = "check")]
         29 => Ok(crate::check::meant_key(files.model(file)?, input)),
+        #[cfg(feature = "check")]
+        30 => crate::check::concerns_text(files.model(file)?, input),
         _ => Err(Failure::misuse("no such operation")),
     }
 }

@@ -102,11 +102,20 @@ fn number(text: &str) -> Result<(Token<'_>, usize), String> {
         return Err(format!("{} is not a number", quoted(written)));
     }
     let value = if fraction {
-        written.parse().ok().filter(|value: &f64| value.is_finite()).map(ParameterValue::Float)
+        float(written).map(ParameterValue::Float)
     } else {
         written.parse().ok().map(ParameterValue::Int)
     };
     Ok((Token::Literal(value.ok_or_else(|| format!("{} is too large", quoted(written)))?), len))
+}
+
+/// A finite number of digits with decimals or an exponent. It is read as one of JSON, which this
+/// crate reads anyway: the reader of the standard library has 10 KB of tables of its own.
+fn float(written: &str) -> Option<f64> {
+    let short = written.trim_start_matches('0');
+    let has_digit = short.starts_with(|c: char| c.is_ascii_digit());
+    let zero = if has_digit { "" } else { "0" };
+    serde_json::from_str(&format!("{zero}{short}")).ok()
 }
 
 fn string(text: &str, quote: char) -> Result<(Token<'_>, usize), String> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
-use crate::coded::of_checkpoints;
+use crate::coded::{of_checkpoints, understood_of_checkpoints};
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Expression, Scope};
 use crate::limits::MAX_PIECES;
@@ -116,17 +116,15 @@ impl TensorTemplate {
                 let from_shape = from_shape.iter().map(|dimension| expression(dimension, known));
                 let from_shape: Vec<Expression> =
                     from_shape.collect::<Result<_>>().map_err(|error| error.at("from_shape"))?;
-                let understand = |source| {
+                let understand = |source: &RawSource| {
                     let understood =
                         SourceTemplate::understand(source, operations, variable, known)?;
                     let is_said = !understood.shape.is_empty() || !understood.parts.is_empty();
                     let shape = if is_said { understood.shape } else { from_shape.clone() };
                     Ok(SourceTemplate { shape, ..understood })
                 };
-                let sources = from.iter().map(understand);
-                OriginTemplate::Checkpoint(
-                    sources.collect::<Result<_>>().map_err(|error| error.at("from"))?,
-                )
+                let sources = understood_of_checkpoints(from, understand);
+                OriginTemplate::Checkpoint(sources.map_err(|error| error.at("from"))?)
             }
         };
         let in_checkpoint = |text: &str| {

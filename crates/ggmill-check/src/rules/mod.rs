@@ -4,12 +4,14 @@ mod architecture;
 mod data;
 mod keys;
 mod kinds;
+mod licence;
 mod metadata;
 mod naming;
 mod provenance;
 mod quantization;
 mod rendering;
 mod segmentation;
+mod set;
 mod shards;
 mod structure;
 mod template;
@@ -22,48 +24,41 @@ pub use keys::meant_key;
 #[cfg(test)]
 pub(crate) use metadata::{expected_type, known_general};
 pub use naming::name_fault;
+pub use set::{RuleSet, concerns_text};
 pub use template::template_fault;
 
 use crate::report::{Findings, Place};
 use crate::{Input, Options, Report, Rule};
 
-/// A group's rules and what looks for breaches of them. What reads every string of a long
-/// vocabulary is in one place only.
-struct Part {
-    rules: &'static [&'static Rule],
-    check: fn(&Input<'_>, &Options, &mut Findings<'_>),
-}
-
-static PARTS: &[Part] = &[
-    Part { rules: structure::RULES, check: structure::check },
-    Part { rules: metadata::RULES, check: metadata::check },
-    Part { rules: keys::RULES, check: keys::check },
-    Part { rules: tensors::RULES, check: tensors::check },
-    Part { rules: quantization::RULES, check: quantization::check },
-    Part { rules: architecture::RULES, check: architecture::check },
-    Part { rules: kinds::RULES, check: kinds::check },
-    Part { rules: tokenizer::RULES, check: tokenizer::check },
-    Part { rules: template::RULES, check: template::check },
-    Part { rules: naming::RULES, check: naming::check },
-    Part { rules: shards::RULES, check: shards::check },
-    Part { rules: provenance::RULES, check: provenance::check },
-    Part { rules: data::RULES, check: data::check },
-    Part { rules: rendering::RULES, check: rendering::check },
-    Part { rules: segmentation::RULES, check: segmentation::check },
+/// The rules of every group, in the order of the groups.
+static RULES: &[&[&Rule]] = &[
+    structure::RULES,
+    metadata::RULES,
+    keys::RULES,
+    tensors::RULES,
+    quantization::RULES,
+    architecture::RULES,
+    kinds::RULES,
+    tokenizer::RULES,
+    template::RULES,
+    naming::RULES,
+    shards::RULES,
+    provenance::RULES,
+    data::RULES,
+    rendering::RULES,
+    segmentation::RULES,
 ];
 
 /// Every rule, by group and then by code.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    PARTS.iter().flat_map(|part| part.rules.iter().copied())
+    RULES.iter().flat_map(|rules| rules.iter().copied())
 }
 
 /// Holds a file to the rules.
 ///
 /// Time grows as n log n with the header, memory with the header; findings are capped by rule.
 pub fn check(input: &Input<'_>, options: &Options) -> Report {
-    let mut findings = Findings::new(options, 1);
-    walk(input, options, &mut findings);
-    findings.into_reports().pop().unwrap_or_default()
+    RuleSet::ALL.check(input, options)
 }
 
 /// Holds all shards of a set, in order and each with its whole header, to the rules as the one
@@ -72,40 +67,13 @@ pub fn check(input: &Input<'_>, options: &Options) -> Report {
 /// Findings about the model as a whole occur once, with the metadata of the first shard and the
 /// tensors of all, in the report of the file that they are in.
 pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
-    let mut findings = Findings::new(options, shards.len());
-    for (shard, input) in shards.iter().enumerate() {
-        findings.turn_to(shard);
-        walk(&input.among(shards, shard), options, &mut findings);
-    }
-    findings.into_reports()
+    RuleSet::ALL.check_set(shards, options)
 }
 
-/// Holds the files of a model to the rules: as one model where they are all shards of a set and each
-/// has its whole header, each by itself otherwise. A report for each file.
-///
-/// `set_fault`, in one line without control characters, describes what is wrong with their shard
-/// set; it is reported for the first of the files.
+/// Holds the files of a model to the rules, as [`RuleSet::check_files`] does with
+/// [all rules](RuleSet::ALL).
 pub fn check_files(files: &[Input<'_>], set_fault: Option<&str>, options: &Options) -> Vec<Report> {
-    if files.len() > 1 && set_fault.is_none() && files.iter().all(Input::is_whole) {
-        return check_set(files, options);
-    }
-    let one = |(place, input): (usize, &Input<'_>)| match set_fault.filter(|_| place == 0) {
-        Some(fault) => check(&input.with_set_fault(fault), options),
-        None => check(input, options),
-    };
-    files.iter().enumerate().map(one).collect()
-}
-
-fn walk(input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
-    for part in PARTS {
-        if part.rules.iter().any(|rule| options.applies(rule)) {
-            (part.check)(input, options, findings);
-        }
-    }
-    // One shard of a set is laid out with the others, and nothing may be lost.
-    if findings.has_rewrite() && (input.is_shard() || !structure::is_all_known(input)) {
-        findings.drop_rewrites();
-    }
+    RuleSet::ALL.check_files(files, set_fault, options)
 }
 
 /// The report on bytes that are not GGUF at all.

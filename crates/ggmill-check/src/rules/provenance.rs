@@ -4,7 +4,7 @@ use ggmill_core::{Entry, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::rules::texts;
+use crate::rules::{licence, texts};
 use crate::{Fix, Input, Options};
 
 rules! { Provenance;
@@ -144,7 +144,7 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
 fn described(entry: &Entry<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
     let show = || shown(RawStr::from(text));
     match last {
-        "license" if name == "license" && !is_licence(text) => {
+        "license" if name == "license" && !licence::is_licence(text) => {
             out.add(&LICENSE, Place::value(entry), show);
         }
         "url" | "repo_url" | "link"
@@ -159,30 +159,6 @@ fn described(entry: &Entry<'_>, name: &str, last: &str, text: &str, out: &mut Fi
         }
         _ => {}
     }
-}
-
-/// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
-/// case.
-fn is_licence(text: &str) -> bool {
-    const MAX_LEN: usize = 4096;
-    let known = || {
-        spdx::identifiers::LICENSES
-            .iter()
-            .map(|license| license.name)
-            .chain(spdx::identifiers::EXCEPTIONS.iter().map(|exception| exception.name))
-    };
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    let mut canonical = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next().filter(|_| text.len() <= MAX_LEN) {
-        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(if end == 0 { c.len_utf8() } else { end });
-        canonical.push_str(known().find(|name| name.eq_ignore_ascii_case(word)).unwrap_or(word));
-        rest = after;
-    }
-    // GPL-3.0 and the like are known, though better ones have taken their place.
-    let mode = spdx::ParseMode { allow_deprecated: true, ..spdx::ParseMode::STRICT };
-    spdx::Expression::parse_mode(&canonical, mode).is_ok()
 }
 
 fn is_doi(text: &str) -> bool {
@@ -277,11 +253,9 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
             _ => return None,
         })
     };
-    let Some(said) = label
-        .char_indices()
-        .last()
-        .and_then(|(at, letter)| Some(label.get(..at)?.parse::<f64>().ok()? * scale(letter)?))
-    else {
+    let Some(said) = label.char_indices().last().and_then(|(at, letter)| {
+        Some(serde_json::from_str::<f64>(label.get(..at)?).ok()? * scale(letter)?)
+    }) else {
         return;
     };
     #[expect(clippy::cast_precision_loss, reason = "only the magnitude counts")]

@@ -3,6 +3,7 @@
 mod automaton;
 mod expression;
 mod local;
+mod names;
 mod plain;
 mod scan;
 mod set;
@@ -31,7 +32,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// assert_ne!(pre_tokenizer_rules("qwen2"), pre_tokenizer_rules("llama-bpe"));
 /// ```
 pub fn rules(name: &str) -> Option<&'static str> {
-    find(name.as_bytes()).map(|known| known.rules)
+    names::line_of(name).map(|line| line.rules)
 }
 
 /// Whether a byte-level BPE vocabulary with this pre-tokenizer may have no merges: llama.cpp then takes
@@ -43,7 +44,7 @@ pub fn rules(name: &str) -> Option<&'static str> {
 /// assert!(!ggmill_tokenizer::pre_tokenizer_allows_no_merges("llama-bpe"));
 /// ```
 pub fn allows_no_merges(name: &str) -> bool {
-    find(name.as_bytes()).is_some_and(|known| known.without_merges)
+    names::line_of(name).is_some_and(|line| line.has("without-merges"))
 }
 
 /// One pre-tokenizer for each set of rules, in the order of its first name.

@@ -1,6 +1,8 @@
-//! The table of pre-tokenizers in `data/pre-tokenizers.txt`.
+//! The table of pre-tokenizers: their rules in `data/pre-tokenizers.txt`, and the names of these.
 
 use std::sync::LazyLock;
+
+use super::names;
 
 /// A pass over the pieces that the pass before it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,57 +88,63 @@ fn with_sets(expression: &'static str, sets: &[(&str, &str)]) -> &'static str {
     written.leak()
 }
 
+/// The passes of some rules, and what else these say.
+#[derive(Default)]
+struct Rules {
+    passes: Vec<Pass>,
+    fast: Vec<Pass>,
+    apart: Vec<Pass>,
+    raw: bool,
+    newlines: bool,
+}
+
 fn parse(text: &'static str) -> Vec<PreTokenizer> {
-    let mut found = Vec::new();
-    let (mut rules, mut passes, mut fast, mut apart) = ("", vec![], vec![], vec![]);
+    let mut all: Vec<(&str, Rules)> = Vec::new();
     let mut sets: Vec<(&str, &str)> = Vec::new();
-    let (mut raw, mut newlines) = (false, false);
     for line in text.lines() {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == "rules" {
+            all.push((rest, Rules::default()));
+            sets.clear();
+        }
+        let Some((_, rules)) = all.last_mut() else { continue };
         match word {
-            "rules" => {
-                rules = rest;
-                passes.clear();
-                fast.clear();
-                apart.clear();
-                sets.clear();
-                (raw, newlines) = (false, false);
-            }
-            "split" => passes.push(Pass::Split(rest)),
-            "scan" => passes.push(Pass::Scan(rest)),
+            "split" => rules.passes.push(Pass::Split(rest)),
+            "scan" => rules.passes.push(Pass::Scan(rest)),
             "set" => sets.extend(rest.split_once(' ')),
             "as" => match rest.split_once(' ') {
-                Some(("split", rest)) => fast.push(Pass::Split(with_sets(rest, &sets))),
-                Some(("scan", rest)) => fast.push(Pass::Scan(rest)),
+                Some(("split", rest)) => rules.fast.push(Pass::Split(with_sets(rest, &sets))),
+                Some(("scan", rest)) => rules.fast.push(Pass::Scan(rest)),
                 _ => {}
             },
-            "apart" => apart.extend(rest.strip_prefix("split ").map(Pass::Split)),
-            "raw" => raw = true,
-            "newlines" => newlines = true,
-            "names" => {
-                let (names, switches) = rest.split_once(" : ").unwrap_or((rest, ""));
-                let has = |switch: &str| switches.split(' ').any(|word| word == switch);
-                found.extend(names.split(' ').map(|name| PreTokenizer {
-                    name,
-                    rules,
-                    passes: passes.clone(),
-                    fast: if fast.is_empty() { passes.clone() } else { fast.clone() },
-                    apart: apart.clone(),
-                    raw,
-                    newlines,
-                    add_bos: has("add-bos"),
-                    add_sep: has("add-sep"),
-                    ignore_merges: has("ignore-merges"),
-                    escape: has("escape"),
-                    keep_spaces: has("keep-spaces"),
-                    no_bos: has("no-bos"),
-                    force_bos: has("force-bos"),
-                    cased: has("cased"),
-                    without_merges: has("without-merges"),
-                }));
-            }
+            "apart" => rules.apart.extend(rest.strip_prefix("split ").map(Pass::Split)),
+            "raw" => rules.raw = true,
+            "newlines" => rules.newlines = true,
             _ => {}
         }
+    }
+    let mut found = Vec::new();
+    for line in names::lines() {
+        let Some((_, rules)) = all.iter().find(|(name, _)| *name == line.rules) else { continue };
+        let fast = if rules.fast.is_empty() { &rules.passes } else { &rules.fast };
+        found.extend(line.names().map(|name| PreTokenizer {
+            name,
+            rules: line.rules,
+            passes: rules.passes.clone(),
+            fast: fast.clone(),
+            apart: rules.apart.clone(),
+            raw: rules.raw,
+            newlines: rules.newlines,
+            add_bos: line.has("add-bos"),
+            add_sep: line.has("add-sep"),
+            ignore_merges: line.has("ignore-merges"),
+            escape: line.has("escape"),
+            keep_spaces: line.has("keep-spaces"),
+            no_bos: line.has("no-bos"),
+            force_bos: line.has("force-bos"),
+            cased: line.has("cased"),
+            without_merges: line.has("without-merges"),
+        }));
     }
     found.sort_by_key(|known| known.name);
     found
@@ -154,7 +162,7 @@ mod tests {
         for line in include_str!("../../data/pre-tokenizers.txt").lines() {
             let word = line.split(' ').next().unwrap_or_default();
             let known = ["", "#", "rules", "split", "scan", "set", "as", "apart"];
-            let switches = ["raw", "newlines", "names"];
+            let switches = ["raw", "newlines"];
             assert!(known.contains(&word) || switches.contains(&word), "{line}");
             // The only kind of pass that it has.
             assert!(word != "apart" || line.starts_with("apart split "), "{line}");

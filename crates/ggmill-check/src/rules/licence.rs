@@ -1,0 +1,188 @@
+//! License expressions of SPDX (annex D of its specification).
+
+/// The identifiers that there are: one on a line, those of exceptions after `with`.
+static IDENTIFIERS: &str = include_str!("../../data/licences.txt");
+
+/// The longest text that is looked at, in bytes.
+const MAX_LEN: usize = 4096;
+
+/// Families whose licenses have no `+`: their identifiers end in `-only` or `-or-later`.
+const GNU: [&str; 4] = ["AGPL-", "GFDL-", "GPL-", "LGPL-"];
+
+/// What an expression ends with so far, which tells what can follow.
+#[derive(Clone, Copy, PartialEq)]
+enum Last {
+    /// Nothing, an operator or an opening parenthesis: a license has to follow.
+    Open,
+    License,
+    /// A license that `+` cannot follow.
+    Closed,
+    With,
+    /// A license with its exception, or a closing parenthesis.
+    Whole,
+}
+
+/// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
+/// case. Deprecated ones, such as `GPL-3.0` and `GPL-2.0+`, are identifiers.
+pub(super) fn is_licence(text: &str) -> bool {
+    text.len() <= MAX_LEN && parse(text).is_some()
+}
+
+fn parse(text: &str) -> Option<()> {
+    let (mut last, mut depth, mut rest) = (Last::Open, 0_u32, text);
+    while let Some(c) = rest.chars().next() {
+        let end = rest.find(|c| !is_part(c) && c != ':').unwrap_or(rest.len());
+        let (token, after) = rest.split_at(end.max(c.len_utf8()));
+        rest = after;
+        last = match (token, last) {
+            // Between a license and its `+` there is none.
+            (space, _) if space.trim().is_empty() => {
+                if last == Last::License {
+                    Last::Closed
+                } else {
+                    last
+                }
+            }
+            ("(", Last::Open) => {
+                depth += 1;
+                Last::Open
+            }
+            (")", Last::License | Last::Closed | Last::Whole) => {
+                depth = depth.checked_sub(1)?;
+                Last::Whole
+            }
+            ("+", Last::License) => Last::Closed,
+            ("AND" | "and" | "OR" | "or", Last::License | Last::Closed | Last::Whole) => Last::Open,
+            ("WITH" | "with", Last::License | Last::Closed) => Last::With,
+            (word, Last::Open) => match rest.strip_prefix('+') {
+                Some(after) if knows(&format!("{word}+")) => {
+                    rest = after;
+                    Last::Closed
+                }
+                _ if knows(word) && !GNU.iter().any(|family| begins(word, family)) => Last::License,
+                _ if knows(word) || refers(word, "LicenseRef-") => Last::Closed,
+                _ => return None,
+            },
+            (word, Last::With) if knows(&format!("with {word}")) => Last::Whole,
+            (word, Last::With) if refers(word, "AdditionRef-") => Last::Whole,
+            _ => return None,
+        };
+    }
+    (depth == 0 && !matches!(last, Last::Open | Last::With)).then_some(())
+}
+
+fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.')
+}
+
+fn begins(word: &str, start: &str) -> bool {
+    word.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+fn knows(line: &str) -> bool {
+    IDENTIFIERS.lines().any(|known| known.eq_ignore_ascii_case(line))
+}
+
+/// Whether a word refers to something that SPDX does not list, in this document or another.
+fn refers(word: &str, start: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(is_part);
+    let (document, name) =
+        word.split_once(':').map_or((None, word), |(document, name)| (Some(document), name));
+    name.strip_prefix(start).is_some_and(is_name)
+        && document
+            .is_none_or(|document| document.strip_prefix("DocumentRef-").is_some_and(is_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use spdx::{Expression, ParseMode, identifiers};
+
+    use super::*;
+
+    /// What the crate says of a text with identifiers as it writes them.
+    fn of_the_crate(text: &str) -> bool {
+        let mode = ParseMode { allow_deprecated: true, ..ParseMode::STRICT };
+        Expression::parse_mode(text, mode).is_ok()
+    }
+
+    #[test]
+    fn identifiers_are_those_of_the_crate() {
+        let exceptions = identifiers::EXCEPTIONS.iter().map(|exception| exception.name);
+        let of_the_crate: Vec<String> = identifiers::LICENSES
+            .iter()
+            .map(|license| license.name.to_owned())
+            .chain(exceptions.map(|name| format!("with {name}")))
+            .collect();
+        let ours: Vec<&str> = IDENTIFIERS.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(ours, of_the_crate);
+    }
+
+    #[test]
+    fn every_identifier_is_an_expression_in_letters_of_either_case() {
+        for license in identifiers::LICENSES {
+            for text in [license.name.to_owned(), license.name.to_lowercase()] {
+                assert!(is_licence(&text), "{text}");
+            }
+            let plus = format!("{}+", license.name);
+            let is_identifier = identifiers::LICENSES.iter().any(|other| other.name == plus);
+            assert_eq!(is_licence(&plus), is_identifier || of_the_crate(&plus), "{plus}");
+        }
+        for exception in identifiers::EXCEPTIONS {
+            assert!(is_licence(&format!("mit WITH {}", exception.name.to_uppercase())));
+            assert!(!is_licence(exception.name));
+        }
+    }
+
+    /// Every sequence of up to five of the words, with and without spaces between them.
+    #[test]
+    fn expressions_are_those_of_the_crate() {
+        const WORDS: [&str; 14] = [
+            "MIT",
+            "GPL-3.0-only",
+            "+",
+            " +",
+            "(",
+            ")",
+            "AND",
+            "or",
+            "WITH",
+            "GCC-exception-3.1",
+            "LicenseRef-a",
+            "DocumentRef-b:LicenseRef-c.1",
+            "DocumentRef-b:AdditionRef-d",
+            "x:y",
+        ];
+        let (mut accepted, mut texts) = (0, vec![String::new()]);
+        for _ in 0..5 {
+            let longer = |text: &String| {
+                let separator = if text.is_empty() { "" } else { " " };
+                WORDS.map(|word| match word {
+                    "+" => format!("{text}{word}"),
+                    _ => format!("{text}{separator}{word}"),
+                })
+            };
+            texts = texts.iter().flat_map(longer).collect();
+            // What nothing can complete is not continued, so that all others can be.
+            texts.retain(|text| {
+                let is = of_the_crate(text);
+                assert_eq!(is_licence(text), is, "{text:?}");
+                accepted += usize::from(is);
+                is || text.ends_with(['(', 'D', 'r', 'H'])
+            });
+        }
+        assert!(accepted > 400, "{accepted}");
+    }
+
+    #[test]
+    fn texts_that_are_not_expressions() {
+        for text in ["", " ", "()", "other", "MIT Apache-2.0", "MIT, BSD", "llama3.1 license"] {
+            assert!(!is_licence(text), "{text:?}");
+        }
+        for text in ["LicenseRef-", "DocumentRef-:LicenseRef-a", "MIT And MIT", "MIT/ISC"] {
+            assert!(!is_licence(text), "{text:?}");
+        }
+        assert!(is_licence("  (mit OR apache-2.0)\u{a0}and\tISC "));
+        assert!(is_licence("GPL-2.0+ WITH Classpath-exception-2.0"));
+        assert!(!is_licence(&format!("MIT{}", " ".repeat(MAX_LEN))));
+    }
+}
