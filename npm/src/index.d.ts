@@ -134,8 +134,10 @@ export function open(source: Source | readonly Source[], options?: OpenOptions):
 export interface WasmModules {
   /** The module for reading headers. */
   reader?: WasmSource | Promise<WasmSource>;
-  /** The module with all functions. It is loaded when it is first needed. */
-  full?: WasmSource | Promise<WasmSource>;
+  /** The module with all functions except those about text. It is loaded when it is first needed. */
+  core?: WasmSource | Promise<WasmSource>;
+  /** The module for tokens and chat templates. It is loaded when it is first needed. */
+  text?: WasmSource | Promise<WasmSource>;
 }
 
 /** A WebAssembly module, its bytes, or its URL. */

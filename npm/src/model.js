@@ -1,5 +1,6 @@
 // An open model: metadata, tensors, and operations on them.
 
+import { joinReports } from "./check.js";
 import { GgmillError } from "./error.js";
 import { number } from "./header.js";
 import { OPERATION, load, readError } from "./module.js";
@@ -138,7 +139,7 @@ export class Tensor {
     const { start = 0, end = this.elements } = range;
     this.#hold(start, end, this.elements, "elements");
     const { elements: perBlock, bytes: blockSize } = this.#model.block(this);
-    const module = await load("full");
+    const module = await load("core");
     const values = new Float32Array(end - start);
     const step = Math.max(1, Math.floor(PIECE / blockSize)) * perBlock;
     const argument = BigInt(this.typeId) | (this.#model.endian === "big" ? 1n << 32n : 0n);
@@ -164,7 +165,8 @@ export class Tensor {
 /** A model: one file, or all shards of a shard set. */
 export class Model {
   #reader;
-  #full;
+  /** The model in the other modules, by their names. */
+  #others = new Map();
   #headers;
   #sources;
   #metadata;
@@ -297,30 +299,39 @@ export class Model {
     throw new GgmillError("truncated", message, { tensor: tensor.name });
   }
 
-  /** The model in the full module. */
-  async #whole() {
+  /** The model in the module `core` or `text`. */
+  async #in(name) {
     this.#reader.call(OPERATION.facts);
-    this.#full ??= load("full").then((module) => {
-      const files = this.#headers.map((header) => header.open(module));
-      const held = new Held(module, files.length === 1 ? files[0] : join(module, files));
-      abandoned.register(this, held, this);
-      return held;
-    });
-    this.#full.catch(() => (this.#full = undefined));
-    return this.#full;
+    let held = this.#others.get(name);
+    if (held === undefined) {
+      held = load(name).then((module) => {
+        const files = this.#headers.map((header) => header.open(module));
+        const held = new Held(module, files.length === 1 ? files[0] : join(module, files));
+        abandoned.register(this, held, this);
+        return held;
+      });
+      this.#others.set(name, held);
+      held.catch(() => this.#others.delete(name));
+    }
+    return held;
   }
 
-  async #json(operation, options) {
+  async #json(name, operation, options) {
     const input = new TextEncoder().encode(JSON.stringify(options ?? {}));
-    return JSON.parse(new TextDecoder().decode((await this.#whole()).call(operation, 0n, input)));
+    return JSON.parse(new TextDecoder().decode((await this.#in(name)).call(operation, 0n, input)));
   }
 
-  check(options = {}) {
-    return this.#json(OPERATION.check, { names: this.#sources.map(({ name }) => name ?? ""), ...options });
+  async check(options = {}) {
+    const asked = { names: this.#sources.map(({ name }) => name ?? ""), ...options };
+    const input = new TextEncoder().encode(JSON.stringify(asked));
+    const [concernsText] = (await this.#in("core")).call(OPERATION.concernsText, 0n, input);
+    const report = this.#json("core", OPERATION.check, asked);
+    if (concernsText === 0) return report;
+    return joinReports(...(await Promise.all([report, this.#json("text", OPERATION.check, asked)])));
   }
 
   estimate(options = {}) {
-    return this.#json(OPERATION.estimate, options);
+    return this.#json("core", OPERATION.estimate, options);
   }
 
   async tokenize(text, options = {}) {
@@ -329,7 +340,7 @@ export class Model {
     }
     const { addSpecial = true, parseSpecial = true } = options;
     const input = typeof text === "string" ? new TextEncoder().encode(text) : text;
-    const document = (await this.#whole()).call(OPERATION.tokenize, bits(addSpecial, parseSpecial), input);
+    const document = (await this.#in("text")).call(OPERATION.tokenize, bits(addSpecial, parseSpecial), input);
     return JSON.parse(new TextDecoder().decode(document));
   }
 
@@ -337,7 +348,7 @@ export class Model {
     const { removeSpecial = false, showSpecial = false } = options;
     const input = new RecordWriter();
     for (const id of ids) input.u32(fitted(id, typeNumber("u32"), undefined, "ids"));
-    const held = await this.#whole();
+    const held = await this.#in("text");
     return new TextDecoder().decode(held.call(OPERATION.detokenize, bits(removeSpecial, showSpecial), input.finish()));
   }
 
@@ -345,7 +356,7 @@ export class Model {
     const { messages, tools, documents, addGenerationPrompt = false, variables = {}, template, date = new Date() } = conversation;
     const now = Math.floor(Number(date) / 1000);
     if (!Number.isSafeInteger(now)) throw new GgmillError("misuse", "date: expected a valid date");
-    return this.#json(OPERATION.render, {
+    return this.#json("text", OPERATION.render, {
       template,
       now,
       conversation: { ...variables, messages, tools, documents, add_generation_prompt: addGenerationPrompt },
@@ -353,16 +364,16 @@ export class Model {
   }
 
   async summary() {
-    return (await this.#json(OPERATION.inspect)).summary;
+    return (await this.#json("core", OPERATION.inspect)).summary;
   }
 
   async suggestedName(shard = 0) {
-    const held = await this.#whole();
+    const held = await this.#in("core");
     return new TextDecoder().decode(held.call(OPERATION.name, BigInt(shard)));
   }
 
   async meantKey(key) {
-    const held = await this.#whole();
+    const held = await this.#in("core");
     const meant = new TextDecoder().decode(held.call(OPERATION.meantKey, 0n, new TextEncoder().encode(key)));
     return meant === "" ? undefined : meant;
   }
@@ -378,7 +389,7 @@ export class Model {
     input.u32(renamed.length);
     for (const [from, to] of renamed) input.text(from).text(to);
     input.raw(this.#entriesToSet(set));
-    const held = await this.#whole();
+    const held = await this.#in("core");
     const record = new RecordReader(held.call(OPERATION.edit, options.inPlace ? 1n : 0n, input.finish()));
     return new HeaderPatch(Number(record.u64()), record.rest().slice());
   }
@@ -411,8 +422,8 @@ export class Model {
   close() {
     abandoned.unregister(this);
     this.#reader.free();
-    this.#full?.then((held) => held.free()).catch(() => undefined);
-    this.#full = undefined;
+    for (const other of this.#others.values()) other.then((held) => held.free()).catch(() => undefined);
+    this.#others.clear();
     for (const source of this.#sources) void source.close?.();
   }
 }

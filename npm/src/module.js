@@ -26,25 +26,27 @@ export const OPERATION = Object.freeze({
   render: 27,
   detokenize: 28,
   meantKey: 29,
+  concernsText: 30,
 });
 
 /** The default URLs of the modules. Bundlers recognize these expressions. */
 const places = {
   reader: () => new URL("../wasm/reader.wasm", import.meta.url),
-  full: () => new URL("../wasm/ggmill.wasm", import.meta.url),
+  core: () => new URL("../wasm/core.wasm", import.meta.url),
+  text: () => new URL("../wasm/text.wasm", import.meta.url),
 };
 const loaded = new Map();
 
 /** Sets the modules. */
 export function setWasm(modules) {
-  for (const name of ["reader", "full"]) {
+  for (const name of Object.keys(places)) {
     if (modules[name] === undefined) continue;
     places[name] = () => modules[name];
     loaded.delete(name);
   }
 }
 
-/** Returns a module, `reader` or `full`, which is loaded by the first call. */
+/** Returns a module, `reader`, `core` or `text`, which is loaded by the first call. */
 export function load(name) {
   let module = loaded.get(name);
   if (module === undefined) {

@@ -158,6 +158,22 @@ describe("chat templates", () => {
     assert.ok(found.length > 0);
   });
 
+  it("are checked beside everything else, in one report", { skip: withoutCommand }, async () => {
+    const template = "{{ messages[0].__class__ }}{{ 1\u200b }}{% for m in messages %}{{ m.content }}";
+    const path = written("joined.gguf", chat({ "tokenizer.chat_template": template, "general.license": "mine" }));
+    const model = await open(path);
+    for (const profile of ["all", "run", "spec", "ggml"]) {
+      for (const findingsPerRule of [20, 1]) {
+        const { files: [found] } = await model.check({ profile, findingsPerRule });
+        const asked = ["--profile", profile, "--max-per-rule", String(findingsPerRule)];
+        const [expected] = JSON.parse(ggmill("check", "--format", "json", ...asked, path)).files;
+        assert.deepEqual({ ...found, path }, expected, `${profile} ${findingsPerRule}`);
+      }
+    }
+    const groups = new Set((await model.check()).files[0].findings.map(({ group }) => group));
+    assert.ok(groups.has("template") && groups.has("provenance"), [...groups].join(" "));
+  });
+
   it("are chosen by name, and have variables and a date", async () => {
     const template = "{{ greeting }} {{ strftime_now('%Y-%m-%d') }} {{ messages | length }}";
     const model = await open(file({ "tokenizer.chat_template": "default", "tokenizer.chat_template.other": template }));

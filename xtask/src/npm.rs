@@ -7,12 +7,16 @@ use std::process::Command;
 use crate::process::{
     Done, built_by_tests, cargo, command, output, root, run as run_command, succeeds, target,
 };
-use crate::targets;
+use crate::targets::{self, WebLibrary};
 
 /// The directory of the package in the repository.
 const PACKAGE: &str = "npm";
 /// The modules: the file in the package, and the features it is built with.
-const MODULES: [(&str, &[&str]); 2] = [("reader.wasm", &[]), ("ggmill.wasm", &["--features=full"])];
+const MODULES: [(&str, &[&str]); 3] = [
+    ("reader.wasm", &[]),
+    ("core.wasm", &["--features=core"]),
+    ("text.wasm", &["--features=text"]),
+];
 /// What checks the types.
 const TYPESCRIPT: [&str; 2] = ["typescript@5", "@types/node@20"];
 /// The command that results are compared with.
@@ -36,24 +40,38 @@ pub(crate) struct Args {
 
 /// Builds and tests, or fails where that cannot be done.
 pub(crate) fn run(args: &Args) -> Done {
-    modules(false)?.map_or_else(|| Err("the npm package was not built".to_owned()), Ok)?;
+    let library = build()?;
     if args.build {
         return Ok(());
     }
-    test(&build_command()?, &args.node)
+    test(&build_command()?, library, &args.node)
+}
+
+/// Builds the modules as they are published, for size where the source of the standard library is
+/// there. Fails where they cannot be built.
+pub(crate) fn build() -> Done<WebLibrary> {
+    let library = match targets::web_cargo("build", WebLibrary::ForSize) {
+        Ok(_) => WebLibrary::ForSize,
+        Err(missing) => {
+            println!("the modules are larger than those that are published: {missing}");
+            WebLibrary::Any
+        }
+    };
+    modules(library)?.ok_or("the npm package was not built")?;
+    Ok(library)
 }
 
 /// The same as a step of the gate, which says what it leaves out.
 pub(crate) fn gate() -> Done {
-    match modules(true)? {
-        Some(()) => test(&built_by_tests(COMMAND)?, &[]),
+    match modules(WebLibrary::Installed)? {
+        Some(()) => test(&built_by_tests(COMMAND)?, WebLibrary::Installed, &[]),
         None => Ok(()),
     }
 }
 
 /// Compares results, requests and bytes with those of the package that others use.
 pub(crate) fn compare(paths: &[PathBuf]) -> Done {
-    modules(false)?.ok_or("the npm package was not built")?;
+    build()?;
     let tools = install("npm-peer", &[PEER])?;
     run_command(
         command("node").arg(root().join("xtask/peers/npm.mjs")).arg(root()).arg(tools).args(paths),
@@ -62,7 +80,7 @@ pub(crate) fn compare(paths: &[PathBuf]) -> Done {
 
 /// Builds the modules into the package. `None`, with words about it, where something is missing for
 /// it.
-pub(crate) fn modules(installed: bool) -> Done<Option<()>> {
+pub(crate) fn modules(library: WebLibrary) -> Done<Option<()>> {
     if let Some(missing) = node_is_missing() {
         println!("skipped: {missing}");
         return Ok(None);
@@ -71,7 +89,7 @@ pub(crate) fn modules(installed: bool) -> Done<Option<()>> {
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let built = target()?.join("npm");
     for (name, features) in MODULES {
-        let mut command = match targets::web_cargo("build", installed) {
+        let mut command = match targets::web_cargo("build", library) {
             Ok(cargo) => cargo,
             Err(missing) => {
                 println!("skipped: {missing}");
@@ -104,7 +122,7 @@ fn node_is_missing() -> Option<String> {
 }
 
 /// Runs the tests beside a built command, whose answers those of the package are held against.
-fn test(built: &Path, arguments: &[String]) -> Done {
+fn test(built: &Path, library: WebLibrary, arguments: &[String]) -> Done {
     lints()?;
     types()?;
     let corpus = target()?.join("npm/corpus");
@@ -119,6 +137,9 @@ fn test(built: &Path, arguments: &[String]) -> Done {
         node.arg(test);
     }
     node.env("GGMILL", built).env("GGMILL_CORPUS", corpus);
+    if library != WebLibrary::ForSize {
+        node.env("GGMILL_WASM_LARGE", "1");
+    }
     let data = root().join("../shared/data");
     if data.is_dir() {
         node.env("GGMILL_DATA", data);
@@ -155,14 +176,22 @@ fn tests(directory: &Path) -> Done<Vec<PathBuf>> {
     Ok(tests)
 }
 
-/// Clippy over the module.
+/// Clippy over each module, where the toolchain has it.
 fn lints() -> Done {
-    run_command(
-        targets::web_cargo("clippy", false)?
-            .args(["--manifest-path=crates/ggmill-wasm/Cargo.toml", "--release", "--features=full"])
-            .env("CARGO_TARGET_DIR", target()?.join("npm"))
-            .args(["--", "-Dwarnings"]),
-    )
+    for (_, features) in MODULES {
+        if !succeeds(targets::web_cargo("clippy", WebLibrary::Any)?.arg("--version")) {
+            println!("skipped: no clippy beside the toolchain that builds the modules");
+            return Ok(());
+        }
+        run_command(
+            targets::web_cargo("clippy", WebLibrary::Any)?
+                .args(["--manifest-path=crates/ggmill-wasm/Cargo.toml", "--release"])
+                .args(features)
+                .env("CARGO_TARGET_DIR", target()?.join("npm"))
+                .args(["--", "-Dwarnings"]),
+        )?;
+    }
+    Ok(())
 }
 
 /// Checks the declarations against programs that use them, where npm can install what does that.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::npm;
 use crate::process::{Done, built_by_tests, command, root, run as run_command};
+use crate::targets::WebLibrary;
 
 /// The directory of the page in the repository.
 const PAGE: &str = "web";
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 /// Builds and tests, or fails where that cannot be done. Without a browser the tests are skipped, and
 /// say so.
 pub(crate) fn run(args: &Args) -> Done {
-    npm::modules(false)?.ok_or("the inspector page was not built")?;
+    npm::build()?;
     install()?;
     build()?;
     if args.build {
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// The same as a step of the gate, which says what it leaves out.
 pub(crate) fn gate() -> Done {
-    if npm::modules(true)?.is_none() {
+    if npm::modules(WebLibrary::Installed)?.is_none() {
         return Ok(());
     }
     if let Err(message) = install() {

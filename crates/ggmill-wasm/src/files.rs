@@ -12,7 +12,7 @@ use crate::record::{Fields, NONE, Record};
 
 /// A file, from the first byte that is fed on.
 enum File {
-    Reading(Decoder),
+    Reading(Box<Decoder>),
     /// With its header read, or several as one.
     Open(Box<Open>),
 }
@@ -43,7 +43,7 @@ impl Files {
     /// Begins a file of a length, or of one that is not known.
     pub(crate) fn begin(&mut self, len: u64) -> Record {
         let len = (len != NONE).then_some(len);
-        self.add(File::Reading(Decoder::new(len, &Limits::default())))
+        self.add(File::Reading(Box::new(Decoder::new(len, &Limits::default()))))
     }
 
     fn add(&mut self, file: File) -> Record {

@@ -71,14 +71,16 @@ impl From<Vec<u8>> for Record {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl Fields<'_> {
     pub(crate) fn u32(&mut self) -> Option<u32> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*bytes))
     }
+}
 
-    #[cfg(feature = "edit")]
+#[cfg(feature = "edit")]
+impl<'a> Fields<'a> {
     pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.u32()?).ok()?;
         let (text, rest) = self.0.split_at_checked(len)?;

@@ -55,16 +55,36 @@ enum Work {
 /// The target of what runs in browsers and Node.js.
 pub(crate) const WEB: &str = "wasm32-unknown-unknown";
 
-/// Cargo for [`WEB`], or what is missing for it: with a standard library that is `installed`, or one
-/// built from its source as well.
-pub(crate) fn web_cargo(subcommand: &str, installed: bool) -> Result<Command, String> {
+/// The standard library that WebAssembly modules are built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WebLibrary {
+    /// One that is installed.
+    Installed,
+    /// One that is installed, or built from its source.
+    Any,
+    /// One built from its source for size.
+    ForSize,
+}
+
+/// Cargo for [`WEB`], or what is missing for it.
+pub(crate) fn web_cargo(subcommand: &str, library: WebLibrary) -> Result<Command, String> {
     let toolchains = Toolchain::all();
     let target = TARGETS
         .iter()
         .find(|target| target.triple == WEB)
         .ok_or_else(|| format!("{WEB} is not among the targets"))?;
-    let builder = target.builder(&toolchains, installed)?;
-    let mut cargo = builder.cargo(subcommand);
+    let for_size = library == WebLibrary::ForSize;
+    let builder = if for_size {
+        let mut from_source = toolchains
+            .iter()
+            .filter_map(|toolchain| toolchain.builder_from_source(WEB, target.library));
+        let missing = "no toolchain with the source of the standard library (rust-src)";
+        from_source.next().ok_or(missing)?
+    } else {
+        target.builder(&toolchains, library == WebLibrary::Installed)?
+    };
+    let mut cargo =
+        if for_size { builder.cargo_for_size(subcommand) } else { builder.cargo(subcommand) };
     if !builder.toolchain.has_wasm_linker() {
         let (name, linker) = wasm_linker()?;
         cargo.env(name, linker);

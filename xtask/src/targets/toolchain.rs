@@ -86,16 +86,31 @@ impl Toolchain {
     /// How this toolchain builds for a target, if it can: with the library that is installed, else
     /// from the library's source.
     pub(super) fn builder<'a>(&'a self, triple: &'a str, library: &'a str) -> Option<Builder<'a>> {
-        let libraries = self.sysroot.join("lib/rustlib");
-        let installed = libraries.join(triple).join("lib").is_dir();
-        let source = libraries.join("src/rust/library/Cargo.lock").is_file()
+        let installed = self.libraries().join(triple).join("lib").is_dir();
+        if !installed {
+            return self.builder_from_source(triple, library);
+        }
+        Some(Builder { toolchain: self, triple, from_source: None, built: built() })
+    }
+
+    /// The same from the library's source, whatever is installed.
+    pub(super) fn builder_from_source<'a>(
+        &'a self,
+        triple: &'a str,
+        library: &'a str,
+    ) -> Option<Builder<'a>> {
+        let has_source = self.libraries().join("src/rust/library/Cargo.lock").is_file()
             && self.triples.iter().any(|known| known == triple);
-        (installed || source).then(|| Builder {
+        has_source.then(|| Builder {
             toolchain: self,
             triple,
-            from_source: (!installed).then_some(library),
-            built: target().unwrap_or_else(|_| root().join("target")).join("targets"),
+            from_source: Some(library),
+            built: built(),
         })
+    }
+
+    fn libraries(&self) -> PathBuf {
+        self.sysroot.join("lib/rustlib")
     }
 
     /// The linker that comes with the toolchain and links WebAssembly.
@@ -122,6 +137,16 @@ impl Builder<'_> {
         cargo
     }
 
+    /// The same for the smallest program: a library built for size, and panics without messages,
+    /// which a WebAssembly module has nowhere to write to. Only with the library's source.
+    pub(super) fn cargo_for_size(&self, subcommand: &str) -> Command {
+        let mut cargo = self.cargo(subcommand);
+        cargo.args(["-Zbuild-std-features=optimize_for_size", "-Zpanic-immediate-abort"]);
+        cargo.args(["--config", "profile.release.panic=\"immediate-abort\""]);
+        cargo.env("RUSTFLAGS", "-Zunstable-options -Cpanic=immediate-abort");
+        cargo
+    }
+
     /// Whether the library is there already.
     pub(super) fn is_installed(&self) -> bool {
         self.from_source.is_none()
@@ -132,6 +157,11 @@ impl Builder<'_> {
         let from = if self.from_source.is_some() { "built from its source" } else { "installed" };
         format!("{}, standard library {from}", self.toolchain.rustc.display())
     }
+}
+
+/// Where what is built goes.
+fn built() -> PathBuf {
+    target().unwrap_or_else(|_| root().join("target")).join("targets")
 }
 
 /// The second number of a version, as the first is always 1.

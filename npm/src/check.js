@@ -1,0 +1,25 @@
+// Reports about the same files from two sets of rules.
+
+const SEVERITIES = ["error", "warning", "note"];
+
+/** Joins two reports of different rules, with everything in the order of one report. */
+export function joinReports(one, other) {
+  const files = one.files.map((file, at) => joinFiles(file, other.files[at]));
+  return { ...one, files };
+}
+
+function joinFiles(one, other) {
+  const findings = [...one.findings, ...other.findings];
+  const severities = new Map(findings.map(({ code, severity }) => [code, SEVERITIES.indexOf(severity)]));
+  // Of rules without findings, whose severity is not told, the order is that of their codes.
+  const rank = ({ code }) => severities.get(code) ?? SEVERITIES.length;
+  const inOrder = (a, b) => rank(a) - rank(b) || (a.code < b.code ? -1 : Number(a.code > b.code));
+  return {
+    ...one,
+    errors: one.errors + other.errors,
+    warnings: one.warnings + other.warnings,
+    notes: one.notes + other.notes,
+    findings: findings.sort(inOrder),
+    untold: [...one.untold, ...other.untold].sort(inOrder),
+  };
+}
