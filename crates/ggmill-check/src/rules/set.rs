@@ -144,3 +144,22 @@ pub fn concerns_text(files: &[Input<'_>], options: &Options) -> bool {
     (has(keys::TOKENIZER_CHAT_TEMPLATE) && (wants(template::RULES) || wants(rendering::RULES)))
         || (has(keys::TOKENIZER_TOKENS) && wants(segmentation::RULES))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_two_sets_have_every_rule_once() {
+        let codes = |set: RuleSet| -> Vec<&str> {
+            set.parts().flat_map(|part| part.rules).map(|rule| rule.code).collect()
+        };
+        let all = codes(RuleSet::ALL);
+        assert_eq!(all, [codes(RuleSet::WITHOUT_TEXT), codes(RuleSet::TEXT)].concat());
+        let once: BTreeSet<_> = all.iter().copied().collect();
+        assert_eq!(once.len(), all.len());
+        assert_eq!(once, crate::rules().map(|rule| rule.code).collect());
+    }
+}
