@@ -30,6 +30,7 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
         Function::Tanh => each(values, libm::tanhf),
         Function::Exp => each(values, libm::expf),
         Function::Root => each(values, f32::sqrt),
+        Function::Nearest => each(values, f32::round),
         Function::Softplus => {
             each(values, |x| if x > 20.0 { x } else { libm::log1pf(libm::expf(x)) });
         }

@@ -621,6 +621,7 @@ impl Run<'_> {
                 out
             }
             Operation::SourceVectors
+            | Operation::IsToken { .. }
             | Operation::ByPosition(_)
             | Operation::Shift { .. }
             | Operation::Pool { .. }

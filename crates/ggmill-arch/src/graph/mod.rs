@@ -30,7 +30,7 @@ pub use crate::steps::{StepOutline, StepsOutline};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.
-pub const OPERATION_SET: u32 = 5;
+pub const OPERATION_SET: u32 = 6;
 
 /// What one model computes: operations in the order in which they can be carried out.
 ///
@@ -217,6 +217,11 @@ pub enum Operation {
     },
     /// The same numbers for every token.
     Constant(Vec<f32>),
+    /// 1 for one token of the vocabulary, 0 for all others.
+    IsToken {
+        /// Its number.
+        token: u64,
+    },
     /// The tokens of the text that attention is restricted to.
     Pick(Pick),
     /// The numbers at the places that the second operand has.
@@ -315,6 +320,8 @@ pub enum Function {
     Softplus,
     /// The square root.
     Root,
+    /// The nearest integer; of two, the one farther from 0.
+    Nearest,
 }
 
 /// Groups of which only the best are considered.

@@ -140,6 +140,7 @@ impl Builder<'_> {
             "exp" => Some(Function::Exp),
             "softplus" => Some(Function::Softplus),
             "root" => Some(Function::Root),
+            "nearest" => Some(Function::Nearest),
             _ => None,
         };
         if let Some(function) = function {
@@ -244,6 +245,10 @@ impl Builder<'_> {
                 let numbers = given.numbers()?;
                 let extent = Extent::run(u64::try_from(numbers.len()).unwrap_or(u64::MAX));
                 self.push(Operation::Constant(numbers), Vec::new(), extent)
+            }
+            "is_token" => {
+                let token = given.whole()?;
+                self.push(Operation::IsToken { token }, Vec::new(), Extent::run(1))
             }
             "sinkhorn" => {
                 let (node, count, epsilon) = (given.tensor()?, given.whole()?, given.number()?);

@@ -17,6 +17,7 @@ impl Operation {
             | Self::Constant(_)
             | Self::Convolution { .. }
             | Self::Recurrence(_) => true,
+            Self::Apply(Function::Nearest) | Self::IsToken { .. } => return 6,
             Self::Apply(Function::Root)
             | Self::Sinkhorn { .. }
             | Self::Choice { .. }
@@ -50,6 +51,7 @@ impl Operation {
                 | Self::Attention(_)
                 | Self::ByPosition(_)
                 | Self::Constant(_)
+                | Self::IsToken { .. }
                 | Self::Pick(_)
                 | Self::Pool { .. }
                 | Self::Shift { .. }

@@ -35,6 +35,7 @@ fn of_function(function: Function) -> &'static str {
         Function::Exp => "exp",
         Function::Softplus => "softplus",
         Function::Root => "root",
+        Function::Nearest => "nearest",
     }
 }
 
@@ -173,6 +174,7 @@ impl<'a> Writer<'a> {
                 let numbers: Vec<String> = numbers.iter().copied().map(number).collect();
                 format!("constant([{}])", numbers.join(", "))
             }
+            Operation::IsToken { token } => format!("is_token({token})"),
             Operation::Pick(options) => {
                 let by = if options.weighted { c } else { "none".to_owned() };
                 let mut text = format!("pick({a}, {b}, {by}, {}", options.count);

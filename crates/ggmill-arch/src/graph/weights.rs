@@ -165,6 +165,7 @@ impl Operation {
             | Self::Softmax
             | Self::Top { .. }
             | Self::Constant(_)
+            | Self::IsToken { .. }
             | Self::Pick(_)
             | Self::Take
             | Self::Normalize

@@ -20,7 +20,7 @@ const fn of(
 
 /// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
 /// (`Operation::set`).
-const OPERATIONS: [Signature; 42] = [
+const OPERATIONS: [Signature; 44] = [
     of("rows", 2, 2, &["source", "cyclic"]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
@@ -81,6 +81,8 @@ const OPERATIONS: [Signature; 42] = [
     of("sinkhorn", 3, 3, &[]),
     of("choice", 2, 2, &[]),
     of("pool", 3, 3, &[]),
+    of("nearest", 1, 1, &[]),
+    of("is_token", 1, 1, &[]),
     of("recurrence", 4, 4, &["rates", "before", "from", "to"]),
 ];
 

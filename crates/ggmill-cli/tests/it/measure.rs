@@ -223,12 +223,15 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
 
 #[test]
 fn graphs_are_printed() {
-    let directory = Directory::new();
+    let mine = "schema = \"ggmill.architecture/1\"\nname = \"mine\"\ntitle = \"Mine\"\n";
+    let directory = Directory::new().with("mine.toml", mine);
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
     assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 1\n"), "{}", found.stdout);
     // The least set that has all operations of the graph.
-    for (architecture, set) in [("mamba", 2), ("t5", 3), ("whisper", 4), ("deepseek4", 5)] {
+    for (architecture, set) in
+        [("mamba", 2), ("t5", 3), ("whisper", 4), ("deepseek4", 5), ("graniteswitch", 6)]
+    {
         let found = ggmill(directory.path(), &["explain", architecture, "--graph"]);
         let (title, _) = found.stdout.split_once('\n').unwrap();
         assert!(title.ends_with(&format!(", operation set {set}")), "{title}");
@@ -237,11 +240,12 @@ fn graphs_are_printed() {
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
     assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("rows(token_embd, tokens)"));
     for (name, why) in [
-        ("graniteswitch", "the description of its architecture has none"),
+        ("mine", "the description of its architecture has none"),
         ("eagle3", "it needs the states of another model"),
         ("gemma4-assistant", "it needs the keys and values of another model"),
     ] {
-        let found = ggmill(directory.path(), &["explain", name, "--graph"]);
+        let found =
+            ggmill(directory.path(), &["explain", name, "--graph", "--arch-file", "mine.toml"]);
         assert_eq!(found.code, 2);
         let message = format!("no computation graph for {name:?}: {why}");
         assert!(found.stderr.contains(&message), "{}", found.stderr);

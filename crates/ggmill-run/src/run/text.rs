@@ -25,6 +25,13 @@ impl Run<'_> {
                 out.copy_from_slice(&self.sequence(node).vectors);
                 out
             }
+            Operation::IsToken { token } => {
+                let mut out = self.arena.take(self.sequence(node).tokens.len())?;
+                for (value, &found) in out.iter_mut().zip(&self.sequence(node).tokens) {
+                    *value = f32::from(u8::from(u64::from(found) == token));
+                }
+                out
+            }
             Operation::Shift { ahead } => {
                 let mut out = self.room(node)?;
                 let texts = &self.sequence(node).texts;

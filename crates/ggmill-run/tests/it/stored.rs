@@ -208,7 +208,12 @@ fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
         "o = attention(h, v, h, 1e38, window = 1, run = 2, run_keys = v, run_values = h)",
         "y = pool(o, d, 2)",
         "z = root(y)",
-        "c1 = i + n",
+        // Nearest integers of what is not finite, and of a token by its number.
+        "b1 = nearest(d)",
+        "b2 = is_token(3)",
+        "b3 = b1 / b2",
+        "i2 = i + b3",
+        "c1 = i2 + n",
         "c2 = c1 + z",
         "c3 = c2 + t",
         "u = f + c3",

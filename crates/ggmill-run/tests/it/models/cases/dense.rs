@@ -288,6 +288,41 @@ pub(super) const CASES: &[Case] = &[
         ],
         &[],
     ),
+    // The places of three tokens that choose adapters are averaged: 2, 2.5, 2.
+    case(
+        "graniteswitch",
+        "graniteswitch",
+        &[
+            ("expert_shared_feed_forward_length", U(48)),
+            ("rope.dimension_count", U(8)),
+            ("adapters.count", U(3)),
+            ("adapters.lora_rank", U(6)),
+            ("adapters.token_ids_activate", Is(&[77, 99, 150])),
+            ("adapters.token_ids_substitute", Is(&[200, 5, 5])),
+            ("adapters.router_gain", F(12.0)),
+            ("attention.scale", F(0.2)),
+            ("embedding_scale", F(3.0)),
+            ("residual_scale", F(0.5)),
+            ("logit_scale", F(2.0)),
+        ],
+        &[],
+    ),
+    // Of two adapters with the same token, the last one counts.
+    case(
+        "graniteswitch-plain",
+        "graniteswitch",
+        &[
+            ("expert_shared_feed_forward_length", U(48)),
+            ("rope.dimension_count", U(8)),
+            ("rope.scaling.finetuned", B(false)),
+            ("adapters.count", U(2)),
+            ("adapters.lora_rank", U(5)),
+            ("adapters.token_ids_activate", Is(&[99, 99])),
+            ("adapters.token_ids_substitute", Is(&[7, 200])),
+            ("logit_scale", F(1.0)),
+        ],
+        &["output"],
+    ),
     case(
         "apertus",
         "apertus",
