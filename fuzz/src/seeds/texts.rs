@@ -66,6 +66,7 @@ pub(super) fn graphs() -> Vec<(String, Vec<u8>)> {
         ("set-3", include_str!("graph-3.txt")),
         ("set-4", include_str!("graph-4.txt")),
         ("set-5", include_str!("graph-5.txt")),
+        ("set-6", include_str!("graph-6.txt")),
         ("small", "x = rows('t_8x9', tokens)\nlogits = linear('o_8x9', x)\n"),
     ])
 }

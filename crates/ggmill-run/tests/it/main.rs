@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
 mod activations;
+mod hashes;
 mod laws;
 mod logits;
 mod measures;
