@@ -353,8 +353,9 @@ fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
         let dimensions = tensor.shape().dimensions();
         let used = dimensions.iter().rposition(|&dimension| dimension != 1);
         let used = used.map_or(1, |last| last + 1).min(dimensions.len());
-        let is_same = dimensions[..used] == weight.dimensions[..];
-        if !is_same && !(has_more_rows(dimensions, weight) && is_of_hashes(graph, number)) {
+        let fits = dimensions[..used] == weight.dimensions[..]
+            || has_more_rows(dimensions, weight) && is_of_hashes(graph, number);
+        if !fits {
             let (found, expected) = (shown(dimensions), shown(&weight.dimensions));
             return Err(wrong(&format!("shape {found}, expected {expected}")));
         }

@@ -15,7 +15,9 @@ const OFFSETS: [u64; 4] = [0, 100, 157, 252];
 const END: u64 = 102;
 
 fn step(name: &str, end: u64) -> String {
-    format!("{name} = hashed_rows('token_embd', tokens, {MULTIPLIERS:?}, {SIZES:?}, {OFFSETS:?}, {end})")
+    format!(
+        "{name} = hashed_rows('token_embd', tokens, {MULTIPLIERS:?}, {SIZES:?}, {OFFSETS:?}, {end})"
+    )
 }
 
 /// The rows of the hashes of the last token of a text.
@@ -47,8 +49,7 @@ fn rows_are_those_of_hashes_of_the_last_tokens() {
                 expected.push(values.copied().map(f64::from).collect::<Vec<_>>());
             }
         }
-        let steps =
-            ["x = rows('token_embd', tokens)", &step("h", end), "embedding = merge(h)"];
+        let steps = ["x = rows('token_embd', tokens)", &step("h", end), "embedding = merge(h)"];
         assert_eq!(run(&steps, &TEXTS), expected);
     }
     // What is before the end makes no difference, and the end itself does not end its own.
@@ -118,9 +119,8 @@ fn the_numbers_of_rows_are_within_the_memory_that_is_allowed() {
         Graph::of_steps(&steps, &dimensions_of(&model)).unwrap().write(&mut metadata).unwrap();
         Model::open(invented(&model, metadata)).unwrap()
     };
-    let memory = |hashes: usize, tokens: u64| {
-        Program::stored(&graph(hashes)).unwrap().memory(1, tokens, 1)
-    };
+    let memory =
+        |hashes: usize, tokens: u64| Program::stored(&graph(hashes)).unwrap().memory(1, tokens, 1);
     // For each a row of 32 numbers, what row it is, and the order of all rows.
     assert_eq!(memory(200, 1000) - memory(100, 1000), 100 * 1000 * (4 * 32 + 16));
 }
