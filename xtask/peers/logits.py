@@ -9,6 +9,7 @@ it is more than models.txt allows, or where the greatest logit of a token is ano
 Models that libllama does not run are left out: logits_transformers.py compares them.
 A model may have a text of its own, NAME.tokens. Tokens of the vocabulary that ggmill never predicts (their logit is the least number there is) are left out of the error and of what is
 recorded. They must be those that libllama never predicts after the first token of the text: it leaves the logits after all others of a batch as they are (Chameleon).
+libllama computes a model with whole runs of tokens (RUNS) several times, as it attends to parts of another run otherwise.
 Recorded are as many tokens, at equal distances, as tokens.txt says first: float32, little-endian, a row for each.
 Needs llama-cpp-python 0.3.36 and numpy.
 """
@@ -23,6 +24,10 @@ from libllama import alone
 
 # Models whose attention is sparse only with flash attention. Blocks that are not sparse have keys and values of half precision then, so the model has none.
 WITH_FLASH = ["minimax-m3"]
+# Models whose last block, and no other, attends to the whole runs of so many tokens that an indexer picks, up to a budget: the key of it, and the budget. libllama fills up what the last run, which
+# is not whole, leaves of its length with tokens of the next best run; which of them is not defined. With a budget that is less by as many it attends to whole runs, so each of these numbers
+# is computed apart, for the tokens that it is right for.
+RUNS = {"qwen4exp-sparse": (4, "qwen4exp.attention.indexer.top_k", 8)}
 
 
 def of(tokens):
@@ -35,9 +40,14 @@ def of(tokens):
     return batch
 
 
-def computed(path, tokens, is_encoder, source):
-    """A row of numbers for each token. Where there is a source, the encoder runs over it first."""
+def computed(path, tokens, is_encoder, source, changed=None):
+    """A row of numbers for each token. Where there is a source, the encoder runs over it first. A key of metadata may have another number."""
     params = llama_cpp.llama_model_default_params()
+    if changed:
+        # The second one, which is empty, is the end.
+        overrides = (llama_cpp.llama_model_kv_override * 2)()
+        overrides[0].tag, overrides[0].key, overrides[0].value.val_i64 = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_INT, changed[0].encode(), changed[1]
+        params.kv_overrides = overrides
     params.n_gpu_layers, params.use_mmap, params.use_extra_bufts = 0, False, False
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
     if not model:
@@ -61,6 +71,13 @@ def computed(path, tokens, is_encoder, source):
     return [[take(context, place)[i] for i in range(count)] for place in range(len(tokens))]
 
 
+def of_whole_runs(path, tokens):
+    """The same for a model with whole runs of tokens."""
+    length, key, budget = RUNS[path.stem]
+    by_rest = [computed(path, tokens, False, [], (key, budget - (length - 1 - rest))) for rest in range(length)]
+    return [by_rest[(place + 1) % length][place] for place in range(len(tokens))]
+
+
 def main():
     word, directory = sys.argv[1], Path(sys.argv[2])
     recorded, *texts = (directory / "tokens.txt").read_text().splitlines()
@@ -73,7 +90,10 @@ def main():
         path = directory / f"{name}.gguf"
         own = path.with_suffix(".tokens")
         text = [int(token) for token in own.read_text().split()] if own.exists() else tokens
-        rows, reasons = alone(computed, path, text, kind == "embedding", source if kind == "logits-of-two" else [])
+        if name in RUNS:
+            rows, reasons = alone(of_whole_runs, path, text)
+        else:
+            rows, reasons = alone(computed, path, text, kind == "embedding", source if kind == "logits-of-two" else [])
         if rows is None:
             print(f"{name}: libllama fails", *reasons[-3:], sep="\n  ")
             wrong += 1

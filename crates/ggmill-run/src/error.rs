@@ -135,9 +135,9 @@ impl From<ggmill_core::Error> for Error {
 }
 
 /// Room for so many numbers, all 0.
-pub(crate) fn room(len: usize) -> Result<Vec<f32>> {
+pub(crate) fn room<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| Error::memory(len))?;
-    values.resize(len, 0.0);
+    values.resize(len, T::default());
     Ok(values)
 }

@@ -14,6 +14,7 @@ mod biases;
 mod collect;
 mod elementwise;
 mod error;
+mod hashes;
 pub mod html;
 pub mod json;
 mod limits;

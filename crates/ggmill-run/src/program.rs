@@ -3,7 +3,9 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Extent, Graph, Node, Operation, Output, STEPS_KEY, dimensions_of};
+use ggmill_arch::graph::{
+    Extent, Graph, Node, Operation, Output, STEPS_KEY, Weight, dimensions_of,
+};
 use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind, NoTensors};
 use ggmill_core::Model;
 use ggmill_quant::{Panels, codec};
@@ -243,6 +245,8 @@ impl<'m> Program<'m> {
                     both + both.checked_div(attention.run).unwrap_or(0)
                 }
                 Operation::Recurrence(_) => node.extent.elements(),
+                // The numbers of rows, and the order in which these are read: 64 bits each.
+                Operation::HashedRows(_) => node.extent.parts.unwrap_or(1).saturating_mul(4),
                 Operation::TapsLinear { .. } => nodes[node.inputs[0]].extent.elements(),
                 Operation::HeadLinear { .. } => {
                     node.extent.length.saturating_add(nodes[node.inputs[0]].extent.length)
@@ -341,7 +345,7 @@ fn arranged(extent: Extent) -> u64 {
 /// Every tensor of the graph is in the file, with the dimensions of the description and a type that
 /// can be read.
 fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
-    for weight in graph.weights() {
+    for (number, weight) in graph.weights().iter().enumerate() {
         let wrong = |what: &str| {
             Error::new(ErrorKind::Tensor, format_args!("tensor {:?}: {what}", weight.name))
         };
@@ -349,13 +353,34 @@ fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
         let dimensions = tensor.shape().dimensions();
         let used = dimensions.iter().rposition(|&dimension| dimension != 1);
         let used = used.map_or(1, |last| last + 1).min(dimensions.len());
-        if dimensions[..used] != weight.dimensions[..] {
+        let fits = dimensions[..used] == weight.dimensions[..]
+            || has_more_rows(dimensions, weight) && is_of_hashes(graph, number);
+        if !fits {
             let (found, expected) = (shown(dimensions), shown(&weight.dimensions));
             return Err(wrong(&format!("shape {found}, expected {expected}")));
         }
         codec(tensor.ggml_type()).map_err(|error| wrong(&error.to_string()))?;
     }
     Ok(())
+}
+
+/// Whether a table has more rows than its description says.
+fn has_more_rows(dimensions: &[u64], weight: &Weight) -> bool {
+    match (dimensions, &*weight.dimensions) {
+        (&[length, rows, ref others @ ..], &[expected, least]) => {
+            length == expected && rows > least && others.iter().all(|&other| other == 1)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the rows of a tensor are taken by hashes and nothing else: behind those that hashes can
+/// give, there may be others.
+fn is_of_hashes(graph: &Graph, weight: usize) -> bool {
+    graph.nodes().iter().all(|node| {
+        matches!(node.operation, Operation::HashedRows(_))
+            || !node.operation.weights().contains(&weight)
+    })
 }
 
 fn shown(dimensions: &[u64]) -> String {

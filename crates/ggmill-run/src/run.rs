@@ -510,6 +510,7 @@ impl Run<'_> {
         let isa = self.tiles.isa;
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(node, table, rows)?,
+            Operation::HashedRows(ref hashed) => self.hashed_rows(node, hashed)?,
             Operation::Linear { matrix, scale, bias } => {
                 let values = self.numbers(node, 0)?;
                 self.activated(matrix, &values, None)?;

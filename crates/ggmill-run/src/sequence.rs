@@ -42,12 +42,12 @@ pub(crate) fn shift(
     }
 }
 
-/// For each number the sum of its last values in the text, the oldest first, each multiplied by one of
-/// its taps, and then the bias.
+/// For each number the sum of its last values in the text, or of some of them with so many tokens from
+/// one to the next, the oldest first, each multiplied by one of its taps, and then the bias.
 pub(crate) fn convolution(
     values: &[f32],
     width: usize,
-    kernel: &[f32],
+    (kernel, dilation): (&[f32], usize),
     bias: Option<&[f32]>,
     positions: &[u32],
     out: &mut [f32],
@@ -56,10 +56,10 @@ pub(crate) fn convolution(
     let rows = out.par_chunks_mut(width.max(1)).zip(positions.par_iter()).enumerate();
     rows.for_each(|(token, (out, &position))| {
         // The text begins within the taps.
-        let first = taps.saturating_sub(position as usize + 1);
+        let first = taps.saturating_sub(position as usize / dilation + 1);
         out.fill(0.0);
         for tap in first..taps {
-            let row = &values[(token + tap + 1 - taps) * width..][..width];
+            let row = &values[(token - (taps - 1 - tap) * dilation) * width..][..width];
             for ((out, value), taps_of_one) in
                 out.iter_mut().zip(row).zip(kernel.chunks_exact(taps))
             {

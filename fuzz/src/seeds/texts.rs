@@ -67,6 +67,7 @@ pub(super) fn graphs() -> Vec<(String, Vec<u8>)> {
         ("set-4", include_str!("graph-4.txt")),
         ("set-5", include_str!("graph-5.txt")),
         ("set-6", include_str!("graph-6.txt")),
+        ("set-6-hashes", include_str!("graph-6-hashes.txt")),
         ("small", "x = rows('t_8x9', tokens)\nlogits = linear('o_8x9', x)\n"),
     ])
 }

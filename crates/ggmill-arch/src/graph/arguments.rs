@@ -97,15 +97,23 @@ impl<'a> Argument<'a> {
         }
     }
 
+    fn list(&mut self) -> Outcome<Vec<Value>> {
+        match self.next()? {
+            Value::Known(ParameterValue::List(values)) => {
+                Ok(values.iter().cloned().map(Value::Known).collect())
+            }
+            other => other.into_list(),
+        }
+    }
+
     /// Numbers in a list.
     pub(super) fn numbers(&mut self) -> Outcome<Vec<f32>> {
-        let values = match self.next()? {
-            Value::Known(ParameterValue::List(values)) => {
-                values.iter().cloned().map(Value::Known).collect()
-            }
-            other => other.into_list()?,
-        };
-        values.into_iter().map(|value| number(&value.known()?)).collect()
+        self.list()?.into_iter().map(|value| number(&value.known()?)).collect()
+    }
+
+    /// Integers in a list.
+    pub(super) fn wholes(&mut self) -> Outcome<Vec<u64>> {
+        self.list()?.into_iter().map(|value| whole(&value.known()?)).collect()
     }
 
     /// Tokens that `pick` gave, where the option is given.

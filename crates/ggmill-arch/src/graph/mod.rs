@@ -125,6 +125,8 @@ pub enum Operation {
         /// Which row.
         rows: Rows,
     },
+    /// A row of a table for each hash of a few tokens, a part each.
+    HashedRows(HashedRows),
     /// The product with a matrix, multiplied by a scale, plus a bias.
     Linear {
         /// The matrix.
@@ -268,6 +270,8 @@ pub enum Operation {
         kernel: usize,
         /// What is added.
         bias: Option<usize>,
+        /// How many tokens are between one tap and the next: 1 for neighbours.
+        dilation: u64,
     },
     /// A matrix for each head, changed with each token of the text.
     Recurrence(Recurrence),
@@ -296,6 +300,22 @@ pub enum Operation {
         /// Whether the weight is on the left.
         left: bool,
     },
+}
+
+/// Rows of a table by hashes of the last tokens: of two, of three, and so on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HashedRows {
+    /// The table.
+    pub table: usize,
+    /// What the numbers of tokens are multiplied by, that of the token itself first.
+    pub multipliers: Vec<u64>,
+    /// How many rows each hash is for: the same number of hashes of two tokens, of three and so on.
+    pub sizes: Vec<u64>,
+    /// The first row that each hash is for.
+    pub offsets: Vec<u64>,
+    /// The token that ends a text: what is before it has no share, nor has it.
+    pub end: u64,
 }
 
 /// A function of one number.

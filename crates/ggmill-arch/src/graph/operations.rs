@@ -149,6 +149,7 @@ impl Builder<'_> {
         }
         match name {
             "rows" => self.rows(&mut given),
+            "hashed_rows" => self.hashed_rows(&mut given),
             "linear" => self.linear(&mut given),
             "linear_of" => self.linear_of(&mut given),
             "linear_heads" => self.linear_heads(&mut given),

@@ -3,7 +3,7 @@
 
 use super::arguments::{Argument, Value};
 use super::build::Builder;
-use super::{Extent, Growth, Operation, Pick, Recurrence};
+use super::{Extent, Growth, HashedRows, Operation, Pick, Recurrence, Rows};
 use crate::expression::Outcome;
 
 impl Builder<'_> {
@@ -30,7 +30,45 @@ impl Builder<'_> {
             return Err(self.misfit(kernel, extent));
         }
         let bias = self.bias(&name, &[channels])?;
-        self.push(Operation::Convolution { kernel, bias }, vec![node], extent)
+        let dilation = given.optional_whole("dilation")?.unwrap_or(1);
+        if dilation == 0 {
+            return Err("has dilation = 0, expected at least 1".into());
+        }
+        self.push(Operation::Convolution { kernel, bias, dilation }, vec![node], extent)
+    }
+
+    pub(super) fn hashed_rows(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
+        let (name, rows) = (given.weight()?, given.rows()?);
+        let (multipliers, sizes, offsets) = (given.wholes()?, given.wholes()?, given.wholes()?);
+        let end = given.whole()?;
+        if rows != Rows::Tokens {
+            return Err("takes tokens".into());
+        }
+        let table = self.matrix(&name, 2)?;
+        let (length, rows) = (self.dimension(table, 0), self.dimension(table, 1));
+        // As many hashes of two tokens as of three, and so on.
+        let kinds = multipliers.len().saturating_sub(1);
+        if sizes.len().checked_rem(kinds) != Some(0) || sizes.len() != offsets.len() {
+            return Err(format!(
+                "has {} multipliers, {} sizes and {} offsets, expected at least 2 multipliers, as \
+                 many sizes as offsets, and a multiple of the number of multipliers less 1",
+                multipliers.len(),
+                sizes.len(),
+                offsets.len()
+            ));
+        }
+        for (&size, offset) in sizes.iter().zip(&offsets) {
+            if size == 0 || offset.saturating_add(size) > rows {
+                let name = self.weights.name(table);
+                return Err(format!(
+                    "uses {size} rows of {name} from row {offset} on, expected at least 1 of its \
+                     {rows} rows"
+                ));
+            }
+        }
+        let parts = u64::try_from(sizes.len()).unwrap_or(u64::MAX);
+        let hashed = HashedRows { table, multipliers, sizes, offsets, end };
+        self.push(Operation::HashedRows(hashed), Vec::new(), Extent { parts: Some(parts), length })
     }
 
     pub(super) fn linear_taps(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {

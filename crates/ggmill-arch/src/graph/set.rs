@@ -7,6 +7,7 @@ impl Operation {
     /// alone, as values of the source belong to set 3.
     pub fn set(&self) -> u32 {
         let is_new = match self {
+            Self::HashedRows(_) | Self::Convolution { dilation: 2.., .. } => return 6,
             Self::HeadLinear { .. }
             | Self::Repeat { .. }
             | Self::Apply(Function::Exp | Function::Softplus)
@@ -47,6 +48,7 @@ impl Operation {
         matches!(
             self,
             Self::Rows { .. }
+                | Self::HashedRows(_)
                 | Self::Rope(_)
                 | Self::Attention(_)
                 | Self::ByPosition(_)

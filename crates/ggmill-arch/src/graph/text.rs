@@ -129,6 +129,13 @@ impl<'a> Writer<'a> {
                 let source = if node.of_source { ", source = true" } else { "" };
                 format!("rows({table}, {rows}{source})")
             }
+            Operation::HashedRows(hashed) => {
+                let table = self.weight(hashed.table)?;
+                let lists = [&hashed.multipliers, &hashed.sizes, &hashed.offsets];
+                let [multipliers, sizes, offsets] = lists.map(|list| wholes(list));
+                let end = hashed.end;
+                format!("hashed_rows({table}, tokens, {multipliers}, {sizes}, {offsets}, {end})")
+            }
             Operation::Linear { matrix, .. } => format!("linear({}, {a})", self.weight(*matrix)?),
             Operation::ExpertLinear { matrix, .. } => {
                 format!("linear_of({}, {a}, {b})", self.weight(*matrix)?)
@@ -212,8 +219,12 @@ impl<'a> Writer<'a> {
             Operation::TapsLinear { kernel, .. } => {
                 format!("linear_taps({}, {a})", self.weight(*kernel)?)
             }
-            Operation::Convolution { kernel, .. } => {
-                format!("conv({}, {a})", self.weight(*kernel)?)
+            Operation::Convolution { kernel, dilation, .. } => {
+                let mut text = format!("conv({}, {a}", self.weight(*kernel)?);
+                if *dilation != 1 {
+                    push(&mut text, "dilation", &dilation.to_string());
+                }
+                text + ")"
             }
             Operation::Recurrence(options) => {
                 let operands: Vec<String> = (0..4).map(|place| self.input(node, place)).collect();
@@ -305,6 +316,12 @@ impl<'a> Writer<'a> {
         text.push(')');
         Ok(text)
     }
+}
+
+/// A list of integers.
+fn wholes(numbers: &[u64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    format!("[{}]", numbers.join(", "))
 }
 
 /// A value and what it is combined with, which may be on its left.

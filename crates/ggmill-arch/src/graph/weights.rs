@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::shape::Dimensions;
 use crate::block::with_block;
-use crate::graph::{Graph, Operation, Weight};
+use crate::graph::{Graph, HashedRows, Operation, Weight};
 use crate::resolve::Resolved;
 
 /// Tensors of one model.
@@ -137,6 +137,7 @@ impl Operation {
     fn each_weight(&mut self, take: &mut dyn FnMut(&mut usize)) {
         let some = match self {
             Self::Rows { table: weight, .. }
+            | Self::HashedRows(HashedRows { table: weight, .. })
             | Self::WithWeight { weight, .. }
             | Self::HeadLinear { matrix: weight } => {
                 return take(weight);
@@ -153,7 +154,7 @@ impl Operation {
                 [attention.sinks.as_mut(), buckets]
             }
             Self::Recurrence(recurrence) => [recurrence.rates.as_mut(), None],
-            Self::Convolution { kernel, bias } | Self::TapsLinear { kernel, bias } => {
+            Self::Convolution { kernel, bias, .. } | Self::TapsLinear { kernel, bias } => {
                 take(kernel);
                 [bias.as_mut(), None]
             }

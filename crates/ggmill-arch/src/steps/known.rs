@@ -20,7 +20,7 @@ const fn of(
 
 /// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
 /// (`Operation::set`).
-const OPERATIONS: [Signature; 44] = [
+const OPERATIONS: [Signature; 45] = [
     of("rows", 2, 2, &["source", "cyclic"]),
     of("linear", 2, 2, &[]),
     of("linear_of", 3, 3, &[]),
@@ -72,7 +72,7 @@ const OPERATIONS: [Signature; 44] = [
     of("total", 1, 1, &[]),
     of("by_position", 3, 3, &["offset"]),
     of("shift", 1, 1, &["ahead"]),
-    of("conv", 2, 2, &[]),
+    of("conv", 2, 2, &["dilation"]),
     of("constant", 1, 1, &[]),
     of("pick", 4, 4, &["block", "local", "whole"]),
     of("source_vectors", 1, 1, &[]),
@@ -84,6 +84,7 @@ const OPERATIONS: [Signature; 44] = [
     of("nearest", 1, 1, &[]),
     of("is_token", 1, 1, &[]),
     of("recurrence", 4, 4, &["rates", "before", "from", "to"]),
+    of("hashed_rows", 6, 6, &[]),
 ];
 
 /// What a graph is given: the numbers of tokens, and their places in the text.

@@ -353,6 +353,52 @@ fn every_operation_of_set_6_is_written_as_it_is_read() {
 }
 
 #[test]
+fn hashes_and_distances_of_set_6_are_written_as_they_are_read() {
+    let steps = [
+        "v0 = hashed_rows('h_4x60', tokens, [9223372036854775807, 0, 7], [11, 13, 17, 19], [0, 11, 24, 41], 2)",
+        "v1 = merge(v0)",
+        "v2 = conv('c_3x16', v1, dilation = 3)",
+        "v3 = linear('p_16x8', v2)",
+        "v4 = rows('t_8x100', tokens)",
+        "v5 = v3 + v4",
+        "logits = linear('o_8x100', v5)",
+    ];
+    let graph = read(&steps).unwrap();
+    assert_eq!(graph.steps().unwrap(), steps);
+    assert_eq!(graph.operation_set(), 6);
+    assert_eq!(graph.nodes()[0].extent.to_string(), "4 × 4");
+    let set = |steps: &[&str]| between(steps).unwrap().operation_set();
+    assert_eq!(set(&["y = conv('c_3x8', x, dilation = 2)"]), 6);
+    assert_eq!(set(&["y = conv('c_3x8', x, dilation = 1)"]), 2);
+    let hashed = |arguments: &str| {
+        let step = format!("h = hashed_rows('h_4x60', {arguments})");
+        between(&[&step, "m = merge(h)", "y = linear('m_8x8', m)"]).map(|_| ())
+    };
+    assert_eq!(hashed("tokens, [1, 2], [30, 30], [0, 30], 2"), Ok(()));
+    for (arguments, expected) in [
+        ("positions, [1, 2], [30, 30], [0, 30], 2", "takes tokens"),
+        ("3, [1, 2], [30, 30], [0, 30], 2", "takes tokens"),
+        ("tokens, [1], [30, 30], [0, 30], 2", "has 1 multipliers, 2 sizes and 2 offsets"),
+        ("tokens, [], [30, 30], [0, 30], 2", "has 0 multipliers"),
+        ("tokens, [1, 2, 3], [60], [0], 2", "has 3 multipliers, 1 sizes and 1 offsets"),
+        ("tokens, [1, 2], [30, 30], [0], 2", "has 2 multipliers, 2 sizes and 1 offsets"),
+        ("tokens, [1, 2], [], [], 2", "produces 0 × 4 numbers"),
+        ("tokens, [1, 2], [30, 0], [0, 30], 2", "uses 0 rows of h_4x60.weight from row 30 on"),
+        ("tokens, [1, 2], [30, 31], [0, 30], 2", "uses 31 rows of h_4x60.weight from row 30 on"),
+        ("tokens, [1, 2], [1, 1], [0, 9223372036854775807], 2", "from row 9223372036854775807 on"),
+        ("tokens, [1, -2], [30, 30], [0, 30], 2", "an integer of at least 0, found -2"),
+        ("tokens, [1, 2.5], [30, 30], [0, 30], 2", "an integer of at least 0, found 2.5"),
+        ("tokens, [1, 2], [30, 30], [0, 30], -1", "an integer of at least 0, found -1"),
+        ("tokens, 1, [30, 30], [0, 30], 2", "needs a list"),
+    ] {
+        let (_, message) = hashed(arguments).unwrap_err();
+        assert!(message.contains(expected), "{arguments}: {message}");
+    }
+    let (_, message) = between(&["y = conv('c_3x8', x, dilation = 0)"]).unwrap_err();
+    assert!(message.contains("dilation = 0, expected at least 1"), "{message}");
+}
+
+#[test]
 fn the_work_of_set_2_is_bounded() {
     // A state of 2²⁰ numbers for a token of 2¹⁰: more multiplications than the tensors allow.
     let wide =

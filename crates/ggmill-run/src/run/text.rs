@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ggmill_arch::graph::{Node, Operation, Recurrence, Rows};
+use ggmill_arch::graph::{HashedRows, Node, Operation, Recurrence, Rows};
 
 use super::{Run, Sequence};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hashes::hashes;
 use crate::pool::pool;
 use crate::sequence;
 
@@ -47,13 +48,15 @@ impl Run<'_> {
                 pool(isa, [&values, &scores], width, run, texts, &mut out);
                 out
             }
-            Operation::Convolution { kernel, bias } => {
+            Operation::Convolution { kernel, bias, dilation } => {
                 let taps = self.program.whole(kernel)?;
                 let bias = bias.map(|bias| self.program.whole(bias)).transpose()?;
                 let mut out = self.room(node)?;
                 let (values, bias) = (self.numbers(node, 0)?, bias.as_deref());
                 let positions = &self.sequence(node).positions;
-                sequence::convolution(&values, width, &taps, bias, positions, &mut out);
+                let dilation = usize::try_from(dilation).unwrap_or(usize::MAX).max(1);
+                let taps = (&*taps, dilation);
+                sequence::convolution(&values, width, taps, bias, positions, &mut out);
                 out
             }
             Operation::Recurrence(options) => self.recurrence(node, options)?,
@@ -85,11 +88,9 @@ impl Run<'_> {
         Ok(out)
     }
 
-    /// A row of a table for each token. A row that many tokens have is read once.
+    /// A row of a table for each token.
     pub(super) fn rows(&mut self, node: &Node, table: usize, rows: Rows) -> Result<Vec<f32>> {
-        let length = self.program.row_len(table);
         let count = self.sequence(node).positions.len();
-        let mut out = self.arena.take(count * length)?;
         let Sequence { tokens, positions, .. } = self.sequence(node);
         let wanted: Vec<u64> = match rows {
             Rows::Tokens => tokens.iter().map(|&token| u64::from(token)).collect(),
@@ -101,6 +102,20 @@ impl Run<'_> {
             Rows::Fixed(row) => vec![row; count],
             _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
         };
+        self.rows_of(table, &wanted)
+    }
+
+    /// The rows of a table by hashes of the last tokens of each text.
+    pub(super) fn hashed_rows(&mut self, node: &Node, hashed: &HashedRows) -> Result<Vec<f32>> {
+        let Sequence { tokens, texts, .. } = self.sequence(node);
+        let wanted = hashes(hashed, tokens, texts)?;
+        self.rows_of(hashed.table, &wanted)
+    }
+
+    /// These rows of a table, each of which is read once.
+    fn rows_of(&mut self, table: usize, wanted: &[u64]) -> Result<Vec<f32>> {
+        let length = self.program.row_len(table);
+        let mut out = self.arena.take(wanted.len() * length)?;
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|&token| wanted[token]);
         let mut last: Option<(u64, Vec<f32>)> = None;

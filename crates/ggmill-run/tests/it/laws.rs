@@ -14,7 +14,8 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 /// Every so many models, and those of operation sets 5 and 6.
 fn some_cases(step: usize) -> impl Iterator<Item = &'static Case> {
-    let named = ["chameleon", "deepseek4", "glm5-next", "graniteswitch", "wavtokenizer-dec"];
+    let named =
+        ["chameleon", "deepseek4", "glm5-next", "graniteswitch", "qwen4exp", "wavtokenizer-dec"];
     let cases = CASES.iter().copied().enumerate();
     let some = cases.filter(move |(at, case)| at % step == 0 || named.contains(&case.name));
     some.map(|(_, case)| case)

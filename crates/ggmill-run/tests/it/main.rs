@@ -3,6 +3,7 @@
 
 mod activations;
 mod adapters;
+mod hashes;
 mod laws;
 mod logits;
 mod measures;

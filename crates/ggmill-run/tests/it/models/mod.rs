@@ -19,10 +19,11 @@ pub(crate) enum Value {
     S(&'static str),
     Bools(&'static [bool]),
     Us(&'static [u32]),
+    U64s(&'static [u64]),
     Is(&'static [i32]),
     Fs(&'static [f32]),
 }
-use Value::{B, Bools, F, Fs, Is, S, U, Us};
+use Value::{B, Bools, F, Fs, Is, S, U, U64s, Us};
 
 /// A model: its name, its architecture, the keys of it, and which of the tensors it may lack it has.
 pub(crate) struct Case {
@@ -130,6 +131,7 @@ impl Case {
                 S(value) => metadata.set(key, value),
                 Bools(values) => metadata.set(key, values),
                 Us(values) => metadata.set(key, values),
+                U64s(values) => metadata.set(key, values),
                 Is(values) => metadata.set(key, values),
                 Fs(values) => metadata.set(key, values),
             }

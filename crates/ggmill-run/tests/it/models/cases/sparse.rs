@@ -1,7 +1,7 @@
 //! Models that attend to the tokens that an indexer picks.
 
 use super::{Case, Value, case};
-use crate::models::Value::{B, Bools, F, Fs, Is, S, U, Us};
+use crate::models::Value::{B, Bools, F, Fs, Is, S, U, U64s, Us};
 
 const LATENT: [(&str, Value); 15] = [
     ("block_count", U(3)),
@@ -61,7 +61,113 @@ const POOLED_TENSORS: [&str; 11] = [
     "blk.1.indexer_compressor_gate",
 ];
 
+const GATED: [(&str, Value); 18] = [
+    ("block_count", U(4)),
+    ("ssm.conv_kernel", U(4)),
+    ("ssm.inner_size", U(32)),
+    ("ssm.state_size", U(8)),
+    ("ssm.group_count", U(2)),
+    ("ssm.time_step_rank", U(4)),
+    ("rope.dimension_count", U(4)),
+    ("rope.dimension_sections", Us(&[1, 1, 0, 0])),
+    ("expert_count", U(6)),
+    ("expert_used_count", U(2)),
+    ("expert_feed_forward_length", U(20)),
+    ("expert_shared_feed_forward_length", U(28)),
+    ("hyper_connection.count", U(3)),
+    ("hyper_connection.low_rank", U(6)),
+    ("attention.key_length", U(16)),
+    ("attention.value_length", U(16)),
+    ("attention.indexer.head_count", U(8)),
+    ("attention.indexer.key_length", U(8)),
+];
+/// N-grams end at a token that the text has twice; products are beyond 64 bits.
+const NGRAMS: [(&str, Value); 9] = [
+    ("ple.layers", Is(&[1])),
+    ("ple.ngram_size", U(3)),
+    ("ple.heads_per_ngram", U(2)),
+    ("ple.conv_kernel", U(4)),
+    ("ple.eos_token_id", U(102)),
+    ("embedding_length_per_layer_input", U(8)),
+    (
+        "ple.layer_multipliers",
+        U64s(&[7_046_029_254_386_353_131, 3_141_592_653_589_793_239, 9_223_372_036_854_775_807]),
+    ),
+    ("ple.head_offsets", U64s(&[0, 11, 24, 41])),
+    ("ple.head_vocab_sizes", U64s(&[11, 13, 17, 19])),
+];
+
 pub(super) const CASES: &[Case] = &[
+    case(
+        "qwen4exp",
+        "qwen4exp",
+        &[
+            GATED[0],
+            GATED[1],
+            GATED[2],
+            GATED[3],
+            GATED[4],
+            GATED[5],
+            GATED[6],
+            GATED[7],
+            GATED[8],
+            GATED[9],
+            GATED[10],
+            GATED[11],
+            GATED[12],
+            GATED[13],
+            GATED[14],
+            GATED[15],
+            GATED[16],
+            GATED[17],
+            NGRAMS[0],
+            NGRAMS[1],
+            NGRAMS[2],
+            NGRAMS[3],
+            NGRAMS[4],
+            NGRAMS[5],
+            NGRAMS[6],
+            NGRAMS[7],
+            NGRAMS[8],
+            ("attention.recurrent_layers", Bools(&[true, true, false, false])),
+            ("attention.indexer.top_k", U(24)),
+            ("attention.compress_ratios", Is(&[0, 0, 4, 0])),
+        ],
+        &["output"],
+    ),
+    // Two runs of four tokens are picked, in the last block alone: what libllama computes of them is put
+    // together from several models (`logits.py`).
+    Case {
+        text: 48,
+        ..case(
+            "qwen4exp-sparse",
+            "qwen4exp",
+            &[
+                GATED[0],
+                GATED[1],
+                GATED[2],
+                GATED[3],
+                GATED[4],
+                GATED[5],
+                GATED[6],
+                GATED[7],
+                GATED[8],
+                GATED[9],
+                GATED[10],
+                GATED[11],
+                GATED[12],
+                GATED[13],
+                GATED[14],
+                GATED[15],
+                GATED[16],
+                GATED[17],
+                ("attention.recurrent_layers", Bools(&[true, true, true, false])),
+                ("attention.indexer.top_k", U(8)),
+                ("attention.compress_ratios", U(4)),
+            ],
+            &[],
+        )
+    },
     case(
         "glm5-next",
         "glm5-next",
