@@ -18,7 +18,7 @@ const RULES: RuleSet = match (cfg!(feature = "check"), cfg!(feature = "check-tex
 /// What is asked for.
 struct Request {
     options: Options,
-    /// The names of the files; none where it is not known.
+    /// The names of the files, which can be paths or addresses; empty where it is not known.
     names: Vec<String>,
 }
 
@@ -37,9 +37,9 @@ impl Request {
     fn inputs<'a>(&'a self, model: &'a Model) -> Vec<Input<'a>> {
         let parts = model.parts().iter().enumerate();
         parts
-            .map(|(number, part)| match self.name(number) {
-                "" => Input::new(part),
-                name => Input::new(part).named(name),
+            .map(|(number, part)| match self.name(number).rsplit(['/', '\\']).next() {
+                None | Some("") => Input::new(part),
+                Some(name) => Input::new(part).named(name),
             })
             .collect()
     }

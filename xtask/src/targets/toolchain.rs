@@ -143,7 +143,9 @@ impl Builder<'_> {
         let mut cargo = self.cargo(subcommand);
         cargo.args(["-Zbuild-std-features=optimize_for_size", "-Zpanic-immediate-abort"]);
         cargo.args(["--config", "profile.release.panic=\"immediate-abort\""]);
-        cargo.env("RUSTFLAGS", "-Zunstable-options -Cpanic=immediate-abort");
+        // Places that the linker fills in are as long as the longest, unless they are compressed.
+        let flags = "-Zunstable-options -Cpanic=immediate-abort -Clink-arg=--compress-relocations";
+        cargo.env("RUSTFLAGS", flags);
         cargo
     }
 
