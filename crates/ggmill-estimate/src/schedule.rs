@@ -271,7 +271,8 @@ fn devices(nodes: &[ComputeNode], places: &Places<'_>) -> Vec<usize> {
     }
     // What is not computed goes with what is around it, so that it divides nothing.
     let mut all = Vec::with_capacity(nodes.len());
-    let mut device = computed.first().and_then(|&first| devices.get(first).copied().flatten());
+    // Before anything is computed there are inputs, which are on the host.
+    let mut device = Some(HOST);
     for (found, node) in devices.iter().zip(nodes) {
         if is_computed(node) {
             device = *found;
