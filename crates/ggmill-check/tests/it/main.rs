@@ -10,6 +10,7 @@ mod examples_more;
 mod examples_vocabularies;
 mod fixes;
 mod good;
+mod graphs;
 mod pages;
 mod real;
 mod samples;
