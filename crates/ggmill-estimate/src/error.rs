@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use ggmill_arch::NoTensors;
-use ggmill_core::{ByteSize, GgmlType, RawStr};
+use ggmill_core::{ByteSize, GgmlType, NoTensors, RawStr};
 
 use crate::cache_types::CACHE_TYPES;
 use crate::device::device_name;

@@ -1,7 +1,7 @@
 //! The most that devices have room for.
 
-use ggmill_arch::{Architecture, NoTensors};
-use ggmill_core::Model;
+use ggmill_arch::Architecture;
+use ggmill_core::{Model, NoTensors};
 
 use crate::beside::Beside;
 use crate::error::{ErrorKind, Result};
