@@ -236,15 +236,23 @@ pub(crate) fn of_model_without_graph(path: &Path, model: &Model, catalogue: &Cat
 
 /// What is said of an architecture without a graph: first the way out, then what is near.
 pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
+    let failure = |why: &str| {
+        let name = RawStr::from(name);
+        Failure::new(format_args!("there is no computation graph for {name:?}: {why}"))
+    };
     let described = catalogue.by_name(name);
-    let why = described.map_or("the architecture is unknown", |described| {
-        described.without_graph().unwrap_or("the description of its architecture has none")
-    });
+    if let Some(why) = described.and_then(Architecture::without_graph) {
+        // No description of it could have one.
+        return failure(why);
+    }
+    let why = if described.is_some() {
+        "the description of its architecture has none"
+    } else {
+        "the architecture is unknown"
+    };
     let has_graph = |name: &&str| catalogue.by_name(name).is_some_and(Architecture::has_graph);
     let names = catalogue.architectures().map(Architecture::name).filter(has_graph);
     let near = near_part(name, names);
-    let shown = RawStr::from(name);
-    let message = format!("there is no computation graph for {shown:?}: {why}");
     let similar = match near.as_deref().filter(|near| *near != name) {
         Some(near) => format!(
             "the most similar name is {near}: `ggmill explain {near} --description` prints its \
@@ -254,7 +262,7 @@ pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
                  --description` prints a description, to change a copy of it"
             .to_owned(),
     };
-    Failure::new(message)
+    failure(why)
         .with_hint(Some(format!("--arch-file FILE adds a description with a graph; {similar}")))
 }
 
