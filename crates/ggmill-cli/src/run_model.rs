@@ -57,10 +57,12 @@ pub(crate) fn refused(error: &ggmill_run::Error) -> Failure {
 const SMALLER_CHUNKS: &str = "--ctx N takes smaller chunks, of at most half the tokens of the text";
 
 /// The same with the largest chunks that the tokens allow, where they allow any.
-fn smaller_chunks(tokens: &[u32], bos: Option<u32>) -> Option<String> {
-    let context = tokens.len() / 2;
-    Chunks::of(tokens, context, bos).ok()?;
-    Some(format!("{SMALLER_CHUNKS}: --ctx {context}"))
+fn smaller_chunks(tokens: usize) -> String {
+    let context = tokens / 2;
+    if context < Chunks::MIN_CONTEXT {
+        return "a longer text is needed: it is too short for any --ctx".to_owned();
+    }
+    format!("{SMALLER_CHUNKS}: --ctx {context}")
 }
 
 /// What to do about an error.
@@ -299,7 +301,7 @@ pub(crate) fn chunks(
     Chunks::of(tokens, context, bos).map_err(|error| {
         // A smaller part of the text was asked for, and not smaller chunks.
         let is_short = error.kind() == ErrorKind::TooShort && tokens.len() == found;
-        let hint = is_short.then(|| smaller_chunks(tokens, bos)).flatten();
+        let hint = is_short.then(|| smaller_chunks(found));
         Failure::new(&error).with_hint(hint.or_else(|| self::hint(error.kind())))
     })
 }

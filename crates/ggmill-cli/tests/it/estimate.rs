@@ -227,7 +227,7 @@ fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
     assert_eq!(notes(&["--ctx", "4096", "--fit", "2G"]), beyond(4096));
     // A context that --fit finds is none that was asked for, though it is a multiple of 256.
     std::fs::write(directory.path().join("model.gguf"), trained_with(1000)).unwrap();
-    let next = "note: 3 layers would need 537 KiB on GPU0, which has 300 KiB available\n";
+    let next = "note: 3 layers would need 538 KiB on GPU0, which has 300 KiB available\n";
     assert_eq!(notes(&["--fit", "300KiB", "--reserve", "1"]), next);
     let asked = notes(&["--fit", "300KiB", "--reserve", "1", "--ctx", "1000"]);
     assert_eq!(asked, rounded(1000, 1024) + next);

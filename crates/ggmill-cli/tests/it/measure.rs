@@ -192,7 +192,9 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     };
     let error = refused(&["base.gguf", "--text", "short.txt"]);
     assert!(error.contains("expected at least 1024: two chunks of 512"), "{error}");
-    assert!(error.contains("--ctx N takes smaller chunks"), "{error}");
+    // There are no chunks of half of its tokens.
+    let hint = "hint: a longer text is needed: it is too short for any --ctx\n";
+    assert!(error.ends_with(hint), "{error}");
     // What the hint says works.
     let error = refused(&["base.gguf", "--text", "story.txt"]);
     let context = error.trim_end().rsplit_once(": --ctx ").unwrap().1;
@@ -200,6 +202,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let found = ggmill(directory.path(), &args);
     assert!(found.code == 0 && found.stdout.contains("2 chunks of "), "{}", found.stderr);
     let error = refused(&["base.gguf", "--text", "story.txt", "--ctx", "1"]);
+    assert!(error.contains("the length of chunks is 1, expected at least 4\n"), "{error}");
     assert!(error.contains("--ctx N takes larger chunks"), "{error}");
     for option in ["--kl-divergence", "--kl-divergence-base=logits", "--base=other.gguf"] {
         let error = refused(&["base.gguf", "--text", "story.txt", option]);

@@ -64,9 +64,13 @@ pub fn architecture<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Arc
 fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {
     let class = topic.to_ascii_lowercase();
     let names = [format!("{class}forcausallm"), class];
-    catalogue.architectures().find(|architecture| {
-        architecture.checkpoint_classes().any(|known| names.contains(&known.to_ascii_lowercase()))
-    })
+    let mut known = catalogue.architectures().flat_map(|architecture| {
+        architecture.checkpoint_classes().map(move |class| (architecture, class))
+    });
+    let (first, class) = known.find(|(_, class)| names.contains(&class.to_ascii_lowercase()))?;
+    // Several can have a class: a draft model may have that of the model that it drafts for.
+    let config = serde_json::json!({ "architectures": [class] });
+    Some(catalogue.for_checkpoint(&config).unwrap_or(first))
 }
 
 /// The names of what there are pages of, but for architectures that are known by name alone: types,
@@ -176,6 +180,7 @@ mod tests {
             ("mistral", "# llama:"),
             ("mixtral", "# llama:"),
             ("MistralForCausalLM", "# llama:"),
+            ("LlamaForCausalLM", "# llama:"),
             ("BertModel", "# bert:"),
             ("adapter.type", "# adapter.type"),
             ("clip.has_vision_encoder", "# clip.has_vision_encoder"),
