@@ -53,15 +53,14 @@ impl Placement {
         if shares.is_empty() && (layers > 0 || named > 0) {
             placement.shares = vec![1.0; named.max(1)];
         }
-        let names = model.tensors();
-        let names: Vec<String> = if overrides.is_empty() {
+        let tensors: Vec<String> = if overrides.is_empty() {
             Vec::new()
         } else {
-            names.iter().map(|tensor| tensor.name().to_string()).collect()
+            model.tensors().iter().map(|tensor| tensor.name().to_string()).collect()
         };
         for rule in overrides {
             let mut matches = false;
-            for name in names.iter().filter(|name| rule.pattern.is_match(name)) {
+            for name in tensors.iter().filter(|name| rule.pattern.is_match(name)) {
                 matches = true;
                 // An earlier pattern may have placed it.
                 placement.overrides.entry(name.clone()).or_insert(rule.device);

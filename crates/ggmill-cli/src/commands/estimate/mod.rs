@@ -11,7 +11,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{ByteSize, GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
+    Beside, CACHE_TYPES, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
@@ -54,13 +54,13 @@ pub(crate) struct Args {
     #[arg(long)]
     kv_unified: bool,
     /// KV cache type; a comma-separated list prints a table
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16")]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = cache_type, default_value = "f16")]
     cache_type: Vec<GgmlType>,
     /// KV cache type for K, if different
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
     cache_type_k: Option<GgmlType>,
     /// KV cache type for V, if different
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
     cache_type_v: Option<GgmlType>,
     /// Whether flash attention is used; auto uses it if the architecture supports it
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "on", "off"])]
@@ -121,6 +121,14 @@ fn tokens(text: &str) -> Result<u64, String> {
             _ => "expected a number of tokens, such as 8192".to_owned(),
         }),
     }
+}
+
+/// A type of caches: which of those that there are, the estimate says.
+fn cache_type(text: &str) -> Result<GgmlType, String> {
+    text.parse().map_err(|error| {
+        let types: Vec<String> = CACHE_TYPES.iter().map(GgmlType::to_string).collect();
+        format!("{error}, expected one of {}", types.join(", "))
+    })
 }
 
 /// A number of layers; more than there are is all.
