@@ -1,4 +1,4 @@
-//! Values of options that are no numbers, in words for people.
+//! Values of options that are not numbers, in words for people.
 
 use std::error::Error as _;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
@@ -17,7 +17,7 @@ pub(crate) fn in_words(error: clap::Error, command: &clap::Command) -> clap::Err
     };
     let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
         Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "the number is out of range",
-        Some(_) => "expected a whole number",
+        Some(_) => "expected an integer",
         None if source.is::<ParseFloatError>() => "expected a number",
         None => return error,
     };

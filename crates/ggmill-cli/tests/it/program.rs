@@ -151,14 +151,11 @@ fn options_of_other_tools_are_advised() {
 }
 
 #[test]
-fn values_that_are_no_numbers_are_refused_in_words() {
+fn values_that_are_not_numbers_are_refused_in_words() {
     for (args, message) in [
-        (
-            &["web", "--port", "x"][..],
-            "invalid value 'x' for '--port <N>': expected a whole number\n",
-        ),
+        (&["web", "--port", "x"][..], "invalid value 'x' for '--port <N>': expected an integer\n"),
         (&["web", "--port", "70000"], "70000 is not in 0..=65535"),
-        (&["measure", "x", "--text", "y", "--ctx", "1.5"], "': expected a whole number\n"),
+        (&["measure", "x", "--text", "y", "--ctx", "1.5"], "': expected an integer\n"),
         (&["measure", "x", "--text", "y", "--ctx", "99999999999999999999"], "out of range\n"),
         (
             &["estimate", "x", "--tensor-split", "1,a"],
