@@ -357,6 +357,7 @@ impl Architecture {
         self.parameters.iter().map(|parameter| ParameterOutline {
             name: &parameter.name,
             keys: parameter.keys.iter().map(ToString::to_string).collect(),
+            in_checkpoint: parameter.from.iter().map(|place| &**place).collect(),
             default: parameter
                 .in_file
                 .as_ref()

@@ -30,7 +30,6 @@ mod memory;
 mod name_rules;
 mod names;
 mod near;
-mod no_tensors;
 mod operation;
 mod outline;
 mod parameter;
@@ -76,7 +75,6 @@ pub use memory::{CacheSpec, CachedBlock, MemorySpec, StateBlock, StateSpec, Tens
 pub use name_rules::NameRules;
 pub use names::TensorNames;
 pub use near::near_part;
-pub use no_tensors::NoTensors;
 pub use operation::Operation;
 pub use outline::{ParameterOutline, TensorOutline};
 pub use quantization::MixtureTraits;

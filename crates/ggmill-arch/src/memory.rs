@@ -12,6 +12,7 @@ use crate::limits::{MAX_ENTRIES, MAX_PARAMETERS, MAX_TENSORS};
 use crate::parameter::{Parameter, ParameterSource};
 use crate::pattern::Glob;
 use crate::schema::{RawCache, RawExpression, RawMemory, RawState};
+use crate::steps::BLOCK_VARIABLE;
 use crate::terms::{condition, expression};
 use crate::value::ParameterValue;
 
@@ -202,9 +203,6 @@ struct StateTemplate {
     elements: Expression,
 }
 
-/// The variable that has the number of the block.
-const BLOCK: &str = "bid";
-
 impl MemoryTemplate {
     pub(crate) fn understand(architecture: &str, raw: &RawMemory) -> Result<Self> {
         let held = raw.cache.0.len().max(raw.state.0.len());
@@ -234,6 +232,11 @@ impl MemoryTemplate {
             let raw = raw.as_ref().map(|raw| expression(raw, &known)).transpose();
             raw.map_err(|error| error.at(place))
         };
+        let of_block = |raw: &Option<RawExpression>, place: &str| {
+            let known = |name: &str| name == BLOCK_VARIABLE || known(name);
+            let raw = raw.as_ref().map(|raw| expression(raw, &known)).transpose();
+            raw.map_err(|error| error.at(place))
+        };
         let caches = raw.cache.0.iter();
         let states = raw.state.0.iter();
         Ok(Self {
@@ -241,12 +244,7 @@ impl MemoryTemplate {
             host_only: whole(&raw.host_only, "memory: host_only")?,
             steps: compute::groups(&raw.compute, &known).map_err(|error| error.at("memory"))?,
             loaded: whole(&raw.loaded, "memory: loaded")?,
-            weights_of: raw
-                .weights_of
-                .as_ref()
-                .map(|raw| expression(raw, &|name: &str| name == BLOCK || known(name)))
-                .transpose()
-                .map_err(|error| error.at("memory: weights_of"))?,
+            weights_of: of_block(&raw.weights_of, "memory: weights_of")?,
             one_type: whole(&raw.one_type, "memory: one_type")?,
             skipped: skipped.iter().map(|pattern| Glob::new(pattern)).collect(),
             loaded_beyond: loaded_beyond.iter().map(|pattern| Glob::new(pattern)).collect(),
@@ -254,12 +252,7 @@ impl MemoryTemplate {
             copies_output: raw.copies_output.unwrap_or(true),
             with_first: globs(raw.with_first.as_deref())?,
             with_blocks: globs(raw.with_blocks.as_deref())?,
-            with_blocks_when: raw
-                .with_blocks_when
-                .as_ref()
-                .map(|raw| expression(raw, &|name: &str| name == BLOCK || known(name)))
-                .transpose()
-                .map_err(|error| error.at("memory: with_blocks_when"))?,
+            with_blocks_when: of_block(&raw.with_blocks_when, "memory: with_blocks_when")?,
             flash_attention: raw.flash_attention.unwrap_or(true),
             caches: caches
                 .map(|(name, raw)| CacheTemplate::understand(name, raw, &known))
@@ -333,7 +326,7 @@ impl Held {
         Ok(Self {
             name: name.into(),
             blocks: expression(blocks, known).map_err(|error| error.at("blocks"))?,
-            when: condition(when, &|name: &str| name == BLOCK || known(name))?,
+            when: condition(when, &|name: &str| name == BLOCK_VARIABLE || known(name))?,
         })
     }
 
@@ -349,7 +342,7 @@ impl Held {
             return Err(Error::new(ErrorKind::Limit, message));
         }
         for block in 0..blocks {
-            let variables = [(BLOCK, block)];
+            let variables = [(BLOCK_VARIABLE, block)];
             let scope = scope.with(&variables);
             each(&scope, block, self.when.evaluate_bool(&scope)?)?;
         }
@@ -374,7 +367,7 @@ fn missing(name: &str, field: &str) -> Error {
 
 impl CacheTemplate {
     fn understand(name: &str, raw: &RawCache, known: &dyn Fn(&str) -> bool) -> Result<Self> {
-        let of_block = |name: &str| name == BLOCK || known(name);
+        let of_block = |name: &str| name == BLOCK_VARIABLE || known(name);
         let term = |raw: &RawExpression, field: &str| {
             expression(raw, &of_block).map_err(|error| error.at(field))
         };
@@ -432,7 +425,7 @@ impl CacheTemplate {
 impl StateTemplate {
     fn understand(name: &str, raw: &RawState, known: &dyn Fn(&str) -> bool) -> Result<Self> {
         let elements = raw.elements.as_ref().ok_or_else(|| missing(name, "elements"))?;
-        let of_block = |name: &str| name == BLOCK || known(name);
+        let of_block = |name: &str| name == BLOCK_VARIABLE || known(name);
         Ok(Self {
             held: Held::understand(name, raw.blocks.as_ref(), raw.when.as_ref(), known)?,
             elements: expression(elements, &of_block).map_err(|error| error.at("elements"))?,

@@ -32,6 +32,8 @@ pub struct ParameterOutline<'a> {
     pub name: &'a str,
     /// Where a finished file has it, best first; `len(KEY)` is the number of a key's elements.
     pub keys: Vec<String>,
+    /// Where the configuration of a checkpoint has it, best first.
+    pub in_checkpoint: Vec<&'a str>,
     /// The expression that gives it where a finished file does not.
     pub default: Option<&'a str>,
 }

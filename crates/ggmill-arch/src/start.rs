@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use ggmill_core::is_digits;
 use serde_json::{Value as Json, json};
 
 use crate::architecture::Architecture;
@@ -238,11 +239,8 @@ fn compare(resolved: &Resolved<'_>, names: &[&str]) -> Misfit {
 
 /// A name with `{}` in place of the numbers between its dots, so that layers are listed once.
 fn numberless(name: &str) -> String {
-    let part = |part: &str| {
-        let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        if is_number { "{}".to_owned() } else { part.to_owned() }
-    };
-    name.split('.').map(part).collect::<Vec<_>>().join(".")
+    let parts = name.split('.').map(|part| if is_digits(part) { "{}" } else { part });
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// The text of a description with one kind of checkpoint, of this class, in place of its own. What

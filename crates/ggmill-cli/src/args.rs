@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+use crate::bad_numbers::in_words;
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
     get, graft, hash, imatrix, index, inspect, lora, ls, man, measure, merge, name, quantize,
@@ -65,7 +66,8 @@ impl Cli {
         let matches = Self::command()
             .color(color)
             .try_get_matches_from(&args)
-            .map_err(|error| advise(error, command, || Self::commands_below(&args)))?;
+            .map_err(|error| advise(error, command, || Self::commands_below(&args)))
+            .map_err(|error| in_words(error, &Self::command().color(color)))?;
         Self::from_arg_matches(&matches)
     }
 

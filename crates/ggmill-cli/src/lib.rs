@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 mod arch_file;
 mod args;
+mod bad_numbers;
 mod byte_size;
 mod checked;
 mod commands;

@@ -7,6 +7,7 @@ use ggmill_arch::near_part;
 /// A command, an option that a tool like it has, and what to do instead.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("check", "--check-tensors", "--data reads the weights"),
+    ("check", "--json", "--format json writes JSON"),
     ("convert", "--bigendian", "`ggmill repack FILE -o OUT --endian big` changes the byte order"),
     (
         "convert",
@@ -55,6 +56,12 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("dump", "--no-tensors", "--metadata shows the metadata only"),
     ("edit", "--delete", "--unset KEY removes a key"),
     ("edit", "--name", "--set general.name=NAME sets the name"),
+    ("estimate", "--cpu-moe", "--override-tensor 'ffn_.*_exps=CPU' places the experts on the CPU"),
+    (
+        "estimate",
+        "--n-cpu-moe",
+        "--override-tensor 'blk.[0-3].ffn_.*_exps=CPU' places the experts of four layers on the CPU",
+    ),
     ("estimate", "--vram", "--fit SIZE, such as --fit 8G, finds what fits into a device"),
     ("estimate", "-f", "-fa of llama.cpp is --flash-attn"),
     ("estimate", "-m", "the model has no option: `ggmill estimate FILE`"),
@@ -63,6 +70,8 @@ const OPTIONS: &[(&str, &str, &str)] = &[
         "-n",
         "-ngl of llama.cpp is --gpu-layers, -np is --parallel, -nkvo is --no-kv-offload",
     ),
+    ("estimate", "-o", "-ot of llama.cpp is --override-tensor PATTERN=DEVICE"),
+    ("estimate", "-t", "-ts of llama.cpp is --tensor-split SHARE,SHARE"),
     ("estimate", "-u", "-ub of llama.cpp is --ubatch"),
     ("graft", "--remove", "--drop GLOB removes tensors"),
     ("imatrix", "-m", "`ggmill imatrix make MODEL --text FILE -o OUT` computes one"),

@@ -57,7 +57,8 @@ pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
         Failure::new(message).with_hint(Some(
             "recorded logits are a GGUF file with the tensors `tokens` (I32, token IDs) and `logits` \
              (F32, for each of them one number for each token of the vocabulary), as llama-results \
-             of llama.cpp writes it"
+             of llama.cpp writes it; for a model with an encoder also its input, `source` (I32, \
+             token IDs) or `source_vectors` (F32)"
                 .to_owned(),
         ))
     };

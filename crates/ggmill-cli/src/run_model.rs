@@ -57,10 +57,12 @@ pub(crate) fn refused(error: &ggmill_run::Error) -> Failure {
 const SMALLER_CHUNKS: &str = "--ctx N takes smaller chunks, of at most half the tokens of the text";
 
 /// The same with the largest chunks that the tokens allow, where they allow any.
-fn smaller_chunks(tokens: &[u32], bos: Option<u32>) -> Option<String> {
-    let context = tokens.len() / 2;
-    Chunks::of(tokens, context, bos).ok()?;
-    Some(format!("{SMALLER_CHUNKS}: --ctx {context}"))
+fn smaller_chunks(tokens: usize) -> String {
+    let context = tokens / 2;
+    if context < Chunks::MIN_CONTEXT {
+        return "a longer text is needed: it is too short for any --ctx".to_owned();
+    }
+    format!("{SMALLER_CHUNKS}: --ctx {context}")
 }
 
 /// What to do about an error.
@@ -236,15 +238,23 @@ pub(crate) fn of_model_without_graph(path: &Path, model: &Model, catalogue: &Cat
 
 /// What is said of an architecture without a graph: first the way out, then what is near.
 pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
+    let failure = |why: &str| {
+        let name = RawStr::from(name);
+        Failure::new(format_args!("there is no computation graph for {name:?}: {why}"))
+    };
     let described = catalogue.by_name(name);
-    let why = described.map_or("the architecture is unknown", |described| {
-        described.without_graph().unwrap_or("the description of its architecture has none")
-    });
+    if let Some(why) = described.and_then(Architecture::without_graph) {
+        // No description of it could have one.
+        return failure(why);
+    }
+    let why = if described.is_some() {
+        "the description of its architecture has none"
+    } else {
+        "the architecture is unknown"
+    };
     let has_graph = |name: &&str| catalogue.by_name(name).is_some_and(Architecture::has_graph);
     let names = catalogue.architectures().map(Architecture::name).filter(has_graph);
     let near = near_part(name, names);
-    let shown = RawStr::from(name);
-    let message = format!("there is no computation graph for {shown:?}: {why}");
     let similar = match near.as_deref().filter(|near| *near != name) {
         Some(near) => format!(
             "the most similar name is {near}: `ggmill explain {near} --description` prints its \
@@ -254,7 +264,7 @@ pub(crate) fn without_graph(name: &str, catalogue: &Catalogue) -> Failure {
                  --description` prints a description, to change a copy of it"
             .to_owned(),
     };
-    Failure::new(message)
+    failure(why)
         .with_hint(Some(format!("--arch-file FILE adds a description with a graph; {similar}")))
 }
 
@@ -291,7 +301,7 @@ pub(crate) fn chunks(
     Chunks::of(tokens, context, bos).map_err(|error| {
         // A smaller part of the text was asked for, and not smaller chunks.
         let is_short = error.kind() == ErrorKind::TooShort && tokens.len() == found;
-        let hint = is_short.then(|| smaller_chunks(tokens, bos)).flatten();
+        let hint = is_short.then(|| smaller_chunks(found));
         Failure::new(&error).with_hint(hint.or_else(|| self::hint(error.kind())))
     })
 }

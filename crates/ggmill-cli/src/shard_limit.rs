@@ -7,10 +7,10 @@ use crate::byte_size::byte_size;
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShardLimitArgs {
     /// Write shards with at most this many bytes of tensor data each: OUT-00001-of-00009.gguf, …
-    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
+    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors", help_heading = "Shards")]
     split_max_size: Option<u64>,
     /// Write shards with at most this many tensors each
-    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Shards")]
     split_max_tensors: Option<u64>,
 }
 

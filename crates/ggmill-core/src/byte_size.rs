@@ -2,9 +2,10 @@
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
-use core::fmt;
+use core::fmt::{self, Write as _};
 
-/// A number of bytes as people read it: `18.3 MiB`, with three digits and units of 1,024.
+/// A number of bytes as people read it: `18.3 MiB`, with three digits, whatever precision is asked
+/// for, and units of 1,024.
 ///
 /// ```
 /// use ggmill_core::ByteSize;
@@ -79,8 +80,18 @@ impl fmt::Display for ByteSize {
             1 => format!("{whole}.{fraction} {unit}"),
             _ => format!("{whole}.{fraction:02} {unit}"),
         };
-        // As one text, so that a width counts for all of it.
-        f.pad(&text)
+        // As one text, so that a width counts for all of it; `pad` would take a precision for the
+        // length of the text and cut it.
+        let missing = f.width().unwrap_or_default().saturating_sub(text.len());
+        let before = match f.align() {
+            Some(fmt::Alignment::Right) => missing,
+            Some(fmt::Alignment::Center) => missing / 2,
+            _ => 0,
+        };
+        let fill = f.fill();
+        (0..before).try_for_each(|_| f.write_char(fill))?;
+        f.write_str(&text)?;
+        (before..missing).try_for_each(|_| f.write_char(fill))
     }
 }
 
@@ -97,6 +108,13 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert_eq!(format!("{:>9}|", ByteSize(1023)), "   1023 B|");
+        let size = ByteSize(19_229_632);
+        assert_eq!(
+            format!("{size:12}|{size:-^12}|{size:3}|"),
+            "18.3 MiB    |--18.3 MiB--|18.3 MiB|"
+        );
+        // The number of digits is not for the caller to choose.
+        assert_eq!(format!("{size:.1}|{size:>9.2}"), "18.3 MiB| 18.3 MiB");
         assert!(ByteSize(u128::MAX).to_string().ends_with(" EiB"));
     }
 }

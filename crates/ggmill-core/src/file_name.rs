@@ -4,6 +4,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::text::is_digits;
+
 /// A file name taken apart by the naming convention.
 ///
 /// [`FileName::parse`] takes exactly what the specification's regular expression takes, with its
@@ -217,10 +219,6 @@ impl<'a> Segments<'a> {
 /// `\s` as JavaScript has it, in whose words the specification gives the expression.
 fn is_space(c: char) -> bool {
     matches!(c, '\t'..='\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}' | '\u{feff}')
-}
-
-fn is_digits(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_five(text: &str) -> bool {

@@ -4,6 +4,16 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt::{self, Write as _};
 
+/// Whether a text is a number in ASCII digits and nothing else: digits, and at least one.
+///
+/// ```
+/// use ggmill_core::is_digits;
+/// assert!(is_digits("012") && !is_digits("") && !is_digits("-1") && !is_digits("٣"));
+/// ```
+pub fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// A string as the file has it: bytes first, text if they are UTF-8.
 ///
 /// Keys, names, tokens and values come from strangers. [`Display`](fmt::Display) therefore escapes

@@ -43,7 +43,7 @@ impl Beside<'_> {
             let mut options = options.clone();
             options.context = options.context.or(all.context_length());
             options.placement.overrides = BTreeMap::new();
-            options.placement.has_patterns = false;
+            options.placement.patterns = Vec::new();
             all.add(&estimate(draft, description, &options)?)?;
         }
         Ok(all)

@@ -56,6 +56,11 @@ impl Cells {
         Ok(Self { context, streams, sequences, micro_batch })
     }
 
+    /// Tokens that there is room for, of all sequences together.
+    pub(crate) fn tokens(self) -> u64 {
+        self.context.saturating_mul(self.streams)
+    }
+
     /// The cells of a cache for a window, in each stream.
     pub(crate) fn of_window(self, window: u64, streams: u64) -> Result<u64> {
         let sharing = if streams == 1 { self.sequences } else { 1 };

@@ -55,7 +55,7 @@ pub(crate) fn by_device(
         scores: if run.has_output || run.memory.copies_output { output } else { 0 },
         pipelined: devices > 2
             && run.layers.on_devices() == run.layers.all()
-            && !run.options.placement.has_patterns,
+            && run.options.placement.patterns.is_empty(),
         tensor: &|name| run.placed.device(name),
         bytes: &|name| run.placed.bytes(name),
     };

@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use ggmill_arch::NoTensors;
-use ggmill_core::{ByteSize, GgmlType, RawStr};
+use ggmill_core::{ByteSize, GgmlType, NoTensors, RawStr};
 
 use crate::cache_types::CACHE_TYPES;
 use crate::device::device_name;
@@ -44,11 +43,13 @@ pub enum ErrorKind {
         /// The type of values.
         values: GgmlType,
     },
-    /// A tensor is placed on a device that there is none of.
+    /// Tensors are placed on a device that there is none of.
     NoDevice {
+        /// The pattern of the tensors, or the name of one.
+        what: Box<str>,
         /// The number of the device; 0 is the host.
         found: usize,
-        /// How many there are, the host included.
+        /// How many there are beside the host.
         devices: usize,
     },
     /// The model has no tensors, so that anything would hold it.
@@ -126,8 +127,15 @@ impl fmt::Display for Error {
                 "K cache of type {keys} and V cache of type {values}: the architecture stores keys \
                  and values in one cache, so both must have the same type"
             ),
-            ErrorKind::NoDevice { found, devices } => {
-                write!(f, "device {found}: the number of devices is {devices}, counted from 0")
+            ErrorKind::NoDevice { what, found, devices } => {
+                let (what, found) = (RawStr::from(&**what), device_name(*found));
+                write!(f, "{what:?} on {found}: expected CPU")?;
+                match devices {
+                    0 => Ok(()),
+                    1 => write!(f, " or {}", device_name(1)),
+                    2 => write!(f, ", {} or {}", device_name(1), device_name(2)),
+                    _ => write!(f, " or one of {} to {}", device_name(1), device_name(*devices)),
+                }
             }
             ErrorKind::NoCacheType(found) => {
                 write!(f, "a cache of type {found}: expected one of ")?;

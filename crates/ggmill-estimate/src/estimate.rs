@@ -7,6 +7,7 @@ use crate::cells::Cells;
 use crate::compute;
 use crate::context;
 use crate::error::Result;
+use crate::note::{Note, notes};
 use crate::options::Options;
 use crate::placed::Placed;
 use crate::placement::Layers;
@@ -29,6 +30,8 @@ pub struct Estimate {
     pub devices: Vec<Device>,
     /// Parts that are not included in the totals.
     pub unknown: Vec<Unknown>,
+    /// What is worth knowing about the options of the model itself.
+    pub notes: Vec<Note>,
     /// Where the layers are.
     layers: Layers,
 }
@@ -114,7 +117,7 @@ impl Estimate {
     /// Context length in tokens, for all sequences together, rounded up as in llama.cpp; `None`
     /// where nothing is known of the caches.
     pub fn context_length(&self) -> Option<u64> {
-        self.cells.map(|cells| cells.context.saturating_mul(cells.streams))
+        self.cells.map(Cells::tokens)
     }
 
     /// How many layers are on devices beside the host.
@@ -219,7 +222,16 @@ pub fn estimate(
         }
         Err(why) => unknown.push(Unknown::Compute(why)),
     }
-    Ok(Estimate { cells, trained_context: trained, flash_attention, devices, unknown, layers })
+    let notes = notes(options, cells.map(Cells::tokens), trained);
+    Ok(Estimate {
+        cells,
+        trained_context: trained,
+        flash_attention,
+        devices,
+        unknown,
+        notes,
+        layers,
+    })
 }
 
 /// What GPUs may need beyond what is computed: the reference's figures are those of devices that have

@@ -1,11 +1,12 @@
 //! The most that devices have room for.
 
-use ggmill_arch::{Architecture, NoTensors};
-use ggmill_core::Model;
+use ggmill_arch::Architecture;
+use ggmill_core::{Model, NoTensors};
 
 use crate::beside::Beside;
 use crate::error::{ErrorKind, Result};
 use crate::estimate::Estimate;
+use crate::note::Note;
 use crate::options::Options;
 use crate::unknown::Unknown;
 
@@ -20,7 +21,8 @@ const LEAST: u64 = 4096;
 pub struct Fit {
     /// The options with the context and the layers that fit.
     pub options: Options,
-    /// The estimate for them.
+    /// The estimate for them. Its notes are about the options that were given, and about why no more
+    /// fits or was tried.
     pub estimate: Estimate,
 }
 
@@ -30,8 +32,8 @@ pub struct Fit {
 ///
 /// What is loaded beside the model has room too. Fails for a model without tensors, where a device
 /// has no room for what is on it without any layer, and where there are shares for another number of
-/// devices. `None` where the caches are not known. Sizes are of the devices beside the host; the
-/// options' own number of layers does not count.
+/// devices. `None` where the caches are not known. Sizes are of the devices beside the host, and shares
+/// that were not given are those of the sizes; the options' own number of layers does not count.
 pub fn fit(
     model: &Model,
     description: Option<&Architecture>,
@@ -43,7 +45,8 @@ pub fn fit(
         return Err(ErrorKind::NoTensors(found).into());
     }
     let mut options = options.clone();
-    if options.placement.shares.is_empty() {
+    if options.placement.shares.is_empty() || options.placement.has_default_shares {
+        options.placement.has_default_shares = false;
         #[expect(clippy::cast_precision_loss, reason = "shares of a whole")]
         let shares = sizes.iter().map(|&size| size.max(1) as f32).collect();
         options.placement.shares = shares;
@@ -70,8 +73,19 @@ pub fn fit(
     let Some(trained) = all.estimate.context_length().filter(|_| is_known) else {
         return Ok(None);
     };
+    let given_notes = |mut fit: Fit, more: Option<Note>| {
+        // No one asked for a context that was found.
+        let is_given = |note: &Note| {
+            given.is_some() || !matches!(note, Note::BeyondTraining { .. } | Note::RoundedUp { .. })
+        };
+        fit.estimate.notes.retain(is_given);
+        fit.estimate.notes.extend(more);
+        fit
+    };
     if fits(&all) {
-        return Ok(Some(all));
+        let trained = all.estimate.trained_context.unwrap_or(trained);
+        let most = given.is_none().then_some(Note::FitsAll { trained });
+        return Ok(Some(given_notes(all, most)));
     }
     if given.is_none() {
         let mut best = None;
@@ -87,11 +101,16 @@ pub fn fit(
             }
         }
         if let Some(best) = best.filter(|_| low.saturating_mul(STEP) >= LEAST.min(trained)) {
-            return Ok(Some(best));
+            return Ok(Some(given_notes(best, None)));
         }
         options.context = Some(LEAST.min(trained));
     }
+    let next = |layers: u64, fit: &Fit| {
+        let (device, needed, size) = too_small(fit)?;
+        Some(Note::NextLayer { layers, device, needed, size })
+    };
     let (mut low, mut high) = (0, all.estimate.layer_count().saturating_add(1));
+    let mut too_many = None;
     options.placement.layers = low;
     let mut best = of(&options)?;
     if let Some((device, needed, size)) = too_small(&best) {
@@ -114,11 +133,11 @@ pub fn fit(
         }
         match found {
             Some((layers, tried)) if fits(&tried) => (low, best) = (layers, tried),
-            Some((layers, _)) => high = layers,
+            Some((layers, tried)) => (high, too_many) = (layers, next(layers, &tried)),
             None => high = middle,
         }
     }
-    Ok(Some(best))
+    Ok(Some(given_notes(best, too_many)))
 }
 
 /// The number halfway, or `None` where there is none between.

@@ -52,5 +52,6 @@ fn one(options: &Options, estimate: &Estimate) -> Value {
         "devices": devices.collect::<Vec<_>>(),
         "total": estimate.total(),
         "unknown": unknown.collect::<Vec<_>>(),
+        "notes": estimate.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }

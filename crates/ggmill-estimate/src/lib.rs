@@ -32,6 +32,6 @@ pub use estimate::{Device, Estimate, estimate};
 pub use fit::{Fit, fit};
 pub use note::Note;
 pub use options::{FlashAttention, Options};
-pub use placement::Placement;
+pub use placement::{PlacedPattern, Placement};
 pub use tensor_override::TensorOverride;
 pub use unknown::Unknown;

@@ -1,12 +1,29 @@
-//! What is worth knowing about the context of an estimate.
+//! What is worth knowing about an estimate.
 
 use core::fmt;
 
-use crate::estimate::Estimate;
+use ggmill_core::{ByteSize, RawStr};
+
+use crate::device::device_name;
 use crate::options::Options;
 
-/// Something about a context that was asked for, and that an estimate does not show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Something about what was asked for, that the numbers of an estimate do not show.
+///
+/// ```
+/// # let mut metadata = ggmill_core::MetadataBuf::new();
+/// # metadata.set("general.architecture", "llama");
+/// # metadata.set("llama.context_length", 1024u32);
+/// # let file = ggmill_core::Builder::new().metadata(metadata).plan()?.header().to_vec();
+/// use ggmill_estimate::{Options, estimate};
+/// let model = ggmill_core::Model::open(file)?;
+/// let mut options = Options::default();
+/// options.context = Some(2000);
+/// let notes = estimate(&model, None, &options)?.notes;
+/// assert_eq!(notes.len(), 2);
+/// assert!(notes[1].to_string().contains("2000 tokens is rounded up to 2048"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Note {
     /// A sequence can have more tokens than the model was trained with.
@@ -23,6 +40,27 @@ pub enum Note {
         /// Tokens that there is room for.
         allocated: u64,
     },
+    /// A pattern matches the name of no tensor.
+    MatchesNothing(String),
+    /// There are so many devices because patterns name them, and they have equal shares.
+    Devices(usize),
+    /// All layers fit with the context that the model was trained with, so that no longer one was
+    /// tried.
+    FitsAll {
+        /// Tokens that the model was trained with.
+        trained: u64,
+    },
+    /// Why no more layers fit.
+    NextLayer {
+        /// The number of layers that was too many.
+        layers: u64,
+        /// The number of the device, from 1.
+        device: usize,
+        /// The bytes that it would need.
+        needed: u64,
+        /// The bytes that there are.
+        size: u64,
+    },
 }
 
 impl fmt::Display for Note {
@@ -33,41 +71,54 @@ impl fmt::Display for Note {
                 "a context of {context} tokens exceeds the {trained} tokens that the model was \
                  trained with"
             ),
-            Self::RoundedUp { context, allocated } => write!(
+            Self::RoundedUp { context, allocated } => {
+                let tokens = if *context == 1 { "token" } else { "tokens" };
+                write!(
+                    f,
+                    "a context of {context} {tokens} is rounded up to {allocated}, as llama.cpp does"
+                )
+            }
+            Self::MatchesNothing(pattern) => {
+                write!(f, "pattern {:?} matches no tensor", RawStr::from(&**pattern))
+            }
+            Self::Devices(devices) => write!(
                 f,
-                "a context of {context} tokens is rounded up to {allocated}, as llama.cpp does"
+                "{} is named, so the estimate is for {devices} GPUs that share layers equally",
+                device_name(*devices)
             ),
+            Self::FitsAll { trained } => write!(
+                f,
+                "all layers fit with a context of {trained} tokens, with which the model was \
+                 trained; longer ones were not tried"
+            ),
+            Self::NextLayer { layers, device, needed, size } => {
+                let [needed, size] = ByteSize::both(*needed, *size);
+                let layers =
+                    if *layers == 1 { "1 layer".to_owned() } else { format!("{layers} layers") };
+                write!(
+                    f,
+                    "{layers} would need {needed} on {}, which has {size} available",
+                    device_name(*device)
+                )
+            }
         }
     }
 }
 
-impl Estimate {
-    /// What is worth knowing about the context that the options ask for: nothing where they ask for
-    /// none, or where nothing is known of the caches.
-    ///
-    /// ```
-    /// # let mut metadata = ggmill_core::MetadataBuf::new();
-    /// # metadata.set("general.architecture", "llama");
-    /// # metadata.set("llama.context_length", 1024u32);
-    /// # let file = ggmill_core::Builder::new().metadata(metadata).plan()?.header().to_vec();
-    /// use ggmill_estimate::{Options, estimate};
-    /// let model = ggmill_core::Model::open(file)?;
-    /// let mut options = Options::default();
-    /// options.context = Some(2000);
-    /// let notes = estimate(&model, None, &options)?.notes(&options);
-    /// assert_eq!(notes.len(), 2);
-    /// assert!(notes[1].to_string().contains("2000 tokens is rounded up to 2048"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn notes(&self, options: &Options) -> Vec<Note> {
-        let (Some(context), Some(allocated)) = (options.context, self.context_length()) else {
-            return Vec::new();
-        };
+/// The notes about the context that the options ask for, and about their patterns.
+pub(crate) fn notes(options: &Options, allocated: Option<u64>, trained: Option<u64>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let (Some(context), Some(allocated)) = (options.context, allocated) {
         let sequences = if options.unified { 1 } else { options.sequences.max(1) };
         let of_sequence = context.div_ceil(sequences);
-        let beyond = self.trained_context.filter(|&trained| trained < of_sequence);
-        let beyond = beyond.map(|trained| Note::BeyondTraining { context: of_sequence, trained });
-        let rounded = (allocated > context).then_some(Note::RoundedUp { context, allocated });
-        beyond.into_iter().chain(rounded).collect()
+        let trained = trained.filter(|&trained| trained < of_sequence);
+        notes.extend(trained.map(|trained| Note::BeyondTraining { context: of_sequence, trained }));
+        notes.extend((allocated > context).then_some(Note::RoundedUp { context, allocated }));
     }
+    let placement = &options.placement;
+    let unmatched = placement.patterns.iter().filter(|pattern| !pattern.matches);
+    notes.extend(unmatched.map(|unmatched| Note::MatchesNothing(unmatched.pattern.clone())));
+    let devices = placement.shares.len();
+    notes.extend((placement.has_default_shares && devices > 1).then_some(Note::Devices(devices)));
+    notes
 }

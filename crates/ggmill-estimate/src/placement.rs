@@ -14,13 +14,27 @@ pub struct Placement {
     pub layers: u64,
     /// How much of them each device has, as shares of their sum. None without devices.
     pub shares: Vec<f32>,
+    /// Whether the shares were not given: they are equal, for as many devices as patterns name.
+    pub has_default_shares: bool,
     /// Tensors that are elsewhere, by name: on the host, 0, or a device from 1.
     pub overrides: BTreeMap<String, usize>,
-    /// Whether there are patterns for tensors, even where none matches: then llama.cpp computes one
+    /// The patterns for tensors, with those that match none: with any, llama.cpp computes one
     /// micro-batch at a time on several devices.
-    pub has_patterns: bool,
+    pub patterns: Vec<PlacedPattern>,
     /// Whether caches and states stay on the host.
     pub context_on_host: bool,
+}
+
+/// A pattern for the names of tensors, as it applies to one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlacedPattern {
+    /// The regular expression.
+    pub pattern: String,
+    /// Where it places tensors: on the host, 0, or a device from 1.
+    pub device: usize,
+    /// Whether it matches the name of a tensor, even if an earlier pattern places that one.
+    pub matches: bool,
 }
 
 /// The most blocks of a model.
@@ -59,9 +73,12 @@ impl Layers {
         for end in &mut ends {
             *end /= sum;
         }
-        let out_of_range = placement.overrides.values().find(|&&device| device > devices);
-        if let Some(&found) = out_of_range {
-            return Err(ErrorKind::NoDevice { found, devices: devices.saturating_add(1) }.into());
+        let of_patterns =
+            placement.patterns.iter().map(|pattern| (&pattern.pattern, pattern.device));
+        let of_tensors = placement.overrides.iter().map(|(name, &device)| (name, device));
+        let mut placed = of_patterns.chain(of_tensors);
+        if let Some((what, found)) = placed.find(|&(_, device)| device > devices) {
+            return Err(ErrorKind::NoDevice { what: what.as_str().into(), found, devices }.into());
         }
         let all = blocks.saturating_add(1);
         let count = if devices == 0 { 0 } else { placement.layers.min(all) };

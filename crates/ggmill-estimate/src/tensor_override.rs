@@ -7,7 +7,7 @@ use regex_lite::Regex;
 
 use crate::device::device_number;
 use crate::error::{Error, ErrorKind};
-use crate::placement::Placement;
+use crate::placement::{PlacedPattern, Placement};
 
 /// Tensors that are placed on a device by their names: `PATTERN=DEVICE` as text, where PATTERN is a
 /// regular expression that matches anywhere in a name.
@@ -49,17 +49,24 @@ impl Placement {
     pub fn of(model: &Model, layers: u64, shares: &[f32], overrides: &[TensorOverride]) -> Self {
         let mut placement = Self { layers, shares: shares.to_vec(), ..Self::default() };
         let named = overrides.iter().map(|rule| rule.device).max().unwrap_or(0);
+        placement.has_default_shares = shares.is_empty();
         if shares.is_empty() && (layers > 0 || named > 0) {
             placement.shares = vec![1.0; named.max(1)];
         }
-        placement.has_patterns = !overrides.is_empty();
-        if placement.has_patterns {
-            for tensor in model.tensors().iter() {
-                let name = tensor.name().to_string();
-                if let Some(rule) = overrides.iter().find(|rule| rule.pattern.is_match(&name)) {
-                    placement.overrides.insert(name, rule.device);
-                }
+        let tensors: Vec<String> = if overrides.is_empty() {
+            Vec::new()
+        } else {
+            model.tensors().iter().map(|tensor| tensor.name().to_string()).collect()
+        };
+        for rule in overrides {
+            let mut matches = false;
+            for name in tensors.iter().filter(|name| rule.pattern.is_match(name)) {
+                matches = true;
+                // An earlier pattern may have placed it.
+                placement.overrides.entry(name.clone()).or_insert(rule.device);
             }
+            let pattern = rule.pattern.as_str().to_owned();
+            placement.patterns.push(PlacedPattern { pattern, device: rule.device, matches });
         }
         placement
     }

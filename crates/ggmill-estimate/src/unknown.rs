@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use ggmill_arch::NoTensors;
-use ggmill_core::{GgmlType, RawStr, Tensor};
+use ggmill_core::{GgmlType, NoTensors, RawStr, Tensor};
 
 /// Something that takes memory and is not in the estimate, because it is not known.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The weights that are loaded, and where.
 
-use ggmill_arch::{MemorySpec, NoTensors, Role, TensorPlace};
-use ggmill_core::Model;
+use ggmill_arch::{MemorySpec, Role, TensorPlace};
+use ggmill_core::{Model, NoTensors};
 
 use crate::error::Result;
 use crate::placement::{Layers, Placement};

@@ -1,5 +1,6 @@
 //! The whole of it: files are read in parallel, and their rows written in order.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ggmill_core::Model;
 
 use crate::candidate::Candidate;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::in_order::in_order;
 use crate::rows::FileRows;
 use crate::tables::Tables;
@@ -55,30 +56,57 @@ pub struct IndexOutcome {
     pub entries: u64,
     /// Files that were not read because the work was broken off: they are not in the index.
     pub skipped: u64,
-    /// The first files that could not be opened, at most [`Unopened::MOST`] of them.
-    pub unopened: Vec<Unopened>,
+    /// The first of those that were read now and have an error, at most [`Fault::MOST`] of them.
+    pub faults: Vec<Fault>,
 }
 
-/// A file that could not be opened: its row has the reason and nothing of its content.
+/// A file that could not be read in full: its row has the reason, and what could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unopened {
+pub struct Fault {
     /// Its number among the files to be indexed, from 0.
     pub file: usize,
-    /// Why, as `open` said.
+    /// The error in its row.
     pub reason: String,
 }
 
-impl Unopened {
+impl Fault {
     /// How many an outcome lists at most.
     pub const MOST: usize = 3;
+}
+
+/// An index that could not be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// Why.
+    pub error: Error,
+    /// What it would have so far.
+    pub outcome: IndexOutcome,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Unfinished {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<Unfinished> for Error {
+    fn from(unfinished: Unfinished) -> Self {
+        unfinished.error
+    }
 }
 
 /// What became of a file.
 enum Item {
     Kept(usize),
     Read(FileRows),
-    Unopened(FileRows, Unopened),
     Skipped,
 }
 
@@ -97,7 +125,7 @@ pub fn index(
     tables: Tables<'_>,
     options: &IndexOptions,
     progress: &mut dyn FnMut(&Candidate, &IndexOutcome) -> ControlFlow<()>,
-) -> Result<IndexOutcome> {
+) -> Result<IndexOutcome, Unfinished> {
     let Tables { mut store, previous } = tables;
     let unchanged = previous.unchanged(files);
     drop(previous);
@@ -106,18 +134,16 @@ pub fn index(
         (Some(number), _) => Item::Kept(number),
         (None, Some(file)) if !stopped.load(Ordering::Relaxed) => match open(number) {
             Ok(model) => Item::Read(FileRows::of(file, &model)),
-            Err(reason) => {
-                Item::Unopened(FileRows::broken(file, &reason), Unopened { file: number, reason })
-            }
+            Err(reason) => Item::Read(FileRows::broken(file, &reason)),
         },
         _ => Item::Skipped,
     };
     let weigh = |item: &Item| match item {
-        Item::Read(rows) | Item::Unopened(rows, _) => rows.weight(),
+        Item::Read(rows) => rows.weight(),
         _ => 0,
     };
     let mut outcome = IndexOutcome::default();
-    let mut names = files.iter();
+    let mut names = files.iter().enumerate();
     let mut take = |item: Item| {
         let name = names.next();
         let (tensors, entries) = match item {
@@ -126,18 +152,15 @@ pub fn index(
                 store.keep(number)?
             }
             Item::Read(rows) => {
-                outcome.broken += u64::from(rows.is_broken());
+                if let (Some(reason), Some((file, _))) = (rows.error(), name) {
+                    outcome.broken += 1;
+                    if outcome.faults.len() < Fault::MOST {
+                        outcome.faults.push(Fault { file, reason: reason.to_owned() });
+                    }
+                }
                 let counts = (rows.tensors.len() as u64, rows.entries.len() as u64);
                 store.write(rows)?;
                 counts
-            }
-            Item::Unopened(rows, unopened) => {
-                outcome.broken += 1;
-                if outcome.unopened.len() < Unopened::MOST {
-                    outcome.unopened.push(unopened);
-                }
-                store.write(rows)?;
-                (0, 0)
             }
             Item::Skipped => {
                 outcome.skipped += 1;
@@ -147,7 +170,7 @@ pub fn index(
         outcome.files += 1;
         outcome.tensors = outcome.tensors.saturating_add(tensors);
         outcome.entries = outcome.entries.saturating_add(entries);
-        if let Some(file) = name
+        if let Some((_, file)) = name
             && progress(file, &outcome).is_break()
         {
             stopped.store(true, Ordering::Relaxed);
@@ -166,9 +189,8 @@ pub fn index(
                 Err(error) => ControlFlow::Break(error),
             },
         );
-    if let Some(error) = failed {
-        return Err(error);
+    match failed.map_or_else(|| store.finish(), Err) {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err(Unfinished { error, outcome }),
     }
-    store.finish()?;
-    Ok(outcome)
 }

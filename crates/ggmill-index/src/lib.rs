@@ -20,7 +20,7 @@ mod value_cells;
 
 pub use candidate::Candidate;
 pub use error::{Error, Result};
-pub use index::{IndexOptions, IndexOutcome, Unopened, index};
+pub use index::{Fault, IndexOptions, IndexOutcome, Unfinished, index};
 pub use table::{Column, ColumnKind, TABLES, Table};
 pub use tables::Tables;
 pub use text::MAX_TEXT;

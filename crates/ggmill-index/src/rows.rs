@@ -40,9 +40,12 @@ impl FileRows {
         Self { path: candidate.path.clone(), file, tensors: Vec::new(), entries: Vec::new() }
     }
 
-    /// Whether the file has an error.
-    pub(crate) fn is_broken(&self) -> bool {
-        matches!(self.file.get(2), Some(Cell::Text(_)))
+    /// Why the file could not be read in full, where that is so.
+    pub(crate) fn error(&self) -> Option<&str> {
+        match self.file.get(2) {
+            Some(Cell::Text(error)) => Some(error),
+            _ => None,
+        }
     }
 
     /// Bytes that they take in memory, about.

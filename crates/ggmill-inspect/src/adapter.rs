@@ -1,6 +1,6 @@
 //! The tensors that an adapter changes, and its strength.
 
-use ggmill_core::{Model, Tensor, Value, keys};
+use ggmill_core::{Model, Tensor, Value, is_digits, keys};
 use ggmill_text::LosslessStr;
 use serde::Serialize;
 
@@ -88,9 +88,6 @@ fn change<'t>(tensor: &'t Tensor<'_>) -> Option<(&'t [u8], u64)> {
 /// A name with `N` in the place of the number of a block.
 fn without_block(name: &[u8]) -> String {
     let name = ggmill_core::RawStr::new(name).to_string();
-    let parts = name.split('.').map(|part| {
-        let is_number = !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
-        if is_number { "N" } else { part }
-    });
+    let parts = name.split('.').map(|part| if is_digits(part) { "N" } else { part });
     parts.collect::<Vec<_>>().join(".")
 }

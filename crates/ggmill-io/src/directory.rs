@@ -89,6 +89,7 @@ impl Directory {
     ///         Ok(Box::new(format!("{path}!").into_bytes()))
     ///     });
     /// assert_eq!(directory.files()?, ["config.json"]);
+    /// assert_eq!(directory.subdirectories()?, ["1_Dense"]);
     /// let inner = directory.subdirectory("1_Dense")?.ok_or("is there")?;
     /// assert_eq!(inner.file("config.json")?.read_whole(99)?, b"1_Dense/config.json!");
     /// assert!(directory.file("other.json").is_err());
@@ -177,17 +178,34 @@ impl Directory {
     /// The names of its files, sorted. Names that are not text are ignored. Fails when the system
     /// cannot list them, or there are more than [`MAX_LISTED`](Self::MAX_LISTED).
     pub fn files(&self) -> Result<Vec<String>> {
-        let cannot = |source| Error::io(&self.path, "cannot list", source);
-        if let Some(listing) = &self.listing {
-            return Ok(listing.names().map(str::to_owned).collect());
+        match &self.listing {
+            Some(listing) => Ok(listing.names().map(str::to_owned).collect()),
+            None => self.listed(|name| self.has(name)),
         }
+    }
+
+    /// The names of the directories in it, sorted, as [`files`](Self::files) lists files.
+    pub fn subdirectories(&self) -> Result<Vec<String>> {
+        let Some(listing) = &self.listing else {
+            return self.listed(|name| self.path.join(name).is_dir());
+        };
+        let below = listing.files.range(listing.prefix.clone()..);
+        let below = below.map_while(|path| path.strip_prefix(&*listing.prefix));
+        let names: BTreeSet<&str> =
+            below.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The names of what is in a directory of this machine, sorted.
+    fn listed(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let cannot = |source| Error::io(&self.path, "cannot list", source);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path).map_err(cannot)? {
             let Ok(name) = entry.map_err(cannot)?.file_name().into_string() else { continue };
             if names.len() >= Self::MAX_LISTED {
                 return Err(cannot(std::io::Error::other("too many files")));
             }
-            if self.has(&name) {
+            if is_wanted(&name) {
                 names.push(name);
             }
         }

@@ -116,6 +116,8 @@ pub(crate) struct Remarks {
     quantized: u64,
     quantized_weights: u64,
     kept: Vec<Kept>,
+    /// The types that tensors get.
+    types: BTreeSet<GgmlType>,
 }
 
 impl Remarks {
@@ -181,6 +183,7 @@ impl Remarks {
     pub(crate) fn count(&mut self, source: &SourceTensor, to: GgmlType, kept: Option<Kept>) {
         let weights = source.shape.elements();
         self.tensors += 1;
+        self.types.insert(to);
         self.weights = self.weights.saturating_add(weights);
         if to.is_quantized() {
             self.quantized += 1;
@@ -231,7 +234,15 @@ impl Remarks {
         });
         let groups: Vec<String> = groups.collect();
         let why = "the row length is not a multiple of the block size";
-        (!groups.is_empty()).then(|| format!("{}, because {why}", groups.join("; ")))
+        let wanted: BTreeSet<GgmlType> = self.ragged.keys().map(|[wanted, _]| *wanted).collect();
+        let lacking: Vec<String> =
+            wanted.difference(&self.types).map(GgmlType::to_string).collect();
+        let lacking = if lacking.is_empty() {
+            String::new()
+        } else {
+            format!("; no tensor is {}", lacking.join(" or "))
+        };
+        (!groups.is_empty()).then(|| format!("{}, because {why}{lacking}", groups.join("; ")))
     }
 
     /// How little was quantized, where it is less than half of the weights.

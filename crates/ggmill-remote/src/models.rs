@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{FileName, FileType, ShardName};
+use ggmill_core::{FileName, FileType, ShardName, is_digits};
 
 use crate::list::Repository;
 
@@ -148,9 +148,8 @@ fn is_size(word: &str) -> bool {
         return false;
     };
     let (experts, number) = number.split_once('x').unwrap_or(("1", number));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    is_number(experts) && is_number(whole) && is_number(fraction)
+    is_digits(experts) && is_digits(whole) && is_digits(fraction)
 }
 
 /// The bits that the name of a type states: no file of the type has fewer for each weight.

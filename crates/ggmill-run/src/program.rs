@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ggmill_arch::graph::{
     Extent, Graph, Node, Operation, Output, STEPS_KEY, Weight, dimensions_of,
 };
-use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind, NoTensors};
-use ggmill_core::Model;
+use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
+use ggmill_core::{Model, NoTensors};
 use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;

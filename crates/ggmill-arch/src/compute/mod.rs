@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Binding, Expression, Function, Loop, Node, Scope};
 use crate::limits::{MAX_STEPS, MAX_TENSORS};
 use crate::schema::RawSteps;
-use crate::steps::{Repeat, bodies};
+use crate::steps::{BLOCK_VARIABLE, Repeat, bodies};
 use crate::terms::condition;
 use crate::value::ParameterValue;
 
@@ -126,8 +126,6 @@ pub enum ComputeLayer {
     Output,
 }
 
-/// The variable of a layer.
-const BLOCK: &str = "bid";
 /// The tokens behind the attention of a block: in the last one those that give scores.
 const ROWS: &str = "rows";
 
@@ -402,18 +400,28 @@ impl ComputeSpec {
             };
             let mut inner: Vec<(&str, u64)> = variables.clone();
             let blocks = repeat.range(&scope, MAX_TENSORS)?;
-            let last = blocks.end.saturating_sub(1);
+            let end = blocks.end;
             for block in blocks {
                 built.layer = ComputeLayer::Block(block);
                 built.weights = built.layer;
                 if let Some(weights_of) = &self.weights_of {
-                    let layer = [(BLOCK, block)];
+                    let layer = [(BLOCK_VARIABLE, block)];
                     let of = weights_of.evaluate_u64(&scope.with(&layer))?;
+                    if of >= end {
+                        let message = format!(
+                            "weights_of: layer {block} has the weights of layer {of}, expected \
+                             one below {end}"
+                        );
+                        return Err(Error::description(message));
+                    }
                     built.weights = ComputeLayer::Block(of);
                 }
                 inner.truncate(variables.len());
                 inner.push((&*repeat.variable, block));
-                inner.push((ROWS, if block == last { numbers.outputs } else { numbers.tokens }));
+                inner.push((
+                    ROWS,
+                    if block.saturating_add(1) == end { numbers.outputs } else { numbers.tokens },
+                ));
                 let scope = scope.with(&inner);
                 for group in body {
                     built.group(group, &scope)?;

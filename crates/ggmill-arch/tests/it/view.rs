@@ -409,6 +409,11 @@ fn layers_can_compute_with_the_weights_of_others() {
     let of_others: Vec<_> =
         (0..4).flat_map(|block| [named(block % 2), (block, None), (block, None)]).collect();
     assert_eq!(layers(&shared), of_others);
+    // Of a layer that there is none of.
+    let beyond = shared.replace("bid % (blocks + 1)", "bid + blocks");
+    let error = small(&beyond).placed_nodes(ComputeNumbers::default(), &|_| true).unwrap_err();
+    let message = "weights_of: layer 3 has the weights of layer 4, expected one below 4";
+    assert!(error.to_string().contains(message), "{error}");
 }
 
 /// A result that is early is computed before what follows the last expanded one, if that it is

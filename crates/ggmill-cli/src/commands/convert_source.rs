@@ -1,12 +1,13 @@
 //! What is converted: a checkpoint, or a refusal that says what the path leads to instead.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ggmill_arch::{Architecture, Catalogue, VocabularySpec};
 use ggmill_convert::{TokenizerFiles, WithTarget};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_inspect::FileKind;
+use ggmill_io::Directory;
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
 
 use crate::arch_file::ARCH_FILE_HINT;
@@ -99,9 +100,9 @@ fn beside(src: &Path) -> Option<String> {
         );
     }
     if src.is_dir()
-        && let Some(below) = checkpoint_below(src, LEVELS)
+        && let Some(below) = Directory::open(src).ok().as_ref().and_then(CheckpointDirectory::below)
     {
-        return Some(format!("{} is a checkpoint: name this directory", shown(&below)));
+        return Some(format!("{} is a checkpoint: name this directory", shown(below.path())));
     }
     let has_tokenizer = TokenizerFiles::open(directory).is_ok_and(|found| found.is_some());
     has_tokenizer.then(|| {
@@ -119,11 +120,6 @@ fn beside(src: &Path) -> Option<String> {
 
 /// The extensions of files with weights.
 const WEIGHTS: &[&str] = &["safetensors", "bin", "pt", "pth"];
-/// How far below a directory a checkpoint is looked for: the cache of the Hub has one in
-/// `snapshots/REVISION`.
-const LEVELS: u32 = 2;
-/// How many entries of a directory are examined for a hint.
-const ENTRIES: usize = 100;
 
 /// Whether a directory has a file with one of these extensions.
 fn has_files(directory: &Path, extensions: &[&str]) -> bool {
@@ -132,21 +128,6 @@ fn has_files(directory: &Path, extensions: &[&str]) -> bool {
         let path = entry.path();
         extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension))
     })
-}
-
-/// The first directory below one without a configuration that has one, and weights.
-fn checkpoint_below(directory: &Path, levels: u32) -> Option<PathBuf> {
-    let rest = levels.checked_sub(1)?;
-    if directory.join("config.json").exists() {
-        return None;
-    }
-    let entries = std::fs::read_dir(directory).ok()?.flatten().take(ENTRIES);
-    let mut below: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    below.sort_unstable();
-    let is_one = |path: &&PathBuf| path.join("config.json").exists() && has_files(path, WEIGHTS);
-    let found = below.iter().find(is_one).cloned();
-    found.or_else(|| below.iter().find_map(|path| checkpoint_below(path, rest)))
 }
 
 fn is_weights(found: &FileKind) -> bool {

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::graph::{Graph, dimensions_of};
-use ggmill_arch::{Architecture, Catalogue};
+use ggmill_arch::{Architecture, Catalogue, TensorNames};
 use ggmill_check::{near, render, rules_about};
 use ggmill_core::{Model, RawStr};
 use ggmill_inspect::explain::{self, key_page};
 use ggmill_run::{GraphSource, Program};
 
-use crate::arch_file::catalogue;
+use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::{file_name, shown};
@@ -92,7 +92,7 @@ fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 /// The built-in description of an architecture, as it is written.
 fn description(topic: &str, catalogue: &Catalogue) -> Result<&'static str, Failure> {
     let architecture =
-        explain::architecture(topic, catalogue).ok_or_else(|| unknown(topic, catalogue))?;
+        explain::architecture(topic, catalogue).ok_or_else(|| not_described(topic, catalogue))?;
     // Every architecture of this catalogue is built in, as no other is given with --description.
     Architecture::builtin_text(architecture.name()).ok_or_else(|| unknown(topic, catalogue))
 }
@@ -108,7 +108,7 @@ fn graph(
         return of_architecture(architecture, is_picture, catalogue);
     }
     if !is_file(topic) {
-        return Err(unknown(topic, catalogue));
+        return Err(not_described(topic, catalogue));
     }
     let path = Path::new(topic);
     let model = open(path, false)?;
@@ -173,6 +173,18 @@ fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String,
 fn is_file(topic: &str) -> bool {
     let path = Path::new(topic);
     topic == "-" || path.is_file() || remote::is_remote(path)
+}
+
+/// What is said of a name whose description is asked for.
+fn not_described(topic: &str, catalogue: &Catalogue) -> Failure {
+    if TensorNames::of(topic).is_none() {
+        return unknown(topic, catalogue);
+    }
+    Failure::new(format_args!(
+        "there is no description of architecture {:?}: only its tensor names are known",
+        RawStr::from(topic)
+    ))
+    .with_hint(Some(ARCH_FILE_HINT.to_owned()))
 }
 
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {

@@ -238,12 +238,9 @@ impl Work {
             Some(input) => input.open(),
             None => Err("not one of the files".to_owned()),
         };
-        // Also if the index cannot be written.
-        let mut unopened = Vec::new();
-        let outcome =
+        let result =
             ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
                 bar.update(outcome.files, total, &file.path);
-                unopened.clone_from(&outcome.unopened);
                 if self.interrupted.load(Ordering::Relaxed) {
                     ControlFlow::Break(())
                 } else {
@@ -251,15 +248,14 @@ impl Work {
                 }
             });
         drop(bar);
-        if let Ok(outcome) = &outcome {
-            unopened.clone_from(&outcome.unopened);
-        }
-        for unopened in &unopened {
-            if let Some(input) = self.inputs.get(unopened.file) {
-                console.warn(format_args!("{}: {}", shown(&input.path), unopened.reason));
+        // Also if the index cannot be written.
+        let outcome = result.as_ref().unwrap_or_else(|unfinished| &unfinished.outcome);
+        for fault in &outcome.faults {
+            if let Some(input) = self.inputs.get(fault.file) {
+                console.warn(format_args!("{}: {}", shown(&input.path), fault.reason));
             }
         }
-        outcome.map_err(failure)
+        result.map_err(|unfinished| failure(unfinished.error))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use ggmill_index::Candidate;
 
+use super::convert_source::refuse_missing;
 use crate::content::hint_for_content;
 use crate::gather::{is_gguf, walk};
 use crate::outcome::Failure;
@@ -60,6 +61,7 @@ fn named(
         return Err(refused(&"standard input cannot be indexed"));
     }
     // What is named has to be there; what is found may vanish, and is a row then.
+    refuse_missing(path)?;
     let metadata = fs::metadata(path).map_err(|error| refused(&error))?;
     if metadata.is_dir() {
         fs::read_dir(path).map_err(|error| refused(&error))?;

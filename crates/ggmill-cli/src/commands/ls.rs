@@ -1,12 +1,12 @@
 //! `ggmill ls`: the GGUF files of a repository of the Hugging Face Hub, or of a directory.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_core::{ByteSize, RawStr};
 use serde_json::json;
 
-use crate::commands::convert_source::repository_hint;
+use crate::commands::convert_source::refuse_missing;
 use crate::console::Console;
 use crate::directory_listing::list_directory;
 use crate::listing::{ListedModel, Listing};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let Listing { models, parameters } = match remote::list(&args.location) {
         Some(found) => found?,
         None if is_directory => list_directory(&args.location, console),
-        None => return Err(neither(args)),
+        None => return Err(neither(&args.location)),
     };
     let mut out = console.text();
     if args.json {
@@ -99,12 +99,11 @@ fn line(file: &ListedModel) -> (String, String) {
 }
 
 /// What is said of a path that is neither a repository nor a directory.
-fn neither(args: &Args) -> Failure {
-    let hint = if args.location.exists() {
-        Some("`ggmill inspect` shows a file or a shard set".to_owned())
-    } else {
-        repository_hint(&args.location)
-    };
-    let message = format!("{}: expected hf://OWNER/NAME or a directory", shown(&args.location));
-    Failure::new(message).with_hint(hint)
+fn neither(location: &Path) -> Failure {
+    if let Err(missing) = refuse_missing(location) {
+        let hint = "a repository on the Hugging Face Hub is `hf://OWNER/NAME`";
+        return missing.with_hint(Some(hint.to_owned()));
+    }
+    Failure::new(format_args!("{}: expected hf://OWNER/NAME or a directory", shown(location)))
+        .with_hint(Some("`ggmill inspect` shows a file or a shard set".to_owned()))
 }

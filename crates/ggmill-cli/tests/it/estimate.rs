@@ -227,9 +227,58 @@ fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
     assert_eq!(notes(&["--ctx", "4096", "--fit", "2G"]), beyond(4096));
     // A context that --fit finds is none that was asked for, though it is a multiple of 256.
     std::fs::write(directory.path().join("model.gguf"), trained_with(1000)).unwrap();
-    assert_eq!(notes(&["--fit", "300KiB", "--reserve", "1"]), "");
+    let next = "note: 3 layers would need 538 KiB on GPU0, which has 300 KiB available\n";
+    assert_eq!(notes(&["--fit", "300KiB", "--reserve", "1"]), next);
     let asked = notes(&["--fit", "300KiB", "--reserve", "1", "--ctx", "1000"]);
-    assert_eq!(asked, rounded(1000, 1024));
+    assert_eq!(asked, rounded(1000, 1024) + next);
+    assert_eq!(
+        notes(&["--ctx", "1"]),
+        "note: a context of 1 token is rounded up to 256, as llama.cpp does\n"
+    );
+    let all = "note: all layers fit with a context of 1000 tokens, with which the model was trained; \
+               longer ones were not tried\n";
+    assert_eq!(notes(&["--fit", "2G"]), all);
+    // The longest context with all layers says itself what it is.
+    std::fs::write(directory.path().join("model.gguf"), trained_with(8192)).unwrap();
+    assert_eq!(notes(&["--fit", "3MiB", "--reserve", "1"]), "");
+}
+
+#[test]
+fn devices_and_patterns_that_are_not_there_are_said() {
+    let directory = directory();
+    let run =
+        |args: &[&str]| ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
+    let found = run(&["--override-tensor", "nothing=CPU,attn_norm=GPU0"]);
+    assert_eq!((found.code, &*found.stderr), (0, "note: pattern \"nothing\" matches no tensor\n"));
+    let found = json(&run(&["--override-tensor", "nothing=CPU", "--json", "--ctx", "1000"]));
+    let notes = serde_json::json!([
+        "a context of 1000 tokens is rounded up to 1024, as llama.cpp does",
+        "pattern \"nothing\" matches no tensor"
+    ]);
+    assert_eq!(found["estimates"][0]["notes"], notes);
+    let found = run(&["--override-tensor", "attn_norm=GPU3"]);
+    let several = "note: GPU3 is named, so the estimate is for 4 GPUs that share layers equally\n";
+    assert_eq!((found.code, &*found.stderr), (0, several));
+    for (override_, devices, message) in [
+        (
+            "attn_norm=GPU3",
+            &["--tensor-split", "1,1"][..],
+            "\"attn_norm\" on GPU3: expected CPU, GPU0 or GPU1",
+        ),
+        ("nothing=GPU1", &["--tensor-split", "1"], "\"nothing\" on GPU1: expected CPU or GPU0"),
+        (
+            "attn_norm=GPU3",
+            &["--fit", "8G,8G,8G"],
+            "\"attn_norm\" on GPU3: expected CPU or one of GPU0 to GPU2",
+        ),
+    ] {
+        let found = run(&[&["--override-tensor", override_], devices].concat());
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{override_}");
+        assert!(found.stderr.contains(message), "{}", found.stderr);
+    }
+    // The devices are those of the sizes, whichever of them a pattern names.
+    let found = run(&["--override-tensor", "attn_norm=GPU0", "--fit", "8G,8G", "--json"]);
+    assert_eq!(json(&found)["estimates"][0]["devices"].as_array().unwrap().len(), 3);
 }
 
 /// A shard set is one model, and the beginning of a file is enough.
@@ -308,6 +357,13 @@ fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
         (&["-c", "99999999999999999k"], "expected a number of tokens, such as 8192"),
         (&["-np", "4"], "-np is --parallel"),
         (&["-ub", "256"], "-ub of llama.cpp is --ubatch"),
+        (&["-ot", "exps=CPU"], "-ot of llama.cpp is --override-tensor PATTERN=DEVICE"),
+        (&["-ts", "3,1"], "-ts of llama.cpp is --tensor-split SHARE,SHARE"),
+        (&["-cmoe"], "-cmoe of llama.cpp is --override-tensor 'ffn_.*_exps=CPU'"),
+        (&["--cpu-moe"], "--override-tensor 'ffn_.*_exps=CPU'"),
+        (&["--gpu-layers", "auto"], "--fit SIZE, such as --fit 8G, finds the number of layers"),
+        (&["--gpu-layers", "x"], "expected a number of layers, or all"),
+        (&["-c", "0"], "without --ctx, the estimate is for the length that the model was trained"),
     ] {
         let found = ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
         assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
@@ -317,6 +373,11 @@ fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
         json(&ggmill(directory.path(), &["estimate", "model.gguf", "--json", "--ctx", context]))
     };
     assert_eq!(of("1k")["estimates"], of("1024")["estimates"]);
+    let on = |layers: &str| {
+        let args = ["estimate", "model.gguf", "--json", "--gpu-layers", layers];
+        json(&ggmill(directory.path(), &args))
+    };
+    assert_eq!(on("all")["estimates"], on("3")["estimates"]);
     let fitting = ["estimate", "model.gguf", "--fit", "512MiB", "--reserve", "0", "--ctx", "512"];
     let found = ggmill(directory.path(), &fitting);
     assert_eq!(found.code, 0, "{}", found.stderr);

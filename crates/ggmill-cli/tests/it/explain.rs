@@ -33,6 +33,9 @@ fn rules_groups_keys_and_architectures_have_pages() {
     insta::assert_snapshot!("key", page("general.alignment"));
     assert!(page("llama.context_length").contains("The context length in tokens"));
     assert!(page("llama").starts_with("# llama"));
+    assert!(page("MistralForCausalLM").starts_with("# llama"));
+    let why = "There is no computation graph: it needs the states of another model.";
+    assert!(page("eagle3").contains(why));
     assert!(
         page("general.base_model.3.url")
             .contains("The URL of the home page of base model number n.")
@@ -49,6 +52,13 @@ fn what_is_unknown_is_refused_with_what_is_near() {
     assert!(found.stderr.contains("hint: did you mean Q4_K_M?"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["explain", "\u{1b}[2J"]);
     assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
+    // There is a page of it, and no description.
+    for option in ["--description", "--graph"] {
+        let found = ggmill(directory.path(), &["explain", "jina-bert-v3", option]);
+        let message = "error: there is no description of architecture \"jina-bert-v3\": only its \
+                       tensor names are known\nhint: --arch-file ";
+        assert!(found.code == 2 && found.stderr.starts_with(message), "{}", found.stderr);
+    }
     let all = ggmill(directory.path(), &["explain"]);
     assert!(
         all.code == 0

@@ -100,7 +100,7 @@ fn a_model_is_run_by_check() {
     assert!(found.stdout.contains("\"ruleId\": \"run\""), "{}", found.stdout);
     // Logits of another program, and what are none.
     let found = run(&directory, &["check", "plain.gguf", "--run=ids.json"]);
-    assert_eq!(found.code, 2);
+    assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(found.stderr.contains("ids.json"), "{}", found.stderr);
     // One that cannot be read keeps none of the others from being run.
     let found = run(&directory, &["check", "ids.json", "plain.gguf", "--run"]);
@@ -126,7 +126,7 @@ fn a_graph_that_is_not_that_of_the_model_is_reported() {
     );
     assert!(told.contains("differs from the description of the architecture"), "{told}");
     let run = run(&directory, &["measure", "other.gguf", "--tokens", "ids.json", "-c", "32"]);
-    assert_eq!((run.code, &*run.stderr), (0, ""), "the description is right");
+    assert_eq!(run.code, 0, "the description is right: {}", run.stderr);
 }
 
 /// What a newcomer with a new model is told first is the way out.

@@ -96,7 +96,10 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     };
     let before = directory.files();
     let error = refused(&["m.gguf", "--text", "short.txt", "-o", "x.gguf"]);
-    assert!(error.contains("expected at least 1024") && error.contains("--ctx N"), "{error}");
+    assert!(
+        error.contains("expected at least 1024") && error.contains("too short for any --ctx"),
+        "{error}"
+    );
     let error = refused(&["m.gguf", "--text", "story.txt", "-c", "32", "-o", "kept.gguf"]);
     assert!(error.contains("--force"), "{error}");
     let error = refused(&["m.gguf", "--text", "story.txt", "-c", "8", "-o", "x.gguf"]);

@@ -59,7 +59,10 @@ fn directories_become_rows_and_broken_files_rows_with_their_error() {
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(errors[1].contains("web page"), "{errors:?}");
     assert!(errors.iter().all(|error| !error.contains(".gguf:")), "the row has the path");
-    let (reason, rest) = found.stderr.split_once('\n').unwrap();
+    // Also one that could be opened.
+    let (cut, rest) = found.stderr.split_once('\n').unwrap();
+    assert!(cut.starts_with("warning: ./b/cut.gguf: offset "), "{cut}");
+    let (reason, rest) = rest.split_once('\n').unwrap();
     assert!(reason.starts_with("warning: ./b/page.gguf: ") && reason.contains("web page"));
     assert_eq!(
         rest,
@@ -179,7 +182,12 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
     let directory = directory().with("other.ndjson", "notes\n");
     let before = directory.files();
     for (arguments, expected) in [
-        (&["missing", "-o", "m.ndjson"][..], "missing: No such file"),
+        (&["missing", "-o", "m.ndjson"][..], "missing: no such file or directory\n"),
+        (&["a/owner", "-o", "m.ndjson"], "a/owner: no such file or directory\n"),
+        (
+            &["owner/name", "-o", "m.ndjson"],
+            "hint: a repository on the Hugging Face Hub is `hf://owner/name`",
+        ),
         (&["a", "-o", "m.csv"], "expected a name that ends in .parquet, .ndjson or .jsonl"),
         (&["a", "-o", "nowhere/m.ndjson"], "nowhere"),
         (&["b/c", "-o", "m.ndjson", "-t", "0"], "expected a number from 1 to 512"),

@@ -42,7 +42,10 @@ fn what_is_no_directory_is_refused_with_what_to_type() {
     for (path, expected) in [
         ("m.gguf", "hint: `ggmill inspect` shows a file or a shard set"),
         ("owner/name", "hint: a repository on the Hugging Face Hub is `hf://owner/name`"),
-        ("none", "none: expected hf://OWNER/NAME or a directory"),
+        (
+            "none",
+            "none: no such file or directory\nhint: a repository on the Hugging Face Hub is `hf://OWNER/NAME`",
+        ),
     ] {
         let found = ggmill(directory.path(), &["ls", path]);
         assert_eq!((found.code, &*found.stdout), (2, ""));

@@ -150,6 +150,28 @@ fn options_of_other_tools_are_advised() {
     }
 }
 
+#[test]
+fn values_that_are_not_numbers_are_refused_in_words() {
+    for (args, message) in [
+        (&["web", "--port", "x"][..], "invalid value 'x' for '--port <N>': expected an integer\n"),
+        (&["web", "--port", "70000"], "70000 is not in 0..=65535"),
+        (&["measure", "x", "--text", "y", "--ctx", "1.5"], "': expected an integer\n"),
+        (&["measure", "x", "--text", "y", "--ctx", "99999999999999999999"], "out of range\n"),
+        (
+            &["estimate", "x", "--tensor-split", "1,a"],
+            "invalid value 'a' for '--tensor-split <SHARE>': expected a number\n",
+        ),
+        (
+            &["estimate", "x", "--cache-type", "q4_9"],
+            "not the name of a type, expected one of F32, F16, ",
+        ),
+    ] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, &*stdout), (2, ""), "{args:?}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(message), "{args:?}: {stderr}");
+    }
+}
+
 /// Commands in another spelling are told the one they have, `help` of them too.
 #[test]
 fn commands_in_another_spelling_are_suggested() {

@@ -163,7 +163,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
         ),
         (
             &["base.gguf", "x.gguf", "--measure", "short.txt"],
-            &["expected at least 1024", "--ctx N takes smaller chunks"],
+            &["expected at least 1024", "a longer text is needed"],
         ),
         (
             &["rwkv.gguf", "x.gguf", "--measure-tokens", "ids.json"],

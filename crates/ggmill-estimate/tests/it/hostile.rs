@@ -68,7 +68,7 @@ fn options_that_no_program_runs_with_are_refused() {
             options.placement.shares = vec![1.0];
             options.placement.overrides.insert("output_norm.weight".to_owned(), 2);
         }),
-        ErrorKind::NoDevice { found: 2, devices: 2 }
+        ErrorKind::NoDevice { what: "output_norm.weight".into(), found: 2, devices: 1 }
     );
 }
 

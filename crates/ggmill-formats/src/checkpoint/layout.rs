@@ -18,7 +18,7 @@ const CONSOLIDATED: &str = "consolidated";
 /// What their names end with where each file has a share of every tensor.
 const SPLIT: &str = ".pth";
 /// The configuration in Hugging Face's layout.
-const CONFIG: &str = "config.json";
+pub(super) const CONFIG: &str = "config.json";
 /// The configuration beside them.
 const PARAMS: &str = "params.json";
 

@@ -1,5 +1,6 @@
 //! The directories that hold a checkpoint: weights in one or more files, and what describes them.
 
+mod below;
 mod index;
 mod layout;
 mod part;

@@ -1,7 +1,10 @@
 //! What the tables have, and that all formats have the same.
 
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
-use ggmill_index::{ColumnKind, TABLES, Unopened};
+use ggmill_index::{ColumnKind, Error, Fault, IndexOptions, TABLES, Tables, index};
 use ggmill_testdata::{REAL_GGUF, corpus, real};
 use serde_json::{Value as Json, json};
 
@@ -74,23 +77,19 @@ fn counts_and_errors_are_those_of_the_files() {
     let (text, outcome, opened) = ndjson(&files, None, 3).unwrap();
     let [rows, tensors, metadata] = ndjson_rows(&text);
     assert_eq!((opened, rows.len()), (files.len(), files.len()));
-    let (mut broken, mut counts) = (0, (0, 0));
-    let mut unopened = Vec::new();
+    let (mut faults, mut counts) = (Vec::new(), (0, 0));
     for (number, ((candidate, bytes), row)) in files.iter().zip(&rows).enumerate() {
         assert_eq!(row["path"], *candidate.path);
         assert_eq!(row["size"], bytes.len());
         let (error, tensors, entries) = match Model::salvage(bytes.clone()) {
-            Err(error) => {
-                unopened.push((number, error.to_string()));
-                (Some(error.to_string()), 0, 0)
-            }
+            Err(error) => (Some(error.to_string()), 0, 0),
             Ok(model) => (
                 model.faults().next().map(ToString::to_string),
                 model.tensors().len(),
                 model.metadata().len(),
             ),
         };
-        broken += u64::from(error.is_some());
+        faults.extend(error.iter().map(|error| (number, error.clone())));
         counts = (counts.0 + tensors, counts.1 + entries);
         assert_eq!(row["error"].as_str(), error.as_deref(), "{}", candidate.path);
         assert_eq!(
@@ -98,13 +97,13 @@ fn counts_and_errors_are_those_of_the_files() {
             (&json!(tensors), &json!(entries))
         );
     }
+    let broken = faults.len() as u64;
     assert!(broken > 50 && broken < outcome.files);
     assert_eq!((tensors.len(), metadata.len()), counts);
     assert_eq!(outcome.broken, broken);
-    assert!(unopened.len() > Unopened::MOST);
-    unopened.truncate(Unopened::MOST);
-    let found = outcome.unopened.into_iter().map(|found| (found.file, found.reason));
-    assert_eq!(found.collect::<Vec<_>>(), unopened);
+    faults.truncate(Fault::MOST);
+    let found = outcome.faults.into_iter().map(|found| (found.file, found.reason));
+    assert_eq!(found.collect::<Vec<_>>(), faults);
     assert_eq!((outcome.tensors, outcome.entries), (counts.0 as u64, counts.1 as u64));
 }
 
@@ -152,4 +151,31 @@ fn times_are_text_in_ndjson_and_microseconds_in_parquet() {
     assert_eq!(ndjson_rows(&text)[0][0]["modified"], "2023-11-14T22:13:20.123456Z");
     let (tables, ..) = parquet(&files, None, 1).unwrap();
     assert_eq!(parquet_rows(&tables[0])[0]["modified"], 1_700_000_000_123_456i64);
+}
+
+/// An index that cannot be written says what is wrong with the files, too.
+#[test]
+fn an_index_that_cannot_be_written_has_an_outcome() {
+    struct Full(usize);
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let files = all_files();
+    let candidates: Vec<_> = files.iter().map(|(candidate, _)| candidate.clone()).collect();
+    let open = |number: usize| Model::salvage(files[number].1.clone()).map_err(|e| e.to_string());
+    let (whole, ..) = ndjson(&files, None, 1).unwrap();
+    let mut out = Full(whole.len() - 1);
+    let tables = Tables::ndjson(&mut out, None).unwrap();
+    let unfinished = index(&candidates, &open, tables, &IndexOptions::default(), &mut |_, _| {
+        ControlFlow::Continue(())
+    });
+    let unfinished = unfinished.unwrap_err();
+    assert!(matches!(unfinished.error, Error::Write(_)), "{unfinished}");
+    assert_eq!(unfinished.outcome.faults.len(), Fault::MOST);
 }

@@ -1,10 +1,11 @@
 //! The page of an architecture: its keys and its tensors.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use ggmill_arch::{
-    Architecture, Demand, KeySpec, LOADER_REVISION, LoaderKey, SPECIFICATION_REVISION,
-    SpecifiedKey, TensorNames, TensorOutline,
+    Architecture, Demand, KeySpec, LOADER_REVISION, LoaderKey, ParameterOutline,
+    SPECIFICATION_REVISION, SpecifiedKey, TensorNames, TensorOutline,
 };
 
 /// The page of an architecture that is described.
@@ -26,6 +27,10 @@ pub(super) fn described(architecture: &Architecture) -> String {
     if !classes.is_empty() {
         let _ = write!(page, "\n\nCheckpoint classes: {}.", classes.join(", "));
     }
+    if !architecture.has_graph() {
+        let why = architecture.without_graph().unwrap_or("the description has none");
+        let _ = write!(page, "\n\nThere is no computation graph: {why}.");
+    }
     page.push_str("\n\n## Keys\n\n| key | type | required by |\n|---|---|---|\n");
     for key in architecture.keys() {
         let required = required_by(name, &key);
@@ -41,48 +46,81 @@ pub(super) fn described(architecture: &Architecture) -> String {
         "\nLine numbers refer to {SPECIFICATION_REVISION}; function names refer to \
          {LOADER_REVISION}.\n"
     );
+    let (numbers, tensors) = (architecture.outline_parameters().collect(), architecture.outline());
+    write_hyperparameters(&mut page, numbers, &tensors.collect::<Vec<_>>());
+    page.push_str(
+        "\n## Tensors\n\nDimensions in stored order: elements along the first one are contiguous.\n",
+    );
+    for (repeat, tensors) in by_repeat(architecture.outline()) {
+        let heading = repeat
+            .map_or_else(|| "Global tensors".to_owned(), |repeat| format!("For each {repeat}"));
+        let _ = write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
+        for tensor in tensors {
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} |",
+                tensor.name,
+                tensor.shape.join(" × "),
+                tensor.role,
+                remark(&tensor)
+            );
+        }
+    }
+    page
+}
+
+/// The hyperparameters that a finished file gives, and those of checkpoints that their defaults or the
+/// tensors name: a file has none of them.
+fn write_hyperparameters(
+    page: &mut String,
+    numbers: Vec<ParameterOutline<'_>>,
+    tensors: &[TensorOutline<'_>],
+) {
+    let (numbers, others): (Vec<_>, Vec<_>) =
+        numbers.into_iter().partition(|number| !number.keys.is_empty() || number.default.is_some());
+    let defaults = numbers.iter().filter_map(|number| number.default);
+    let of_tensors = tensors.iter().flat_map(|tensor| {
+        let conditions = tensor.conditions.iter().chain(&tensor.shape);
+        conditions.copied().chain([tensor.required]).chain(tensor.repeat.as_deref())
+    });
+    let named: BTreeSet<&str> = defaults.chain(of_tensors).flat_map(names).collect();
     page.push_str(
         "\n## Hyperparameters\n\nUsed in shapes and conditions below.\n\n| hyperparameter | key | \
          default |\n|---|---|---|\n",
     );
-    // What neither a key nor a number gives, only a checkpoint has.
-    for number in architecture
-        .outline_parameters()
-        .filter(|number| !number.keys.is_empty() || number.default.is_some())
-    {
-        let keys: Vec<_> = number.keys.iter().map(|key| format!("`{key}`")).collect();
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} |",
-            number.name,
-            keys.join(", "),
-            number.default.unwrap_or_default()
-        );
+    let quoted = |places: &mut dyn Iterator<Item = &str>| {
+        places.map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ")
+    };
+    for number in &numbers {
+        let keys = quoted(&mut number.keys.iter().map(String::as_str));
+        let _ =
+            writeln!(page, "| {} | {keys} | {} |", number.name, number.default.unwrap_or_default());
     }
-    page.push_str(
-        "\n## Tensors\n\nDimensions in stored order: elements along the first one are contiguous.\n",
-    );
-    let mut repeat = None;
-    for tensor in architecture.outline() {
-        if repeat.as_ref() != Some(&tensor.repeat) {
-            let heading = tensor
-                .repeat
-                .as_ref()
-                .map_or_else(|| "Global tensors".to_owned(), |repeat| format!("For each {repeat}"));
-            let _ =
-                write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
+    let others = others.iter().filter(|number| named.contains(number.name));
+    for number in others {
+        let places = quoted(&mut number.in_checkpoint.iter().copied());
+        let places = if places.is_empty() { places } else { format!(": {places}") };
+        let _ = writeln!(page, "| {} | only in checkpoints{places} | |", number.name);
+    }
+}
+
+/// The names in an expression.
+fn names(expression: &str) -> impl Iterator<Item = &str> {
+    expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+/// The tensors of each loop together, in the order in which loops come first.
+fn by_repeat<'a>(
+    tensors: impl Iterator<Item = TensorOutline<'a>>,
+) -> Vec<(Option<String>, Vec<TensorOutline<'a>>)> {
+    let mut groups: Vec<(Option<String>, Vec<TensorOutline<'_>>)> = Vec::new();
+    for tensor in tensors {
+        match groups.iter_mut().find(|(repeat, _)| *repeat == tensor.repeat) {
+            Some((_, group)) => group.push(tensor),
+            None => groups.push((tensor.repeat.clone(), vec![tensor])),
         }
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} |",
-            tensor.name,
-            tensor.shape.join(" × "),
-            tensor.role,
-            remark(&tensor)
-        );
-        repeat = Some(tensor.repeat);
     }
-    page
+    groups
 }
 
 /// The page of an architecture that is known by name alone.

@@ -47,8 +47,8 @@ pub fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
     keys::page(key, catalogue)
 }
 
-/// The architecture that a topic is: by its name, or by that of a model that has it. `mistral` is the
-/// llama of files.
+/// The architecture that a topic is: by its name, or by that of a model or a class of checkpoints that
+/// has it. `mistral` and `MistralForCausalLM` are the llama of files.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -62,10 +62,15 @@ pub fn architecture<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Arc
 }
 
 fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {
-    let class = format!("{}forcausallm", topic.to_ascii_lowercase());
-    catalogue.architectures().find(|architecture| {
-        architecture.checkpoint_classes().any(|known| known.to_ascii_lowercase() == class)
-    })
+    let class = topic.to_ascii_lowercase();
+    let names = [format!("{class}forcausallm"), class];
+    let mut known = catalogue.architectures().flat_map(|architecture| {
+        architecture.checkpoint_classes().map(move |class| (architecture, class))
+    });
+    let (first, class) = known.find(|(_, class)| names.contains(&class.to_ascii_lowercase()))?;
+    // Several can have a class: a draft model may have that of the model that it drafts for.
+    let config = serde_json::json!({ "architectures": [class] });
+    Some(catalogue.for_checkpoint(&config).unwrap_or(first))
 }
 
 /// The names of what there are pages of, but for architectures that are known by name alone: types,
@@ -174,6 +179,9 @@ mod tests {
             ("Q4_K_M", "# Q4_K_M"),
             ("mistral", "# llama:"),
             ("mixtral", "# llama:"),
+            ("MistralForCausalLM", "# llama:"),
+            ("LlamaForCausalLM", "# llama:"),
+            ("BertModel", "# bert:"),
             ("adapter.type", "# adapter.type"),
             ("clip.has_vision_encoder", "# clip.has_vision_encoder"),
             ("imatrix.datasets", "# imatrix.datasets"),
@@ -209,6 +217,19 @@ mod tests {
                     );
                 }
             }
+            // What a default or a condition names, too.
+            let cells = page.lines().filter(|line| line.starts_with("| "));
+            let names = cells.flat_map(|row| row.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            let names: std::collections::BTreeSet<_> = names.collect();
+            for number in architecture.outline_parameters().map(|number| number.name) {
+                let is_listed = page.contains(&format!("\n| {number} | "));
+                assert!(is_listed || !names.contains(number), "{}: {number}", architecture.name());
+            }
+            let mut headings: Vec<_> = page.lines().filter(|line| line.starts_with('#')).collect();
+            headings.sort_unstable();
+            assert!(headings.windows(2).all(|pair| pair[0] != pair[1]), "{headings:?}");
+            let has_none = page.contains("There is no computation graph: ");
+            assert_eq!(has_none, !architecture.has_graph(), "{}", architecture.name());
             for row in page.lines().filter(|line| line.starts_with('|')) {
                 assert!((4..=5).contains(&row.matches('|').count()), "{row}");
             }

@@ -25,14 +25,18 @@ pub struct Chunks {
 impl Chunks {
     /// The length that llama-perplexity takes by default.
     pub const CONTEXT: usize = 512;
+    /// The shortest length.
+    pub const MIN_CONTEXT: usize = 4;
 
     /// Divides tokens. The first token of each chunk is replaced by `bos`, where the vocabulary has
     /// texts begin with one.
     ///
-    /// Fails for fewer tokens than two chunks have, and for chunks of fewer than four.
+    /// Fails for fewer tokens than two chunks have, and for chunks of fewer than
+    /// [`MIN_CONTEXT`](Self::MIN_CONTEXT).
     pub fn of(tokens: &[u32], context: usize, bos: Option<u32>) -> Result<Self> {
-        if context < 4 {
-            let message = format!("chunks of {context} tokens, expected at least 4");
+        if context < Self::MIN_CONTEXT {
+            let least = Self::MIN_CONTEXT;
+            let message = format!("the length of chunks is {context}, expected at least {least}");
             return Err(Error::new(ErrorKind::Chunks, message));
         }
         let least = context.saturating_mul(2);
@@ -40,7 +44,10 @@ impl Chunks {
             let found = tokens.len();
             return Err(Error::new(
                 ErrorKind::TooShort,
-                format_args!("{found} tokens, expected at least {least}: two chunks of {context}"),
+                format_args!(
+                    "the number of tokens is {found}, expected at least {least}: two chunks of \
+                     {context}"
+                ),
             ));
         }
         let mut texts: Vec<Vec<u32>> = tokens.chunks_exact(context).map(<[u32]>::to_vec).collect();

@@ -305,7 +305,10 @@ fn models_that_cannot_be_compared_are_refused() {
     assert_eq!(kind(&program, Some(&other)), ErrorKind::Vocabulary);
     let error = Chunks::of(&tokens()[..31], 16, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooShort);
-    assert!(error.to_string().starts_with("31 tokens, expected at least 32"), "{error}");
+    assert!(
+        error.to_string().starts_with("the number of tokens is 31, expected at least 32"),
+        "{error}"
+    );
     assert_eq!(Chunks::of(&tokens(), 3, None).unwrap_err().kind(), ErrorKind::Chunks);
 }
 

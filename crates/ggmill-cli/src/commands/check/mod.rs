@@ -192,6 +192,11 @@ fn report(
     console: Console,
 ) -> Result<Status, Failure> {
     let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
+    let logits = args.run.iter().flatten().next().map(|path| recorded(path));
+    // Before anything is printed; the other formats have it in their documents.
+    if let (Some(Err(failure)), Format::Text) = (&logits, args.format) {
+        return Err(failure.clone());
+    }
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
     let (mut told, mut templates, mut unread) = (0usize, 0usize, 0usize);
@@ -232,12 +237,11 @@ fn report(
         }
         let new = looked.get_mut(first..).unwrap_or_default();
         // The first file may be one that could not be opened, which is reported already.
-        if let (Some(logits), Some(path)) = (&args.run, files.first())
+        if let (true, Some(path)) = (args.run.is_some(), files.first())
             && let Some(one) =
                 new.first_mut().filter(|one| one.readable && one.path == text_of(path))
         {
-            let read = logits.as_deref().map(recorded).transpose();
-            let read = read.as_ref().map(Option::as_ref).map_err(Failure::clone);
+            let read = logits.as_ref().map(Result::as_ref).transpose().map_err(Failure::clone);
             let Ran { run, text } = Ran::of(path, read, criteria.catalogue, console);
             match text {
                 Ok(text) if matches!(args.format, Format::Text) => write!(out, "\n{text}")?,

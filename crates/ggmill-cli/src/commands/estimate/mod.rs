@@ -11,7 +11,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{ByteSize, GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
+    Beside, CACHE_TYPES, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
@@ -54,13 +54,13 @@ pub(crate) struct Args {
     #[arg(long)]
     kv_unified: bool,
     /// KV cache type; a comma-separated list prints a table
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "f16")]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = cache_type, default_value = "f16")]
     cache_type: Vec<GgmlType>,
     /// KV cache type for K, if different
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
     cache_type_k: Option<GgmlType>,
     /// KV cache type for V, if different
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
     cache_type_v: Option<GgmlType>,
     /// Whether flash attention is used; auto uses it if the architecture supports it
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "on", "off"])]
@@ -68,8 +68,8 @@ pub(crate) struct Args {
     /// Use full-size KV caches for sliding-window attention (SWA) layers
     #[arg(long)]
     swa_full: bool,
-    /// Number of layers on GPUs, starting from the last; the output layer counts as one layer
-    #[arg(long, alias = "ngl", value_name = "N", default_value_t = 0, help_heading = "Devices")]
+    /// Number of layers on GPUs, starting from the last, or all; the output layer counts as one layer
+    #[arg(long, alias = "ngl", value_name = "N", value_parser = layers, default_value = "0", help_heading = "Devices")]
     gpu_layers: u64,
     /// Proportions in which the layers are divided among GPUs, such as 3,1 [default: one GPU]
     #[arg(long, value_name = "SHARE", value_delimiter = ',', help_heading = "Devices")]
@@ -109,13 +109,37 @@ pub(crate) struct Args {
 /// A number of tokens; `k` stands for 1,024 of them.
 fn tokens(text: &str) -> Result<u64, String> {
     let (number, factor) = text.strip_suffix(['k', 'K']).map_or((text, 1), |number| (number, 1024));
-    number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(|| {
-        match text {
-            "tk" => "-ctk of llama.cpp is --cache-type-k".to_owned(),
-            "tv" => "-ctv of llama.cpp is --cache-type-v".to_owned(),
+    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)) {
+        Some(0) => Err("expected a number from 1; without --ctx, the estimate is for the length \
+                        that the model was trained with"
+            .to_owned()),
+        Some(tokens) => Ok(tokens),
+        None => Err(match text {
+            "moe" => "-cmoe of llama.cpp is --override-tensor 'ffn_.*_exps=CPU'".to_owned(),
+            "tk" => "-ctk of llama.cpp is --cache-type-k TYPE".to_owned(),
+            "tv" => "-ctv of llama.cpp is --cache-type-v TYPE".to_owned(),
             _ => "expected a number of tokens, such as 8192".to_owned(),
-        }
+        }),
+    }
+}
+
+/// A type of caches: which of those that there are, the estimate says.
+fn cache_type(text: &str) -> Result<GgmlType, String> {
+    text.parse().map_err(|error| {
+        let types: Vec<String> = CACHE_TYPES.iter().map(GgmlType::to_string).collect();
+        format!("{error}, expected one of {}", types.join(", "))
     })
+}
+
+/// A number of layers; more than there are is all.
+fn layers(text: &str) -> Result<u64, String> {
+    match text {
+        "all" => Ok(u64::MAX),
+        "auto" => {
+            Err("--fit SIZE, such as --fit 8G, finds the number of layers that fits".to_owned())
+        }
+        _ => text.parse().map_err(|_| "expected a number of layers, or all".to_owned()),
+    }
 }
 
 impl Args {
@@ -245,8 +269,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
                 let found = files.fit(&options, &sizes)?;
                 (found.options, found.estimate)
             };
-            // By what was asked for: no one asked for a context that --fit found.
-            notes.extend(estimate.notes(&options));
+            notes.extend(estimate.notes.iter().cloned());
             cases.push((of, estimate));
         }
     }

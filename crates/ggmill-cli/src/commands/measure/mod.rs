@@ -236,9 +236,9 @@ fn report(
         let options =
             Options::default().with_width(console.width()).with_styled(console.is_styled());
         let mut out = console.text();
-        let is_explained = !console.is_quiet();
-        Text { models: models.collect(), base, context, is_explained }.write(&mut out, &options)?;
+        Text { models: models.collect(), base, context }.write(&mut out, &options)?;
         out.flush()?;
+        console.note(Measurement::ABOUT);
     }
     Ok(Status::Fine)
 }

@@ -12,16 +12,10 @@ pub(super) struct Text<'a> {
     pub(super) models: Vec<(&'a str, &'a Measurement)>,
     pub(super) base: Option<&'a str>,
     pub(super) context: usize,
-    /// Whether to begin with what the numbers are.
-    pub(super) is_explained: bool,
 }
 
 impl Text<'_> {
     pub(super) fn write(&self, out: &mut dyn Write, options: &Options) -> io::Result<()> {
-        if self.is_explained {
-            write_paragraph(out, Measurement::ABOUT, options)?;
-            writeln!(out)?;
-        }
         let Some((name, first)) = self.models.first() else { return Ok(()) };
         let several = self.models.len() > 1;
         if !several {

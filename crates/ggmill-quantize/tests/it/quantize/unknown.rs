@@ -129,7 +129,7 @@ fn little_that_was_quantized_is_told_of() {
     let [ragged, coverage] = &notes("llama", "Q8_0")[..] else { panic!("two notes") };
     assert_eq!(
         ragged,
-        "\"conv.weight\" is F16 instead of Q8_0 (rows of 3), because the row length is not a multiple of the block size"
+        "\"conv.weight\" is F16 instead of Q8_0 (rows of 3), because the row length is not a multiple of the block size; no tensor is Q8_0"
     );
     assert_eq!(
         coverage,

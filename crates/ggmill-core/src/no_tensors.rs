@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use ggmill_core::{Model, keys};
+use crate::keys;
+use crate::model::Model;
 
 /// A file has no tensors, and so there is nothing to run or to load.
 ///
@@ -11,7 +12,7 @@ use ggmill_core::{Model, keys};
 /// # metadata.set("tokenizer.ggml.tokens", ["a", "b"].as_slice());
 /// # let file = ggmill_core::Builder::new().metadata(metadata).plan()?.header().to_vec();
 /// let model = ggmill_core::Model::open(file)?;
-/// let found = ggmill_arch::NoTensors::of(&model).ok_or("has none")?;
+/// let found = ggmill_core::NoTensors::of(&model).ok_or("has none")?;
 /// assert_eq!(found.to_string(), "the file has no tensors, only a vocabulary");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
