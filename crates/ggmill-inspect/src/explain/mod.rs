@@ -218,8 +218,11 @@ mod tests {
                 }
             }
             // What a default or a condition names, too.
-            let cells = page.lines().filter(|line| line.starts_with("| "));
-            let names = cells.flat_map(|row| row.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            let rows = page.lines().filter(|line| line.starts_with("| "));
+            // Keys and tensors are in backquotes.
+            let texts = rows.flat_map(|row| row.split('`').step_by(2));
+            let names =
+                texts.flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
             let names: std::collections::BTreeSet<_> = names.collect();
             for number in architecture.outline_parameters().map(|number| number.name) {
                 let is_listed = page.contains(&format!("\n| {number} | "));
