@@ -508,6 +508,8 @@ export interface EstimateReport {
 /** An estimate; sizes are in bytes. */
 export interface Estimate {
   context: number | null;
+  /** The context length in tokens that the model was trained with. */
+  trained_context: number | null;
   sequences: number;
   key_type: string;
   value_type: string;
@@ -518,6 +520,8 @@ export interface Estimate {
   total: number;
   /** What the numbers do not include. */
   unknown: { part: "weights" | "context" | "compute" | "backend"; message: string }[];
+  /** Notes about the options. */
+  notes: string[];
 }
 
 /** The memory used on a device, in bytes. */

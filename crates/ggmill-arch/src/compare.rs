@@ -51,7 +51,8 @@ impl Resolved<'_> {
         let has = |name: &Option<String>| name.as_ref().is_some_and(|name| find(name).is_some());
         let differs = |place: usize, spec: &TensorSpec| {
             tensors.get(place).is_some_and(|tensor| {
-                !spec.free_shape && significant(tensor.shape()) != significant(&spec.shape)
+                let (found, said) = (significant(tensor.shape()), significant(&spec.shape));
+                !spec.free_shape && found != said && !(spec.more_rows && is_longer(found, said))
             })
         };
         let mut differences = Vec::new();
@@ -90,6 +91,14 @@ impl Resolved<'_> {
 }
 
 /// The dimensions up to the last that is not 1.
+/// Whether the last of two equal numbers of dimensions is greater, and all others are the same.
+fn is_longer(found: &[u64], said: &[u64]) -> bool {
+    match (found, said) {
+        ([found @ .., rows], [said @ .., least]) => found == said && rows > least,
+        _ => false,
+    }
+}
+
 fn significant(shape: &Shape) -> &[u64] {
     let dimensions = shape.dimensions();
     let len = dimensions

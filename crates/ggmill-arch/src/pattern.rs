@@ -203,7 +203,7 @@ pub(crate) fn leading_number(text: &str) -> Option<(&str, &str)> {
 /// write and look up names with the number filled in (`blk.%d.`).
 pub(crate) fn is_number(text: &str) -> bool {
     let is_padded = text.len() > 1 && text.starts_with('0');
-    !text.is_empty() && !is_padded && text.bytes().all(|byte| byte.is_ascii_digit())
+    !is_padded && ggmill_core::is_digits(text)
 }
 
 #[cfg(test)]

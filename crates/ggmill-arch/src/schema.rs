@@ -264,6 +264,8 @@ definition! {
         together: String,
         /// A finished file has it in any shape.
         free_shape: bool,
+        /// A finished file may have more of it in the last dimension.
+        more_rows: bool,
     }
     of checkpoints {
         from: Vec<RawSource>,

@@ -56,8 +56,8 @@ pub(crate) fn refused(error: &ggmill_run::Error) -> Failure {
 /// What to do about a text with fewer tokens than two chunks.
 const SMALLER_CHUNKS: &str = "--ctx N takes smaller chunks, of at most half the tokens of the text";
 
-/// The same with the largest chunks that the tokens allow, where they allow any.
-fn smaller_chunks(tokens: usize) -> String {
+/// The same with the largest chunks that the tokens allow, or that no chunks are small enough.
+fn what_helps_too_short(tokens: usize) -> String {
     let context = tokens / 2;
     if context < Chunks::MIN_CONTEXT {
         return "a longer text is needed: it is too short for any --ctx".to_owned();
@@ -301,7 +301,7 @@ pub(crate) fn chunks(
     Chunks::of(tokens, context, bos).map_err(|error| {
         // A smaller part of the text was asked for, and not smaller chunks.
         let is_short = error.kind() == ErrorKind::TooShort && tokens.len() == found;
-        let hint = is_short.then(|| smaller_chunks(found));
+        let hint = is_short.then(|| what_helps_too_short(found));
         Failure::new(&error).with_hint(hint.or_else(|| self::hint(error.kind())))
     })
 }

@@ -61,8 +61,7 @@ pub fn shard_file_name(prefix: &str, number: u32, count: u32) -> String {
 }
 
 fn five_digits(digits: &str) -> Option<u32> {
-    (digits.len() == 5 && digits.bytes().all(|digit| digit.is_ascii_digit()))
-        .then(|| digits.parse().ok())?
+    (digits.len() == 5 && crate::is_digits(digits)).then(|| digits.parse().ok())?
 }
 
 /// The shard set that a file belongs to, by its `split.*` keys of any integer type.

@@ -45,8 +45,8 @@ pub fn fit(
         return Err(ErrorKind::NoTensors(found).into());
     }
     let mut options = options.clone();
-    if options.placement.shares.is_empty() || options.placement.has_default_shares {
-        options.placement.has_default_shares = false;
+    if options.placement.has_default_shares() {
+        options.placement.default_devices = 0;
         #[expect(clippy::cast_precision_loss, reason = "shares of a whole")]
         let shares = sizes.iter().map(|&size| size.max(1) as f32).collect();
         options.placement.shares = shares;

@@ -119,6 +119,6 @@ pub(crate) fn notes(options: &Options, allocated: Option<u64>, trained: Option<u
     let unmatched = placement.patterns.iter().filter(|pattern| !pattern.matches);
     notes.extend(unmatched.map(|unmatched| Note::MatchesNothing(unmatched.pattern.clone())));
     let devices = placement.shares.len();
-    notes.extend((placement.has_default_shares && devices > 1).then_some(Note::Devices(devices)));
+    notes.extend((placement.has_default_shares() && devices > 1).then_some(Note::Devices(devices)));
     notes
 }

@@ -14,8 +14,8 @@ pub struct Placement {
     pub layers: u64,
     /// How much of them each device has, as shares of their sum. None without devices.
     pub shares: Vec<f32>,
-    /// Whether the shares were not given: they are equal, for as many devices as patterns name.
-    pub has_default_shares: bool,
+    /// How many devices there are because patterns name them, where no shares were given.
+    pub(crate) default_devices: usize,
     /// Tensors that are elsewhere, by name: on the host, 0, or a device from 1.
     pub overrides: BTreeMap<String, usize>,
     /// The patterns for tensors, with those that match none: with any, llama.cpp computes one
@@ -35,6 +35,13 @@ pub struct PlacedPattern {
     pub device: usize,
     /// Whether it matches the name of a tensor, even if an earlier pattern places that one.
     pub matches: bool,
+}
+
+impl Placement {
+    /// Whether the shares are those that it began with, and none were given.
+    pub(crate) fn has_default_shares(&self) -> bool {
+        self.shares == vec![1.0; self.default_devices]
+    }
 }
 
 /// The most blocks of a model.

@@ -272,12 +272,12 @@ fn devices(nodes: &[ComputeNode], places: &Places<'_>) -> Vec<usize> {
     // What is not computed goes with what is around it, so that it divides nothing.
     let mut all = Vec::with_capacity(nodes.len());
     // Before anything is computed there are inputs, which are on the host.
-    let mut device = Some(HOST);
+    let mut device = HOST;
     for (found, node) in devices.iter().zip(nodes) {
         if is_computed(node) {
-            device = *found;
+            device = found.unwrap_or(HOST);
         }
-        all.push(device.unwrap_or(HOST));
+        all.push(device);
     }
     all
 }

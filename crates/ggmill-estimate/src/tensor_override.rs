@@ -49,9 +49,9 @@ impl Placement {
     pub fn of(model: &Model, layers: u64, shares: &[f32], overrides: &[TensorOverride]) -> Self {
         let mut placement = Self { layers, shares: shares.to_vec(), ..Self::default() };
         let named = overrides.iter().map(|rule| rule.device).max().unwrap_or(0);
-        placement.has_default_shares = shares.is_empty();
         if shares.is_empty() && (layers > 0 || named > 0) {
-            placement.shares = vec![1.0; named.max(1)];
+            placement.default_devices = named.max(1);
+            placement.shares = vec![1.0; placement.default_devices];
         }
         let tensors: Vec<String> = if overrides.is_empty() {
             Vec::new()

@@ -176,7 +176,7 @@ impl Directory {
     }
 
     /// The names of its files, sorted. Names that are not text are ignored. Fails when the system
-    /// cannot list them, or there are more than [`MAX_LISTED`](Self::MAX_LISTED).
+    /// cannot list them, or the directory has more entries than [`MAX_LISTED`](Self::MAX_LISTED).
     pub fn files(&self) -> Result<Vec<String>> {
         match &self.listing {
             Some(listing) => Ok(listing.names().map(str::to_owned).collect()),
@@ -200,11 +200,11 @@ impl Directory {
     fn listed(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let cannot = |source| Error::io(&self.path, "cannot list", source);
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path).map_err(cannot)? {
-            let Ok(name) = entry.map_err(cannot)?.file_name().into_string() else { continue };
-            if names.len() >= Self::MAX_LISTED {
+        for (seen, entry) in std::fs::read_dir(&self.path).map_err(cannot)?.enumerate() {
+            if seen >= Self::MAX_LISTED {
                 return Err(cannot(std::io::Error::other("too many files")));
             }
+            let Ok(name) = entry.map_err(cannot)?.file_name().into_string() else { continue };
             if is_wanted(&name) {
                 names.push(name);
             }

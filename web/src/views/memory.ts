@@ -98,7 +98,7 @@ const PARTS: [string, (device: EstimateDevice) => number][] = [
   ["Compute buffers", ({ compute }) => compute ?? 0],
 ];
 
-function shown({ devices, total, unknown }: Estimate): HTMLElement[] {
+function shown({ devices, total, unknown, notes }: Estimate): HTMLElement[] {
   const most = Math.max(1, ...devices.map((device) => device.total));
   const parts = PARTS.map(([name, bytes], at) => ({ name, bytes, at })).filter(({ bytes }) => devices.some((device) => bytes(device) > 0));
   const bars = devices.map((device) => {
@@ -128,6 +128,7 @@ function shown({ devices, total, unknown }: Estimate): HTMLElement[] {
     el("p", { class: "total" }, `Total: ${size(total)}`),
     el("ul", { class: "bars" }, ...bars),
     el("table", {}, el("thead", {}, head), el("tbody", {}, ...lines)),
+    ...(notes.length > 0 ? [el("p", { class: "muted" }, `Note: ${notes.map(visible).join("; ")}`)] : []),
     ...(unknown.length > 0 ? [el("p", { class: "muted" }, `Not in the total: ${unknown.map(({ message }) => visible(message)).join("; ")}`)] : []),
   ];
 }

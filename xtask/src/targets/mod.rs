@@ -77,8 +77,9 @@ pub(crate) fn web_cargo(subcommand: &str, library: WebLibrary) -> Result<Command
     let builder = if for_size {
         let mut from_source = toolchains
             .iter()
+            .filter(|toolchain| toolchain.can_build_for_size())
             .filter_map(|toolchain| toolchain.builder_from_source(WEB, target.library));
-        let missing = "no toolchain with the source of the standard library (rust-src)";
+        let missing = "no toolchain of version 1.92 or later with the source of the standard library (rust-src)";
         from_source.next().ok_or(missing)?
     } else {
         target.builder(&toolchains, library == WebLibrary::Installed)?

@@ -32,7 +32,12 @@ pub(super) struct Toolchain {
     pub(super) host: String,
     /// The targets that it has heard of.
     triples: Vec<String>,
+    /// The second number of its version.
+    minor: u32,
 }
+
+/// The first version, by its second number, with panics that end the program at once as a strategy.
+const IMMEDIATE_ABORT: u32 = 92;
 
 /// A toolchain with a way to the standard library for one target.
 #[derive(Debug)]
@@ -74,13 +79,14 @@ impl Toolchain {
         };
         let about = ask(&["-vV"])?;
         let field = |name: &str| about.lines().find_map(|line| line.strip_prefix(name));
-        if minor(field("release: ")?)? < minor(env!("CARGO_PKG_RUST_VERSION"))? {
+        let minor_version = minor(field("release: ")?)?;
+        if minor_version < minor(env!("CARGO_PKG_RUST_VERSION"))? {
             return None;
         }
         let host = field("host: ")?.to_owned();
         let sysroot = PathBuf::from(ask(&["--print=sysroot"])?.trim());
         let triples = ask(&["--print=target-list"])?.lines().map(str::to_owned).collect();
-        Some(Self { rustc, cargo, sysroot, host, triples })
+        Some(Self { rustc, cargo, sysroot, host, triples, minor: minor_version })
     }
 
     /// How this toolchain builds for a target, if it can: with the library that is installed, else
@@ -107,6 +113,11 @@ impl Toolchain {
             from_source: Some(library),
             built: built(),
         })
+    }
+
+    /// Whether it can build for size.
+    pub(super) fn can_build_for_size(&self) -> bool {
+        self.minor >= IMMEDIATE_ABORT
     }
 
     fn libraries(&self) -> PathBuf {

@@ -46,6 +46,8 @@ pub struct TensorSpec {
     pub together: Option<String>,
     /// Whether a finished file may have it in any shape, because no key says one.
     pub free_shape: bool,
+    /// Whether a finished file may have more of it in the last dimension, which nothing takes.
+    pub more_rows: bool,
 }
 
 /// Where the data of a tensor come from.

@@ -34,6 +34,7 @@ pub(super) struct TensorTemplate {
     pub(super) drop_if_equal: Option<Template>,
     pub(super) together: Option<Template>,
     pub(super) free_shape: bool,
+    pub(super) more_rows: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -153,6 +154,7 @@ impl TensorTemplate {
             drop_if_equal: raw.drop_if_equal.as_deref().map(in_checkpoint).transpose()?,
             together: raw.together.as_deref().map(template).transpose()?,
             free_shape: raw.free_shape.unwrap_or_default(),
+            more_rows: raw.more_rows.unwrap_or_default(),
         })
     }
 
@@ -210,6 +212,7 @@ impl TensorTemplate {
             unless: self.unless.as_ref().map(&mut fill).transpose()?,
             together: self.together.as_ref().map(fill).transpose()?,
             free_shape: self.free_shape,
+            more_rows: self.more_rows,
         }))
     }
 }

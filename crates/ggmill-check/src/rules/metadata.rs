@@ -1,6 +1,6 @@
 //! Types and values of metadata.
 
-use ggmill_core::{Array, Entry, RawStr, Value, ValueType, keys};
+use ggmill_core::{Array, Entry, RawStr, Value, ValueType, is_digits, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -282,8 +282,7 @@ fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
     }
     let parent = name.strip_prefix("base_model.").or_else(|| name.strip_prefix("dataset."))?;
     let (number, name) = parent.split_once('.')?;
-    (number.bytes().all(|byte| byte.is_ascii_digit()) && PARENT_STRINGS.contains(&name))
-        .then_some((ValueType::STRING, None))
+    (is_digits(number) && PARENT_STRINGS.contains(&name)).then_some((ValueType::STRING, None))
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {

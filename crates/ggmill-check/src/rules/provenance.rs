@@ -253,6 +253,7 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
             _ => return None,
         })
     };
+    // A number of JSON, so that the reader of another form is not linked; labels are such numbers.
     let Some(said) = label.char_indices().last().and_then(|(at, letter)| {
         Some(serde_json::from_str::<f64>(label.get(..at)?).ok()? * scale(letter)?)
     }) else {

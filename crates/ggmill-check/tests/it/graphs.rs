@@ -70,6 +70,7 @@ fn a_table_of_hashes_with_more_rows_is_no_other_graph() {
     let has = |name: &str| model.tensors.iter().any(|(found, ..)| found == name.as_bytes());
     let steps = resolved.graph(&has).unwrap().steps().unwrap();
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let plain = model.clone();
     let model = model.set("ggmill.graph.version", Value::U32(6));
     let longer = |steps: &[&str], rows: u64| {
         let model = model.clone().set("ggmill.graph", strings(steps));
@@ -80,6 +81,12 @@ fn a_table_of_hashes_with_more_rows_is_no_other_graph() {
         let found = longer(&steps, rows);
         assert!(!found.contains(&"GG1528"), "{rows}: {found:?}");
         assert!(!found.contains(&"GG1515"), "{rows}: {found:?}");
+    }
+    // Without a graph in the file, the table is held to the description all the same.
+    for (shape, fits) in [([8, 60], true), ([8, 64], true), ([8, 59], false), ([9, 60], false)] {
+        let table = Some((&shape[..], GgmlType::F32));
+        let model = plain.clone().retensor("per_layer_token_embd.weight", table);
+        assert_eq!(!codes(&report(&model.bytes())).contains(&"GG1515"), fits, "{shape:?}");
     }
     // Fewer rows than the hashes take, and a graph with another number.
     assert!(longer(&steps, 59).contains(&"GG1528"));

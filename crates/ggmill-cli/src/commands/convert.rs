@@ -20,7 +20,7 @@ use crate::commands::{convert_back, convert_legacy, convert_lora, convert_source
 use crate::console::Console;
 use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::paths::{refuse_missing, shown};
 use crate::ran::recorded;
 use crate::remote;
 use crate::run_model::without_graph;
@@ -206,7 +206,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         is_gguf().then_some(FileKind::Gguf)
     } else {
         refuse_input(&args.src)?;
-        convert_source::refuse_missing(&args.src)?;
+        refuse_missing(&args.src)?;
         what_it_is(&args.src)
     };
     match found {

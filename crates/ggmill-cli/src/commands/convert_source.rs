@@ -21,31 +21,6 @@ use crate::source::what_it_is;
 const EXPECTED: &str = "expected a directory with config.json and weights, a .safetensors or \
                         PyTorch file with config.json next to it, or a legacy LLaMA file";
 
-/// Refuses a path that does not exist before anything is said of what it is not.
-pub(super) fn refuse_missing(src: &Path) -> Result<(), Failure> {
-    if src.symlink_metadata().is_ok() {
-        return Ok(());
-    }
-    Err(Failure::new(format_args!("{}: no such file or directory", shown(src)))
-        .with_hint(repository_hint(src)))
-}
-
-/// The address that was meant by a name of a repository, where it reads like one.
-pub(super) fn repository_hint(src: &Path) -> Option<String> {
-    let text = src.to_string_lossy();
-    let id = text.trim_end_matches('/');
-    let is_id = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-    };
-    match id.split('/').collect::<Vec<_>>()[..] {
-        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
-            Some(format!("a repository on the Hugging Face Hub is `hf://{id}`"))
-        }
-        _ => None,
-    }
-}
-
 /// Opens a checkpoint, of which a conversion of the vocabulary needs no weights.
 pub(super) fn open(src: &Path, vocab_only: bool) -> Result<CheckpointDirectory, Failure> {
     if let Some(found) = remote::directory(src) {

@@ -6,11 +6,10 @@ use std::time::UNIX_EPOCH;
 
 use ggmill_index::Candidate;
 
-use super::convert_source::refuse_missing;
 use crate::content::hint_for_content;
 use crate::gather::{is_gguf, walk};
 use crate::outcome::Failure;
-use crate::paths::{file_name, raw, shown};
+use crate::paths::{file_name, raw, refuse_missing, shown};
 use crate::remote;
 use crate::source;
 

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{ByteSize, RawStr};
 use serde_json::json;
 
-use crate::commands::convert_source::refuse_missing;
 use crate::console::Console;
 use crate::directory_listing::list_directory;
 use crate::listing::{ListedModel, Listing};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::paths::{refuse_missing, shown};
 use crate::remote;
 
 /// List the GGUF files in a Hugging Face Hub repository or a directory

@@ -219,10 +219,8 @@ fn mark_basename(parts: &mut [Part]) {
 pub(super) fn title(id: &str) -> String {
     let word = |word: &str| {
         let lower = word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
-        let version = word.strip_prefix('v').is_some_and(|rest| {
-            rest.split('.')
-                .all(|part| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit()))
-        });
+        let version =
+            word.strip_prefix('v').is_some_and(|rest| rest.split('.').all(ggmill_core::is_digits));
         if !lower || version || word.starts_with(|c: char| c.is_ascii_digit()) {
             return word.to_owned();
         }

@@ -8,13 +8,15 @@ use super::layout::{CONFIG, has_weights};
 /// How far below a directory a checkpoint is looked for: the cache of the Hub has one in
 /// `snapshots/REVISION`.
 const LEVELS: u32 = 2;
-/// How many directories in one are examined.
+/// How many directories in one are examined. One with more entries than
+/// [`Directory::MAX_LISTED`] is not.
 const DIRECTORIES: usize = 100;
 
 impl CheckpointDirectory {
     /// The first directory below one without a configuration that has one, and weights: what was meant
     /// by the directory above, such as that of a model in the cache of the Hugging Face Hub. `None` as
-    /// well where directories cannot be listed; of each a hundred are examined.
+    /// well where directories cannot be listed or have very many entries; a hundred directories in each
+    /// are examined.
     ///
     /// ```
     /// # let temporary = tempfile::tempdir()?;

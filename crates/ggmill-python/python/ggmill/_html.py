@@ -205,7 +205,9 @@ def estimate(found: Estimate) -> str:
         rows.append(["all", *[""] * (len(names) - 1), size(found.total)])
     page = f"<p>{found._summary()}</p>"
     page += _table(["device", *names], rows, numeric=range(1, len(names) + 1))
-    return page + (f"<p>Not included:</p>{_list(found.unknown)}" if found.unknown else "")
+    if found.unknown:
+        page += f"<p>Not included:</p>{_list(found.unknown)}"
+    return page + (f"<p>Notes:</p>{_list(found.notes)}" if found.notes else "")
 
 
 def _size_or_unknown(nbytes: int | None) -> str:

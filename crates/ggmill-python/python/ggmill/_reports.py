@@ -293,22 +293,27 @@ class Estimate:
     Attributes:
         context: The context length in tokens, for all sequences together; ``None`` if the size of
             the KV cache is unknown.
+        trained_context: The context length in tokens that the model was trained with; ``None`` if
+            the file does not state it.
         layers: The number of layers on devices other than the host.
         layer_count: The total number of layers, including one for the output.
         flash_attention: Whether flash attention is used; ``None`` if the architecture is unknown.
         devices: The memory of the host, followed by that of the other devices.
         total: The memory of all devices in bytes.
         unknown: Descriptions of what the numbers do not include.
+        notes: Notes about the options, such as a pattern that matches no tensor.
         document: The JSON document of ``ggmill estimate --json`` (``ggmill.estimate/1``).
     """
 
     context: int | None
+    trained_context: int | None
     layers: int
     layer_count: int
     flash_attention: bool | None
     devices: list[Device]
     total: int
     unknown: list[str]
+    notes: list[str]
     document: dict[str, Any]
 
     def _summary(self) -> str:
@@ -335,11 +340,13 @@ def estimate_of(text: str) -> Estimate:
     names = [name for name in Device.__dataclass_fields__]
     return Estimate(
         context=case["context"],
+        trained_context=case["trained_context"],
         layers=case["layers"],
         layer_count=case["layer_count"],
         flash_attention=case["flash_attention"],
         devices=[Device(**{name: device[name] for name in names}) for device in case["devices"]],
         total=case["total"],
         unknown=[unknown["message"] for unknown in case["unknown"]],
+        notes=case["notes"],
         document=document,
     )
