@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ggmill_arch::Architecture;
-use ggmill_arch::graph::{Graph, STEPS_KEY};
+use ggmill_arch::graph::{Graph, STEPS_KEY, Weight};
 
 use super::GRAPH;
 use crate::Input;
@@ -35,8 +35,12 @@ pub(super) fn check(input: &Input<'_>, described: Option<&Architecture>, out: &m
     let Some(expected) = of_description else { return };
     let place = || expected.nodes().iter().zip(stored.nodes()).position(|(a, b)| a != b);
     // Shapes are compared with those of the description by another rule, which knows what may differ.
-    let names = |graph: &'_ Graph| graph.weights().iter().map(|weight| &*weight.name);
-    if expected.nodes() != stored.nodes() || names(&expected).ne(names(&stored)) {
+    let names = |(a, b): (&Weight, &Weight)| a.name == b.name;
+    let (ours, theirs) = (expected.weights(), stored.weights());
+    let is_same = expected.nodes() == stored.nodes()
+        && ours.len() == theirs.len()
+        && ours.iter().zip(theirs).all(names);
+    if !is_same {
         out.add(&GRAPH, Place::value(&entry), || match place() {
             Some(number) => {
                 format!(
