@@ -109,7 +109,7 @@ description_and_part! {
 /// Takes out of hyperparameters and keys what does not count for a finished file: defaults beside
 /// `in_file`, and values of keys, apart from the name of a hyperparameter, which is read back from
 /// the key.
-#[allow(dead_code, reason = "the build script does it, where checkpoints are left out")]
+#[allow(dead_code, reason = "the build script does it, where checkpoints are omitted")]
 pub(crate) fn keep_what_files_need(
     parameters: &mut Ordered<RawParameter>,
     keys: &mut Ordered<RawKey>,

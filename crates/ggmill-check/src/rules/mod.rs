@@ -4,7 +4,7 @@ mod architecture;
 mod data;
 mod keys;
 mod kinds;
-mod licence;
+mod license;
 mod metadata;
 mod naming;
 mod provenance;

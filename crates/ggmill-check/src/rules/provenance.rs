@@ -4,7 +4,7 @@ use ggmill_core::{Entry, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::rules::{licence, texts};
+use crate::rules::{license, texts};
 use crate::{Fix, Input, Options};
 
 rules! { Provenance;
@@ -144,7 +144,7 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
 fn described(entry: &Entry<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
     let show = || shown(RawStr::from(text));
     match last {
-        "license" if name == "license" && !licence::is_licence(text) => {
+        "license" if name == "license" && !license::is_license(text) => {
             out.add(&LICENSE, Place::value(entry), show);
         }
         "url" | "repo_url" | "link"

@@ -5,9 +5,9 @@
 //! it refuses the identifiers that end in `+`.
 
 /// The identifiers that there are: one on a line, those of exceptions after `with`.
-static IDENTIFIERS: &str = include_str!("../../data/licences.txt");
+static IDENTIFIERS: &str = include_str!("../../data/licenses.txt");
 
-/// The longest text that is looked at, in bytes.
+/// The longest text that is examined, in bytes.
 const MAX_LEN: usize = 4096;
 
 /// Families whose licenses have no `+`: their identifiers end in `-only` or `-or-later`.
@@ -28,7 +28,7 @@ enum Last {
 
 /// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
 /// case. Deprecated ones, such as `GPL-3.0` and `GPL-2.0+`, are identifiers.
-pub(super) fn is_licence(text: &str) -> bool {
+pub(super) fn is_license(text: &str) -> bool {
     text.len() <= MAX_LEN && parse(text).is_some()
 }
 
@@ -118,7 +118,7 @@ mod tests {
             .chain(exceptions.map(|name| format!("with {name}")))
             .collect();
         if std::env::var_os("GGMILL_BLESS").is_some() {
-            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/licences.txt");
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/licenses.txt");
             let head = format!(
                 "# The identifiers of the SPDX License List {}, as the crate spdx has them: of licenses, \
                  and after \"with\" of exceptions.\n",
@@ -135,15 +135,15 @@ mod tests {
     fn every_identifier_is_an_expression_in_letters_of_either_case() {
         for license in identifiers::LICENSES {
             for text in [license.name.to_owned(), license.name.to_lowercase()] {
-                assert!(is_licence(&text), "{text}");
+                assert!(is_license(&text), "{text}");
             }
             let plus = format!("{}+", license.name);
             let is_identifier = identifiers::LICENSES.iter().any(|other| other.name == plus);
-            assert_eq!(is_licence(&plus), is_identifier || of_the_crate(&plus), "{plus}");
+            assert_eq!(is_license(&plus), is_identifier || of_the_crate(&plus), "{plus}");
         }
         for exception in identifiers::EXCEPTIONS {
-            assert!(is_licence(&format!("mit WITH {}", exception.name.to_uppercase())));
-            assert!(!is_licence(exception.name));
+            assert!(is_license(&format!("mit WITH {}", exception.name.to_uppercase())));
+            assert!(!is_license(exception.name));
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
             // What nothing can complete is not continued, so that all others can be.
             texts.retain(|text| {
                 let is = of_the_crate(text);
-                assert_eq!(is_licence(text), is, "{text:?}");
+                assert_eq!(is_license(text), is, "{text:?}");
                 accepted += usize::from(is);
                 is || text.ends_with(['(', 'D', 'r', 'H'])
             });
@@ -190,13 +190,13 @@ mod tests {
     #[test]
     fn texts_that_are_not_expressions() {
         for text in ["", " ", "()", "other", "MIT Apache-2.0", "MIT, BSD", "llama3.1 license"] {
-            assert!(!is_licence(text), "{text:?}");
+            assert!(!is_license(text), "{text:?}");
         }
         for text in ["LicenseRef-", "DocumentRef-:LicenseRef-a", "MIT And MIT", "MIT/ISC"] {
-            assert!(!is_licence(text), "{text:?}");
+            assert!(!is_license(text), "{text:?}");
         }
-        assert!(is_licence("  (mit OR apache-2.0)\u{a0}and\tISC "));
-        assert!(is_licence("GPL-2.0+ WITH Classpath-exception-2.0"));
-        assert!(!is_licence(&format!("MIT{}", " ".repeat(MAX_LEN))));
+        assert!(is_license("  (mit OR apache-2.0)\u{a0}and\tISC "));
+        assert!(is_license("GPL-2.0+ WITH Classpath-exception-2.0"));
+        assert!(!is_license(&format!("MIT{}", " ".repeat(MAX_LEN))));
     }
 }
