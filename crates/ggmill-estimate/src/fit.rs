@@ -74,9 +74,11 @@ pub fn fit(
         return Ok(None);
     };
     let given_notes = |mut fit: Fit, more: Option<Note>| {
-        // No one asked for a context that was found.
-        let is_given = |note: &Note| {
-            given.is_some() || !matches!(note, Note::BeyondTraining { .. } | Note::RoundedUp { .. })
+        // No one asked for a context or for shares that were found.
+        let is_given = |note: &Note| match note {
+            Note::BeyondTraining { .. } | Note::RoundedUp { .. } => given.is_some(),
+            Note::NothingOnDevices => false,
+            _ => true,
         };
         fit.estimate.notes.retain(is_given);
         fit.estimate.notes.extend(more);

@@ -44,6 +44,8 @@ pub enum Note {
     MatchesNothing(String),
     /// There are so many devices because patterns name them, and they have equal shares.
     Devices(usize),
+    /// There are devices, and nothing is on them.
+    NothingOnDevices,
     /// All layers fit with the context that the model was trained with, so that no longer one was
     /// tried.
     FitsAll {
@@ -91,6 +93,10 @@ impl fmt::Display for Note {
                 "all layers fit with a context of {trained} tokens, with which the model was \
                  trained; longer ones were not tried"
             ),
+            Self::NothingOnDevices => f.write_str(
+                "the model is on the host alone: no layers are on GPUs, so that their shares have no \
+                 effect",
+            ),
             Self::NextLayer { layers, device, needed, size } => {
                 let [needed, size] = ByteSize::both(*needed, *size);
                 let layers =
@@ -119,6 +125,9 @@ pub(crate) fn notes(options: &Options, allocated: Option<u64>, trained: Option<u
     let unmatched = placement.patterns.iter().filter(|pattern| !pattern.matches);
     notes.extend(unmatched.map(|unmatched| Note::MatchesNothing(unmatched.pattern.clone())));
     let devices = placement.shares.len();
+    let is_idle = placement.layers == 0 && placement.overrides.values().all(|&device| device == 0);
+    let has_shares = devices > 0 && !placement.has_default_shares();
+    notes.extend((has_shares && is_idle).then_some(Note::NothingOnDevices));
     notes.extend((placement.has_default_shares() && devices > 1).then_some(Note::Devices(devices)));
     notes
 }

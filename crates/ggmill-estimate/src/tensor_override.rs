@@ -36,7 +36,9 @@ impl FromStr for TensorOverride {
             text.rsplit_once('=').ok_or_else(|| wrong("expected PATTERN=DEVICE".to_owned()))?;
         let pattern = Regex::new(pattern).map_err(|error| wrong(error.to_string()))?;
         let device = device_number(device).ok_or_else(|| {
-            wrong("expected CPU, or GPU and a number from 0 to 15, after =".to_owned())
+            wrong(
+                "expected CPU, or GPU and a number from 0 to 15, such as GPU0, after =".to_owned(),
+            )
         })?;
         Ok(Self { pattern, device })
     }

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Output::new(&args.output, &inputs, args.force || run.earlier().is_some(), false)?;
     let chunks = args.text.chunks(&args.file, None, console)?;
     let wanted = chunks.part(args.from_chunk, args.chunks);
-    let wanted = wanted.map_err(|error| Stopped::from(error).0)?;
+    let wanted = wanted.map_err(Failure::new)?;
     let wanted = wanted.texts();
     let form = form_for(&args.output, args.output_format);
     let done = run.done();

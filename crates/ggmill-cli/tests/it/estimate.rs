@@ -276,6 +276,9 @@ fn devices_and_patterns_that_are_not_there_are_said() {
         assert_eq!((found.code, &*found.stdout), (2, ""), "{override_}");
         assert!(found.stderr.contains(message), "{}", found.stderr);
     }
+    let idle = "note: the model is on the host alone: no layers are on GPUs, so that their shares have no effect\n";
+    assert_eq!(run(&["--tensor-split", "3,1"]).stderr, idle);
+    assert_eq!(run(&["--tensor-split", "3,1", "--gpu-layers", "1"]).stderr, "");
     // The devices are those of the sizes, whichever of them a pattern names.
     let found = run(&["--override-tensor", "attn_norm=GPU0", "--fit", "8G,8G", "--json"]);
     assert_eq!(json(&found)["estimates"][0]["devices"].as_array().unwrap().len(), 3);
@@ -322,7 +325,10 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["model.gguf", "--tensor-split", "0,0"], "shares");
     refused(&["model.gguf", "--override-tensor", "attn"], "expected PATTERN=DEVICE");
     refused(&["model.gguf", "--override-tensor", "(=CPU"], "--override-tensor");
-    refused(&["model.gguf", "--override-tensor", "a=disk"], "expected CPU");
+    for device in ["disk", "disk0", "CPU0", "GPU", "GPU16"] {
+        let placed = format!("attn={device}");
+        refused(&["model.gguf", "--override-tensor", &placed], "expected CPU, or GPU and a number");
+    }
     refused(&["model.gguf", "--lora", "text.gguf"], "text.gguf");
     refused(&["model.gguf", "--fit", "much"], "expected a number followed by K, M, G or T");
     refused(&["strange.gguf", "--fit", "2G"], "so --fit cannot be used");
@@ -362,6 +368,7 @@ fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
         (&["-cmoe"], "-cmoe of llama.cpp is --override-tensor 'ffn_.*_exps=CPU'"),
         (&["--cpu-moe"], "--override-tensor 'ffn_.*_exps=CPU'"),
         (&["--gpu-layers", "auto"], "--fit SIZE, such as --fit 8G, finds the number of layers"),
+        (&["--gpu-layers", "-1"], "--fit SIZE, such as --fit 8G, finds the number of layers"),
         (&["--gpu-layers", "x"], "expected a number of layers, or all"),
         (&["-c", "0"], "without --ctx, the estimate is for the length that the model was trained"),
     ] {

@@ -157,6 +157,7 @@ fn parts_of_a_text_are_merged_to_what_one_run_prints() {
     refused(&["measure", "merge", "a.json", "--html", "a.json", "--force"], "a.json");
     let past = [&TOGETHER[..], &["--from-chunk", "99", "--scores", "c.json"]].concat();
     refused(&past, "there is no chunk 99");
+    assert!(!ggmill(directory.path(), &past).stderr.contains("hint:"), "{past:?}");
     let twice = [&TOGETHER[..], &["--html", "x", "--scores", "x"]].concat();
     refused(&twice, "--html and --scores name the same file");
     let there = [&TOGETHER[..], &["--scores", "a.json"]].concat();

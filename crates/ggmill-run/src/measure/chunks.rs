@@ -73,7 +73,7 @@ impl Chunks {
         self.texts.truncate(most.unwrap_or(found));
         if self.texts.is_empty() {
             let message = format!(
-                "there is no chunk {first}: the number of chunks of {context} tokens in the text is {found}"
+                "there is no chunk {first}: the text has {found} chunks of {context} tokens, numbered from 0"
             );
             return Err(Error::new(ErrorKind::TooShort, message));
         }

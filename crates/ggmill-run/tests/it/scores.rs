@@ -105,7 +105,7 @@ fn what_is_no_whole_is_refused() {
 fn a_part_without_chunks_is_refused() {
     let error = chunks().part(5, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooShort);
-    let expected = "there is no chunk 5: the number of chunks of 16 tokens in the text is 5";
+    let expected = "there is no chunk 5: the text has 5 chunks of 16 tokens, numbered from 0";
     assert_eq!(error.to_string(), expected);
     let part = chunks().part(1, Some(3)).unwrap().part(1, None).unwrap();
     assert_eq!((part.first(), part.texts()), (2, &chunks().texts()[2..4]));

@@ -69,12 +69,14 @@ pub(crate) struct Args {
     #[arg(long)]
     swa_full: bool,
     /// Number of layers on GPUs, starting from the last, or all; the output layer counts as one layer
-    #[arg(long, alias = "ngl", value_name = "N", value_parser = layers, default_value = "0", help_heading = "Devices")]
+    #[arg(long, alias = "ngl", value_name = "N", value_parser = layers, default_value = "0", allow_hyphen_values = true, help_heading = "Devices")]
     gpu_layers: u64,
     /// Proportions in which the layers are divided among GPUs, such as 3,1 [default: one GPU]
     #[arg(long, value_name = "SHARE", value_delimiter = ',', help_heading = "Devices")]
     tensor_split: Vec<f32>,
-    /// Place tensors whose names match PATTERN on DEVICE: CPU, GPU0, GPU1, …
+    /// Place tensors whose names match PATTERN, a regular expression, on DEVICE: CPU, GPU0, GPU1, …
+    /// (in llama.cpp CUDA0, Vulkan0 and so on). The first match wins; repeatable, or separated by
+    /// commas
     #[arg(long, value_name = "PATTERN=DEVICE", value_delimiter = ',', help_heading = "Devices")]
     override_tensor: Vec<TensorOverride>,
     /// Keep KV caches and recurrent states in host memory
@@ -135,7 +137,8 @@ fn cache_type(text: &str) -> Result<GgmlType, String> {
 fn layers(text: &str) -> Result<u64, String> {
     match text {
         "all" => Ok(u64::MAX),
-        "auto" => {
+        // As in llama.cpp.
+        "auto" | "-1" => {
             Err("--fit SIZE, such as --fit 8G, finds the number of layers that fits".to_owned())
         }
         _ => text.parse().map_err(|_| "expected a number of layers, or all".to_owned()),

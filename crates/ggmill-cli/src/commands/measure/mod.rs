@@ -249,7 +249,7 @@ fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
     let model = args.files.first().map_or(Path::new("-"), PathBuf::as_path);
     let chunks = args.text.chunks(model, None, console)?;
     let most = args.chunks.map(|chunks| chunks as usize);
-    chunks.part(args.from_chunk, most).map_err(|error| Stopped::from(error).0)
+    chunks.part(args.from_chunk, most).map_err(Failure::new)
 }
 
 /// The file of logits, with its header.
