@@ -68,7 +68,10 @@ pub(crate) enum WebLibrary {
 
 /// Cargo for [`WEB`], or what is missing for it.
 pub(crate) fn web_cargo(subcommand: &str, library: WebLibrary) -> Result<Command, String> {
-    let toolchains = Toolchain::all();
+    let mut toolchains = Toolchain::all();
+    if subcommand == "clippy" {
+        toolchains.retain(Toolchain::has_clippy);
+    }
     let target = TARGETS
         .iter()
         .find(|target| target.triple == WEB)

@@ -120,6 +120,12 @@ impl Toolchain {
         self.minor >= IMMEDIATE_ABORT
     }
 
+    /// Whether clippy comes with it: that of another toolchain reads no library of this one.
+    pub(super) fn has_clippy(&self) -> bool {
+        let driver = format!("clippy-driver{}", env::consts::EXE_SUFFIX);
+        self.cargo.parent().is_some_and(|directory| directory.join(driver).is_file())
+    }
+
     fn libraries(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib")
     }
