@@ -39,6 +39,13 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
     });
 }
 
+/// Holds each number between two others.
+pub(crate) fn clamp(values: &mut [f32], low: f32, high: f32) {
+    for value in values {
+        *value = value.clamp(low, high);
+    }
+}
+
 /// The gated unit of gpt-oss.
 pub(crate) fn swiglu_oai(gate: &mut [f32], values: &[f32]) {
     const ALPHA: f32 = 1.702;

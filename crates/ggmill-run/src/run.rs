@@ -510,7 +510,6 @@ impl Run<'_> {
         let isa = self.tiles.isa;
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(node, table, rows)?,
-            Operation::HashedRows(ref hashed) => self.hashed_rows(node, hashed)?,
             Operation::Linear { matrix, scale, bias } => {
                 let values = self.numbers(node, 0)?;
                 self.activated(matrix, &values, None)?;
@@ -574,9 +573,7 @@ impl Run<'_> {
             }
             Operation::Clamp { low, high } => {
                 let mut values = self.taken(node, number)?;
-                for value in &mut values {
-                    *value = value.clamp(low, high);
-                }
+                each::clamp(&mut values, low, high);
                 values
             }
             Operation::Softmax => {
@@ -623,6 +620,7 @@ impl Run<'_> {
             }
             Operation::SourceVectors
             | Operation::IsToken { .. }
+            | Operation::HashedRows(_)
             | Operation::ByPosition(_)
             | Operation::Shift { .. }
             | Operation::Pool { .. }

@@ -7,7 +7,10 @@ impl Operation {
     /// alone, as values of the source belong to set 3.
     pub fn set(&self) -> u32 {
         let is_new = match self {
-            Self::HashedRows(_) | Self::Convolution { dilation: 2.., .. } => return 6,
+            Self::Apply(Function::Nearest)
+            | Self::IsToken { .. }
+            | Self::HashedRows(_)
+            | Self::Convolution { dilation: 2.., .. } => return 6,
             Self::HeadLinear { .. }
             | Self::Repeat { .. }
             | Self::Apply(Function::Exp | Function::Softplus)
@@ -18,7 +21,6 @@ impl Operation {
             | Self::Constant(_)
             | Self::Convolution { .. }
             | Self::Recurrence(_) => true,
-            Self::Apply(Function::Nearest) | Self::IsToken { .. } => return 6,
             Self::Apply(Function::Root)
             | Self::Sinkhorn { .. }
             | Self::Choice { .. }

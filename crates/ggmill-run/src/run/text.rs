@@ -33,6 +33,7 @@ impl Run<'_> {
                 }
                 out
             }
+            Operation::HashedRows(ref hashed) => self.hashed_rows(node, hashed)?,
             Operation::Shift { ahead } => {
                 let mut out = self.room(node)?;
                 let texts = &self.sequence(node).texts;
@@ -106,7 +107,7 @@ impl Run<'_> {
     }
 
     /// The rows of a table by hashes of the last tokens of each text.
-    pub(super) fn hashed_rows(&mut self, node: &Node, hashed: &HashedRows) -> Result<Vec<f32>> {
+    fn hashed_rows(&mut self, node: &Node, hashed: &HashedRows) -> Result<Vec<f32>> {
         let Sequence { tokens, texts, .. } = self.sequence(node);
         let wanted = hashes(hashed, tokens, texts)?;
         self.rows_of(hashed.table, &wanted)
