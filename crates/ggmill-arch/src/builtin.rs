@@ -148,7 +148,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::schema::RawArchitecture;
+    use crate::schema::{RawArchitecture, keep_what_files_need};
 
     #[test]
     fn every_graph_fits_the_tensors_in_every_branch() {
@@ -176,6 +176,43 @@ mod tests {
         let expected = if crate::coded::CHECKPOINTS { files.count() } else { 0 };
         assert_eq!(Architecture::projectors().len(), expected);
         assert!(Architecture::projectors().all(Architecture::is_projector));
+    }
+
+    /// The parts, with what finished files need of them alone.
+    struct OfFiles;
+
+    impl Parts for OfFiles {
+        fn names(&self) -> Vec<&str> {
+            PARTS.iter().map(|(name, _)| *name).collect()
+        }
+
+        fn part(&self, name: &str) -> Option<Result<RawPart>> {
+            let (_, coded) = PARTS.iter().find(|(part, _)| *part == name)?;
+            let mut part = RawPart::decode(&mut tables::input(coded));
+            keep_what_files_need(&mut part.parameters, &mut part.keys);
+            Some(Ok(part))
+        }
+    }
+
+    /// A build without checkpoints reads the hyperparameters of files as any other.
+    #[test]
+    fn files_are_read_the_same_without_what_only_checkpoints_need() {
+        for Builtin { name, coded, .. } in &BUILTIN {
+            let mut raw = RawArchitecture::decode(&mut tables::input(coded));
+            keep_what_files_need(&mut raw.parameters, &mut raw.keys);
+            let less = Architecture::of_raw(raw, &OfFiles).unwrap();
+            let whole = Architecture::builtin(name).unwrap();
+            let numbers = |of: &Architecture| {
+                let mut numbers: Vec<_> = of
+                    .outline_parameters()
+                    .map(|one| format!("{} {:?} {:?}", one.name, one.keys, one.default))
+                    .collect();
+                // Those that defaults use come first, and fewer defaults are left.
+                numbers.sort_unstable();
+                numbers
+            };
+            assert_eq!(numbers(&less), numbers(whole), "{name}");
+        }
     }
 
     /// What is compiled in is what the texts say, to the last byte.

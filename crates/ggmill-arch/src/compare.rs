@@ -90,7 +90,6 @@ impl Resolved<'_> {
     }
 }
 
-/// The dimensions up to the last that is not 1.
 /// Whether the last of two equal numbers of dimensions is greater, and all others are the same.
 fn is_longer(found: &[u64], said: &[u64]) -> bool {
     match (found, said) {
@@ -99,6 +98,7 @@ fn is_longer(found: &[u64], said: &[u64]) -> bool {
     }
 }
 
+/// The dimensions up to the last that is not 1.
 fn significant(shape: &Shape) -> &[u64] {
     let dimensions = shape.dimensions();
     let len = dimensions

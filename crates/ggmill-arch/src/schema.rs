@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::coded::{Coded, Input, Output, coded, coded_enum};
+use crate::expression::is_name;
 
 /// The schema every description names, so that a later one can be told apart.
 pub(crate) const SCHEMA: &str = "ggmill.architecture/1";
@@ -119,7 +120,6 @@ pub(crate) fn keep_what_files_need(
             parameter.default = None;
         }
     }
-    let is_name = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
     for (_, key) in &mut keys.0 {
         let is_read_back =
             |value: &RawExpression| matches!(value, RawExpression::Text(text) if is_name(text));

@@ -30,7 +30,8 @@ pub use template::template_fault;
 use crate::report::{Findings, Place};
 use crate::{Input, Options, Report, Rule};
 
-/// The rules of every group, in the order of the groups.
+/// The rules of every group, in the order of the groups. They are not taken from [`RuleSet::ALL`],
+/// with which a program that only names rules would be linked with all that checks them.
 static RULES: &[&[&Rule]] = &[
     structure::RULES,
     metadata::RULES,

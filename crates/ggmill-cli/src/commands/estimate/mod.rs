@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long)]
     swa_full: bool,
     /// Number of layers on GPUs, starting from the last, or all; the output layer counts as one layer
-    #[arg(long, alias = "ngl", value_name = "N", value_parser = layers, default_value = "0", allow_hyphen_values = true, help_heading = "Devices")]
+    #[arg(long, alias = "ngl", value_name = "N", value_parser = layers, default_value = "0", allow_negative_numbers = true, help_heading = "Devices")]
     gpu_layers: u64,
     /// Proportions in which the layers are divided among GPUs, such as 3,1 [default: one GPU]
     #[arg(long, value_name = "SHARE", value_delimiter = ',', help_heading = "Devices")]
