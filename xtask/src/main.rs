@@ -6,7 +6,6 @@ mod features;
 mod flags;
 mod fuzz;
 mod graph;
-mod kills;
 mod names;
 mod npm;
 mod packages;
@@ -37,7 +36,8 @@ struct Xtask {
 #[derive(Debug, Subcommand)]
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, features,
-    /// other targets, the Python package, the npm package, the inspector page, fuzz smoke
+    /// other targets, the Python package, the npm package, the inspector page, fuzz smoke. With
+    /// `--long`: every test case and longer fuzzing, for hours
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
@@ -46,8 +46,6 @@ enum Chore {
     Site,
     /// Package every published crate, and build programs that depend on the packages
     Packages,
-    /// Kill edits, splits, merges and conversions in bulk, and count
-    Kills(kills::Args),
     /// Write the seeds of every fuzz target into fuzz/corpus
     FuzzSeeds,
     /// Run every fuzz target for a short while
@@ -71,7 +69,6 @@ fn main() -> ExitCode {
         Chore::Graph => graph::run(),
         Chore::Site => site::run(),
         Chore::Packages => packages::run(),
-        Chore::Kills(args) => kills::run(&args),
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
         Chore::Targets(args) => targets::run(&args),
