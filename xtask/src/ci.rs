@@ -90,9 +90,9 @@ fn format() -> Done {
         "crates/ggmill-python",
         "crates/ggmill-wasm",
         "xtask/targets/probe",
-        "xtask/targets/quant_work",
         "xtask/targets/wasm",
-        "xtask/peers/candle",
+        "conformance/quant_work",
+        "conformance/candle",
     ]
     .into_iter()
     .try_for_each(|package| {

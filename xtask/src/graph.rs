@@ -96,7 +96,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-tokenizer",
         ],
     ),
-    ("xtask", &["ggmill-testdata"]),
+    ("xtask", &[]),
 ];
 
 /// The libraries that are published.

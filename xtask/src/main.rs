@@ -9,7 +9,6 @@ mod graph;
 mod names;
 mod npm;
 mod packages;
-mod peers;
 mod process;
 mod python;
 mod site;
@@ -58,9 +57,6 @@ enum Chore {
     Npm(npm::Args),
     /// Build the inspector page, and test it in a browser
     Web(web::Args),
-    /// Compare with other implementations, in a Python environment of their own
-    #[command(subcommand)]
-    Peers(peers::Peers),
 }
 
 fn main() -> ExitCode {
@@ -75,7 +71,6 @@ fn main() -> ExitCode {
         Chore::Python(args) => python::run(&args),
         Chore::Npm(args) => npm::run(&args),
         Chore::Web(args) => web::run(&args),
-        Chore::Peers(peers) => peers.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
