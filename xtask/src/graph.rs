@@ -215,7 +215,7 @@ pub(crate) fn run() -> Done {
     if findings.is_empty() {
         println!(
             "{} crates keep to the table, no code names an architecture, no library a flag, no \
-             files depend on each other in a cycle, unsafe code is where it may be, the documents \
+             modules depend on each other in a cycle, unsafe code is where it may be, the documents \
              name files that are there, and texts use the terms of the glossary",
             packages.len()
         );
