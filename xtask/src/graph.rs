@@ -1,5 +1,5 @@
-//! Who may depend on whom, and who may touch the world: the table of `docs/ARCHITECTURE.md` as
-//! data, held against the manifests and the sources.
+//! Dependencies and effects that each crate may have, checked against the manifests, the sources
+//! and the table of `docs/ARCHITECTURE.md`.
 
 use std::fs;
 use std::path::Path;
