@@ -10,7 +10,7 @@ pub(crate) struct Args {
     /// Generated files
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     files: usize,
-    /// Write what DuckDB reads of the bundled files into crates/ggmill-index/tests/golden
+    /// Write what DuckDB reads of the bundled files into crates/ggmill-inspect/tests/golden
     #[arg(long)]
     record: bool,
 }
@@ -21,7 +21,7 @@ pub(super) fn execute(args: &Args) -> Done {
     script.arg(root().join("xtask/peers/index.py"));
     let real = root().join("crates/ggmill-testdata/real");
     if args.record {
-        let golden: PathBuf = root().join("crates/ggmill-index/tests/golden/duckdb.jsonl");
+        let golden: PathBuf = root().join("crates/ggmill-inspect/tests/golden/duckdb.jsonl");
         return run(script.arg("record").arg(ggmill()?).arg(real).arg(golden));
     }
     run(script.arg("compare").arg(ggmill()?).arg(args.files.to_string()))
