@@ -50,7 +50,7 @@ pub use ggmill_formats as formats;
 #[cfg(feature = "hash")]
 pub use ggmill_hash as hash;
 #[cfg(feature = "index")]
-pub use ggmill_index as index;
+pub use ggmill_inspect::index;
 #[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
 #[cfg(feature = "io")]

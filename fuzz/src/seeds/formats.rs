@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use ggmill_core::{Endian, Model};
-use ggmill_index::{IndexOptions, Tables, index};
+use ggmill_inspect::index::{IndexOptions, Tables, index};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
 

@@ -4,10 +4,10 @@
 use ggmill_testdata::{REAL_GGUF, real};
 use serde_json::Value as Json;
 
-use crate::support::{File, file, parquet, parquet_rows};
+use crate::index::support::{File, file, parquet, parquet_rows};
 
 /// A line of DuckDB's: the name of the table, and a row of it.
-const GOLDEN: &str = include_str!("../golden/duckdb.jsonl");
+const GOLDEN: &str = include_str!("../../golden/duckdb.jsonl");
 
 /// Numbers by their values: `1.0` and `1` are one.
 fn same(ours: &Json, theirs: &Json) -> bool {

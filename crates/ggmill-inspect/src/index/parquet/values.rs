@@ -5,7 +5,7 @@ use bytes::{Buf as _, Bytes};
 use parquet::errors::{ParquetError, Result};
 
 use super::pages::{Kind, Page, failed, number};
-use crate::table::{Column, ColumnKind};
+use crate::index::table::{Column, ColumnKind};
 
 /// The most bits that an index of a dictionary has.
 const INDEX_BITS: u32 = 32;
@@ -236,7 +236,7 @@ mod tests {
     use std::fmt::Debug;
 
     use super::*;
-    use crate::table::TABLES;
+    use crate::index::table::TABLES;
 
     /// What is read of these pages, or why nothing is.
     fn outcome<T: Value>(
@@ -251,7 +251,7 @@ mod tests {
             found.push((begins, value));
             Ok(())
         });
-        read.map(|()| found).map_err(|error| crate::parquet::io_error(error).unwrap_err())
+        read.map(|()| found).map_err(|error| crate::index::parquet::io_error(error).unwrap_err())
     }
 
     #[track_caller]

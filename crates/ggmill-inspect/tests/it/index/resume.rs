@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
-use ggmill_index::{Candidate, Error, IndexOptions, Tables, index};
+use ggmill_inspect::index::{Candidate, Error, IndexOptions, Tables, index};
 use parquet::basic::{Compression, Encoding, PageType, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::metadata::{
@@ -18,8 +18,8 @@ use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader}
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
-use crate::support::{File, file, ndjson, ndjson_rows, parquet, source};
-use crate::tables::{all_files, generated};
+use crate::index::support::{File, file, ndjson, ndjson_rows, parquet, source};
+use crate::index::tables::{all_files, generated};
 
 /// The files of a first run, and those of a second: one is gone, one is new, one has another time
 /// and other content, one another size.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_index::{Candidate, IndexOptions, IndexOutcome, Result, TABLES, Tables, index};
+use ggmill_inspect::index::{Candidate, IndexOptions, IndexOutcome, Result, TABLES, Tables, index};
 use parquet::file::reader::FileReader as _;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::record::Field;

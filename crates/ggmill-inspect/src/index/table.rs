@@ -124,7 +124,7 @@ pub(crate) const METADATA: Table = Table {
     ],
 };
 
-/// The tables of an index, in the order in which [`Tables::parquet`](crate::Tables::parquet) takes
+/// The tables of an index, in the order in which [`Tables::parquet`](crate::index::Tables::parquet) takes
 /// them: files, tensors, metadata.
 pub const TABLES: [Table; 3] = [FILES, TENSORS, METADATA];
 

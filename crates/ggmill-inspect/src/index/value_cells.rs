@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use ggmill_core::{Array, RawStr, Value};
 
-use crate::table::Cell;
-use crate::text::{MAX_TEXT, text_of};
+use crate::index::table::Cell;
+use crate::index::text::{MAX_TEXT, text_of};
 
 /// Elements of an array that the metadata table has, at most.
 pub const MAX_ELEMENTS: usize = 8;

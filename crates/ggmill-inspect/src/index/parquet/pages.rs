@@ -14,7 +14,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::schema::{GROUP_BYTES, ROW_BYTES};
-use crate::source::InOrder;
+use crate::index::source::InOrder;
 
 /// Bytes of a page, at most: the texts of a row group, and where each ends.
 const PAGE_BYTES: u64 = (GROUP_BYTES + ROW_BYTES + (1 << 20)) as u64;

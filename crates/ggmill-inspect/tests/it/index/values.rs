@@ -1,10 +1,10 @@
 //! Cells of metadata values.
 
-use ggmill_index::{MAX_ELEMENTS, MAX_TEXT};
+use ggmill_inspect::index::{MAX_ELEMENTS, MAX_TEXT};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::{Value as Json, json};
 
-use crate::support::{file, ndjson, ndjson_rows};
+use crate::index::support::{file, ndjson, ndjson_rows};
 
 /// The row of the entry with this value.
 fn row(value: &Value) -> Json {

@@ -1,13 +1,13 @@
 //! The rows of a file.
 
 use ggmill_core::{Model, RawStr, Split};
-use ggmill_inspect::{PerBlock, Summary};
+use crate::{PerBlock, Summary};
 use ggmill_text::LosslessStr;
 
-use crate::candidate::Candidate;
-use crate::table::{Cell, FILES, Row};
-use crate::text::text_of;
-use crate::value_cells::value_cells;
+use crate::index::candidate::Candidate;
+use crate::index::table::{Cell, FILES, Row};
+use crate::index::text::text_of;
+use crate::index::value_cells::value_cells;
 
 /// The rows of a file, in all tables.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 
 use super::RUN;
 use super::schema::{GROUP_BYTES, GROUP_ROWS, schema};
-use crate::table::{Cell, Column, ColumnKind, Row, Table};
+use crate::index::table::{Cell, Column, ColumnKind, Row, Table};
 
 /// One file.
 pub(super) struct TableFile<W: Write + Send> {

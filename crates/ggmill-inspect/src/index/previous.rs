@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::candidate::Candidate;
+use crate::index::candidate::Candidate;
 
 /// A file of an earlier index whose rows can be taken from there.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Modified {
         match self {
             #[cfg(feature = "parquet")]
             Self::Microseconds(known) => *known == microseconds,
-            Self::Text(known) => *known == crate::time::text(microseconds),
+            Self::Text(known) => *known == crate::index::time::text(microseconds),
         }
     }
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use ggmill_core::{ByteSize, ReadAt};
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
-use crate::previous::{KnownFile, Modified, Previous};
-use crate::rows::FileRows;
-use crate::source::InOrder;
-use crate::store::Store;
-use crate::table::{Cell, ColumnKind, FILES, METADATA, Row, TENSORS, Table};
-use crate::time;
+use crate::index::error::{Error, Result};
+use crate::index::previous::{KnownFile, Modified, Previous};
+use crate::index::rows::FileRows;
+use crate::index::source::InOrder;
+use crate::index::store::Store;
+use crate::index::table::{Cell, ColumnKind, FILES, METADATA, Row, TENSORS, Table};
+use crate::index::time;
 
 /// Bytes of a line of an earlier index, at most. What is written here is shorter: texts are cut.
 const MAX_LINE: u64 = 4 << 20;

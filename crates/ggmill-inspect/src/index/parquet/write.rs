@@ -8,10 +8,10 @@ use parquet::errors::ParquetError;
 use super::earlier::Earlier;
 use super::io_error;
 use super::table_file::TableFile;
-use crate::error::{Error, Result};
-use crate::rows::FileRows;
-use crate::store::Store;
-use crate::table::{Cell, Row, TABLES};
+use crate::index::error::{Error, Result};
+use crate::index::rows::FileRows;
+use crate::index::store::Store;
+use crate::index::table::{Cell, Row, TABLES};
 
 /// The three files while they are written.
 pub(crate) struct Files<W: Write + Send> {

@@ -17,9 +17,9 @@ use super::schema::{GROUP_BYTES, GROUP_ROWS, ROW_BYTES, schema};
 use super::table_file::footer_start;
 use super::values::{Levels, read};
 use super::{RUN, io_error};
-use crate::error::{Error, Result};
-use crate::previous::{KnownFile, Modified, Previous};
-use crate::table::{Cell, Column, ColumnKind, Row, TABLES, Table};
+use crate::index::error::{Error, Result};
+use crate::index::previous::{KnownFile, Modified, Previous};
+use crate::index::table::{Cell, Column, ColumnKind, Row, TABLES, Table};
 
 /// Bytes of the footer of a table, at most. The format's reader takes memory for as many row groups
 /// as the footer has bytes. A table of this one has some thousand groups of 32 MB.

@@ -1,7 +1,7 @@
 //! What each format can do.
 
-use crate::error::Result;
-use crate::rows::FileRows;
+use crate::index::error::Result;
+use crate::index::rows::FileRows;
 
 /// One format.
 pub(crate) trait Store {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ggmill_core::ReadAt;
 
-use crate::error::Result;
-use crate::ndjson;
-use crate::previous::Previous;
-use crate::store::Store;
+use crate::index::error::Result;
+use crate::index::ndjson;
+use crate::index::previous::Previous;
+use crate::index::store::Store;
 
 /// The tables of an index while they are written, in one of the formats.
 pub struct Tables<'a> {
@@ -30,7 +30,7 @@ impl<'a> Tables<'a> {
         Ok(Self { store: Box::new(ndjson::Lines::new(out, earlier)), previous })
     }
 
-    /// Tables as Parquet files, in the order of [`TABLES`](crate::TABLES). With an earlier index of
+    /// Tables as Parquet files, in the order of [`TABLES`](crate::index::TABLES). With an earlier index of
     /// this format, rows of files that have not changed are taken from there.
     ///
     /// Fails when an output cannot be written, and when the earlier index is not one or its tables
@@ -42,12 +42,12 @@ impl<'a> Tables<'a> {
     ) -> Result<Self> {
         let (earlier, previous) = match previous {
             Some(sources) => {
-                let (earlier, previous) = crate::parquet::earlier(sources)?;
+                let (earlier, previous) = crate::index::parquet::earlier(sources)?;
                 (Some(earlier), previous)
             }
             None => (None, Previous::default()),
         };
-        Ok(Self { store: Box::new(crate::parquet::Files::new(outputs, earlier)?), previous })
+        Ok(Self { store: Box::new(crate::index::parquet::Files::new(outputs, earlier)?), previous })
     }
 }
 

@@ -6,7 +6,7 @@ use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::errors::Result;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::table::{Column, ColumnKind, Table};
+use crate::index::table::{Column, ColumnKind, Table};
 
 /// Rows of a row group, at most.
 pub(super) const GROUP_ROWS: usize = 1 << 17;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill_core::Model;
 
-use crate::candidate::Candidate;
-use crate::error::{Error, Result};
-use crate::in_order::in_order;
-use crate::rows::FileRows;
-use crate::tables::Tables;
+use crate::index::candidate::Candidate;
+use crate::index::error::{Error, Result};
+use crate::index::in_order::in_order;
+use crate::index::rows::FileRows;
+use crate::index::tables::Tables;
 
 /// Bytes of rows that wait to be written, at most, besides those of a file for each thread.
 const WAITING: usize = 64 << 20;

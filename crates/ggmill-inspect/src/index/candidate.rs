@@ -3,7 +3,7 @@
 /// A file to be indexed, before it is opened.
 ///
 /// ```
-/// use ggmill_index::Candidate;
+/// use ggmill_inspect::index::Candidate;
 /// let file = Candidate::new("models/tiny.gguf").with_state(Some(1024), Some(1_700_000_000_000_000));
 /// assert_eq!((&*file.path, file.size), ("models/tiny.gguf", Some(1024)));
 /// ```

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
-use ggmill_index::{ColumnKind, Error, Fault, IndexOptions, TABLES, Tables, index};
+use ggmill_inspect::index::{ColumnKind, Error, Fault, IndexOptions, TABLES, Tables, index};
 use ggmill_testdata::{REAL_GGUF, corpus, real};
 use serde_json::{Value as Json, json};
 
-use crate::support::{File, file, ndjson, ndjson_rows, parquet, parquet_rows};
+use crate::index::support::{File, file, ndjson, ndjson_rows, parquet, parquet_rows};
 
 /// Every file of the corpus, broken ones and all, and the real ones.
 pub(crate) fn all_files() -> Vec<File> {
