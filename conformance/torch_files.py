@@ -1,8 +1,8 @@
-"""Writes the PyTorch files that the tests of ggmill-formats read, with what PyTorch finds in them.
+"""Writes the PyTorch files that the tests of ggmill-pipeline read, with what PyTorch finds in them.
 
     REFERENCE_PYTHON torch_files.py
 
-writes crates/ggmill-formats/tests/fixtures/torch: files saved by torch.save in both forms, one written with zipfile as a machine of the other byte order
+writes crates/ggmill-pipeline/tests/fixtures/torch: files saved by torch.save in both forms, one written with zipfile as a machine of the other byte order
 would (and read again by torch.load), and expected.json: for each file its tensors in the order of the dictionary, as `torch.load(weights_only=True)` gives them
 (name, safetensors' name of the type, shape, the elements in little-endian order as hexadecimal digits), or the error that is expected of us; and shared.json, the
 same for the files of others in ../shared/data/pytorch. Written with torch 2.11.0.
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).resolve().parent
-OUT = HERE.parent / "crates/ggmill-formats/tests/fixtures/torch"
+OUT = HERE.parent / "crates/ggmill-pipeline/tests/fixtures/torch"
 
 NAMES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.int32: "I32", torch.int16: "I16",
