@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ggmill_core::ReadAt;
-use ggmill_index::{Candidate, IndexOptions, Tables, index as make};
+use ggmill_inspect::index::{Candidate, IndexOptions, Tables, index as make};
 
 use crate::allocations::bounded;
 

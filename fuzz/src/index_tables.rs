@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ggmill_core::ReadAt;
-use ggmill_index::{Candidate, IndexOptions, Tables, index};
+use ggmill_inspect::index::{Candidate, IndexOptions, Tables, index};
 
 use crate::allocations::bounded;
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use ggmill_convert::{LegacyOptions, convert_legacy};
 use ggmill_core::Gguf;
-use ggmill_formats::Legacy;
+use ggmill_pipeline::formats::Legacy;
 use ggmill_pipeline::{Checkpoint as _, RunOptions, run};
 
 use crate::allocations::bounded;

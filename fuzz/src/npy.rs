@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape};
-use ggmill_formats::{Numpy, extract_npy};
+use ggmill_pipeline::formats::{Numpy, extract_npy};
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
 
 use crate::allocations::bounded;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_formats::{CheckpointDirectory, SafetensorsFile, extract_safetensors};
+use ggmill_pipeline::formats::{CheckpointDirectory, SafetensorsFile, extract_safetensors};
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
 
 use crate::allocations::bounded;

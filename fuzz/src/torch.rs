@@ -1,6 +1,6 @@
 //! Any bytes as a PyTorch file, as the pickle of one, or as a file of llama2.c.
 
-use ggmill_formats::{CheckpointDirectory, TorchFile};
+use ggmill_pipeline::formats::{CheckpointDirectory, TorchFile};
 
 use crate::allocations::bounded;
 use crate::scratch::scratch;

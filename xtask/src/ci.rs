@@ -11,25 +11,29 @@ pub(crate) struct Args {
     /// Leave out `cargo test`, for a caller who has run it
     #[arg(long)]
     no_tests: bool,
+    /// Run every case of exhaustive tests (with `GGMILL_LONG=1`) and fuzz for longer, which takes
+    /// hours
+    #[arg(long)]
+    long: bool,
 }
 
-type Step = (&'static str, fn() -> Done);
+type Step<'a> = (&'static str, &'a dyn Fn() -> Done);
 
 /// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
     let steps: [Step; 12] = [
-        ("tests", tests),
-        ("format", format),
-        ("lints", lints),
-        ("documentation", documentation),
-        ("crate graph", graph::run),
-        ("features", features::run),
-        ("packages", packages::run),
-        ("other targets", || targets::run(&targets::Args::of_the_gate())),
-        ("Python package", python::gate),
-        ("npm package", npm::gate),
-        ("inspector page", web::gate),
-        ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
+        ("tests", &|| tests(args.long)),
+        ("format", &format),
+        ("lints", &lints),
+        ("documentation", &documentation),
+        ("crate graph", &graph::run),
+        ("features", &features::run),
+        ("packages", &packages::run),
+        ("other targets", &|| targets::run(&targets::Args::of_the_gate())),
+        ("Python package", &python::gate),
+        ("npm package", &npm::gate),
+        ("inspector page", &web::gate),
+        ("fuzzing", &|| fuzz::smoke(&fuzz::Args::of_the_gate(args.long))),
     ];
     let (mut failed, mut report) = (Vec::new(), Vec::new());
     for (name, step) in steps {
@@ -71,8 +75,12 @@ fn processor_seconds() -> Option<u64> {
     Some((ticks()? + ticks()?) / TICKS)
 }
 
-fn tests() -> Done {
-    run_command(&mut cargo(&["test", "--workspace"]))
+fn tests(long: bool) -> Done {
+    let mut test = cargo(&["test", "--workspace"]);
+    if long {
+        test.env("GGMILL_LONG", "1");
+    }
+    run_command(&mut test)
 }
 
 /// The workspace, and what is kept out of it.
@@ -82,9 +90,9 @@ fn format() -> Done {
         "crates/ggmill-python",
         "crates/ggmill-wasm",
         "xtask/targets/probe",
-        "xtask/targets/quant_work",
         "xtask/targets/wasm",
-        "xtask/peers/candle",
+        "conformance/quant_work",
+        "conformance/candle",
     ]
     .into_iter()
     .try_for_each(|package| {

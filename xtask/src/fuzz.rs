@@ -21,9 +21,10 @@ pub(crate) struct Args {
     stable: bool,
 }
 
-impl Default for Args {
-    fn default() -> Self {
-        Self { seconds: 8, stable: false }
+impl Args {
+    /// Settings of the gate: a smoke run, or five minutes per target.
+    pub(crate) fn of_the_gate(long: bool) -> Self {
+        Self { seconds: if long { 300 } else { 8 }, stable: false }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Who may depend on whom, and who may touch the world: the table of `docs/ARCHITECTURE.md` as
-//! data, held against the manifests and the sources.
+//! Dependencies and effects that each crate may have, checked against the manifests, the sources
+//! and the table of `docs/ARCHITECTURE.md`.
 
 use std::fs;
 use std::path::Path;
@@ -33,17 +33,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-tokenizer", &["ggmill-core", "ggmill-text"]),
     ("ggmill-template", &["ggmill-core", "ggmill-tokenizer"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
-    ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     (
         "ggmill-convert",
-        &[
-            "ggmill-core",
-            "ggmill-quant",
-            "ggmill-io",
-            "ggmill-arch",
-            "ggmill-pipeline",
-            "ggmill-formats",
-        ],
+        &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"],
     ),
     (
         "ggmill-quantize",
@@ -60,13 +52,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-template",
             "ggmill-check",
             "ggmill-pipeline",
-            "ggmill-formats",
         ],
     ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-run", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
-    ("ggmill-index", &["ggmill-core", "ggmill-inspect", "ggmill-text"]),
     ("ggmill-remote", &["ggmill-core"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
@@ -81,9 +71,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-check",
             "ggmill-convert",
             "ggmill-core",
-            "ggmill-formats",
             "ggmill-hash",
-            "ggmill-index",
+            "ggmill-inspect",
             "ggmill-io",
             "ggmill-pipeline",
             "ggmill-quant",
@@ -96,7 +85,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-tokenizer",
         ],
     ),
-    ("xtask", &["ggmill-testdata"]),
+    ("xtask", &[]),
 ];
 
 /// The libraries that are published.
@@ -110,13 +99,11 @@ const LIBRARIES: &[&str] = &[
     "ggmill-tokenizer",
     "ggmill-template",
     "ggmill-pipeline",
-    "ggmill-formats",
     "ggmill-convert",
     "ggmill-quantize",
     "ggmill-edit",
     "ggmill-hash",
     "ggmill-estimate",
-    "ggmill-index",
     "ggmill-inspect",
     "ggmill-remote",
     "ggmill-run",
@@ -147,7 +134,7 @@ const EFFECTS: &[Effect] = &[
             "ggmill-tokenizer",
             "ggmill-pipeline",
             "ggmill-hash",
-            "ggmill-index",
+            "ggmill-inspect",
             "ggmill-remote",
             "ggmill-run",
         ],
@@ -215,7 +202,7 @@ pub(crate) fn run() -> Done {
     if findings.is_empty() {
         println!(
             "{} crates keep to the table, no code names an architecture, no library a flag, no \
-             files depend on each other in a cycle, unsafe code is where it may be, the documents \
+             modules depend on each other in a cycle, unsafe code is where it may be, the documents \
              name files that are there, and texts use the terms of the glossary",
             packages.len()
         );

@@ -6,11 +6,9 @@ mod features;
 mod flags;
 mod fuzz;
 mod graph;
-mod kills;
 mod names;
 mod npm;
 mod packages;
-mod peers;
 mod process;
 mod python;
 mod site;
@@ -37,7 +35,8 @@ struct Xtask {
 #[derive(Debug, Subcommand)]
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, features,
-    /// other targets, the Python package, the npm package, the inspector page, fuzz smoke
+    /// other targets, the Python package, the npm package, the inspector page, fuzz smoke. With
+    /// `--long`: every test case and longer fuzzing, for hours
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
@@ -46,8 +45,6 @@ enum Chore {
     Site,
     /// Package every published crate, and build programs that depend on the packages
     Packages,
-    /// Kill edits, splits, merges and conversions in bulk, and count
-    Kills(kills::Args),
     /// Write the seeds of every fuzz target into fuzz/corpus
     FuzzSeeds,
     /// Run every fuzz target for a short while
@@ -60,9 +57,6 @@ enum Chore {
     Npm(npm::Args),
     /// Build the inspector page, and test it in a browser
     Web(web::Args),
-    /// Compare with other implementations, in a Python environment of their own
-    #[command(subcommand)]
-    Peers(peers::Peers),
 }
 
 fn main() -> ExitCode {
@@ -71,14 +65,12 @@ fn main() -> ExitCode {
         Chore::Graph => graph::run(),
         Chore::Site => site::run(),
         Chore::Packages => packages::run(),
-        Chore::Kills(args) => kills::run(&args),
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
         Chore::Targets(args) => targets::run(&args),
         Chore::Python(args) => python::run(&args),
         Chore::Npm(args) => npm::run(&args),
         Chore::Web(args) => web::run(&args),
-        Chore::Peers(peers) => peers.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

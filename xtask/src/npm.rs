@@ -25,8 +25,6 @@ pub(crate) const COMMAND: &str = "ggmill";
 const RUNTIMES: [(&str, &[&str]); 3] = [("node", &[]), ("deno", &["run", "-A"]), ("bun", &["run"])];
 /// The script that each of them runs, in the directory of the package.
 const PORTABLE: &str = "test/portable/main.mjs";
-/// The package that names and results are compared with.
-const PEER: &str = "@huggingface/gguf@0.4.6";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -67,15 +65,6 @@ pub(crate) fn gate() -> Done {
         Some(()) => test(&built_by_tests(COMMAND)?, WebLibrary::Installed, &[]),
         None => Ok(()),
     }
-}
-
-/// Compares results, requests and bytes with those of the package that others use.
-pub(crate) fn compare(paths: &[PathBuf]) -> Done {
-    build()?;
-    let tools = install("npm-peer", &[PEER])?;
-    run_command(
-        command("node").arg(root().join("xtask/peers/npm.mjs")).arg(root()).arg(tools).args(paths),
-    )
 }
 
 /// Builds the modules into the package. `None`, with words about it, where something is missing for

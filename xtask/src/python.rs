@@ -124,14 +124,6 @@ pub(crate) fn gate() -> Done {
     }
 }
 
-/// Builds the wheel as it is published and installs it; the interpreter that has it then.
-pub(crate) fn released() -> Done<PathBuf> {
-    let environment = Environment::open()?.ok_or("the Python package was not built")?;
-    build_command(true)?;
-    environment.install(true)?;
-    Ok(environment.python)
-}
-
 impl Environment {
     /// Builds the wheel, the native command in it, and installs it.
     fn install(&self, release: bool) -> Done<PathBuf> {

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use ggmill_arch::Architecture;
 use ggmill_core::{Builder, GgmlType, Gguf, MetadataBuf, RawStr, keys};
 
-use ggmill_formats::{Legacy, LegacyContainer, LegacyFamily};
+use ggmill_pipeline::formats::{Legacy, LegacyContainer, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Expression, Recipe, RecipeTensor};

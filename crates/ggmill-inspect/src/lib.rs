@@ -6,6 +6,7 @@ pub mod architectures;
 pub mod diff;
 pub mod explain;
 mod human;
+pub mod index;
 pub mod json;
 pub mod loss;
 mod lossless;

@@ -6,6 +6,7 @@ mod copy_span;
 mod document;
 mod error;
 mod expression;
+pub mod formats;
 mod plan;
 mod range;
 mod recipe;

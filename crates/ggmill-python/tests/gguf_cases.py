@@ -1,6 +1,6 @@
 """Files, arguments and arrays for comparisons of ggmill.gguf with the package gguf.
 
-xtask/peers/python_gguf.py compares the two with these, and records what the reference makes of them
+conformance/python_gguf.py compares the two with these, and records what the reference makes of them
 in fixtures/gguf_reference.json, which the tests here compare with.
 """
 

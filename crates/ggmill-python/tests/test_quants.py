@@ -18,7 +18,7 @@ VECTORS = ROOT / "crates" / "ggmill-quant" / "tests" / "vectors"
 def inputs() -> ModuleType:
     """The script that wrote the vectors: it makes the numbers that the reference was given."""
     spec = importlib.util.spec_from_file_location(
-        "quant_vectors", ROOT / "xtask" / "peers" / "quant_vectors.py"
+        "quant_vectors", ROOT / "conformance" / "quant_vectors.py"
     )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

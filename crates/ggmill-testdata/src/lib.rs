@@ -18,3 +18,10 @@ pub mod models;
 pub mod server;
 
 pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, expected, real, sha256, shared};
+
+/// Returns `true` if the environment variable `GGMILL_LONG` is set, as `cargo xtask ci --long` does.
+///
+/// Exhaustive tests then run every case; by default they run a small deterministic sample.
+pub fn is_long() -> bool {
+    std::env::var_os("GGMILL_LONG").is_some_and(|value| !value.is_empty() && value != "0")
+}

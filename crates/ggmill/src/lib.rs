@@ -45,18 +45,18 @@ pub use ggmill_convert as convert;
 pub use ggmill_edit as edit;
 #[cfg(feature = "estimate")]
 pub use ggmill_estimate as estimate;
-#[cfg(feature = "formats")]
-pub use ggmill_formats as formats;
 #[cfg(feature = "hash")]
 pub use ggmill_hash as hash;
 #[cfg(feature = "index")]
-pub use ggmill_index as index;
+pub use ggmill_inspect::index;
 #[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
 #[cfg(feature = "io")]
 pub use ggmill_io as io;
 #[cfg(feature = "pipeline")]
 pub use ggmill_pipeline as pipeline;
+#[cfg(feature = "formats")]
+pub use ggmill_pipeline::formats;
 #[cfg(feature = "quant")]
 pub use ggmill_quant as quant;
 #[cfg(feature = "quantize")]

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use ggmill_core::{Endian, Model};
-use ggmill_index::{IndexOptions, Tables, index};
+use ggmill_inspect::index::{IndexOptions, Tables, index};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
 
@@ -156,7 +156,7 @@ pub(super) fn safetensors() -> Vec<(String, Vec<u8>)> {
 /// Files that PyTorch wrote, and the pickles of those that are archives.
 pub(super) fn torch() -> Vec<(String, Vec<u8>)> {
     let directory =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/ggmill-formats/tests/fixtures/torch");
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/ggmill-pipeline/tests/fixtures/torch");
     let names = ["attributes", "views", "types", "module", "protocol-4", "big-endian", "training"];
     let legacy = ["attributes-legacy", "views-legacy", "types-legacy"];
     let numbers = [4i32, 4, 1, 2, 1, 3, 2];

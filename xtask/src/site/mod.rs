@@ -46,11 +46,15 @@ fn assemble(directory: &Path) -> std::io::Result<()> {
     let readme = fs::read_to_string(root().join("README.md"))?;
     fs::write(source.join("README.md"), from_docs(&readme))?;
     rewrite(&source, &|text| {
-        // The list of rules becomes an index, and mdBook does not change the links to it.
+        // Lists become indexes, and mdBook does not change the links to them.
         text.replace("](../../", &["](", REPOSITORY].concat())
             .replace("rules/README.md", "rules/index.md")
+            .replace("decisions/README.md", "decisions/index.md")
     })?;
-    fs::rename(source.join("rules/README.md"), source.join("rules/index.md"))?;
+    for list in ["rules", "decisions"] {
+        let list = source.join(list);
+        fs::rename(list.join("README.md"), list.join("index.md"))?;
+    }
     for document in ["exactness.md", "ARCHITECTURE.md"] {
         let path = source.join(document);
         fs::write(&path, out_of_docs(&fs::read_to_string(&path)?))?;

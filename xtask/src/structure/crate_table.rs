@@ -1,74 +1,48 @@
-//! The crates and their allowed dependencies in the documents for contributors, held against the
-//! table that the manifests are held against.
+//! Compares the table of crates in `docs/ARCHITECTURE.md` with the allowed dependencies, which the
+//! manifests are compared with.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::process::{Done, root};
 
-/// The document with the table of crates and what each may depend on.
-const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
-/// The document that lists their directories.
-const CONTRIBUTING: &str = "CONTRIBUTING.md";
-/// The package in the directory `fuzz/`, which the documents name by its directory.
-const FUZZ: &str = "ggmill-fuzz";
+const DOCUMENT: &str = "docs/ARCHITECTURE.md";
+/// Packages outside `crates/`, which have no row.
+const NO_ROW: [&str; 2] = ["ggmill-fuzz", "xtask"];
 
-/// The differences between the documents and the allowed dependencies of every crate.
+/// Returns the differences between the document and the allowed dependencies of every crate.
 pub(super) fn findings(allowed: &[(&str, &[&str])]) -> Done<Vec<String>> {
-    let text =
-        |name| fs::read_to_string(root().join(name)).map_err(|error| format!("{name}: {error}"));
-    let mut findings = differences(&text(ARCHITECTURE)?, allowed);
-    let contributing = text(CONTRIBUTING)?;
-    let crates = allowed
-        .iter()
-        .map(|(name, _)| name)
-        .filter(|name| name.starts_with("ggmill") && **name != FUZZ);
-    let missing = crates.filter(|name| !contributing.contains(&format!("`crates/{name}`")));
-    findings.extend(missing.map(|name| format!("{CONTRIBUTING}: does not list crates/{name}")));
-    Ok(findings)
+    let text = fs::read_to_string(root().join(DOCUMENT));
+    Ok(differences(&text.map_err(|error| format!("{DOCUMENT}: {error}"))?, allowed))
 }
 
-/// The rows whose third column names other crates than the table allows, and the crates without a
-/// row.
+/// Returns the rows whose third column names other crates than `allowed`, and crates without a row.
 fn differences(document: &str, allowed: &[(&str, &[&str])]) -> Vec<String> {
-    let mut rows = BTreeSet::new();
     let mut findings = Vec::new();
+    let mut absent: BTreeSet<&str> = allowed.iter().map(|(name, _)| *name).collect();
     for row in document.lines().filter(|line| line.starts_with("| `ggmill")) {
-        let cells: Vec<&str> = row.split('|').collect();
-        let &[_, first, _, dependencies, ..] = &cells[..] else { continue };
-        let names: Vec<&str> = first.split('`').skip(1).step_by(2).collect();
-        rows.extend(names.iter().copied());
-        let &[name] = &names[..] else { continue };
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let &[_, name, _, dependencies, _] = &cells[..] else { continue };
+        let name = name.trim_matches('`');
+        absent.remove(name);
         let Some((_, expected)) = allowed.iter().find(|(known, _)| *known == name) else {
-            findings.push(format!("{ARCHITECTURE}: {name} is not in the table of graph.rs"));
+            findings.push(format!("{DOCUMENT}: {name} is not in the table of graph.rs"));
             continue;
         };
-        if dependencies.trim_start().starts_with("all ") {
-            continue;
-        }
-        let mut found = crates_in(dependencies, allowed);
-        // As in "what it finds in an edit".
-        found.remove(name);
+        let words: BTreeSet<&str> =
+            dependencies.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+        let is_named = |name: &&&str| words.contains(name.strip_prefix("ggmill-").unwrap_or(name));
+        let found: BTreeSet<&str> =
+            allowed.iter().map(|(name, _)| name).filter(is_named).copied().collect();
         let expected: BTreeSet<&str> = expected.iter().copied().collect();
-        if found != expected {
-            findings.push(format!(
-                "{ARCHITECTURE}: {name} may depend on {found:?}, expected {expected:?}"
-            ));
+        if dependencies != "all libraries" && found != expected {
+            findings
+                .push(format!("{DOCUMENT}: {name} may depend on {found:?}, expected {expected:?}"));
         }
     }
-    let absent =
-        allowed.iter().filter(|(name, _)| !rows.contains(name) && ![FUZZ, "xtask"].contains(name));
-    findings.extend(absent.map(|(name, _)| format!("{ARCHITECTURE}: no row for {name}")));
+    let absent = absent.into_iter().filter(|name| !NO_ROW.contains(name));
+    findings.extend(absent.map(|name| format!("{DOCUMENT}: no row for {name}")));
     findings
-}
-
-/// The crates that a cell names, without the prefix that all have.
-fn crates_in<'a>(cell: &str, allowed: &[(&'a str, &[&str])]) -> BTreeSet<&'a str> {
-    let is_named = |name: &str| {
-        let short = name.strip_prefix("ggmill-").unwrap_or(name);
-        cell.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == short)
-    };
-    allowed.iter().map(|(name, _)| *name).filter(|name| is_named(name)).collect()
 }
 
 #[cfg(test)]
@@ -84,38 +58,30 @@ mod tests {
         ("xtask", &[]),
     ];
 
-    const DOCUMENT: &str = "| crate | content | may depend on | effects |\n\
-        | `ggmill-core` | the format | – | none |\n\
-        | `ggmill-text` | names | core | none |\n\
-        | `ggmill-edit` | edits | core; text for globs (feature `globs`) | none |\n\
-        | `ggmill` | facade | all of the above | none |\n\
-        | `ggmill-python`, `fuzz/` | unpublished | anything | anything |\n";
+    const DOCUMENT: &str = "| `ggmill-core` | the format | – |\n\
+        | `ggmill-text` | text | core |\n\
+        | `ggmill-edit` | edits | core; text for what it finds |\n\
+        | `ggmill` | everything | all libraries |\n\
+        | `ggmill-python` | Python | ggmill |\n";
 
     #[test]
-    fn a_document_that_says_the_same_has_no_findings() {
-        assert_eq!(differences(DOCUMENT, ALLOWED), Vec::<String>::new());
-        let alone = DOCUMENT.replace(
-            "`ggmill-python`, `fuzz/` | unpublished | anything",
-            "`ggmill-python` | Python | `ggmill`",
-        );
-        assert_eq!(differences(&alone, ALLOWED), Vec::<String>::new());
+    fn an_equal_document_has_no_findings() {
+        assert_eq!(differences(DOCUMENT, ALLOWED), [""; 0]);
     }
 
     #[test]
-    fn what_differs_is_found() {
-        for (from, to) in [
-            ("core; text for", "core for"),
-            ("names | core", "names | core, edit"),
-            ("| `ggmill-text` | names | core | none |\n", ""),
-            ("`ggmill` |", "`ggmill-facade` |"),
+    fn differences_are_found() {
+        for (from, to, finding) in [
+            ("| text | core |", "| text | – |", "ggmill-text may depend on {}"),
+            ("core; text for", "core; for", "ggmill-edit may depend on {\"ggmill-core\"}"),
+            ("`ggmill-python`", "`ggmill-nothing`", "ggmill-nothing is not in the table"),
         ] {
-            let changed = DOCUMENT.replace(from, to);
-            assert_ne!(changed, DOCUMENT, "{from}");
-            assert_ne!(differences(&changed, ALLOWED), Vec::<String>::new(), "{from}");
+            let found = differences(&DOCUMENT.replace(from, to), ALLOWED);
+            assert!(found[0].contains(finding), "{found:?}");
         }
-        let missing = DOCUMENT.replace("| `ggmill-text` | names | core | none |\n", "");
+        let without = DOCUMENT.replace("| `ggmill-text` | text | core |\n", "");
         assert_eq!(
-            differences(&missing, ALLOWED),
+            differences(&without, ALLOWED),
             ["docs/ARCHITECTURE.md: no row for ggmill-text"]
         );
     }

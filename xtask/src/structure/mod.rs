@@ -1,7 +1,7 @@
 //! The claims of `docs/ARCHITECTURE.md` about the sources.
 
-mod circles;
 mod crate_table;
+mod cycles;
 mod documents;
 mod one_of_each;
 mod paths;
@@ -16,7 +16,7 @@ use crate::process::Done;
 pub(crate) fn findings(allowed: &[(&str, &[&str])]) -> Done<Vec<String>> {
     Ok([
         crate_table::findings(allowed)?,
-        circles::findings()?,
+        cycles::findings()?,
         one_of_each::findings()?,
         surface::findings()?,
         unsafe_code::findings()?,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::{Architecture, VocabularyKind};
 use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr};
-use ggmill_formats::PeftAdapter;
 use ggmill_inspect::FileKind;
+use ggmill_pipeline::formats::PeftAdapter;
 use ggmill_pipeline::{ErrorKind, Pretrained, Recipe};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_convert::LegacyOptions;
-use ggmill_formats::Legacy;
+use ggmill_pipeline::formats::Legacy;
 
 use crate::commands::convert_write::{Destination, Place};
 use crate::console::Console;

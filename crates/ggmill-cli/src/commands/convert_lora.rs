@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_convert::{ConvertOptions, RestoreOptions, convert_lora, restore_checkpoint};
 use ggmill_core::FileType;
-use ggmill_formats::PeftAdapter;
 use ggmill_pipeline::Pretrained;
+use ggmill_pipeline::formats::PeftAdapter;
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::commands::convert_back;

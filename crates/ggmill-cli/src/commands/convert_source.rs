@@ -5,9 +5,9 @@ use std::path::Path;
 
 use ggmill_arch::{Architecture, Catalogue, VocabularySpec};
 use ggmill_convert::{TokenizerFiles, WithTarget};
-use ggmill_formats::CheckpointDirectory;
 use ggmill_inspect::FileKind;
 use ggmill_io::Directory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
 
 use crate::arch_file::ARCH_FILE_HINT;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use ggmill_core::{MetadataBuf, RawStr};
 use ggmill_edit::{extract_metadata, meant_pattern, subset};
-use ggmill_formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill_io::FileSink;
+use ggmill_pipeline::formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, RunOptions, SourceTensor};
 use ggmill_text::Glob;
 

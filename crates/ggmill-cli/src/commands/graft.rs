@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
 use ggmill_edit::{Edit, Graft};
-use ggmill_formats::{Numpy, SafetensorsFile, TorchFile};
 use ggmill_inspect::FileKind;
+use ggmill_pipeline::formats::{Numpy, SafetensorsFile, TorchFile};
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint, SourceTensor};
 use ggmill_text::Glob;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 
 use ggmill_core::{ReadAt, Sink as _};
-use ggmill_index::{Error, IndexOptions, IndexOutcome, Tables};
+use ggmill_inspect::index::{Error, IndexOptions, IndexOutcome, Tables};
 use ggmill_io::{FileSink, RandomAccess, commit_all};
 
 use super::index_inputs::{Input, inputs};
@@ -227,7 +227,7 @@ struct Work {
 impl Work {
     fn write<'t>(
         &mut self,
-        tables: impl FnOnce(Vec<Arc<dyn ReadAt>>) -> ggmill_index::Result<Tables<'t>>,
+        tables: impl FnOnce(Vec<Arc<dyn ReadAt>>) -> ggmill_inspect::index::Result<Tables<'t>>,
         console: Console,
     ) -> Result<IndexOutcome, Failure> {
         let tables = tables(std::mem::take(&mut self.earlier)).map_err(failure)?;
@@ -239,7 +239,7 @@ impl Work {
             None => Err("not one of the files".to_owned()),
         };
         let result =
-            ggmill_index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
+            ggmill_inspect::index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
                 bar.update(outcome.files, total, &file.path);
                 if self.interrupted.load(Ordering::Relaxed) {
                     ControlFlow::Break(())

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use ggmill_index::Candidate;
+use ggmill_inspect::index::Candidate;
 
 use crate::content::hint_for_content;
 use crate::gather::{is_gguf, walk};

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ggmill_core::RawStr;
-use ggmill_formats::Legacy;
 use ggmill_pipeline::Checkpoint as _;
+use ggmill_pipeline::formats::Legacy;
 use serde_json::json;
 
 use crate::console::Console;

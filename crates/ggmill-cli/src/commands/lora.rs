@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, RawStr};
 use ggmill_edit::{LoraAdapter, merge_adapters};
-use ggmill_formats::PeftAdapter;
+use ggmill_pipeline::formats::PeftAdapter;
 use ggmill_pipeline::{GgufCheckpoint, SplitOptions};
 
 use crate::commands::convert_lora;

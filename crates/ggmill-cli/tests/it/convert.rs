@@ -148,7 +148,7 @@ fn pytorch_files_are_read_and_never_run() {
     fs::create_dir(directory.path().join("model")).unwrap();
     fs::copy(format!("{plain}/config.json"), directory.path().join("model/config.json")).unwrap();
     fs::copy(
-        format!("{crates}/ggmill-formats/tests/fixtures/torch/whole-module.pt"),
+        format!("{crates}/ggmill-pipeline/tests/fixtures/torch/whole-module.pt"),
         directory.path().join("model/pytorch_model.bin"),
     )
     .unwrap();

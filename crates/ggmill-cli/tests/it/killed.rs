@@ -1,8 +1,8 @@
 //! The built program, killed at any moment: an original is never lost, and no half file has its
 //! name.
 //!
-//! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then.
-//! `cargo xtask kills` asks for many and counts those that came in time.
+//! Each test kills the program at moments spread over its run: a few by default, many in the long
+//! gate ([`is_long`]), which also requires that a third of the kills hit a running program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,16 +10,22 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use ggmill_testdata::is_long;
+
 use crate::support::{Directory, command, ggmill, real};
 
-/// Kills when nobody says how many.
-const KILLS: u32 = 120;
-
+/// Kills of each command line.
 fn kills() -> u32 {
-    std::env::var("GGMILL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS)
+    if is_long() { 180 } else { 4 }
 }
 
-/// Moments spread over a span, the same in every run: the fractions of the golden ratio.
+/// In the long gate, requires that at least a third of the kills hit a running program.
+fn report(hit: u32, of: u32, what: &str) {
+    println!("kills: {hit} of {of} {what} while running");
+    assert!(!is_long() || hit >= of / 3, "{hit} of {of} kills hit a running program");
+}
+
+/// Moments spread over a span, equal in every run: multiples of the golden ratio, modulo 1.
 fn moment(number: u32, span: Duration) -> Duration {
     span.mul_f64(f64::from(number) * 0.618_033_988_749_895 % 1.0)
 }
@@ -71,7 +77,7 @@ fn edit() {
         let span = time(directory.path(), &args).mul_f64(1.1);
         let read = |name: &str| fs::read(directory.path().join(name)).ok();
         let (new, copy) = (read("model.gguf").unwrap(), read("copy.gguf"));
-        for number in 0..kills() / 5 {
+        for number in 0..kills() {
             fs::write(directory.path().join("model.gguf"), &original).unwrap();
             let _ = fs::remove_file(directory.path().join("copy.gguf"));
             hit += u32::from(kill(directory.path(), &args, moment(number, span)));
@@ -86,8 +92,8 @@ fn edit() {
             assert!(found.is_none() || found == copy, "{args:?}: half a file");
         }
     }
-    println!("kills: {hit} edits while running, {halfway} of them with a journal");
-    assert!(hit > 0 || kills() < 5);
+    println!("kills: {halfway} edits left a journal");
+    report(hit, kills() * 4, "edits");
 }
 
 /// A conversion: the output is whole or not there, and one that it was to replace is whole either
@@ -101,7 +107,7 @@ fn convert() {
     let out = directory.path().join("out.gguf");
     let new = fs::read(&out).unwrap();
     let mut hit = 0;
-    for number in 0..kills() / 5 {
+    for number in 0..kills() {
         let before = (number % 2 == 0).then_some(b"something else".as_slice());
         match before {
             Some(bytes) => fs::write(&out, bytes).unwrap(),
@@ -112,7 +118,7 @@ fn convert() {
         let found = fs::read(&out).ok();
         assert!(found.as_deref() == before || found.as_ref() == Some(&new), "half a file");
     }
-    println!("kills: {hit} conversions while running");
+    report(hit, kills(), "conversions");
 }
 
 /// Splitting and merging: each output is whole or not there, and the inputs are what they were.
@@ -136,7 +142,7 @@ fn split_and_merge() {
         let span = time(directory.path(), args).mul_f64(1.1);
         let after = content();
         assert!(after.len() > before.len());
-        for number in 0..kills() / 5 {
+        for number in 0..kills() {
             for name in after.keys().filter(|name| !before.contains_key(*name)) {
                 let _ = fs::remove_file(directory.path().join(name));
             }
@@ -155,5 +161,5 @@ fn split_and_merge() {
             fs::write(directory.path().join(name), bytes).unwrap();
         }
     }
-    println!("kills: {hit} splits and merges while running");
+    report(hit, kills() * 2, "splits and merges");
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use ggmill_formats::extract_safetensors;
 use ggmill_io::{FileSink, NewDirectory};
+use ggmill_pipeline::formats::extract_safetensors;
 use ggmill_pipeline::{
     Checkpoint as _, Derived, GgufCheckpoint, RecipeTensor, Report, Result, RunOptions, ShardLimit,
 };

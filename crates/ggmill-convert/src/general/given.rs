@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ggmill_core::RawStr;
-use ggmill_formats::{Unambiguous, json_from_slice};
+use ggmill_pipeline::formats::{Unambiguous, json_from_slice};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! The files of a tokenizer, read within limits.
 
 use ggmill_core::RawStr;
-use ggmill_formats::{Unambiguous, json_from_slice};
+use ggmill_pipeline::formats::{Unambiguous, json_from_slice};
 use ggmill_pipeline::{Error, ErrorKind, Result, SideFiles};
 use serde::de::DeserializeOwned;
 use serde_json::Value;

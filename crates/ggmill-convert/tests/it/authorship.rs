@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, MetadataOverride, convert};
 use ggmill_core::FileType;
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{RunOptions, run};
 use ggmill_testdata::{real, sha256};
 use serde_json::Value;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, RestoreOptions, convert, restore_checkpoint};
 use ggmill_core::{FileType, GgmlType, RawStr};
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{
     Checkpoint, Encoding, Expression, GgufCheckpoint, Pretrained, RunOptions, SourceTensor, run,
 };

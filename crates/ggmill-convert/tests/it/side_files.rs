@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use ggmill_core::{FileType, Gguf};
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, SideFiles};
 use ggmill_testdata::{real, sha256};
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::FileType;
-use ggmill_formats::CheckpointDirectory;
 use ggmill_io::{FileSink, Overwrite};
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Checkpoint, Error, Plan, Pretrained as _, Recipe, RunOptions, run};
 use serde_json::{Value, json};
 

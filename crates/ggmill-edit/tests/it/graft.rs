@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ggmill_core::{GgmlType, MetadataBuf, RawStr, Shape};
 use ggmill_edit::{Edit, Graft, extract_metadata, subset};
-use ggmill_formats::{Numpy, SafetensorsFile, extract_npy, extract_safetensors};
+use ggmill_pipeline::formats::{Numpy, SafetensorsFile, extract_npy, extract_safetensors};
 use ggmill_pipeline::{
     Checkpoint, Encoding, ErrorKind, Expression, GgufCheckpoint, MemorySource, Progress, Recipe,
     RecipeTensor, RunOptions, run,

@@ -4,6 +4,7 @@
 
 mod expected;
 mod hostile;
+mod index;
 mod json;
 mod narrow;
 mod notice;

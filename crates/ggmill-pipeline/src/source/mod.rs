@@ -1,7 +1,7 @@
 //! Where weights come from: anything that lists tensors and hands out their bytes.
 //!
 //! GGUF files, joined sources and sources in memory are files of this directory; sources of other
-//! formats are in `ggmill-formats`. What they have in common is the [`Checkpoint`] trait; a plan
+//! formats are in [`formats`](crate::formats). What they have in common is the [`Checkpoint`] trait; a plan
 //! and a run know nothing else of them.
 
 mod derived;

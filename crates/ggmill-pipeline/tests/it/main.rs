@@ -14,6 +14,7 @@
 
 mod compositions;
 mod expression;
+mod formats;
 mod guards;
 mod naive;
 mod packings;

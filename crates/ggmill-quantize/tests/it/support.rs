@@ -4,7 +4,7 @@ use std::path::Path;
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::FileType;
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Error, Pretrained as _, RunOptions, run};
 
 /// A checkpoint directory as a file of this type.

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, Sink as _};
-use ggmill_formats::npy_header;
 use ggmill_inspect::text::Options;
 use ggmill_io::FileSink;
+use ggmill_pipeline::formats::npy_header;
 use ggmill_run::json::document;
 use ggmill_run::{Chunks, ErrorKind, Measurement, Program, Scores};
 

@@ -1,0 +1,207 @@
+//! JSON in which a name stands for one thing: what most readers settle by taking the last value of
+//! a key is refused.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::marker::PhantomData;
+
+use ggmill_core::RawStr;
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::{Map, Value};
+
+/// Reads JSON as Python writes it: with a byte order mark or without, and with the words `NaN`,
+/// `Infinity` and `-Infinity`, which become `null`, as no number of a model is one of them.
+///
+/// ```
+/// let limit: Vec<Option<f64>> = ggmill_pipeline::formats::json_from_slice(b"[0.0, -Infinity]")?;
+/// assert_eq!(limit, [Some(0.0), None]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn json_from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(bytes).or_else(|error| match without_infinities(bytes) {
+        Some(bytes) if error.is_syntax() => serde_json::from_slice(&bytes),
+        _ => Err(error),
+    })
+}
+
+/// The document with `null` for Python's words for infinities and NaN; `None` where it has none of
+/// them.
+fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
+    const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    let mut plain = Vec::with_capacity(bytes.len());
+    let (mut is_text, mut found) = (false, false);
+    let mut rest = bytes;
+    while let [first, after @ ..] = rest {
+        let word = WORDS.iter().find(|word| !is_text && rest.starts_with(word));
+        if let Some(word) = word {
+            plain.extend_from_slice(b"null");
+            found = true;
+            rest = &rest[word.len()..];
+            continue;
+        }
+        plain.push(*first);
+        rest = after;
+        match first {
+            b'"' => is_text = !is_text,
+            // An escaped quote does not end the text.
+            b'\\' if is_text => {
+                if let [escaped, after @ ..] = rest {
+                    plain.push(*escaped);
+                    rest = after;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.then_some(plain)
+}
+
+/// A JSON document without contradictions: a key that an object has more than once has the same
+/// value each time.
+///
+/// ```
+/// use ggmill_pipeline::formats::Unambiguous;
+/// assert!(serde_json::from_str::<Unambiguous>(r#"{"a": 1, "b": 2}"#).is_ok());
+/// assert!(serde_json::from_str::<Unambiguous>(r#"{"a": 1, "a": 2}"#).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "a document and nothing else")]
+pub struct Unambiguous(
+    /// The document.
+    pub Value,
+);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue).map(Self)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(Unambiguous(element)) = elements.next_element()? {
+            array.push(element);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((key, Unambiguous(value))) = entries.next_entry::<String, _>()? {
+            if object.get(&key).is_some_and(|other| *other != value) {
+                return Err(two_values(&key));
+            }
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+/// An object whose keys have one value each, for `#[serde(deserialize_with)]`.
+pub(crate) fn unique<'de, D, V>(deserializer: D) -> Result<BTreeMap<String, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    V: Deserialize<'de> + PartialEq,
+{
+    struct Unique<V>(PhantomData<V>);
+
+    impl<'de, V: Deserialize<'de> + PartialEq> Visitor<'de> for Unique<V> {
+        type Value = BTreeMap<String, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut object = BTreeMap::new();
+            while let Some((key, value)) = entries.next_entry::<String, V>()? {
+                match object.entry(key) {
+                    Entry::Occupied(entry) if *entry.get() != value => {
+                        return Err(two_values(entry.key()));
+                    }
+                    Entry::Occupied(_) => {}
+                    Entry::Vacant(entry) => {
+                        entry.insert(value);
+                    }
+                }
+            }
+            Ok(object)
+        }
+    }
+
+    deserializer.deserialize_map(Unique(PhantomData))
+}
+
+fn two_values<E: Error>(key: &str) -> E {
+    E::custom(format_args!("key {:?} has two values", RawStr::from(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_two_values_is_refused_wherever_it_is() {
+        let parse = |text: &str| {
+            serde_json::from_str::<Unambiguous>(text)
+                .map(|json| json.0)
+                .map_err(|error| error.to_string())
+        };
+        for text in [
+            "null",
+            r#"{"a": [1, -1, 0.5, "b", true, {"c": {}}], "d": 18446744073709551615}"#,
+            "[[[]]]",
+        ] {
+            assert_eq!(parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+        }
+        assert_eq!(
+            parse(r#"{"a": {"b": 1}, "a": {"b": 1}}"#).unwrap(),
+            serde_json::json!({"a": {"b": 1}})
+        );
+        for text in [r#"{"a": 1, "a": 2}"#, r#"[{"b": {"a": 1, "\u0061": 1.0}}]"#] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with("key \"a\" has two values"), "{error}");
+        }
+    }
+}
