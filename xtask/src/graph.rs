@@ -41,6 +41,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "ggmill-quant",
             "ggmill-io",
             "ggmill-arch",
+            "ggmill-tokenizer",
             "ggmill-pipeline",
             "ggmill-formats",
         ],
