@@ -30,6 +30,8 @@ mod symbols;
 mod texts;
 mod token_map;
 mod tokenizer;
+#[cfg(feature = "tokenizer-json")]
+pub mod tokenizer_json;
 mod trie;
 mod unicode;
 mod unreachable;

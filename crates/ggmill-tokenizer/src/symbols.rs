@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use crate::spaces::SPACE;
 use crate::unicode;
@@ -67,7 +67,7 @@ impl Pairs {
 #[derive(Debug)]
 pub(crate) struct Cuts {
     /// Symbols after which some token has a space.
-    before_space: HashSet<u32, FixedState>,
+    before_space: HashSet<u32, RandomState>,
     /// Those of one byte.
     bytes: [bool; 256],
 }
@@ -117,5 +117,19 @@ impl Cuts {
             &[byte] => self.bytes[usize::from(byte)],
             _ => self.before_space.contains(&number(symbol)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher as _;
+
+    use super::*;
+
+    /// A file that makes its symbols collide for one seed does not for the next.
+    #[test]
+    fn symbols_are_hashed_with_a_random_seed() {
+        let hash = || Cuts::new().before_space.hasher().hash_one(number("\u{e9}".as_bytes()));
+        assert_ne!(hash(), hash());
     }
 }

@@ -3,10 +3,10 @@
 use crate::attributes::Attributes;
 use crate::error::{Error, ErrorKind};
 use crate::models::bpe::alphabet;
-use crate::models::{plamo2, rwkv};
+use crate::models::rwkv;
 use crate::spaces::SPACE;
 use crate::unicode;
-use crate::vocabulary::{Kind, Vocabulary};
+use crate::vocabulary::{Kind, Vocabulary, byte_of_token};
 
 /// The bytes of every token.
 #[derive(Debug)]
@@ -28,10 +28,10 @@ const SHORT: usize = 16;
 impl Texts {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut texts = Self { bytes: Vec::new(), starts: vec![0], hidden: Vec::new() };
-        let mut alphabet = Alphabet::new();
+        let mut allowance = MAX_DESCRIBED;
         for id in 0..vocabulary.len() {
             let start = texts.bytes.len();
-            token(vocabulary, &mut alphabet, id, &mut texts.bytes);
+            token(vocabulary, &mut allowance, id, &mut texts.bytes);
             if u32::try_from(texts.bytes.len()).is_err() {
                 // Only the text of hostile tokens is longer than the file.
                 texts.bytes.truncate(start);
@@ -100,59 +100,39 @@ pub(crate) fn no_such(id: u32, tokens: usize) -> Error {
     Error::new(ErrorKind::NoSuchToken, format!("token {id}, but there are {tokens} tokens"))
 }
 
-/// GPT-2's characters for bytes.
-struct Alphabet {
-    bytes: [Option<u8>; 0x144],
-    /// Bytes of descriptions that may follow.
-    left: usize,
-}
-
-impl Alphabet {
-    fn new() -> Self {
-        let mut bytes = [None; 0x144];
-        for byte in 0..=u8::MAX {
-            bytes[usize::from(alphabet::code_point(byte))] = Some(byte);
-        }
-        Self { bytes, left: MAX_DESCRIBED }
+/// Appends the bytes of a text in the byte-level alphabet. A character outside the alphabet is described as in
+/// llama.cpp. A text whose descriptions would exceed `allowance`, the bytes that remain for descriptions, is
+/// appended unchanged.
+fn from_byte_level(text: &[u8], allowance: &mut usize, out: &mut Vec<u8>) {
+    let (mut at, mut others) = (0, 0usize);
+    while let Some((point, length)) = unicode::decode(&text[at..]) {
+        at += length;
+        others += usize::from(alphabet::byte_of(point).is_none());
     }
-
-    fn byte(&self, point: u32) -> Option<u8> {
-        self.bytes.get(point as usize).copied().flatten()
+    match allowance.checked_sub(others.saturating_mul(text.len().saturating_add(32))) {
+        Some(left) => *allowance = left,
+        None => return out.extend_from_slice(text),
     }
-
-    /// The bytes of a text in this alphabet; what is not in it is described, as the reference does.
-    /// Where descriptions would be longer than all of them may be, the text is left as it is.
-    fn decode(&mut self, text: &[u8], out: &mut Vec<u8>) {
-        let (mut at, mut others) = (0, 0usize);
-        while let Some((point, length)) = unicode::decode(&text[at..]) {
-            at += length;
-            others += usize::from(self.byte(point).is_none());
+    at = 0;
+    while let Some((point, length)) = unicode::decode(&text[at..]) {
+        at += length;
+        if let Some(byte) = alphabet::byte_of(point) {
+            out.push(byte);
+            continue;
         }
-        match self.left.checked_sub(others.saturating_mul(text.len().saturating_add(32))) {
-            Some(left) => self.left = left,
-            None => return out.extend_from_slice(text),
+        let mut character = Vec::new();
+        unicode::encode(point, &mut character);
+        out.extend_from_slice(b"[UNK_BYTE_0x");
+        for byte in character {
+            out.extend_from_slice(format!("{byte:02x}").as_bytes());
         }
-        at = 0;
-        while let Some((point, length)) = unicode::decode(&text[at..]) {
-            at += length;
-            if let Some(byte) = self.byte(point) {
-                out.push(byte);
-                continue;
-            }
-            let mut character = Vec::new();
-            unicode::encode(point, &mut character);
-            out.extend_from_slice(b"[UNK_BYTE_0x");
-            for byte in character {
-                out.extend_from_slice(format!("{byte:02x}").as_bytes());
-            }
-            out.extend_from_slice(text);
-            out.push(b']');
-        }
+        out.extend_from_slice(text);
+        out.push(b']');
     }
 }
 
 /// Appends the text of a token, control tokens included.
-fn token(vocabulary: &Vocabulary, alphabet: &mut Alphabet, id: u32, out: &mut Vec<u8>) {
+fn token(vocabulary: &Vocabulary, allowance: &mut usize, id: u32, out: &mut Vec<u8>) {
     let text = vocabulary.shown(id).unwrap_or_default();
     let attributes = vocabulary.attributes(id);
     let is = |wanted| attributes.intersects(wanted);
@@ -160,7 +140,7 @@ fn token(vocabulary: &Vocabulary, alphabet: &mut Alphabet, id: u32, out: &mut Ve
         Kind::None => {}
         Kind::Test => out.extend_from_slice(format!("{id:x}").as_bytes()),
         Kind::Rwkv => rwkv::unescape(text, out),
-        Kind::Plamo2 => match plamo2::byte(text).filter(|_| is(Attributes::BYTE)) {
+        Kind::Plamo2 => match byte_of_token(text).filter(|_| is(Attributes::BYTE)) {
             Some(byte) => out.push(byte),
             None => out.extend_from_slice(text),
         },
@@ -169,7 +149,7 @@ fn token(vocabulary: &Vocabulary, alphabet: &mut Alphabet, id: u32, out: &mut Ve
                 out.extend_from_slice(text);
             } else if is(Attributes::NORMAL) {
                 if vocabulary.kind() == Kind::Bpe && !vocabulary.flags().escape_whitespaces {
-                    alphabet.decode(text, out);
+                    from_byte_level(text, allowance, out);
                 } else {
                     unescape_spaces(text, out);
                 }

@@ -177,3 +177,11 @@ impl Vocabulary {
         self.id(&[b'<', b'0', b'x', digit(byte >> 4), digit(byte), b'>'])
     }
 }
+
+/// Returns the byte of a byte token such as `<0x0A>`.
+pub(crate) fn byte_of_token(text: &[u8]) -> Option<u8> {
+    let digits = text.strip_prefix(b"<0x")?.strip_suffix(b">")?;
+    let &[high, low] = digits else { return None };
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+}

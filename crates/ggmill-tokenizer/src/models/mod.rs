@@ -2,7 +2,7 @@
 
 pub(crate) mod bpe;
 mod dna;
-pub(crate) mod plamo2;
+mod plamo2;
 pub(crate) mod rwkv;
 pub(crate) mod spm;
 mod ugm;

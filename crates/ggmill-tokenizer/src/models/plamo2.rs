@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::Fragment;
 use crate::attributes::Attributes;
@@ -10,13 +10,13 @@ use crate::error::{Error, ErrorKind};
 use crate::memory::bound;
 use crate::sink::Sink;
 use crate::unicode;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Vocabulary, byte_of_token};
 
 /// Every end of every token is a node. The node of a text that begins with a character is a child
 /// of the node of what follows it.
 #[derive(Debug)]
 pub(crate) struct Plamo2 {
-    children: HashMap<u64, u32, FixedState>,
+    children: HashMap<u64, u32, RandomState>,
     nodes: Vec<Node>,
     /// The token of each byte.
     bytes: [u32; 256],
@@ -222,7 +222,7 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Result<[u32; 256], Error> {
     let mut bytes = [0; 256];
     for id in 0..vocabulary.len() {
         if vocabulary.attributes_in_file(id).contains(Attributes::BYTE)
-            && let Some(byte) = byte(vocabulary.text(id).unwrap_or_default())
+            && let Some(byte) = byte_of_token(vocabulary.text(id).unwrap_or_default())
         {
             bytes[usize::from(byte)] = id;
         }
@@ -239,10 +239,16 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Result<[u32; 256], Error> {
     }
 }
 
-/// The byte that `<0xXX>` means.
-pub(crate) fn byte(text: &[u8]) -> Option<u8> {
-    let digits = text.strip_prefix(b"<0x")?.strip_suffix(b">")?;
-    let &[high, low] = digits else { return None };
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher as _;
+
+    use super::*;
+
+    /// A file that makes its nodes collide for one seed does not for the next.
+    #[test]
+    fn nodes_are_hashed_with_a_random_seed() {
+        let hash = || HashMap::<u64, u32, RandomState>::default().hasher().hash_one(key(1, 2));
+        assert_ne!(hash(), hash());
+    }
 }

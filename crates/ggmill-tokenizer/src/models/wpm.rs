@@ -55,22 +55,6 @@ impl Word {
     }
 }
 
-/// The ideographs that are words of their own. The ranges are the reference's, one of which begins
-/// 256 code points too late.
-fn is_ideograph(point: u32) -> bool {
-    matches!(
-        point,
-        0x4E00..=0x9FFF
-            | 0x3400..=0x4DBF
-            | 0x20000..=0x2A6DF
-            | 0x2A700..=0x2B73F
-            | 0x2B740..=0x2B81F
-            | 0x2B920..=0x2CEAF
-            | 0xF900..=0xFAFF
-            | 0x2F800..=0x2FA1F
-    )
-}
-
 /// ASCII characters that are whitespace.
 fn is_space(byte: u8) -> bool {
     byte < 0x80 && unicode::properties(byte.into()).is(Properties::WHITESPACE)
@@ -163,7 +147,7 @@ impl Wpm {
             }
             let alone = properties.is(Properties::PUNCTUATION)
                 || point < 0x7F && properties.is(Properties::SYMBOL)
-                || is_ideograph(point);
+                || unicode::is_ideograph(point);
             if alone {
                 self.word(vocabulary, word, found, &mut push);
             }

@@ -147,6 +147,22 @@ pub(crate) fn first_decomposed(point: u32) -> u32 {
     }
 }
 
+/// Returns `true` for the ideographs that BERT's tokenizers separate. One of the ranges begins 256 code points
+/// too late, in llama.cpp as in the `tokenizers` library.
+pub(crate) fn is_ideograph(point: u32) -> bool {
+    matches!(
+        point,
+        0x4E00..=0x9FFF
+            | 0x3400..=0x4DBF
+            | 0x20000..=0x2A6DF
+            | 0x2A700..=0x2B73F
+            | 0x2B740..=0x2B81F
+            | 0x2B920..=0x2CEAF
+            | 0xF900..=0xFAFF
+            | 0x2F800..=0x2FA1F
+    )
+}
+
 /// The code point at the beginning of the bytes and how many bytes it has, as the reference decodes:
 /// overlong forms and surrogates are accepted, and a byte that begins nothing is U+FFFD of length 1.
 /// `None` at the end.

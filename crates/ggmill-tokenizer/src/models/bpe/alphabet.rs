@@ -21,6 +21,18 @@ pub(crate) fn code_point(byte: u8) -> u16 {
     }
 }
 
+/// Returns the byte that a code point represents.
+pub(crate) fn byte_of(point: u32) -> Option<u8> {
+    let byte = match point {
+        0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF => point,
+        0x100..=0x120 => point - 0x100,
+        0x121..=0x142 => point - 0x121 + 0x7F,
+        0x143 => 0xAD,
+        _ => return None,
+    };
+    u8::try_from(byte).ok()
+}
+
 /// The character that stands for a byte.
 #[expect(clippy::cast_possible_truncation, reason = "a code point below 0x800 has two bytes")]
 pub(super) fn character(byte: u8) -> Character {
@@ -57,6 +69,8 @@ mod tests {
         assert_eq!(points.len(), 256);
         assert_eq!(points.last(), Some(&0x143));
         assert_eq!(character(b' ').as_bytes(), "Ġ".as_bytes());
+        assert!((0..=255).all(|byte| byte_of(code_point(byte).into()) == Some(byte)));
+        assert_eq!((0..0x11_0000).filter_map(byte_of).count(), 256);
         let ends = |byte| last_byte(&[b"a", character(byte).as_bytes()].concat());
         assert!((0..=255).all(|byte| ends(byte) == Some(byte)) && last_byte(b"").is_none());
         assert_eq!(character(0xAD).as_bytes(), "\u{143}".as_bytes());

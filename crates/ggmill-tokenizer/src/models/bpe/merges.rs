@@ -32,18 +32,18 @@ const SHORT: usize = 48;
 
 /// A pair of symbols, its rank and what it becomes.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    left: u32,
-    right: u32,
-    rank: u32,
-    product: u32,
+pub(crate) struct Entry {
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+    pub(crate) rank: u32,
+    pub(crate) product: u32,
 }
 
 const EMPTY: Entry = Entry { left: NONE, right: NONE, rank: UNRANKED, product: NONE };
 
 /// The merges of a vocabulary.
 #[derive(Debug)]
-pub(super) struct Merges {
+pub(crate) struct Merges {
     slots: Vec<Entry>,
     shift: u32,
     /// An odd number that spreads pairs over the slots.
@@ -83,6 +83,19 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// Takes the symbols of a word.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn new(symbols: Vec<u32>) -> Self {
+        let starts = vec![0; symbols.len()];
+        Self { symbols, starts, ..Self::default() }
+    }
+
+    /// Returns the symbols of the word.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn symbols(&self) -> &[u32] {
+        &self.symbols
+    }
+
     /// Gives back what one long word made large.
     pub(super) fn bound(&mut self) {
         bound(&mut self.symbols);
@@ -236,6 +249,20 @@ impl Merges {
         Self::of(vocabulary.len(), of_bytes, merges)
     }
 
+    /// Creates a table of merges of tokens. The first entry of a pair is kept. Returns `None` if there is
+    /// not enough memory.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn from_entries(entries: impl ExactSizeIterator<Item = Entry>) -> Option<Self> {
+        let mut merges = Self::of(NONE, false, entries.len())?;
+        for entry in entries {
+            merges.insert(entry);
+            if merges.are_crowded() {
+                merges.spread(0)?;
+            }
+        }
+        Some(merges)
+    }
+
     fn of(tokens: u32, of_bytes: bool, merges: usize) -> Option<Self> {
         // At most three quarters of the slots are taken.
         let size = merges.checked_add(merges / 3)?.checked_add(4)?.checked_next_power_of_two()?;
@@ -386,7 +413,7 @@ impl Merges {
 
     /// Merges the symbols until no pair has a rank: the lowest rank first, of equal ones the
     /// leftmost.
-    pub(super) fn merge(&self, work: &mut Work) {
+    pub(crate) fn merge(&self, work: &mut Work) {
         self.merge_by_steps(work, &mut |_| {});
     }
 

@@ -18,8 +18,10 @@ use crate::sink::Sink;
 use crate::unicode;
 use crate::vocabulary::{Dialect, Vocabulary};
 use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
-pub(crate) use merges::Work;
-use merges::{Merges, NONE, SPACE};
+#[cfg(feature = "tokenizer-json")]
+pub(crate) use merges::Entry;
+pub(crate) use merges::{Merges, Work};
+use merges::{NONE, SPACE};
 use normal::Normal;
 
 /// From how many words on, of those that are not in the table of short words, they are looked up
