@@ -175,7 +175,7 @@ def hash(arguments):
     """`ggmill hash`, with hashlib, xxhash and blake3; --write records manifests of bundled files"""
     if flag(arguments, "--write"):
         bundled = [REAL / "mobilenetv3_3class_v3_fp16.gguf", REAL / "ggml-vocab-phi-3.gguf"]
-        script("hash.py", "--write", ROOT / "crates/ggmill-hash/tests/hashes", *bundled)
+        script("hash.py", "--write", ROOT / "crates/ggmill-edit/tests/hashes", *bundled)
     else:
         script("hash.py", ggmill(), *(arguments or real_gguf()))
 

@@ -1,6 +1,6 @@
 //! Any text as a list of hashes.
 
-use ggmill_hash::Manifest;
+use ggmill_edit::hash::Manifest;
 
 use crate::allocations::bounded;
 

@@ -7,6 +7,7 @@ mod findings;
 #[cfg(feature = "fix")]
 mod fix;
 mod graft;
+pub mod hash;
 mod json;
 mod lora;
 mod meant;

@@ -43,14 +43,14 @@ pub use ggmill_check as check;
 pub use ggmill_convert as convert;
 #[cfg(feature = "edit")]
 pub use ggmill_edit as edit;
+#[cfg(feature = "hash")]
+pub use ggmill_edit::hash;
 #[cfg(feature = "estimate")]
 pub use ggmill_estimate as estimate;
-#[cfg(feature = "hash")]
-pub use ggmill_hash as hash;
-#[cfg(feature = "index")]
-pub use ggmill_inspect::index;
 #[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
+#[cfg(feature = "index")]
+pub use ggmill_inspect::index;
 #[cfg(feature = "io")]
 pub use ggmill_io as io;
 #[cfg(feature = "pipeline")]

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::Model;
-use ggmill_hash::{Comparison, ToCompare};
+use ggmill_edit::hash::{Comparison, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
 use ggmill_inspect::{Selection, json as inspect_json, text as inspect_text};
 use ggmill_io::RandomAccess;
@@ -116,12 +116,18 @@ fn compare(
     );
     let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
     let mut bar = Bar::new(console);
-    let found =
-        ggmill_hash::compare(a, b, &pairs, numeric, &RunOptions::default(), &mut |progress| {
+    let found = ggmill_edit::hash::compare(
+        a,
+        b,
+        &pairs,
+        numeric,
+        &RunOptions::default(),
+        &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
             ControlFlow::Continue(())
-        })
-        .map_err(Failure::new)?;
+        },
+    )
+    .map_err(Failure::new)?;
     for (number, found) in numbers.into_iter().zip(found) {
         diff.set_data(number, data(&found));
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{RawStr, ReadAt as _};
-use ggmill_hash::{
+use ggmill_edit::hash::{
     Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict, file_sha256,
 };
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
@@ -136,7 +136,7 @@ fn hash_one(
     let mut bar = Bar::new(console);
     let options = RunOptions::default();
     let hashes =
-        ggmill_hash::hash(&checkpoint, &kinds, !args.no_layer, &options, &mut |progress| {
+        ggmill_edit::hash::hash(&checkpoint, &kinds, !args.no_layer, &options, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
             ControlFlow::Continue(())
         })

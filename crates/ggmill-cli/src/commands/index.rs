@@ -238,15 +238,20 @@ impl Work {
             Some(input) => input.open(),
             None => Err("not one of the files".to_owned()),
         };
-        let result =
-            ggmill_inspect::index::index(&candidates, &open, tables, &self.options, &mut |file, outcome| {
+        let result = ggmill_inspect::index::index(
+            &candidates,
+            &open,
+            tables,
+            &self.options,
+            &mut |file, outcome| {
                 bar.update(outcome.files, total, &file.path);
                 if self.interrupted.load(Ordering::Relaxed) {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
                 }
-            });
+            },
+        );
         drop(bar);
         // Also if the index cannot be written.
         let outcome = result.as_ref().unwrap_or_else(|unfinished| &unfinished.outcome);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ggmill_convert::{LegacyOptions, convert_legacy};
 use ggmill_core::Gguf;
-use ggmill_hash::{HashKind, hash};
+use ggmill_edit::hash::{HashKind, hash};
 use ggmill_pipeline::formats::{Legacy, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, RunOptions};
 use ggmill_testdata::legacy::{LegacyModel, legacy_models};

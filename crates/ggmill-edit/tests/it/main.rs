@@ -16,5 +16,6 @@ mod edit;
 #[cfg(feature = "fix")]
 mod fix;
 mod graft;
+mod hash;
 mod lora;
 mod reshape;

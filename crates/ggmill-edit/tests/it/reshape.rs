@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{
     Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writer, shard_file_name,
 };
+use ggmill_edit::hash::{HashKind, hash};
 use ggmill_edit::{Parts, RepackOptions, merge, repack, verify};
-use ggmill_hash::{HashKind, hash};
 use ggmill_io::{FileSink, Overwrite, commit_all};
 use ggmill_pipeline::{
     Checkpoint, ErrorKind, GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split,

@@ -1,7 +1,7 @@
 //! The rows of a file.
 
-use ggmill_core::{Model, RawStr, Split};
 use crate::{PerBlock, Summary};
+use ggmill_core::{Model, RawStr, Split};
 use ggmill_text::LosslessStr;
 
 use crate::index::candidate::Candidate;

@@ -3,8 +3,8 @@
 use ggmill_core::ReadAt;
 use ggmill_pipeline::{Error, ErrorKind, Progress, Report, Result};
 
-use crate::kind::{Digest, HashKind};
-use crate::verify::{Conclusion, HashLine, HashSubject, Verdict};
+use super::kind::{Digest, HashKind};
+use super::verify::{Conclusion, HashLine, HashSubject, Verdict};
 
 /// Bytes read and hashed at once.
 const PIECE: usize = 4 << 20;
@@ -20,7 +20,7 @@ const DIGITS: usize = 64;
 ///
 /// ```
 /// use std::ops::ControlFlow;
-/// let found = ggmill_hash::file_sha256(&b"abc".to_vec(), &mut |_| ControlFlow::Continue(()))?;
+/// let found = ggmill_edit::hash::file_sha256(&b"abc".to_vec(), &mut |_| ControlFlow::Continue(()))?;
 /// assert!(found.to_string().starts_with("ba7816bf8f01cfea414140de5dae2223"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,7 +46,7 @@ pub fn file_sha256(file: &dyn ReadAt, progress: &mut Report<'_>) -> Result<Diges
 /// (`HEX  NAME` with a space or `*` before the name, and `SHA256 (NAME) = HEX`).
 ///
 /// ```
-/// use ggmill_hash::{Conclusion, FileSums};
+/// use ggmill_edit::hash::{Conclusion, FileSums};
 /// let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 /// let sums = FileSums::parse(&format!("{digest}  models/abc.gguf\nnot a sum\n"));
 /// let (_, conclusion) = sums.verify("abc.gguf", digest);

@@ -4,14 +4,26 @@
 //! the file and without the padding between them. So a model has the same hashes in one file and in
 //! shards, after any edit of its metadata, and in either byte order.
 
+mod compare;
+mod file_sums;
+mod kind;
+mod manifest;
+mod verify;
+
 use std::ops::Range;
 
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::kind::{Digest, HashKind, State};
 use ggmill_pipeline::{Checkpoint, RunOptions};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
+
+pub use compare::{Comparison, NumericError, ToCompare, compare};
+pub use file_sums::{FileSums, file_sha256};
+use kind::State;
+pub use kind::{Digest, HashKind, UnknownHash};
+pub use manifest::{Claims, Manifest};
+pub use verify::{Conclusion, HashLine, HashSubject, Verdict};
 
 /// Bytes read at once, at most.
 const PIECE: usize = 1 << 20;
@@ -44,7 +56,7 @@ pub struct Hashes {
 /// # let path = directory.path().join("model.gguf");
 /// # std::fs::write(&path, ggmill_core::Builder::new().plan()?.header())?;
 /// use std::ops::ControlFlow;
-/// use ggmill_hash::{HashKind, hash};
+/// use ggmill_edit::hash::{HashKind, hash};
 /// use ggmill_pipeline::{GgufCheckpoint, RunOptions};
 /// let model = GgufCheckpoint::open(&path)?;
 /// let options = RunOptions::default();

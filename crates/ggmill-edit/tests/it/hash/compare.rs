@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_hash::{NumericError, ToCompare, compare};
+use ggmill_edit::hash::{NumericError, ToCompare, compare};
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize};
 use ggmill_testdata::models::models;

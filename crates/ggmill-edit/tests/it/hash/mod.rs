@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use ggmill_core::{Builder, Endian, GgmlType, Shape, Writer, shard_file_name};
+use ggmill_edit::hash::{HashKind, Manifest, hash};
 use ggmill_edit::{RepackOptions, repack};
-use ggmill_hash::{HashKind, Manifest, hash};
 use ggmill_pipeline::{
     Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit, SplitOptions, run, split,
 };
 use ggmill_testdata::real;
 
-fn hashes(path: &Path) -> ggmill_hash::Hashes {
+fn hashes(path: &Path) -> ggmill_edit::hash::Hashes {
     hash(
         &GgufCheckpoint::open(path).unwrap(),
         &HashKind::ALL,

@@ -2,9 +2,9 @@
 
 use ggmill_core::RawStr;
 
-use crate::hash::Hashes;
-use crate::kind::{Digest, HashKind};
-use crate::manifest::Claims;
+use super::Hashes;
+use super::kind::{Digest, HashKind};
+use super::manifest::Claims;
 
 /// The subject of a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Claims {
     /// # metadata.set("general.architecture", "llama");
     /// # std::fs::write(&path, ggmill_core::Builder::new().metadata(metadata).plan()?.header())?;
     /// use std::ops::ControlFlow;
-    /// use ggmill_hash::{Conclusion, HashKind, Manifest, Verdict, hash};
+    /// use ggmill_edit::hash::{Conclusion, HashKind, Manifest, Verdict, hash};
     /// use ggmill_pipeline::{GgufCheckpoint, RunOptions};
     /// let checkpoint = GgufCheckpoint::open(&path)?;
     /// let kinds = [HashKind::Xxh64];

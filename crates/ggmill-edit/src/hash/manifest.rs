@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kind::HashKind;
+use super::kind::HashKind;
 
 /// The end of a line of a check that held, so that a saved check is a manifest.
 const HELD: &str = "  -  Ok";
@@ -12,7 +12,7 @@ const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 /// it: the kind, the digest, the file and, for a tensor, a colon and its name.
 ///
 /// ```
-/// use ggmill_hash::{HashKind, Manifest};
+/// use ggmill_edit::hash::{HashKind, Manifest};
 /// let manifest = Manifest::parse("\
 /// xxh64     f66e9cd66a4396a0  models/test.gguf:output.weight
 /// xxh64     5a54d3aad816f302  models/test.gguf
@@ -67,7 +67,7 @@ impl Manifest {
     /// tensors; `None` when they are about several, or only about tensors.
     ///
     /// ```
-    /// use ggmill_hash::Manifest;
+    /// use ggmill_edit::hash::Manifest;
     /// let manifest = Manifest::parse("xxh64  f66e9cd66a4396a0  a.gguf:output.weight\nxxh64  5a54d3aad816f302  a.gguf\n");
     /// assert_eq!(manifest.only_model(), Some("a.gguf"));
     /// ```
