@@ -1,0 +1,1 @@
+//! The verbs: functions that do one thing with models, each with its builder.
