@@ -377,7 +377,7 @@ impl From<ggmill_tokenizer::Error> for Error {
         let (kind, hint) = match error.kind() {
             K::Missing => (Kind::NotFound, Some(Hint::NoVocabulary)),
             K::NoSuchToken => (Kind::NotFound, None),
-            K::UnknownPreTokenizer => (Kind::Unsupported, Some(Hint::NamePreTokenizer)),
+            K::UnknownPreTokenizer => (Kind::Unsupported, Some(Hint::OtherPreTokenizer)),
             K::UnknownModel | K::NoTokenizer => (Kind::Unsupported, None),
             K::Limit => (Kind::Limit, None),
             _ => (Kind::Malformed, None),
@@ -536,7 +536,7 @@ mod files {
                 K::NoGraph => (Kind::Unsupported, None),
                 K::Graph => (Kind::Unsupported, None),
                 K::Tensor | K::Read => (Kind::Malformed, None),
-                K::NotFinite => (Kind::Refused, Some(Hint::CheckData)),
+                K::NotFinite => (Kind::Refused, Some(Hint::CheckWeights)),
                 K::TooShort => (Kind::Misuse, Some(Hint::SmallerChunks(None))),
                 K::Chunks => (Kind::Misuse, Some(Hint::LargerChunks)),
                 K::Memory => (Kind::Limit, Some(Hint::MoreMemory)),

@@ -44,6 +44,8 @@ pub enum Hint {
     ImportanceMatrix,
     /// Find the values that are not finite, or out of range.
     CheckData,
+    /// Find the weights that are not finite.
+    CheckWeights,
     /// Allow requantizing tensors that are already quantized.
     AllowRequantize,
     /// What would allow a smaller result.
@@ -72,6 +74,8 @@ pub enum Hint {
     PlanWithSensitivities,
     /// Name the pre-tokenizer, or omit the vocabulary.
     NamePreTokenizer,
+    /// Tokenize with another pre-tokenizer.
+    OtherPreTokenizer,
     /// Omit the vocabulary.
     OmitVocabulary,
     /// Convert only the vocabulary.
@@ -124,8 +128,8 @@ pub enum Hint {
     DecoderStart,
     /// Both models need the same vocabulary.
     SameVocabulary,
-    /// Pass token IDs instead of a text.
-    TokenIds,
+    /// Pass token IDs instead of a text; before that, what could help to tokenize the text.
+    TokenIds(Option<Box<Hint>>),
     /// What a server's refusal means.
     #[cfg(feature = "remote")]
     Remote(ggmill_remote::Advice),
@@ -166,6 +170,7 @@ impl fmt::Display for Hint {
             }
             Self::ImportanceMatrix => "add the importance matrix of this model",
             Self::CheckData => "`ggmill check` of the data finds all such values",
+            Self::CheckWeights => "`ggmill check` of the data lists the weights that are not finite",
             Self::AllowRequantize => {
                 "allow requantizing; quantizing from a 16-bit or 32-bit file loses less"
             }
@@ -195,6 +200,7 @@ impl fmt::Display for Hint {
                 "the plan of a choice by measured sensitivities contains them"
             }
             Self::NamePreTokenizer => "name the pre-tokenizer, or omit the vocabulary",
+            Self::OtherPreTokenizer => "tokenize with a different pre-tokenizer",
             Self::OmitVocabulary => "omit the vocabulary",
             Self::VocabularyOnly => "convert only the vocabulary",
             Self::NoVocabulary => "the file has no vocabulary, or an incomplete one",
@@ -265,7 +271,12 @@ impl fmt::Display for Hint {
                  config.json of the checkpoint (0 for T5)"
             }
             Self::SameVocabulary => "both models need the same vocabulary",
-            Self::TokenIds => "pass the IDs of tokens instead of a text",
+            Self::TokenIds(before) => {
+                if let Some(before) = before {
+                    write!(f, "{before}; ")?;
+                }
+                "pass the IDs of tokens instead of a text"
+            }
             #[cfg(feature = "remote")]
             Self::Remote(advice) => return remote(advice, f),
             Self::UseCopy => "download the file, and use the copy",

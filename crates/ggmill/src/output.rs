@@ -1,5 +1,6 @@
 //! Models that are planned, and written whole or not at all.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,7 @@ impl Destination {
             Self::File(path) => drop(start(path, inputs, overwrite, 0)?),
             // Which shards there will be is known when they are planned.
             Self::Shards(prefix) => {
-                for path in ggmill_io::shard_paths(prefix, 1).unwrap_or_default() {
+                for path in shard_paths(prefix, 1)? {
                     drop(start(&path, &[], true, 0)?);
                 }
             }
@@ -71,9 +72,13 @@ impl Destination {
             Self::Shards(prefix) => prefix.clone(),
             Self::ShardsInDirectory(directory) => without_extension(&directory.join(name())),
         };
-        ggmill_io::shard_paths(&prefix, count)
-            .ok_or_else(|| Error::misuse("expected the prefix of the shards' names").at(&prefix))
+        shard_paths(&prefix, count)
     }
+}
+
+fn shard_paths(prefix: &Path, count: usize) -> Result<Vec<PathBuf>> {
+    ggmill_io::shard_paths(prefix, count)
+        .ok_or_else(|| Error::misuse("expected the prefix of the shards' names").at(prefix))
 }
 
 /// Refuses, before the work begins, what no amount of work would change about writing `path`: it is
@@ -246,7 +251,7 @@ impl<'a> Planned<'a> {
         self.prefix.is_some()
     }
 
-    /// Returns the remarks about the model.
+    /// Returns the facts worth knowing about the model, and about the call so far.
     pub fn notes(&self) -> Vec<Note> {
         let of_plans = self.plans.iter().flat_map(Plan::notes).cloned().map(Note::Plan);
         self.call.notes.iter().cloned().chain(of_plans).collect()
@@ -277,6 +282,11 @@ impl<'a> Planned<'a> {
         self.refusal.as_ref()
     }
 
+    /// Takes out the [`refusal`](Self::refusal).
+    pub fn into_refusal(self) -> Option<Error> {
+        self.refusal
+    }
+
     /// Returns the plans as JSON: `ggmill.plan/1`, or `ggmill.plans/1` for shards.
     pub fn document(&self) -> Result<serde_json::Value> {
         document(&self.plans, &self.paths, self.is_split(), false)
@@ -292,7 +302,12 @@ impl<'a> Planned<'a> {
     }
 
     /// Writes the files: all of them complete, or none.
-    pub fn write(mut self) -> Result<Written> {
+    pub fn write(self) -> Result<Written> {
+        self.write_with_call().map(|(written, _)| written)
+    }
+
+    /// Writes the files, and returns the options of the call for what comes after that.
+    pub(crate) fn write_with_call(mut self) -> Result<(Written, Call<'a>)> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
         }
@@ -301,10 +316,13 @@ impl<'a> Planned<'a> {
         }
         let Self { plans, paths, source, inputs, prefix, call, .. } = &mut self;
         let overwrite = call.overwrite;
+        let tensors = plans.iter().flat_map(|plan| plan.layout().tensors());
+        let names = tensors.map(|tensor| tensor.name().to_string_lossy().into_owned());
+        let numbers: HashMap<String, usize> = names.zip(1..).collect();
         match (&prefix, &**plans, &**paths) {
             (None, [plan], [path]) => {
                 let sink = start(path, inputs, overwrite, plan.layout().total_len())?;
-                let sink = call.with_report(Stage::Writing, |options, report| {
+                let sink = call.with_numbers(Stage::Writing, &numbers, |options, report| {
                     ggmill_pipeline::run(plan, source.get(), sink, options, report)
                 })?;
                 sink.commit()?;
@@ -312,26 +330,24 @@ impl<'a> Planned<'a> {
             _ => {
                 let files = ShardFiles::start(plans, paths, inputs, policy(overwrite))
                     .map_err(not_started)?;
-                call.with_report(Stage::Writing, |options, report| {
+                call.with_numbers(Stage::Writing, &numbers, |options, report| {
                     files.run(plans, source.get(), options, report)
                 })?;
             }
         }
-        for note in plans.iter().flat_map(Plan::notes) {
-            call.note(Note::Plan(note.clone()));
-        }
-        if let Some(prefix) = prefix
-            && let Some(stale) = ggmill_io::stale_shard(prefix, paths.len())
-        {
-            call.note(Note::StaleShards(stale));
-        }
-        Ok(Written {
+        let stale =
+            prefix.as_ref().and_then(|prefix| ggmill_io::stale_shard(prefix, paths.len()));
+        let mut notes = self.notes();
+        notes.extend(stale.map(Note::StaleShards));
+        self.call.notes.clear();
+        let written = Written {
             is_split: self.is_split(),
-            notes: std::mem::take(&mut self.call.notes),
+            notes,
             paths: self.paths,
             plans: self.plans,
             checked: self.checked,
-        })
+        };
+        Ok((written, self.call))
     }
 }
 
@@ -340,7 +356,7 @@ impl<'a> Planned<'a> {
 pub struct Written {
     paths: Vec<PathBuf>,
     plans: Vec<Plan>,
-    notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
     checked: CheckedPlans,
     is_split: bool,
 }
@@ -349,6 +365,11 @@ impl Written {
     /// Returns the paths of the files: one, or one for each shard.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
+    }
+
+    /// Returns `true` if the model was written as a set of shards.
+    pub fn is_split(&self) -> bool {
+        self.is_split
     }
 
     /// Returns the plans of the files.

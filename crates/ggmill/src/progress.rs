@@ -1,5 +1,6 @@
 //! The options that every long call has: threads, progress, notes.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -48,6 +49,8 @@ pub struct Progress<'a> {
     pub total: u64,
     /// The tensor in work; empty if chunks are counted.
     pub tensor: &'a str,
+    /// The number of the tensor, from 1, and how many there are, when a model is written.
+    pub number: Option<(usize, usize)>,
 }
 
 /// A callback for progress: [`ControlFlow::Break`] ends the call.
@@ -79,12 +82,12 @@ impl Call<'_> {
         options
     }
 
-    /// Reports and keeps a note.
+    /// Passes a note to the callback, or keeps it for the result if there is none.
     pub(crate) fn note(&mut self, note: Note) {
-        if let Some(on_note) = &mut self.on_note {
-            on_note(&note);
+        match &mut self.on_note {
+            Some(on_note) => on_note(&note),
+            None => self.notes.push(note),
         }
-        self.notes.push(note);
     }
 
     /// Reports progress in pieces. Fails when the callback ends the call.
@@ -95,7 +98,8 @@ impl Call<'_> {
         total: usize,
         tensor: &str,
     ) -> Result<()> {
-        let progress = Progress { stage, done: done as u64, total: total as u64, tensor };
+        let (done, total) = (done as u64, total as u64);
+        let progress = Progress { stage, done, total, tensor, number: None };
         match self.on_progress.as_mut().map(|report| report(&progress)) {
             Some(ControlFlow::Break(())) => Err(crate::Error::cancelled()),
             _ => Ok(()),
@@ -108,11 +112,22 @@ impl Call<'_> {
         stage: Stage,
         work: impl FnOnce(&RunOptions, &mut ggmill_pipeline::Report<'_>) -> R,
     ) -> R {
+        self.with_numbers(stage, &HashMap::new(), work)
+    }
+
+    /// Does work that reports bytes of tensors with these numbers.
+    pub(crate) fn with_numbers<R>(
+        &mut self,
+        stage: Stage,
+        numbers: &HashMap<String, usize>,
+        work: impl FnOnce(&RunOptions, &mut ggmill_pipeline::Report<'_>) -> R,
+    ) -> R {
         let options = self.run_options();
         let on_progress = &mut self.on_progress;
         work(&options, &mut |now| {
-            let progress =
-                Progress { stage, done: now.written, total: now.total, tensor: now.tensor };
+            let (done, total, tensor) = (now.written, now.total, now.tensor);
+            let number = numbers.get(tensor).map(|&number| (number, numbers.len()));
+            let progress = Progress { stage, done, total, tensor, number };
             on_progress.as_mut().map_or(ControlFlow::Continue(()), |report| report(&progress))
         })
     }
@@ -142,7 +157,8 @@ macro_rules! call_options {
             self
         }
 
-        /// Calls `note` with each note as it arises. The result has all of them too.
+        /// Calls `note` with each note that arises before the result is complete. These notes are not
+        /// repeated in the result.
         #[must_use]
         pub fn on_note(mut self, note: impl FnMut(&crate::Note) + Send + 'a) -> Self {
             self.call.on_note = Some(Box::new(note));
