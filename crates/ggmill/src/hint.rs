@@ -84,11 +84,30 @@ pub enum Hint {
     NoVocabulary,
     /// Describe the architecture.
     DescribeArchitecture,
-    /// A draft of a description was made, after this architecture, whose tensors have the most
-    /// similar names.
-    DraftDescription(String),
+    /// A draft of a description was made.
+    DraftDescription {
+        /// The architecture that it is based on, whose tensors have the most similar names.
+        nearest: String,
+        /// The draft, in TOML.
+        text: String,
+    },
+    /// Describe the architecture of this model.
+    DescribeThis,
     /// Describe a computation graph; the architecture with the most similar name has one.
     DescribeGraph(Option<String>),
+    /// An option does not apply to the source.
+    NotSupported {
+        /// The name of the method that sets the option.
+        option: &'static str,
+        /// The sources that do not have it.
+        source: &'static str,
+    },
+    /// A base applies only to adapters.
+    OnlyAdapters,
+    /// A target applies only to draft models.
+    OnlyDrafts,
+    /// Omit the tokenizer.
+    OmitTokenizer,
     /// Name the base model of the adapter.
     NameBase,
     /// Name the directory of the target model of the draft model.
@@ -205,7 +224,8 @@ impl fmt::Display for Hint {
             Self::VocabularyOnly => "convert only the vocabulary",
             Self::NoVocabulary => "the file has no vocabulary, or an incomplete one",
             Self::DescribeArchitecture => "add a description of your own",
-            Self::DraftDescription(nearest) => {
+            Self::DescribeThis => "add a description of it",
+            Self::DraftDescription { nearest, .. } => {
                 let nearest = RawStr::from(&**nearest);
                 return write!(f, "complete the draft, which is based on that of {nearest}");
             }
@@ -217,6 +237,10 @@ impl fmt::Display for Hint {
                     "add a description with a graph; the most similar name is {near}"
                 );
             }
+            Self::NotSupported { .. } => "leave the option out",
+            Self::OnlyAdapters => "a base applies only to adapters",
+            Self::OnlyDrafts => "a target applies only to draft models",
+            Self::OmitTokenizer => "omit the tokenizer",
             Self::NameBase => {
                 "name the base model: its GGUF file, or its directory, in which \
                                config.json is sufficient"

@@ -15,6 +15,10 @@ use crate::display_path;
 pub enum Note {
     /// A remark about the model that is written, made when it was planned.
     Plan(String),
+    /// Weights are rounded to this type, which was chosen for this reason.
+    Rounded(String),
+    /// The checkpoint has vision or audio encoders, which are converted separately.
+    HasEncoders,
     /// Other shards of an earlier set are still in the directory: this is one of them.
     StaleShards(PathBuf),
     /// Shards of the input are written as one file.
@@ -102,7 +106,22 @@ pub enum Loss {
     Output(f64, f64),
 }
 
+/// The remark of a plan about encoders that are not converted.
+pub(crate) const HAS_ENCODERS: &str =
+    "the checkpoint has vision or audio encoders; they are converted as an mmproj file";
+/// The end of the remark of a plan about a type that rounds weights.
+pub(crate) const ROUNDS: &str = "; F32 avoids rounding";
+
 impl Note {
+    /// Returns a remark of a plan, as [`Plan::notes`](ggmill_pipeline::Plan::notes) has it, as a note.
+    pub fn of_plan(remark: &str) -> Self {
+        match remark.strip_suffix(ROUNDS) {
+            Some(chosen) => Self::Rounded(chosen.to_owned()),
+            None if remark == HAS_ENCODERS => Self::HasEncoders,
+            None => Self::Plan(remark.to_owned()),
+        }
+    }
+
     /// Returns `true` for a note about something that is probably not intended.
     pub fn is_warning(&self) -> bool {
         matches!(
@@ -124,6 +143,8 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(text) => f.write_str(text),
+            Self::Rounded(chosen) => write!(f, "{chosen}{ROUNDS}"),
+            Self::HasEncoders => f.write_str(HAS_ENCODERS),
             Self::StaleShards(path) => write!(
                 f,
                 "{} and other shards of an earlier set are still in the same directory",

@@ -253,7 +253,7 @@ impl<'a> Planned<'a> {
 
     /// Returns the facts worth knowing about the model, and about the call so far.
     pub fn notes(&self) -> Vec<Note> {
-        let of_plans = self.plans.iter().flat_map(Plan::notes).cloned().map(Note::Plan);
+        let of_plans = self.plans.iter().flat_map(Plan::notes).map(|note| Note::of_plan(note));
         self.call.notes.iter().cloned().chain(of_plans).collect()
     }
 

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::{Architecture, Catalogue, near_part};
 use ggmill_core::{RawStr, keys};
 use ggmill_quantize::{Imatrix, ImatrixRun};
-use ggmill_run::{Activations, Chunks, ErrorKind, GraphSource, Program};
+use ggmill_run::{
+    Activations, Chunks, ErrorKind, GraphSource, Options as RunnerOptions, Probe, Program, Recorded,
+    Runner, probe,
+};
 use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
 
 use crate::error::Kind;
 use crate::progress::Call;
-use crate::{Error, Hint, Model, Note, Result, read_bytes, read_text};
+use crate::paths::is_remote;
+use crate::{Error, Hint, Model, Note, OpenOptions, Result, read_bytes, read_text};
 
 /// The longest text, or list of tokens, in bytes.
 const MAX_TEXT: u64 = 1 << 30;
@@ -184,4 +188,38 @@ pub(crate) fn note_unused_experts(sums: &Activations, call: &mut Call<'_>) {
 pub(crate) fn imatrix_of(run: &ImatrixRun, sums: &Activations, chunks: usize) -> Result<Imatrix> {
     let sums = sums.tensors().map(|tensor| (tensor.name.as_str(), &*tensor.sums, &*tensor.counts));
     Ok(run.imatrix(sums, chunks)?)
+}
+
+/// Reads the logits that another program computed from a model: a GGUF file with the tensors
+/// `tokens` and `logits`.
+pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Recorded> {
+    let path = path.as_ref();
+    let not_recorded = |cause: &dyn std::fmt::Display| {
+        let message = format_args!("expected recorded logits: {cause}");
+        Error::malformed(message).at(path).with_hint(Hint::RecordedLogits)
+    };
+    let model = if is_remote(path) {
+        options.open(path)?
+    } else {
+        let model = ggmill_io::open(path).map_err(|error| match error.format_error() {
+            Some(cause) => not_recorded(cause),
+            None => error.into(),
+        })?;
+        Model::from(model)
+    };
+    Recorded::read(model.core()).map_err(|error| not_recorded(&error))
+}
+
+/// Runs a model over a few tokens: those of recorded logits, or made-up ones.
+pub(crate) fn probe_file(
+    model: &Model,
+    recorded: Option<&Recorded>,
+    catalogue: &Catalogue,
+    call: &mut Call<'_>,
+) -> Result<Probe> {
+    let program = program_with_note(model, catalogue, call)?;
+    let located = |error: ggmill_run::Error| within(error.into(), model);
+    let options = RunnerOptions::default().with_threads(call.threads);
+    let runner = Runner::new(options).map_err(located)?;
+    probe(&runner, &program, recorded).map_err(located)
 }
