@@ -189,7 +189,9 @@ impl fmt::Display for Hint {
             }
             Self::ImportanceMatrix => "add the importance matrix of this model",
             Self::CheckData => "`ggmill check` of the data finds all such values",
-            Self::CheckWeights => "`ggmill check` of the data lists the weights that are not finite",
+            Self::CheckWeights => {
+                "`ggmill check` of the data lists the weights that are not finite"
+            }
             Self::AllowRequantize => {
                 "allow requantizing; quantizing from a 16-bit or 32-bit file loses less"
             }

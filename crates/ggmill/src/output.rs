@@ -335,8 +335,7 @@ impl<'a> Planned<'a> {
                 })?;
             }
         }
-        let stale =
-            prefix.as_ref().and_then(|prefix| ggmill_io::stale_shard(prefix, paths.len()));
+        let stale = prefix.as_ref().and_then(|prefix| ggmill_io::stale_shard(prefix, paths.len()));
         let mut notes = self.notes();
         notes.extend(stale.map(Note::StaleShards));
         self.call.notes.clear();

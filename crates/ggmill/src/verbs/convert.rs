@@ -28,8 +28,7 @@ use crate::output::{Destination, Source, ToPlan};
 use crate::paths::is_remote;
 use crate::progress::{Call, Stage, call_options};
 use crate::{
-    Error, Hint, Model, Note, OpenOptions, Planned, Result, Written,
-    read_architectures, read_text,
+    Error, Hint, Model, Note, OpenOptions, Planned, Result, Written, read_architectures, read_text,
 };
 
 /// Converts a checkpoint to GGUF: a directory in the layout of Hugging Face, Mistral or Meta, a file
@@ -263,6 +262,13 @@ impl<'a> Convert<'a> {
         Ok(self)
     }
 
+    /// Treats the path as an adapter, whatever it contains.
+    #[must_use]
+    pub fn adapter(mut self) -> Self {
+        self.kind = ConvertSource::Adapter;
+        self
+    }
+
     /// Sets the base model of an adapter: its directory or its GGUF file.
     #[must_use]
     pub fn base(mut self, path: impl Into<PathBuf>) -> Self {
@@ -318,7 +324,7 @@ impl<'a> Convert<'a> {
         let has_goal = self.goal.is_some();
         let options: &[(&str, bool)] = match self.kind {
             ConvertSource::Checkpoint if self.base.is_some() => {
-                let message = "is not an adapter (it has no adapter_config.json), so it has no base";
+                let message = "is not an adapter (it has no adapter_config.json)";
                 return Err(Error::misuse(message).at(&self.path).with_hint(Hint::OnlyAdapters));
             }
             ConvertSource::Checkpoint | ConvertSource::Gguf => &[],
@@ -459,9 +465,7 @@ impl<'a> Convert<'a> {
         }
         let has_vocabulary = !lacks_vocabulary(&recipe);
         let name = match &destination {
-            Destination::ShardsInDirectory(_) => {
-                recipe.clone().plan(&checkpoint)?.file_name().ok()
-            }
+            Destination::ShardsInDirectory(_) => recipe.clone().plan(&checkpoint)?.file_name().ok(),
             _ => None,
         };
         let recipes = match &self.split {
@@ -499,8 +503,7 @@ impl<'a> Convert<'a> {
             let fit = self.call.with_report(Stage::Sampling, |run, report| {
                 fit_recipe(&recipe, checkpoint, &options, split, goal, run, report)
             });
-            let fit =
-                fit.map_err(|error| too_small(error, &recipe.source_tensors(), &options))?;
+            let fit = fit.map_err(|error| too_small(error, &recipe.source_tensors(), &options))?;
             note_choice(&fit, goal, &mut self.call);
             options.types = Some(fit.types);
         }
@@ -531,7 +534,7 @@ impl<'a> Convert<'a> {
                 Ok(Some(CheckpointDirectory::open_described(target)?))
             }
             Some(_) => {
-                let message = "is not a draft model, so it has no target";
+                let message = "is not a draft model";
                 Err(Error::misuse(message).at(&self.path).with_hint(Hint::OnlyDrafts))
             }
             None if architecture.needs_target() => {
@@ -557,7 +560,8 @@ impl<'a> Convert<'a> {
         let catalogue = self.catalogue();
         let base = self.base.as_deref();
         // A GGUF file of the base says what its directory did, as far as it can be restored.
-        let file = base.filter(|base| base.is_file()).map(|path| self.open.open(path)).transpose()?;
+        let file =
+            base.filter(|base| base.is_file()).map(|path| self.open.open(path)).transpose()?;
         let (architecture, base, base_files): (_, Box<dyn Pretrained>, Vec<PathBuf>) =
             if let Some(model) = &file {
                 let checkpoint = model.checkpoint()?;
@@ -574,9 +578,9 @@ impl<'a> Convert<'a> {
                 let base = adapter
                     .open_base(base)
                     .map_err(|error| Error::from(error).replace_hint(Hint::NameBase))?;
-                let architecture = catalogue.for_checkpoint(base.config()).map_err(|error| {
-                    Error::from(error).replace_hint(Hint::DescribeArchitecture)
-                })?;
+                let architecture = catalogue
+                    .for_checkpoint(base.config())
+                    .map_err(|error| Error::from(error).replace_hint(Hint::DescribeArchitecture))?;
                 let files = base.files().map(Path::to_owned).collect();
                 (architecture, Box::new(base), files)
             };
@@ -677,12 +681,7 @@ impl<'a> ConvertPlan<'a> {
     /// Writes the files: all of them complete, or none.
     pub fn write(self) -> Result<Converted<'a>> {
         let (written, call) = self.planned.write_with_call()?;
-        Ok(Converted {
-            written,
-            call,
-            has_vocabulary: self.has_vocabulary,
-            logits: self.logits,
-        })
+        Ok(Converted { written, call, has_vocabulary: self.has_vocabulary, logits: self.logits })
     }
 }
 
@@ -757,7 +756,8 @@ fn not_opened(error: ggmill_pipeline::Error, path: &Path) -> Error {
         None if path.is_file() => Error::from(error).with_hint(Hint::ExpectCheckpoint),
         _ => {
             let found = error.path().and_then(|path| Some((kind_of_file(path)?, path)));
-            let found = found.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
+            let found =
+                found.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
             let hint = found.map(|(found, path)| what_it_is(found, path));
             let hint = hint.or_else(|| instead_of_checkpoint(path));
             Error::from(error).with_hint(hint)

@@ -14,21 +14,23 @@ use ggmill_pipeline::{
     SplitOptions,
 };
 use ggmill_quantize::{
-    Fit, Goal, Importance, ImportanceFilter, ImatrixRun, Losses, QuantizeOptions, RoleRule,
+    Fit, Goal, ImatrixRun, Importance, ImportanceFilter, Losses, QuantizeOptions, RoleRule,
     Sensitivities, Target, ToMeasure, TypePlan, Weighing, to_measure,
 };
 use ggmill_run::{
-    Chunks, Matrices, Options as RunnerOptions, Program, Runner, Trial, Tried, activations, measure,
-    trials,
+    Chunks, Matrices, Options as RunnerOptions, Program, Runner, Trial, Tried, activations,
+    measure, trials,
 };
 
+use super::RunText;
 use super::running::{imatrix_of, note_unused_experts, program_with_note, within};
 use super::types::{Types, target, type_options};
-use super::RunText;
 use crate::open::refuse_interrupted;
 use crate::output::{Destination, Source, ToPlan};
 use crate::progress::{Call, Stage, call_options};
-use crate::{Error, Hint, Loss, Model, Note, Planned, Result, Written, read_architectures, read_text};
+use crate::{
+    Error, Hint, Loss, Model, Note, Planned, Result, Written, read_architectures, read_text,
+};
 
 /// The longest plan, in bytes: it has some hundreds for each tensor.
 const MAX_PLAN_LEN: u64 = 256 << 20;
@@ -172,8 +174,8 @@ impl<'a> Quantize<'a> {
     pub fn type_plan(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_text(path, MAX_PLAN_LEN)?;
-        let plan = TypePlan::parse(text.as_bytes())
-            .map_err(|error| Error::from(error).within(path))?;
+        let plan =
+            TypePlan::parse(text.as_bytes()).map_err(|error| Error::from(error).within(path))?;
         self.type_plan = Some((path.to_owned(), plan));
         Ok(self)
     }
@@ -313,8 +315,7 @@ impl<'a> Quantize<'a> {
             options = options.with_memory(memory);
         }
         let runner = Runner::new(options).map_err(|error| within(error.into(), model))?;
-        let catalogue =
-            self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
+        let catalogue = self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
         let program = program_with_note(model, &catalogue, &mut self.call)?;
         let measures_importance = self.types.imatrix.is_none() && !measure.without_importance;
         let dataset =
@@ -577,11 +578,7 @@ impl Measuring<'_> {
     }
 
     /// Measures the tensors whose types are to be chosen.
-    fn sensitivities(
-        &self,
-        tensors: Vec<ToMeasure>,
-        call: &mut Call<'_>,
-    ) -> Result<Sensitivities> {
+    fn sensitivities(&self, tensors: Vec<ToMeasure>, call: &mut Call<'_>) -> Result<Sensitivities> {
         let trial = |tensor: &ToMeasure| {
             let name = String::from_utf8_lossy(&tensor.name);
             Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())

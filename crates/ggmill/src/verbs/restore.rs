@@ -211,8 +211,8 @@ pub(super) fn architecture_of<'c>(
     let checkpoint = model.checkpoint()?;
     restorable(checkpoint).map_err(|error| {
         let has_vocabulary = model.metadata().get(keys::TOKENIZER_MODEL).is_some();
-        let hint = (checkpoint.tensors().is_empty() && has_vocabulary)
-            .then_some(Hint::VocabularyOnly);
+        let hint =
+            (checkpoint.tensors().is_empty() && has_vocabulary).then_some(Hint::VocabularyOnly);
         located(error, model).replace_hint(hint)
     })?;
     let name = model.metadata().str(keys::GENERAL_ARCHITECTURE)?;

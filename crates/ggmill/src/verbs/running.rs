@@ -6,14 +6,14 @@ use ggmill_arch::{Architecture, Catalogue, near_part};
 use ggmill_core::{RawStr, keys};
 use ggmill_quantize::{Imatrix, ImatrixRun};
 use ggmill_run::{
-    Activations, Chunks, ErrorKind, GraphSource, Options as RunnerOptions, Probe, Program, Recorded,
-    Runner, probe,
+    Activations, Chunks, ErrorKind, GraphSource, Options as RunnerOptions, Probe, Program,
+    Recorded, Runner, probe,
 };
 use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
 
 use crate::error::Kind;
-use crate::progress::Call;
 use crate::paths::is_remote;
+use crate::progress::Call;
 use crate::{Error, Hint, Model, Note, OpenOptions, Result, read_bytes, read_text};
 
 /// The longest text, or list of tokens, in bytes.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{GgmlType, RawStr};
 use ggmill_quantize::{
-    Imatrix, Importance, ImportanceFilter, NearTargets, Override, QuantizeOptions, RoleRule, Target,
-    TensorType, weight_type, weight_types,
+    Imatrix, Importance, ImportanceFilter, NearTargets, Override, QuantizeOptions, RoleRule,
+    Target, TensorType, weight_type, weight_types,
 };
 
 use crate::progress::Call;
