@@ -5,7 +5,9 @@ use std::io::{self, BufWriter, IsTerminal as _, StderrLock, StdoutLock, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use ggmill::Note;
 
+use crate::hints;
 use crate::outcome::Failure;
 
 /// Bytes gathered before they are written.
@@ -92,6 +94,12 @@ impl Console {
         if !self.quiet {
             self.remark("note", AnsiColor::Cyan, &message);
         }
+    }
+
+    /// Prints a note of the library.
+    pub(crate) fn tell(self, note: &Note) {
+        let text = hints::note(note);
+        if note.is_warning() { self.warn(text) } else { self.note(text) }
     }
 
     /// Whether nothing is to be said but results that were asked for, and errors.

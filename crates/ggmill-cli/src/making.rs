@@ -5,12 +5,15 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ggmill::{Note, Planned, Written};
 use ggmill_inspect::{TypeUse, text};
 use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
+use serde_json::Value;
 
 use crate::commands::inspect;
 use crate::console::Console;
 use crate::counted::counted;
+use crate::hints;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_inputs};
 use crate::paths::{raw, shown};
@@ -92,6 +95,99 @@ impl Making<'_> {
         tell(plan, console);
         inspect::summarize(path, console)
     }
+}
+
+/// Prints a model that is planned and not written, and refuses what writing it would be refused for.
+pub(crate) fn print_planned(
+    planned: &Planned<'_>,
+    json: bool,
+    console: Console,
+) -> Result<(), Failure> {
+    let (plans, paths) = (planned.plans(), planned.paths());
+    let mut out = console.text();
+    match (planned.is_split(), plans, paths) {
+        _ if json => ggmill_text::json::write_pretty(&mut out, &in_words(planned.document()?))?,
+        (false, [plan], [path]) => {
+            print_table(&mut out, plan, path, console.width())?;
+            writeln!(out)?;
+            let options = text::Options::default()
+                .with_width(console.width())
+                .with_styled(console.is_styled());
+            text::write_size(&mut out, plan.layout().total_len(), &type_uses(plan), &options)?;
+        }
+        _ => print_shards(&mut out, plans, paths)?,
+    }
+    out.flush()?;
+    for note in planned.notes() {
+        console.tell(&note);
+    }
+    planned.check_outputs()?;
+    if planned.is_split() {
+        console.note("nothing was written");
+    }
+    Ok(())
+}
+
+/// Prints a model that was written.
+pub(crate) fn print_written(
+    written: &Written,
+    json: bool,
+    console: Console,
+) -> Result<Status, Failure> {
+    let tell = || written.notes().iter().for_each(|note| console.tell(note));
+    if json {
+        let mut out = console.bytes();
+        ggmill_text::json::write_pretty(&mut out, &in_words(written.document()?))?;
+        out.flush()?;
+        tell();
+        return Ok(Status::Fine);
+    }
+    match (written.is_split(), written.paths()) {
+        (false, [path]) => {
+            console.note(format_args!("wrote {}", shown(path)));
+            tell();
+            inspect::summarize(path, console)
+        }
+        _ => {
+            if !console.is_quiet() {
+                let mut out = console.text();
+                print_shards(&mut out, written.plans(), written.paths())?;
+                out.flush()?;
+            }
+            tell();
+            Ok(Status::Fine)
+        }
+    }
+}
+
+/// A plan, or the plans of shards, with notes in terms of options.
+fn in_words(mut document: Value) -> Value {
+    let reword = |plan: &mut Value| {
+        let notes = plan.get_mut("notes").and_then(Value::as_array_mut);
+        for note in notes.into_iter().flatten() {
+            if let Some(text) = note.as_str() {
+                *note = hints::note(&Note::of_plan(text)).into();
+            }
+        }
+    };
+    reword(&mut document);
+    let plans = document.get_mut("plans").and_then(Value::as_array_mut);
+    plans.into_iter().flatten().for_each(reword);
+    document
+}
+
+/// The shards of a set as a table.
+pub(crate) fn print_shards(
+    out: &mut dyn Write,
+    plans: &[Plan],
+    paths: &[PathBuf],
+) -> io::Result<()> {
+    for (plan, path) in plans.iter().zip(paths) {
+        let layout = plan.layout();
+        let tensors = counted(layout.tensors().len(), "tensor");
+        writeln!(out, "{}  {tensors}  {} bytes", shown(path), layout.total_len())?;
+    }
+    Ok(())
 }
 
 /// Notes about the choices made.

@@ -4,6 +4,10 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use ggmill::Hint;
+
+use crate::hints;
+
 /// The end of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -46,6 +50,24 @@ impl Failure {
             Self::Refused { message, hint } => Self::Refused { message, hint: hint.or(more) },
             Self::Closed => Self::Closed,
         }
+    }
+}
+
+impl From<ggmill::Error> for Failure {
+    /// An error of the library, with its hint in terms of options.
+    fn from(error: ggmill::Error) -> Self {
+        let message = match error.hint() {
+            Some(Hint::TensorPattern { .. }) => format!("--tensor-type {error}"),
+            Some(Hint::OnlyAdapters) => format!("{error}; --base applies only to adapters"),
+            Some(Hint::OnlyDrafts) => format!("{error}; --target applies only to draft models"),
+            Some(Hint::NotSupported { option, source }) => {
+                format!("{}: not supported for {source}", hints::flag(option))
+            }
+            // The error of the target of a draft model.
+            _ if error.kind_name() == "target" => format!("--{error}"),
+            _ => error.to_string(),
+        };
+        Self::Refused { message, hint: error.hint().and_then(hints::hint) }
     }
 }
 

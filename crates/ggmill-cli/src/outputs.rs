@@ -101,7 +101,8 @@ pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Fai
     ggmill_io::refuse_inputs(output, inputs).map_err(Failure::new)
 }
 
-fn refuse_stream(output: &Path) -> Result<(), Failure> {
+/// Refuses `-`: a model is not written to standard output.
+pub(crate) fn refuse_stream(output: &Path) -> Result<(), Failure> {
     if output.as_os_str() != "-" {
         return Ok(());
     }

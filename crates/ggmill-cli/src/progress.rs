@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ggmill::{Note, Progress, Stage};
 use ggmill_core::RawStr;
 use ggmill_pipeline::Plan;
 use indicatif::{
@@ -89,6 +92,52 @@ impl Bar {
         });
         bar.set_position(done);
         bar.set_message(RawStr::from(what).to_string());
+    }
+}
+
+/// The bars of a call: one for each stage, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Bars {
+    console: Console,
+    current: Arc<Mutex<Option<(Stage, Bar)>>>,
+}
+
+impl Bars {
+    pub(crate) fn new(console: Console) -> Self {
+        Self { console, current: Arc::default() }
+    }
+
+    /// Shows progress, and goes on: nothing here ends a call.
+    pub(crate) fn show(&self, progress: &Progress<'_>) -> ControlFlow<()> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_none_or(|(stage, _)| *stage != progress.stage) {
+            let bar = match progress.stage.unit() {
+                "bytes" => Bar::new(self.console),
+                unit => Bar::of_pieces(self.console, unit),
+            };
+            *current = Some((progress.stage, bar));
+        }
+        if let Some((stage, bar)) = &mut *current {
+            let what = match (stage, progress.number) {
+                (_, Some((number, count))) => format!("{number}/{count} {}", progress.tensor),
+                (Stage::Importance, None) => "importance".to_owned(),
+                (stage, None) if progress.tensor.is_empty() => stage.unit().to_owned(),
+                _ => progress.tensor.to_owned(),
+            };
+            bar.update(progress.done, progress.total, &what);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Removes the bar, so that something else can be printed.
+    pub(crate) fn clear(&self) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Prints a note in place of the bar.
+    pub(crate) fn tell(&self, note: &Note) {
+        self.clear();
+        self.console.tell(note);
     }
 }
 

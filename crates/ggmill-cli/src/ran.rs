@@ -85,7 +85,7 @@ fn found(
     probe(&runner, &program, recorded).map_err(refused)
 }
 
-fn text(path: &Path, found: &Probe, faults: &[String]) -> String {
+pub(crate) fn text(path: &Path, found: &Probe, faults: &[String]) -> String {
     let mut out = String::new();
     let (least, greatest) = found.range;
     let _ = writeln!(

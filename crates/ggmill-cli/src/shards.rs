@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, ShardFiles, plans_document};
 
 use crate::console::Console;
-use crate::making::tell;
+use crate::making::{print_shards, tell};
 use crate::outcome::{Failure, Status};
 use crate::outputs::{not_started, overwrite, refuse_inputs, start};
 use crate::paths::{raw, shown};
@@ -86,7 +86,7 @@ impl MakingShards<'_> {
         if self.json {
             print_json(&mut out, plans, &outputs, !self.dry_run)?;
         } else if self.dry_run || !console.is_quiet() {
-            print_table(&mut out, plans, &outputs)?;
+            print_shards(&mut out, plans, &outputs)?;
         }
         out.flush()?;
         for plan in plans {
@@ -104,13 +104,11 @@ impl MakingShards<'_> {
         Ok(Status::Fine)
     }
 
-    /// Refuses, before the work begins, what can be known then: a directory that is missing or not
+    /// Refuses, before the work begins, what can be known then: a prefix that is none, a directory that is missing or not
     /// writable. Which shards there will be is known when they are planned.
     pub(crate) fn look_ahead(self) -> Result<Self, Failure> {
-        if let Some(first) = ggmill_io::shard_paths(self.prefix, 1) {
-            for path in &first {
-                drop(start(path, &[], true, 0)?);
-            }
+        for path in &self.outputs(1)? {
+            drop(start(path, &[], true, 0)?);
         }
         Ok(self)
     }
@@ -120,18 +118,6 @@ impl MakingShards<'_> {
         ShardFiles::start(plans, outputs, self.inputs, overwrite(self.force))
             .map_err(|error| not_started(&error))
     }
-}
-
-fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::Result<()> {
-    for (plan, output) in plans.iter().zip(outputs) {
-        let layout = plan.layout();
-        let tensors = match layout.tensors().len() {
-            1 => "1 tensor".to_owned(),
-            several => format!("{several} tensors"),
-        };
-        writeln!(out, "{}  {tensors}  {} bytes", shown(output), layout.total_len())?;
-    }
-    Ok(())
 }
 
 /// The plans as JSON (`docs/formats/plan.md`).

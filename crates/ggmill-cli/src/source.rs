@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use ggmill::Hint;
 use ggmill_core::{ErrorKind, Model, Part, RawStr, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
 use ggmill_io::{NotWhole, RandomAccess};
@@ -81,6 +82,16 @@ fn read_input() -> Result<Model, Failure> {
 /// is none.
 pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
     GgufCheckpoint::new(open_whole(path)?).map_err(Failure::new)
+}
+
+/// Opens a model to read all of it.
+pub(crate) fn open_model(path: &Path) -> Result<ggmill::Model, Failure> {
+    refuse_input(path)?;
+    remote::options(path)?.open(path).map_err(|error| {
+        // Standard input and single shards are for commands that only look.
+        let is_for_looking = matches!(error.hint(), Some(Hint::OpenAlone | Hint::ReadAsStream));
+        if is_for_looking { Failure::new(error) } else { Failure::from(error) }
+    })
 }
 
 /// Refuses standard input where more than the header of a file is read. A file can have this name.

@@ -84,9 +84,16 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     subject: String,
+    named: Option<Named>,
     path: Option<PathBuf>,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The name of a tensor or a key that an error is about.
+enum Named {
+    Tensor(Vec<u8>),
+    Key(Vec<u8>),
 }
 
 impl Error {
@@ -96,6 +103,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             subject: String::new(),
+            named: None,
             path: None,
             message: message.into(),
             source: None,
@@ -108,6 +116,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             subject: String::new(),
+            named: None,
             path: None,
             message: source.to_string(),
             source: Some(Box::new(source)),
@@ -125,14 +134,18 @@ impl Error {
 
     /// The same for a tensor.
     #[must_use]
-    pub fn tensor(self, name: impl AsRef<[u8]>) -> Self {
-        self.about(format!("tensor {:?}", RawStr::new(name.as_ref())))
+    pub fn tensor(mut self, name: impl AsRef<[u8]>) -> Self {
+        let name = name.as_ref();
+        self.0.named.get_or_insert_with(|| Named::Tensor(name.to_vec()));
+        self.about(format!("tensor {:?}", RawStr::new(name)))
     }
 
     /// The same for a metadata key.
     #[must_use]
-    pub fn key(self, key: impl AsRef<[u8]>) -> Self {
-        self.about(format!("key {:?}", RawStr::new(key.as_ref())))
+    pub fn key(mut self, key: impl AsRef<[u8]>) -> Self {
+        let key = key.as_ref();
+        self.0.named.get_or_insert_with(|| Named::Key(key.to_vec()));
+        self.about(format!("key {:?}", RawStr::new(key)))
     }
 
     /// The same for a file, whose path is kept.
@@ -162,6 +175,22 @@ impl Error {
     /// The file the error is about, where it is about one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
+    }
+
+    /// Returns the name of the tensor the error is about.
+    pub fn tensor_name(&self) -> Option<&[u8]> {
+        match &self.0.named {
+            Some(Named::Tensor(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the metadata key the error is about.
+    pub fn key_name(&self) -> Option<&[u8]> {
+        match &self.0.named {
+            Some(Named::Key(key)) => Some(key),
+            _ => None,
+        }
     }
 
     /// The file or tensor the error is about; empty when it is about the whole.
@@ -231,6 +260,7 @@ impl From<ggmill_core::Error> for Error {
             Ok(Err(cause)) => Self(Box::new(Inner {
                 kind,
                 subject: String::new(),
+                named: None,
                 path: None,
                 message: cause.to_string(),
                 source: Some(cause),

@@ -4,10 +4,10 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, name] = &arguments[..] else { return Err("usage: list MODEL TENSOR".into()) };
-    let model = ggmill::io::open(path)?;
+    let model = ggmill::Model::open(path)?;
     for tensor in model.tensors() {
         println!("{:<40} {:<6} {}", tensor.name(), tensor.ggml_type(), tensor.shape());
     }
-    println!("{:?}", ggmill::quant::read_f32(&model, &model.tensor(name)?)?);
+    println!("{:?}", model.tensor(name)?.to_f32()?);
     Ok(())
 }

@@ -1,73 +1,109 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # The crates after this one
+//! # What is where
 //!
-//! This crate holds no logic. The types of the format are at its root; everything else is a module,
-//! each a crate of its own, and each a feature:
+//! * [`Model`] is an open model, with its [`Metadata`] and its [`Tensor`]s.
+//! * The verbs are functions: [`quantize()`], [`convert()`], ….
+//! * [`Error`] is the error of all of them. [`Note`]s are facts worth knowing about a success.
+//! * The modules are the crates below this one, for everything that the verbs do not offer. They can
+//!   be used alone, too.
 //!
-//! | module and feature | default | what lives there |
+//! # Features
+//!
+//! | feature | default | adds |
 //! |---|---|---|
-//! | root | always | the format: [`Gguf`], [`Metadata`], [`Tensor`], [`Model`], [`Builder`] (`ggmill-core`) |
-//! | `io` | yes | files: maps, positioned reads, shard sets, atomic writes |
-//! | `quant` | yes | block codecs: values of tensors, and tensors of values |
-//! | `arch` | | architectures as data |
-//! | `checkpoints` | yes | no module: what `arch` and `inspect` know of checkpoints |
-//! | `check` | | coded rules about files, their findings and fixes |
-//! | `convert` | | checkpoints into GGUF |
-//! | `edit` | | metadata edits; shards; tensors in and out |
-//! | `estimate` | | memory that a model takes to run |
-//! | `formats` | | safetensors, npy, and the formats before GGUF |
-//! | `hash` | | hashes, manifests, comparisons |
-//! | `index` | | tables of what is in many files, as NDJSON and, with the feature `parquet`, as Parquet |
-//! | `inspect` | | what is in a file, as text and JSON |
-//! | `pipeline` | | sources, recipes, plans and the run that writes a model |
-//! | `quantize` | | models of smaller types; importance matrices; losses |
-//! | `remote` | | models over HTTP, on the Hugging Face Hub and in S3 |
-//! | `run` | | what a model computes, to measure it |
-//! | `text` | | patterns of names; JSON that is safe to print |
-//! | `template` | | chat templates: conversations to text and tokens |
-//! | `tokenizer` | | text to tokens and tokens to text |
+//! | `files` | yes | everything that needs an operating system: opening and writing files, converting, quantizing, editing, hashing, running |
+//! | `remote` | | models over HTTP, on the Hugging Face Hub and in S3 (`files` included) |
+//! | `parquet` | | indexes of many files as Parquet (`files` included) |
+//! | `full` | | all of them |
 //!
-//! The feature `full` is all of them, without `parquet`. The default reads, lists and decodes, on the
-//! thread it is called on and without a dependency beyond this family's and those for files. Without
-//! any feature what is left is `ggmill-core`.
+//! Without features the crate reads, decodes, checks, inspects, estimates, tokenizes and renders
+//! models that are in memory or behind a [`ReadAt`](core::ReadAt); it compiles for WebAssembly.
+//!
+//! # How a verb is made
+//!
+//! A verb is a function `verb(input)? -> Verb<'a>` that opens or takes its input and returns a
+//! builder. The builder has
+//!
+//! * one method per option, which takes and returns the builder. A method that reads a file or
+//!   parses text returns a [`Result`];
+//! * `threads`, `on_progress` and `on_note`, and `overwrite` if it writes: the macro `call_options!`
+//!   generates them over the field `call`. No verb changes a global thread pool, prints, or reads
+//!   the environment;
+//! * `plan(out)`, which makes every refusal that can be foreseen and returns what would be written
+//!   ([`Planned`] for models), and `write(out)`, which is `plan(out)?.write()` and returns what was
+//!   written ([`Written`]). A verb that only computes has `run()`.
+//!
+//! Errors are [`Error`]s with a [`Hint`] as data: the command words hints in terms of its options.
+//! Whatever a user might want to know about a success is a [`Note`].
 #![forbid(unsafe_code)]
 
-pub use ggmill_core::*;
+mod content;
+mod error;
+mod hint;
+mod model;
+#[cfg(feature = "files")]
+mod note;
+#[cfg(feature = "files")]
+mod open;
+#[cfg(feature = "files")]
+mod output;
+mod paths;
+#[cfg(feature = "files")]
+mod progress;
+#[cfg(feature = "files")]
+mod side_files;
+#[cfg(feature = "files")]
+mod verbs;
 
-#[cfg(feature = "arch")]
+pub use error::{Error, Result};
+pub use hint::Hint;
+pub use model::{Model, Tensor, Tensors};
+#[cfg(feature = "files")]
+pub use note::{Loss, Note};
+#[cfg(feature = "files")]
+pub use open::OpenOptions;
+#[cfg(feature = "files")]
+pub use output::{Planned, Written, check_output, write_file};
+pub use paths::display_path;
+#[cfg(feature = "files")]
+pub use progress::{Progress, Stage};
+#[cfg(feature = "files")]
+pub use side_files::{catalogue, read_architectures, read_bytes, read_text};
+#[cfg(feature = "files")]
+pub use verbs::*;
+
+pub use ggmill_core::{
+    Alignment, Array, ByteSize, Endian, Entry, FileType, GgmlType, Limits, Metadata, MetadataBuf,
+    RawStr, Shape, Value, ValueType, keys,
+};
+
 pub use ggmill_arch as arch;
-#[cfg(feature = "check")]
 pub use ggmill_check as check;
-#[cfg(feature = "convert")]
+#[cfg(feature = "files")]
 pub use ggmill_convert as convert;
-#[cfg(feature = "edit")]
+pub use ggmill_core as core;
+#[cfg(feature = "files")]
 pub use ggmill_edit as edit;
-#[cfg(feature = "hash")]
+#[cfg(feature = "files")]
 pub use ggmill_edit::hash;
-#[cfg(feature = "estimate")]
 pub use ggmill_estimate as estimate;
-#[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
-#[cfg(feature = "index")]
+#[cfg(feature = "files")]
 pub use ggmill_inspect::index;
-#[cfg(feature = "io")]
+#[cfg(feature = "files")]
 pub use ggmill_io as io;
-#[cfg(feature = "pipeline")]
+#[cfg(feature = "files")]
 pub use ggmill_pipeline as pipeline;
-#[cfg(feature = "formats")]
+#[cfg(feature = "files")]
 pub use ggmill_pipeline::formats;
-#[cfg(feature = "quant")]
 pub use ggmill_quant as quant;
-#[cfg(feature = "quantize")]
+#[cfg(feature = "files")]
 pub use ggmill_quantize as quantize;
 #[cfg(feature = "remote")]
 pub use ggmill_remote as remote;
-#[cfg(feature = "run")]
+#[cfg(feature = "files")]
 pub use ggmill_run as run;
-#[cfg(feature = "template")]
 pub use ggmill_template as template;
-#[cfg(feature = "text")]
 pub use ggmill_text as text;
-#[cfg(feature = "tokenizer")]
 pub use ggmill_tokenizer as tokenizer;

@@ -1,31 +1,24 @@
 //! `ggmill convert`: a checkpoint becomes a GGUF file.
 
-use std::collections::HashSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::{Architecture, VocabularyKind};
-use ggmill_convert::{AutoType, ConvertOptions, WithTarget, own_type};
-use ggmill_core::{FileType, GgmlType, RawStr};
-use ggmill_inspect::FileKind;
-use ggmill_pipeline::formats::PeftAdapter;
-use ggmill_pipeline::{ErrorKind, Pretrained, Recipe};
-use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
+use ggmill::{Convert, ConvertSource, Hint};
+use ggmill_core::{FileType, GgmlType};
 
-use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
-use crate::commands::convert_source::unknown_class;
-use crate::commands::convert_write::{Destination, Place, lacks_vocabulary};
-use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target};
-use crate::commands::{convert_back, convert_legacy, convert_lora, convert_source};
+use crate::commands::quantize::{TypeArgs, target, with_types};
+use crate::commands::{convert_back, convert_legacy};
 use crate::console::Console;
-use crate::metadata_file::metadata_override;
+use crate::making::{print_planned, print_written};
 use crate::outcome::{Failure, Status};
-use crate::paths::{refuse_missing, shown};
-use crate::ran::recorded;
+use crate::outputs::refuse_stream;
+use crate::paths::shown;
+use crate::progress::Bars;
 use crate::remote;
-use crate::run_model::without_graph;
 use crate::shard_limit::ShardLimitArgs;
-use crate::source::{refuse_input, what_it_is};
+use crate::source::refuse_input;
+use crate::{checked, ran};
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -99,7 +92,7 @@ pub(crate) struct Args {
     /// Type of most tensors: auto (16 bits, see below), F32, BF16, F16, Q8_0, Q6_K, Q5_K_M, Q4_K_M,
     /// IQ4_XS, …; `ggmill explain types` lists all
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
-    to: ConversionType,
+    to: String,
     /// Choose the tensor types with the lowest quantization error for a file of at most this size,
     /// such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Target size", conflicts_with_all = ["to", "pure", "target_bpw"])]
@@ -162,17 +155,6 @@ pub(crate) struct Args {
     legacy: convert_legacy::LegacyArgs,
 }
 
-/// The result of a conversion.
-#[derive(Clone, Copy, Debug)]
-enum ConversionType {
-    /// The 16-bit type closest to the checkpoint.
-    Auto,
-    /// One that the converter of the reference writes.
-    Plain(FileType),
-    /// One that is quantized in the same pass.
-    Quantized(Target),
-}
-
 /// Takes a path that does not read like a type: a type in this place is a mistake.
 fn output_path(text: &str) -> Result<PathBuf, String> {
     if conversion_type(text).is_ok() {
@@ -183,234 +165,156 @@ fn output_path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-fn conversion_type(name: &str) -> Result<ConversionType, String> {
+/// Refuses a name that is no type, and keeps it: the library parses it again.
+fn conversion_type(name: &str) -> Result<String, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
-    if name.eq_ignore_ascii_case("auto") {
-        return Ok(ConversionType::Auto);
-    }
-    if let Some(plain) = name.parse().ok().filter(|found| PLAIN.contains(found)) {
-        return Ok(ConversionType::Plain(plain));
-    }
-    let target = target(name)?;
-    if target.is_copy() {
+    let is_plain = name.parse().is_ok_and(|found| PLAIN.contains(&found));
+    if !is_plain && !name.eq_ignore_ascii_case("auto") && target(name)?.is_copy() {
         return Err("expected a type such as Q4_K_M, or auto".to_owned());
     }
-    Ok(ConversionType::Quantized(target))
+    Ok(name.to_owned())
 }
 
 pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.output = args.output.or(args.out.take());
-    let is_gguf = || args.src.extension().is_some_and(|extension| extension == "gguf");
-    let found = if remote::is_remote(&args.src) {
-        // By its name, which costs no request.
-        is_gguf().then_some(FileKind::Gguf)
-    } else {
+    if !remote::is_remote(&args.src) {
         refuse_input(&args.src)?;
-        refuse_missing(&args.src)?;
-        what_it_is(&args.src)
-    };
-    match found {
-        Some(FileKind::LegacyGgml { .. }) => convert_legacy::run(args.of_legacy()?, console),
-        Some(FileKind::Gguf) if args.back.is_given() => convert_back::run(back(args)?, console),
+    }
+    let builder = ggmill::convert(&args.src)?;
+    match builder.source() {
+        ConvertSource::Gguf if args.back.is_given() => convert_back::run(back(args)?, console),
+        ConvertSource::Legacy => convert(args, builder, console),
         _ if args.back.is_given() => Err(Failure::new(format_args!(
             "{}: not a GGUF file; --to converts only GGUF files",
             shown(&args.src)
         ))),
-        Some(FileKind::Gguf) => {
-            let hint = "--to safetensors converts it to a checkpoint; `ggmill quantize` changes \
-                        the types of its tensors, `ggmill edit` its metadata, and `ggmill repack` \
-                        its alignment, byte order or format version";
-            Err(Failure::new(format_args!("{}: is already a GGUF file", shown(&args.src)))
-                .with_hint(Some(hint.to_owned())))
-        }
-        _ if PeftAdapter::is_at(&args.src) => convert_lora::run(args.of_adapter()?, console),
-        _ if args.base.is_some() => {
-            let why = "is not an adapter (it has no adapter_config.json); --base applies only to \
-                       adapters";
-            Err(Failure::new(format_args!("{}: {why}", shown(&args.src))))
-        }
-        _ => convert_checkpoint(args, console),
+        _ => convert(args, builder, console),
     }
 }
 
-fn convert_checkpoint(args: Args, console: Console) -> Result<Status, Failure> {
-    let checkpoint = convert_source::open(&args.src, args.vocab_only)?;
-    let catalogue = catalogue(&args.arch_file)?;
-    let found = if args.mmproj {
-        catalogue.for_projector(checkpoint.config())
-    } else {
-        catalogue.for_checkpoint(checkpoint.config())
-    };
-    let architecture = match found {
-        Ok(architecture) => architecture,
-        Err(error) => {
-            // A description on standard output is for those who redirect it.
-            let prints = args.output.is_none() && console.width().is_none();
-            let console = prints.then_some(console);
-            return Err(unknown_class(error, args.mmproj, &catalogue, &checkpoint, console)?);
-        }
-    };
-    let drafted_for = convert_source::target(architecture, args.target.as_deref(), &args.src)?;
-    let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
-    let mut auto = None;
-    let (float_type, target) = match args.to {
-        _ if goal.is_some() => (own_type(&checkpoint), Some(Target::copy())),
-        ConversionType::Auto => (auto.insert(AutoType::of(&checkpoint)).file_type, None),
-        ConversionType::Plain(file_type) => (file_type, None),
-        ConversionType::Quantized(target) => (own_type(&checkpoint), Some(target)),
-    };
-    if target.is_none() && args.types.is_given() {
-        return Err(Failure::new(format_args!(
-            "options for quantization were given, but they have no effect on {float_type}"
-        ))
-        .with_hint(Some("they apply to mixtures, such as --type Q4_K_M".to_owned())));
+fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status, Failure> {
+    if args.back.is_given() {
+        return Err(Failure::new("--to: not supported for legacy files"));
     }
-    let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let prefix = if args.mmproj { "mmproj-" } else { "" };
-    let other_name = format!("{prefix}{}-{type_name}", checkpoint.name().unwrap_or("model"));
-    let output = args.output.as_deref().map(|output| templated(output, &type_name));
-    let inputs: Vec<PathBuf> = checkpoint
-        .files()
-        .map(Path::to_owned)
-        .chain(args.types.files().cloned())
-        .chain(args.arch_file)
-        .chain(args.metadata.clone())
-        .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
-        .chain(args.verify.clone())
-        .collect();
-    let cut = args.shard_limit.options();
-    let logits = args.verify.as_deref().map(recorded).transpose()?;
-    if logits.is_some() && !architecture.has_graph() {
-        return Err(without_graph(architecture.name(), &catalogue));
+    let bars = Bars::new(console);
+    let (shown, told) = (bars.clone(), bars.clone());
+    let mut builder = builder
+        .open_with(remote::options(&args.src)?)
+        .overwrite(args.force)
+        .no_vocab(args.no_vocab)
+        .vocab_only(args.vocab_only)
+        .mmproj(args.mmproj)
+        .with_graph(args.with_graph)
+        .check(!args.no_check)
+        .legacy(args.legacy.options())
+        .on_progress(move |progress| shown.show(progress))
+        .on_note(move |note| told.tell(note))
+        .to(&args.to)?
+        .architectures(&args.arch_file)?;
+    builder = with_types!(&args.types, builder);
+    if let Some(bytes) = args.target_size {
+        builder = builder.target_size(bytes);
     }
-    let destination = Destination {
-        place: Place::of(output.as_deref()),
-        other_name: &other_name,
-        inputs: &inputs,
-        cut: cut.as_ref(),
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
-        rules: (!args.no_check).then_some(&catalogue),
-        verify: logits.as_ref().map(|logits| (logits, &catalogue)),
-    };
-    destination.look_ahead()?;
-    let mut options = ConvertOptions::new(float_type);
-    let is_named = args.name.is_some() || args.metadata.is_some();
-    options.name = args.name;
-    options.no_vocab = args.no_vocab;
-    options.pre = args.pre;
-    options.vocab_only = args.vocab_only;
-    options.metadata = args.metadata.as_deref().map(metadata_override).transpose()?;
-    let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
-    if let (Some(both), Some(target)) = (&with_target, &drafted_for)
-        && architecture.vocabulary_kinds().contains(&VocabularyKind::Target)
-        && !options.no_vocab
-    {
-        options.target_vocabulary =
-            convert_source::target_vocabulary(both, target.config(), &catalogue)?;
+    if let Some(bits) = args.target_bpw {
+        builder = builder.target_bpw(bits);
     }
-    let refused_here = |error: ggmill_pipeline::Error| {
-        let hint = match error.kind() {
-            ErrorKind::PreTokenizer => Some(
-                "--pre NAME sets the pre-tokenizer name without checking it; --no-vocab converts \
-                 only the weights"
-                    .to_owned(),
-            ),
-            ErrorKind::Vocabulary => Some("--no-vocab converts only the weights".to_owned())
-                .filter(|_| !options.vocab_only),
-            _ => None,
-        };
-        Failure::new(error).with_hint(hint)
-    };
-    let source: &dyn Pretrained = match &with_target {
-        Some(both) => both,
-        None => &checkpoint,
-    };
-    let mut recipe =
-        ggmill_convert::convert(source, architecture, &options).map_err(refused_here)?;
-    if let Some(auto) = auto.filter(|_| !recipe.tensors.is_empty()) {
-        let exact = if auto.rounds() { "; --type F32 avoids rounding" } else { "" };
-        recipe.notes.insert(0, format!("type {auto}{exact}"));
+    if let Some(options) = args.shard_limit.options() {
+        builder = builder.split(options.limit);
     }
-    tell_of_missing(&recipe, &args.src, is_named, args.no_vocab, console);
-    if args.with_graph {
-        write_graph(&mut recipe, architecture)?;
+    if let Some(name) = args.name {
+        builder = builder.name(name);
     }
-    let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
-    if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
-        let note = "the checkpoint has vision or audio encoders; --mmproj converts them";
-        recipe.notes.push(note.to_owned());
+    if let Some(name) = args.pre {
+        builder = builder.pre(name);
     }
-    let mut refusal = None;
-    if let Some(target) = target {
-        let mut options = QuantizeOptions::new(target);
-        let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
-        args.types.apply(&mut options, &names, console)?;
-        if let Some(goal) = goal {
-            let shrink = || smaller(&recipe.source_tensors(), &options);
-            let fit = choose(goal, shrink, console, |run, progress| {
-                fit_recipe(&recipe, &checkpoint, &options, cut.as_ref(), goal, run, progress)
-            })?;
-            options.types = Some(fit.types);
-        }
-        if args.dry_run {
-            // What only a run is refused for, importance that is missing, ends a dry run too.
-            refusal = quantize_recipe(&recipe, &options).map_err(refused).err();
-        }
-        options.dry_run = args.dry_run;
-        recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
+    if let Some(path) = args.base {
+        builder = builder.base(path);
     }
-    let status = destination.write(recipe, &checkpoint, console)?;
-    refusal.map_or(Ok(status), Err)
+    if let Some(path) = args.target {
+        builder = builder.target(path);
+    }
+    if let Some(path) = &args.metadata {
+        builder = builder.metadata(path)?;
+    }
+    if let Some(path) = &args.verify {
+        builder = builder.logits(path)?;
+    }
+    let place = Place { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
+    run_planned(builder, place, &bars, console)
 }
 
-/// Puts the computation graph of the model into its metadata.
-fn write_graph(recipe: &mut Recipe, architecture: &Architecture) -> Result<(), Failure> {
-    let names: HashSet<&[u8]> = recipe.tensors.iter().map(|tensor| &*tensor.name).collect();
-    let resolved = architecture.resolve_metadata(&recipe.metadata).map_err(Failure::new)?;
-    let graph = resolved.graph(&|name| names.contains(name.as_bytes()));
-    graph.and_then(|graph| graph.write(&mut recipe.metadata)).map_err(Failure::new)
+/// Where the result of a conversion goes, and whether it is only printed.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) output: Option<&'a Path>,
+    pub(crate) dry_run: bool,
+    pub(crate) json: bool,
 }
 
-/// Says what the checkpoint lacks that a model needs when it is published.
-fn tell_of_missing(recipe: &Recipe, src: &Path, is_named: bool, no_vocab: bool, console: Console) {
-    if lacks_vocabulary(recipe) && !no_vocab {
-        console.warn(
-            "the checkpoint has no tokenizer files, so the model cannot process text; add them \
-             (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab",
-        );
+/// Plans a conversion, then prints the plan, or writes the file and prints what was written.
+pub(crate) fn run_planned(
+    builder: Convert<'_>,
+    place: Place<'_>,
+    bars: &Bars,
+    console: Console,
+) -> Result<Status, Failure> {
+    let Place { output, dry_run, json } = place;
+    if let Some(output) = output {
+        refuse_stream(output)?;
     }
-    if let Some(name) = convert_source::name_in_cache(src).filter(|_| !is_named) {
-        console.note(format_args!(
-            "the directory is the cached copy of {name:?}; --name sets this as the model's name"
-        ));
+    let planned = builder
+        .plan(output.unwrap_or(Path::new("")))
+        .map_err(|error| refused(error, output.is_none(), console))?;
+    bars.clear();
+    let has_vocabulary = planned.has_vocabulary();
+    if dry_run {
+        // A plan that is refused is printed first.
+        print_planned(&planned, json, console)?;
+        checked::refuse(&planned, console)?;
+        checked::tell(planned.reports(), has_vocabulary, console);
+        return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));
     }
+    if planned.refusal().is_none() {
+        checked::refuse(&planned, console)?;
+    }
+    let mut converted = planned.write()?;
+    bars.clear();
+    let status = print_written(&converted, json, console)?;
+    checked::tell(converted.reports(), has_vocabulary, console);
+    let Some(probe) = converted.verify()? else { return Ok(status) };
+    let faults = probe.faults();
+    let Some(path) = converted.paths().first() else { return Ok(status) };
+    let mut out = console.text();
+    write!(out, "\n{}", ran::text(path, &probe, &faults))?;
+    out.flush()?;
+    Ok(if faults.is_empty() { Status::Fine } else { Status::Findings })
 }
 
-/// The path of an output, in which `{ftype}` is replaced by the type, as convert_hf_to_gguf.py does.
-fn templated(output: &Path, type_name: &str) -> PathBuf {
-    let Some(name) = output.file_name().and_then(|name| name.to_str()) else {
-        return output.to_owned();
-    };
-    let (small, large) = (type_name.to_ascii_lowercase(), type_name.to_ascii_uppercase());
-    let filled = [("{}", &small), ("{ftype}", &small), ("{outtype}", &small)]
-        .into_iter()
-        .chain([("{FTYPE}", &large), ("{OUTTYPE}", &large)])
-        .fold(name.to_owned(), |name, (pattern, text)| name.replace(pattern, text));
-    if filled == name { output.to_owned() } else { output.with_file_name(filled) }
+/// An error of a conversion. For a class that no description covers, the draft of one is printed if
+/// standard output is redirected.
+fn refused(error: ggmill::Error, has_no_output: bool, console: Console) -> Failure {
+    let Some(Hint::DraftDescription { text, .. }) = error.hint() else { return error.into() };
+    if !has_no_output || console.width().is_some() {
+        let hint = "`ggmill convert SRC > mine.toml` writes a first draft of a description";
+        return Failure::new(&error).with_hint(Some(hint.to_owned()));
+    }
+    let mut out = console.text();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => error.into(),
+        Err(error) => error.into(),
+    }
 }
 
 /// What is asked for with a GGUF file.
 fn back(args: Args) -> Result<convert_back::Request, Failure> {
-    let ggml_type = match args.to {
-        ConversionType::Auto => None,
-        ConversionType::Plain(FileType::F32) => Some(GgmlType::F32),
-        ConversionType::Plain(FileType::F16) => Some(GgmlType::F16),
-        ConversionType::Plain(FileType::BF16) => Some(GgmlType::BF16),
+    let ggml_type = match args.to.to_ascii_uppercase().as_str() {
+        "AUTO" => None,
+        "F32" => Some(GgmlType::F32),
+        "F16" => Some(GgmlType::F16),
+        "BF16" => Some(GgmlType::BF16),
         _ => {
             let message = "expected F32, F16, BF16 or auto for the tensors of a checkpoint";
-            return Err(Failure::new(format_args!("{message}")));
+            return Err(Failure::new(message));
         }
     };
     for (is_given, option) in [
@@ -446,97 +350,4 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         dry_run: args.dry_run,
         back: args.back,
     })
-}
-
-impl Args {
-    /// Refuses what only checkpoints have.
-    fn refuse_for_legacy(&self) -> Result<(), Failure> {
-        let of_checkpoints = [
-            ("--to", self.back.is_given()),
-            ("--base", self.base.is_some()),
-            ("--target", self.target.is_some()),
-            ("--mmproj", self.mmproj),
-            ("--with-graph", self.with_graph),
-            ("--verify", self.verify.is_some()),
-            ("--no-vocab", self.no_vocab),
-            ("--vocab-only", self.vocab_only),
-            ("--pre", self.pre.is_some()),
-            ("--metadata", self.metadata.is_some()),
-            ("--arch-file", !self.arch_file.is_empty()),
-            ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
-            (
-                "--target-size and --target-bpw",
-                self.target_size.is_some() || self.target_bpw.is_some(),
-            ),
-            ("options for quantization", self.types.is_given()),
-        ];
-        match of_checkpoints.iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => {
-                Err(Failure::new(format_args!("{option}: not supported for legacy files")))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// What they ask for of a legacy file.
-    fn of_legacy(self) -> Result<convert_legacy::Request, Failure> {
-        self.refuse_for_legacy()?;
-        let Self { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = self;
-        Ok(convert_legacy::Request {
-            src,
-            output,
-            has_type: !matches!(to, ConversionType::Auto),
-            name,
-            legacy,
-            no_check,
-            force,
-            dry_run,
-            json,
-        })
-    }
-
-    /// The conversion of an adapter. Refuses what only models have.
-    fn of_adapter(self) -> Result<convert_lora::Request, Failure> {
-        let file_type = match self.to {
-            ConversionType::Auto => None,
-            ConversionType::Plain(file_type) => Some(file_type),
-            ConversionType::Quantized(target) => {
-                return Err(Failure::new(format_args!(
-                    "{}: an adapter can be F32, F16, BF16 or Q8_0",
-                    target.name()
-                )));
-            }
-        };
-        let of_models = [
-            ("--target", self.target.is_some()),
-            ("--no-vocab", self.no_vocab),
-            ("--vocab-only", self.vocab_only),
-            ("--pre", self.pre.is_some()),
-            ("--mmproj", self.mmproj),
-            ("--with-graph", self.with_graph),
-            ("--no-check", self.no_check),
-            ("--verify", self.verify.is_some()),
-            ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
-            (
-                "--target-size and --target-bpw",
-                self.target_size.is_some() || self.target_bpw.is_some(),
-            ),
-            ("options for quantization", self.types.is_given()),
-        ];
-        if let Some((option, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
-            return Err(Failure::new(format_args!("{option}: not supported for adapters")));
-        }
-        Ok(convert_lora::Request {
-            src: self.src,
-            base: self.base,
-            output: self.output,
-            file_type,
-            name: self.name,
-            metadata: self.metadata,
-            arch_file: self.arch_file,
-            force: self.force,
-            dry_run: self.dry_run,
-            json: self.json,
-        })
-    }
 }

@@ -1,24 +1,19 @@
 //! `ggmill convert --to safetensors`: a GGUF file becomes a checkpoint again.
 
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
-use ggmill_core::{GgmlType, RawStr, keys};
-use ggmill_io::NewDirectory;
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit};
+use ggmill::RestorePlan;
+use ggmill_core::{GgmlType, RawStr};
+use ggmill_pipeline::ShardLimit;
 
-use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::counted::counted;
 use crate::outcome::{Failure, Status};
-use crate::outputs::inputs_of;
 use crate::paths::shown;
-use crate::progress::Bar;
-use crate::source::open_checkpoint;
+use crate::progress::Bars;
+use crate::source::open_model;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -57,102 +52,44 @@ pub(crate) struct Request {
 }
 
 pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure> {
-    let Request { src, output, ggml_type, limit, no_vocab, vocab_only, .. } = request;
-    let (arch_file, dry_run, back) = (request.arch_file, request.dry_run, request.back);
-    let checkpoint = open_checkpoint(&src)?;
-    inputs_of(&checkpoint)?;
-    let catalogue = catalogue(&arch_file)?;
-    let architecture =
-        if vocab_only { None } else { Some(architecture(&src, &checkpoint, &catalogue)?) };
-    let output = output.unwrap_or_else(|| default_output(&src));
-    let begun = if dry_run {
-        NewDirectory::check(&output).map(|()| None)
+    let model = open_model(&request.src)?;
+    let output = request.output.unwrap_or_else(|| default_output(&request.src));
+    let bars = Bars::new(console);
+    let shown_bars = bars.clone();
+    let mut builder = ggmill::restore(&model)?
+        .no_vocab(request.no_vocab)
+        .vocab_only(request.vocab_only)
+        .architectures(&request.arch_file)?
+        .on_progress(move |progress| shown_bars.show(progress));
+    if let Some(ggml_type) = request.ggml_type {
+        builder = builder.ggml_type(ggml_type);
+    }
+    if let Some(class) = request.back.class {
+        builder = builder.class(class);
+    }
+    if let Some(limit) = request.limit {
+        builder = builder.split(limit);
+    }
+    let notes = if request.dry_run {
+        let planned = builder.plan(&output)?;
+        list(&planned, &output, console)?;
+        planned.notes()
     } else {
-        NewDirectory::create(&output).map(Some)
-    }
-    .map_err(|error| {
-        let hint = (error.kind() == ggmill_io::ErrorKind::Exists).then(|| {
-            "an existing directory is not replaced: remove it, or choose a different one with -o"
-                .to_owned()
-        });
-        Failure::new(error).with_hint(hint)
-    })?;
-    let mut options = RestoreOptions::default();
-    (options.ggml_type, options.class, options.no_vocab) = (ggml_type, back.class, no_vocab);
-    let restored = match architecture {
-        None => RestoredCheckpoint::of_vocabulary(checkpoint.metadata()),
-        Some(architecture) => restore_checkpoint(&checkpoint, architecture, &options),
+        let restored = builder.write(&output)?;
+        bars.clear();
+        let class = if restored.class().is_empty() { "a tokenizer" } else { restored.class() };
+        console.note(format_args!("wrote {} ({})", shown(&output), RawStr::from(class)));
+        restored.notes().to_vec()
     };
-    let restored = restored.map_err(|error| {
-        let is_vocabulary = matches!(error.kind(), ErrorKind::Vocabulary | ErrorKind::PreTokenizer);
-        let hint =
-            (is_vocabulary && !vocab_only).then(|| "--no-vocab omits the tokenizer".to_owned());
-        about(&src, &error).with_hint(hint)
-    })?;
-    let limit = limit.unwrap_or(ShardLimit::Bytes(RestoredCheckpoint::SHARD_BYTES));
-    let (notes, class) = (restored.notes.clone(), restored.class.clone());
-    let Some(begun) = begun else {
-        return list(&restored, limit, &output, console).map(|()| tell(notes, console));
-    };
-    let mut bar = Bar::new(console);
-    let run = RunOptions::default();
-    restored
-        .write(&checkpoint, limit, begun, &run, &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        })
-        .map_err(Failure::new)?;
-    drop(bar);
-    let class = if class.is_empty() { "a tokenizer" } else { &*class };
-    console.note(format_args!("wrote {} ({})", shown(&output), RawStr::from(class)));
-    Ok(tell(notes, console))
-}
-
-/// The description of a model's architecture. Fails for a file that is not a model.
-pub(crate) fn architecture<'c>(
-    src: &Path,
-    checkpoint: &GgufCheckpoint,
-    catalogue: &'c Catalogue,
-) -> Result<&'c Architecture, Failure> {
-    restorable(checkpoint).map_err(|error| {
-        let has_vocabulary = checkpoint.metadata().get(keys::TOKENIZER_MODEL).is_some();
-        let hint = (checkpoint.tensors().is_empty() && has_vocabulary)
-            .then(|| "--vocab-only writes only the files of its tokenizer".to_owned());
-        about(src, &error).with_hint(hint)
-    })?;
-    let name = checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).map_err(Failure::new)?;
-    catalogue.by_name(name).ok_or_else(|| {
-        Failure::new(format_args!(
-            "{}: there is no description of the architecture {:?}",
-            shown(src),
-            RawStr::from(name)
-        ))
-        .with_hint(Some("--arch-file adds a description of your own".to_owned()))
-    })
-}
-
-fn tell(notes: Vec<String>, console: Console) -> Status {
     for note in notes {
-        console.note(note);
+        console.tell(&note);
     }
-    Status::Fine
-}
-
-/// An error that names the file.
-pub(crate) fn about(src: &Path, error: &ggmill_pipeline::Error) -> Failure {
-    match error.path() {
-        Some(_) => Failure::new(error),
-        None => Failure::new(format_args!("{}: {error}", shown(src))),
-    }
+    Ok(Status::Fine)
 }
 
 /// Files and tensors that would be written; shapes as safetensors has them.
-fn list(
-    restored: &RestoredCheckpoint,
-    limit: ShardLimit,
-    output: &Path,
-    console: Console,
-) -> Result<(), Failure> {
+fn list(planned: &RestorePlan<'_>, output: &Path, console: Console) -> Result<(), Failure> {
+    let restored = planned.checkpoint();
     let mut out = console.text();
     for tensor in &restored.tensors {
         let extents = tensor.shape().dimensions().iter().rev().map(u64::to_string);
@@ -165,8 +102,8 @@ fn list(
     for (name, content) in &restored.files {
         writeln!(out, "{name}  {} bytes", content.len())?;
     }
-    for (name, tensors) in restored.shards(limit) {
-        writeln!(out, "{name}  {}", counted(tensors.len(), "tensor"))?;
+    for (name, tensors) in planned.shards() {
+        writeln!(out, "{name}  {}", counted(tensors, "tensor"))?;
     }
     let class = RawStr::from(&*restored.class);
     if restored.class.is_empty() {

@@ -8,13 +8,14 @@ use ggmill_edit::{LoraAdapter, merge_adapters};
 use ggmill_pipeline::formats::PeftAdapter;
 use ggmill_pipeline::{GgufCheckpoint, SplitOptions};
 
-use crate::commands::convert_lora;
+use crate::commands::convert::{Place, run_planned};
 use crate::commands::quantize::without_ending;
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of};
 use crate::paths::shown;
+use crate::progress::Bars;
 use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
@@ -125,17 +126,30 @@ struct Merge {
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     match args.command {
         Command::Merge(merge) => run_merge(&merge, console),
-        Command::Convert(convert) => convert_lora::run(convert.into(), console),
+        Command::Convert(convert) => run_convert(convert, console),
     }
 }
 
-impl From<Convert> for convert_lora::Request {
-    fn from(typed: Convert) -> Self {
-        let Convert { src, base, output, file_type, name, metadata, .. } = typed;
-        let Convert { arch_file, force, dry_run, json, .. } = typed;
-        let file_type = Some(file_type);
-        Self { src, base, output, file_type, name, metadata, arch_file, force, dry_run, json }
+fn run_convert(args: Convert, console: Console) -> Result<Status, Failure> {
+    let bars = Bars::new(console);
+    let shown_bars = bars.clone();
+    let mut builder = ggmill::convert(&args.src)?
+        .adapter()
+        .to(&args.file_type.to_string())?
+        .architectures(&args.arch_file)?
+        .overwrite(args.force)
+        .on_progress(move |progress| shown_bars.show(progress));
+    if let Some(base) = args.base {
+        builder = builder.base(base);
     }
+    if let Some(name) = args.name {
+        builder = builder.name(name);
+    }
+    if let Some(path) = &args.metadata {
+        builder = builder.metadata(path)?;
+    }
+    let place = Place { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
+    run_planned(builder, place, &bars, console)
 }
 
 /// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that

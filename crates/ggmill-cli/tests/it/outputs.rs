@@ -152,3 +152,23 @@ fn more_bits_than_there_are_is_no_silent_copy() {
     let said = "warning: 40 bits per weight do not reduce the size of this model, which has ";
     assert!(found.stderr.starts_with(said), "{}", found.stderr);
 }
+
+/// `nodir/` has a parent that exists, so only the slash at its end tells that it cannot be a file.
+#[test]
+fn a_missing_directory_with_a_slash_is_refused_before_the_work() {
+    let directory = directory();
+    let before = content(directory.path());
+    let with_file = COMMANDS.iter().filter(|command| command.contains("{}.gguf"));
+    for command in with_file.copied().chain(["split model.gguf {} --max-tensors 100"]) {
+        let command = command.replace("{}.gguf", "{}");
+        let found = ggmill(directory.path(), &args(&command, "nodir/"));
+        let words = if command.contains("split") {
+            "nodir/: expected the prefix of the shards' names"
+        } else {
+            "nodir/: cannot write into this directory: no such file\nhint: `mkdir -p nodir/`"
+        };
+        assert!(found.code == 2 && found.stderr.contains(words), "{command}: {}", found.stderr);
+        assert!(!found.stderr.contains("cannot move"), "{command}: {}", found.stderr);
+        assert_eq!(content(directory.path()), before, "{command}");
+    }
+}

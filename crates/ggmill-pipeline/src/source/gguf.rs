@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use ggmill_core::{Metadata, Model, ReadAt as _, Tensor};
 use ggmill_io::RandomAccess;
@@ -10,7 +11,7 @@ use crate::source::{Checkpoint, FileRange, SourceTensor};
 /// is one already.
 #[derive(Debug)]
 pub struct GgufCheckpoint {
-    model: Model,
+    model: Arc<Model>,
     tensors: Vec<SourceTensor>,
     /// For each tensor its shard, where in that shard's file its data begin, and their length.
     places: Vec<(usize, u64, u64)>,
@@ -23,7 +24,8 @@ impl GgufCheckpoint {
     }
 
     /// A model that is open already. Fails for a tensor whose type has no known size.
-    pub fn new(model: Model) -> Result<Self> {
+    pub fn new(model: impl Into<Arc<Model>>) -> Result<Self> {
+        let model = model.into();
         let place = |tensor: Tensor<'_>| {
             let size = tensor.size().ok_or_else(|| {
                 let message = format!(

@@ -1,40 +1,31 @@
 //! `ggmill quantize`: a model becomes a smaller one.
 
 mod compare;
-mod fitting;
 mod measured;
 mod positionals;
 mod report;
 mod types;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{RawStr, keys};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, SourceTensor};
-use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan, Weighing, to_measure};
+use ggmill::{Hint, Model, Quantize};
+use ggmill_quantize::{Goal, Target};
 
-use self::fitting::too_small;
-pub(crate) use self::fitting::{choose, smaller};
-use self::measured::{MeasureArgs, Measuring};
+use self::measured::MeasureArgs;
 use self::positionals::{Positionals, near, number_of_threads};
 use self::report::Report;
-pub(crate) use self::types::TypeArgs;
+pub(crate) use self::types::{TypeArgs, with_types};
 
-use crate::arch_file::described;
 use crate::byte_size::byte_size;
 use crate::console::Console;
-use crate::making::Making;
+use crate::hints::token_ids;
+use crate::making::{print_planned, print_written};
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, inputs_of};
-use crate::paths::shown;
+use crate::outputs::Output;
+use crate::progress::Bars;
 use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
-use crate::source::open_checkpoint;
-use crate::text_file::read_text;
-
-/// Bytes of a plan: some hundreds for each tensor.
-const MAX_PLAN_LEN: u64 = 256 << 20;
+use crate::source::open_model;
 
 /// Quantize the tensors of a model to make it smaller
 #[derive(Debug, clap::Args)]
@@ -165,89 +156,97 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     if let Some(option) = args.measuring.given() {
         refuse_measuring(&args, option, goal.is_some())?;
     }
-    let threads = args.threads.or(threads);
-    if let Some(threads) = threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build_global()
-            .map_err(Failure::new)?;
-    }
+    let bars = Bars::new(console);
+    let target = target.unwrap_or(Target::copy());
     if is_compared {
-        return compare::run(args, &open_checkpoint(&input)?, console);
+        let model = open_model(&input)?;
+        let builder = builder(&args, &model, target, threads, &bars)?;
+        return compare::run(&args.compare, builder, &model, args.json, console);
     }
-    let cut = args.shard_limit.options();
-    let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
-    // As the reference has it: what the names of the shards begin with, even where a file's name
-    // was given.
-    let prefix = without_ending(&output);
-    let shards = MakingShards { prefix: &prefix, inputs: &[], force, dry_run, json };
-    let one = if keep_split || cut.is_some() {
-        shards.look_ahead()?;
-        None
+    let (force, dry_run) = (args.force, args.dry_run);
+    if args.keep_split || args.shard_limit.options().is_some() {
+        // As the reference has it: a path is the prefix of the shards, even if it names a file.
+        let prefix = without_ending(&output);
+        MakingShards { prefix: &prefix, inputs: &[], force, dry_run, json: false }.look_ahead()?;
     } else {
-        Some(Output::new(&output, std::slice::from_ref(&input), force, dry_run)?)
-    };
-    let checkpoint = open_checkpoint(&input)?;
-    let mut inputs = inputs_of(&checkpoint)?;
-    let read = args.types.files().chain(args.measuring.files()).chain(&args.plan);
-    inputs.extend(read.chain(&args.arch_file).cloned());
+        Output::new(&output, std::slice::from_ref(&input), force, dry_run)?;
+    }
+    let model = open_model(&input)?;
+    let builder = builder(&args, &model, target, threads, &bars)?;
     let report = args
         .report
         .as_deref()
-        .map(|path| Report::start(path, &args, &input, &output, &inputs))
+        .map(|path| Report::start(path, &args, &input, &output, &builder.inputs()))
         .transpose()?;
-    let measuring = Measuring::start(&args, (&input, &checkpoint), threads, console)?;
-    let known = args.measuring.known(args.types.imatrix.is_some(), console)?;
-    let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
-    let mut predicted = None;
-    if let Some(goal) = goal {
-        let sensitivities = match &measuring {
-            Some(measuring) => {
-                options.importance = options.importance.or(measuring.importance(console)?);
-                let tensors = to_measure(&checkpoint, &options, cut.as_ref(), goal);
-                let tensors = tensors.map_err(|error| {
-                    too_small(error, || smaller(checkpoint.tensors(), &options))
-                })?;
-                Some(measuring.sensitivities(tensors, console)?)
-            }
-            None => known,
-        };
-        options.weighing = sensitivities.map_or(Weighing::Even, Weighing::Measured);
-        let shrink = || smaller(checkpoint.tensors(), &options);
-        let fit = choose(goal, shrink, console, |run, progress| {
-            ggmill_quantize::fit(&checkpoint, &options, cut.as_ref(), goal, run, progress)
-        })?;
-        predicted = fit.divergence;
-        options.types = Some(fit.types);
-    }
-    let (status, made) = if let Some(output) = one {
-        let making = Making { output, inputs: &inputs, json };
-        let plan = ggmill_quantize::quantize(&checkpoint, &options)
-            .and_then(|recipe| recipe.plan(&checkpoint))
-            .map_err(refused)?;
-        (making.run(&plan, &checkpoint, console)?, vec![(output.path().to_owned(), plan)])
-    } else {
-        let recipes = match cut {
-            Some(cut) => ggmill_quantize::quantize(&checkpoint, &options)
-                .and_then(|recipe| recipe.split(&cut)),
-            None => ggmill_quantize::quantize_shards(&checkpoint, &options),
-        };
-        let making = MakingShards { inputs: &inputs, ..shards };
-        making.run(recipes.map_err(refused)?, &checkpoint, console)?
-    };
+    let planned = builder.plan(&output).map_err(refused)?;
+    bars.clear();
     if dry_run {
+        print_planned(&planned, args.json, console)?;
         // What only a run is refused for: importance that is missing, for one.
-        options.dry_run = false;
-        drop(ggmill_quantize::quantize(&checkpoint, &options).map_err(refused)?);
+        return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));
     }
+    let mut quantized = planned.write()?;
+    bars.clear();
+    let status = print_written(&quantized, args.json, console)?;
     if let Some(report) = report {
-        report.write(&checkpoint, &made, options.importance.as_ref(), console)?;
+        report.write(&mut quantized, &bars, console)?;
     }
     // Last: what was written is there even if it cannot be tested.
-    if let (Some(measuring), Some((written, _)), false) = (&measuring, made.first(), dry_run) {
-        measuring.test(written, predicted, console)?;
-    }
+    quantized.test().map_err(refused)?;
     Ok(status)
+}
+
+/// An error, with the option for token IDs of this command.
+fn refused(error: ggmill::Error) -> Failure {
+    match error.hint() {
+        Some(Hint::TokenIds(before)) => {
+            let hint = token_ids(before.as_deref(), "--measure-tokens");
+            Failure::new(&error).with_hint(Some(hint))
+        }
+        _ => error.into(),
+    }
+}
+
+/// The call of the library that the arguments ask for.
+fn builder<'m>(
+    args: &Args,
+    model: &'m Model,
+    target: Target,
+    threads: Option<usize>,
+    bars: &Bars,
+) -> Result<Quantize<'m>, Failure> {
+    let (shown, told) = (bars.clone(), bars.clone());
+    let mut builder = ggmill::quantize(model, target.name())?
+        .overwrite(args.force)
+        .allow_requantize(args.allow_requantize)
+        .prune_layers(args.prune_layers.iter().copied())
+        .keep_split(args.keep_split)
+        .architectures(&args.arch_file)?
+        .on_progress(move |progress| shown.show(progress))
+        .on_note(move |note| told.tell(note));
+    if let Some(threads) = threads {
+        builder = builder.threads(threads);
+    }
+    if let Some(bytes) = args.target_size {
+        builder = builder.target_size(bytes);
+    }
+    if let Some(bits) = args.target_bpw {
+        builder = builder.target_bpw(bits);
+    }
+    if let Some(measure) = args.measuring.measure() {
+        builder = builder.measure(measure);
+    }
+    if let Some(path) = args.measuring.known() {
+        builder = builder.sensitivities(path)?;
+    }
+    builder = with_types!(&args.types, builder);
+    if let Some(path) = &args.plan {
+        builder = builder.type_plan(path)?;
+    }
+    if let Some(options) = args.shard_limit.options() {
+        builder = builder.split(options.limit);
+    }
+    Ok(builder)
 }
 
 /// Refuses to measure where no type is chosen by it, or where tensors are given other names.
@@ -271,84 +270,5 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
         path.with_extension("")
     } else {
         path.to_owned()
-    }
-}
-
-/// A hint about a refusal.
-pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
-    let hint = match error.kind() {
-        ErrorKind::Importance => Some(
-            "--imatrix FILE gives the importance matrix of this model, as created by `ggmill \
-             imatrix make` or llama-imatrix",
-        ),
-        ErrorKind::NonFinite => Some("`ggmill check FILE --data` finds all such values"),
-        ErrorKind::Quantized => Some(
-            "--allow-requantize quantizes them anyway; quantizing from a 16-bit or 32-bit file \
-             loses less",
-        ),
-        _ => None,
-    };
-    Failure::new(error).with_hint(hint.map(str::to_owned))
-}
-
-impl Args {
-    fn options(
-        self,
-        target: Target,
-        checkpoint: &GgufCheckpoint,
-        console: Console,
-    ) -> Result<QuantizeOptions, Failure> {
-        let mut options = QuantizeOptions::new(target);
-        let described = self.described_roles(checkpoint)?;
-        if self.plan.is_some()
-            && target.is_copy()
-            && (self.types.has_patterns()
-                || self.types.output_tensor_type.is_some()
-                || self.types.token_embedding_type.is_some())
-        {
-            console.note(
-                "a plan specifies the type of every tensor, so other options for types have no \
-                 effect",
-            );
-        }
-        let names = checkpoint.tensors().iter().map(SourceTensor::name);
-        self.types.apply(&mut options, &names, console)?;
-        options.allow_requantize = self.allow_requantize;
-        options.roles.extend(described);
-        if let Some(path) = &self.plan {
-            let text = read_text(path, MAX_PLAN_LEN)?;
-            options.types = Some(
-                TypePlan::parse(text.as_bytes())
-                    .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?,
-            );
-        }
-        options.prune_layers = BTreeSet::from_iter(self.prune_layers);
-        options.dry_run = self.dry_run;
-        Ok(options)
-    }
-
-    /// The roles that a description of the model's architecture gives.
-    fn described_roles(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<RoleRule>, Failure> {
-        if self.arch_file.is_empty() {
-            return Ok(Vec::new());
-        }
-        let catalogue = described(&self.arch_file)?;
-        let metadata = checkpoint.metadata();
-        let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
-        let architecture =
-            catalogue.iter().rev().find(|architecture| architecture.name() == name).ok_or_else(
-                || {
-                    let names: Vec<_> = catalogue
-                        .iter()
-                        .map(|architecture| format!("{:?}", RawStr::from(architecture.name())))
-                        .collect();
-                    Failure::new(format_args!(
-                        "the architecture of the model is {:?}, but --arch-file describes {}",
-                        RawStr::from(name),
-                        names.join(", ")
-                    ))
-                },
-            )?;
-        RoleRule::of(architecture).map_err(Failure::new)
     }
 }

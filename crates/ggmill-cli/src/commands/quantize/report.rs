@@ -1,21 +1,20 @@
 //! The report of what was lost: where it goes and in which form.
 
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ggmill::Quantized;
 use ggmill_core::{RawStr, Sink as _};
 use ggmill_inspect::loss::{LossReport, Row, html, json, text};
 use ggmill_io::FileSink;
-use ggmill_pipeline::{GgufCheckpoint, Plan, RunOptions};
-use ggmill_quantize::{Importance, TensorLoss};
+use ggmill_quantize::TensorLoss;
 
 use super::Args;
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::outputs::start;
 use crate::paths::{file_name, shown};
-use crate::progress::Bar;
+use crate::progress::Bars;
 
 /// A report to be written when the work is done. Its file is begun before, so that an output that
 /// cannot be written fails early.
@@ -67,34 +66,17 @@ impl Report {
         Ok(Self { file: Some(start(path, inputs, args.force, 0)?), form, input, imatrix })
     }
 
-    /// Measures what was lost by holding what was written against what it was made of, and writes
-    /// it down.
+    /// Measures the quantization error of what was written, and writes the report.
     pub(super) fn write(
         self,
-        checkpoint: &GgufCheckpoint,
-        made: &[(PathBuf, Plan)],
-        importance: Option<&Importance>,
+        quantized: &mut Quantized<'_>,
+        bars: &Bars,
         console: Console,
     ) -> Result<(), Failure> {
-        let Some((first, _)) = made.first() else { return Ok(()) };
-        let written = GgufCheckpoint::open(first).map_err(Failure::new)?;
-        let plans: Vec<&Plan> = made.iter().map(|(_, plan)| plan).collect();
-        let (mut bar, options) = (Bar::new(console), RunOptions::default());
-        let losses = ggmill_quantize::loss(
-            &plans,
-            checkpoint,
-            &written,
-            importance,
-            &options,
-            &mut |progress| {
-                bar.update(progress.written, progress.total, progress.tensor);
-                ControlFlow::Continue(())
-            },
-        );
-        drop(bar);
-        let losses = losses.map_err(Failure::new)?;
+        let losses = quantized.losses()?;
+        bars.clear();
+        let Some(first) = quantized.paths().first() else { return Ok(()) };
         let name = first.file_name().unwrap_or_default().to_string_lossy();
-        tell_of_unmeasured(&losses.unmeasured, console);
         let mut report = LossReport::new(&name, losses.tensors.iter().map(row).collect())
             .with_input(&self.input)
             .with_program(concat!("ggmill ", env!("CARGO_PKG_VERSION")));
@@ -127,23 +109,6 @@ impl Report {
         file.commit().map_err(Failure::new)?;
         console.note(format_args!("wrote {}", shown(&path)));
         Ok(())
-    }
-}
-
-/// Says which tensors the report leaves out.
-fn tell_of_unmeasured(names: &[Vec<u8>], console: Console) {
-    const NAMED: usize = 3;
-    let first: Vec<String> =
-        names.iter().take(NAMED).map(|name| RawStr::new(name).to_string()).collect();
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    if !first.is_empty() {
-        console.note(format_args!(
-            "not in the report, because they are not made from a single tensor: {}{more}",
-            first.join(", ")
-        ));
     }
 }
 

@@ -1,0 +1,198 @@
+//! Hints and notes of the library in terms of the command: which option helps.
+
+use std::borrow::Cow;
+
+use ggmill::{Hint, Note, display_path};
+use ggmill_run::Chunks;
+
+use crate::arch_file::ARCH_FILE_HINT;
+
+/// What to do about a text with fewer tokens than two chunks.
+const SMALLER_CHUNKS: &str = "--ctx N takes smaller chunks, of at most half the tokens of the text";
+
+/// A hint in terms of options. What is said here holds for every command that has the option.
+pub(crate) fn hint(hint: &Hint) -> Option<String> {
+    Some(match hint {
+        // The message says it.
+        Hint::NotSupported { .. } | Hint::OnlyAdapters | Hint::OnlyDrafts => return None,
+        _ => text(hint),
+    })
+}
+
+fn text(hint: &Hint) -> String {
+    let text = match hint {
+        Hint::Overwrite => "--force replaces it",
+        Hint::CreateDirectory(path) => {
+            return format!("`mkdir -p {}` creates the directory", display_path(path));
+        }
+        Hint::OtherDirectory => {
+            "an existing directory is not replaced: remove it, or choose a different one with -o"
+        }
+        Hint::Recover => "`ggmill edit --recover FILE` finishes or undoes it",
+        Hint::ReadAsStream => {
+            "this is not a regular file; pass it as standard input, with - as FILE"
+        }
+        Hint::OpenAlone => "--alone inspects one file by itself",
+        Hint::ImportanceMatrix => {
+            "--imatrix FILE gives the importance matrix of this model, as created by `ggmill \
+             imatrix make` or llama-imatrix"
+        }
+        Hint::CheckData => "`ggmill check FILE --data` finds all such values",
+        Hint::CheckWeights => "`ggmill check --data FILE` lists the weights that are not finite",
+        Hint::AllowRequantize => {
+            "--allow-requantize quantizes them anyway; quantizing from a 16-bit or 32-bit file \
+             loses less"
+        }
+        Hint::Smaller { requantize, importance } => {
+            let requantize = requantize.then_some(
+                "--allow-requantize requantizes tensors that are already quantized, which loses \
+                 quality",
+            );
+            let importance = importance
+                .then_some("with an importance matrix (--imatrix FILE), smaller types can be used");
+            let all: Vec<&str> = requantize.into_iter().chain(importance).collect();
+            return all.join("; ");
+        }
+        Hint::TensorPattern { meant: Some(meant), ggml_type } => {
+            return format!("did you mean --tensor-type {meant}={ggml_type}?");
+        }
+        Hint::PlanWithSensitivities => {
+            "`ggmill quantize MODEL --target-bpw BITS --measure TEXT --dry-run --json` writes a plan \
+             with sensitivities"
+        }
+        Hint::NamePreTokenizer => {
+            "--pre NAME sets the pre-tokenizer name without checking it; --no-vocab converts only \
+             the weights"
+        }
+        Hint::OtherPreTokenizer => "--pre NAME tokenizes with a different pre-tokenizer",
+        Hint::OmitVocabulary => "--no-vocab converts only the weights",
+        Hint::OmitTokenizer => "--no-vocab omits the tokenizer",
+        Hint::VocabularyOnly => "--vocab-only writes only the files of its tokenizer",
+        Hint::DescribeArchitecture => ARCH_FILE_HINT,
+        Hint::DescribeGraph(near) => {
+            let similar = match near {
+                Some(near) => format!(
+                    "the most similar name is {near}: `ggmill explain {near} --description` prints \
+                     its description, to change a copy of it"
+                ),
+                None => "`ggmill architectures` lists the known ones, and `ggmill explain NAME \
+                         --description` prints a description, to change a copy of it"
+                    .to_owned(),
+            };
+            return format!("--arch-file FILE adds a description with a graph; {similar}");
+        }
+        Hint::DescribeThis => "--arch-file adds a description of your own",
+        Hint::DraftDescription { nearest, .. } => {
+            return format!(
+                "standard output contains a first draft of a description, based on that of \
+                 {nearest}, whose tensors have the most similar names: save it (`ggmill convert SRC \
+                 > mine.toml`), complete it with what the comments at its top list, and pass it \
+                 with --arch-file mine.toml"
+            );
+        }
+        Hint::NameBase => {
+            "--base names the base model: its GGUF file, or its directory, in which config.json is \
+             sufficient"
+        }
+        Hint::NameTarget => "--target DIR names the directory of the target model",
+        Hint::TokenizerFiles(has_config) => {
+            let (config, rest) = if *has_config {
+                ("", "")
+            } else {
+                ("with config.json, ", ", and `ggmill tokenize DIR TEXT` needs only these files")
+            };
+            return format!(
+                "the directory has tokenizer files: {config}--vocab-only converts the vocabulary \
+                 without weights{rest}"
+            );
+        }
+        Hint::AlreadyGguf => {
+            "--to safetensors converts it to a checkpoint; `ggmill quantize` changes the types of \
+             its tensors, `ggmill edit` its metadata, and `ggmill repack` its alignment, byte order \
+             or format version"
+        }
+        Hint::OnlyMixtures => "they apply to mixtures, such as --type Q4_K_M",
+        Hint::KeepsTypes => {
+            "without --type, the tensors keep their types; `ggmill quantize` can change them \
+             afterwards"
+        }
+        Hint::SkipCheck => "--no-check writes the file anyway",
+        Hint::SmallerChunks(tokens) => return smaller_chunks(*tokens),
+        Hint::LargerChunks => "--ctx N takes larger chunks",
+        Hint::MoreMemory => "--memory SIZE allows more, --ctx N needs less",
+        Hint::SourceVectors => {
+            "`ggmill check FILE --run` runs it over made-up vectors, and `ggmill check FILE \
+             --run=LOGITS.gguf` over recorded ones"
+        }
+        Hint::DecoderStart => {
+            "`ggmill edit FILE --set ARCHITECTURE.decoder_start_token_id=ID` adds it; the ID is \
+             decoder_start_token_id in the config.json of the checkpoint (0 for T5)"
+        }
+        Hint::TokenIds(before) => return token_ids(before.as_deref(), "--tokens"),
+        #[cfg(feature = "remote")]
+        Hint::Remote(advice) => match crate::remote::advice(advice) {
+            Some(text) => return text,
+            None => return hint.to_string(),
+        },
+        _ => return hint.to_string(),
+    };
+    text.to_owned()
+}
+
+/// The option of the command for an option of the library that a source does not have.
+pub(crate) fn flag(option: &str) -> String {
+    match option {
+        "architectures" => "--arch-file".to_owned(),
+        "check" => "--no-check".to_owned(),
+        "logits" => "--verify".to_owned(),
+        "split" => "--split-max-size and --split-max-tensors".to_owned(),
+        "target_size" => "--target-size and --target-bpw".to_owned(),
+        "types" => "options for quantization".to_owned(),
+        _ => format!("--{}", option.replace('_', "-")),
+    }
+}
+
+/// The hint that an option takes token IDs, after what else could help.
+pub(crate) fn token_ids(before: Option<&Hint>, option: &str) -> String {
+    let instead = format!("{option} IDS.json takes the IDs of tokens instead");
+    match before {
+        Some(before) => format!("{}; {instead}", text(before)),
+        None => instead,
+    }
+}
+
+/// The largest chunks that this many tokens allow, or that no chunks are small enough.
+fn smaller_chunks(tokens: Option<usize>) -> String {
+    let Some(tokens) = tokens else { return SMALLER_CHUNKS.to_owned() };
+    let context = tokens / 2;
+    if context < Chunks::MIN_CONTEXT {
+        return "a longer text is needed: it is too short for any --ctx".to_owned();
+    }
+    format!("{SMALLER_CHUNKS}: --ctx {context}")
+}
+
+/// A note in terms of options.
+pub(crate) fn note(note: &Note) -> Cow<'static, str> {
+    match note {
+        Note::SensitivitiesWithImportance(path) => format!(
+            "{}: the sensitivities were measured with an importance matrix; without --imatrix the \
+             choice is worse, and so is the result",
+            display_path(path)
+        )
+        .into(),
+        Note::Rounded(chosen) => format!("{chosen}; --type F32 avoids rounding").into(),
+        Note::HasEncoders => {
+            "the checkpoint has vision or audio encoders; --mmproj converts them".into()
+        }
+        Note::NoTokenizer => {
+            "the checkpoint has no tokenizer files, so the model cannot process text; add them \
+             (tokenizer.json or tokenizer.model, tokenizer_config.json), or use --no-vocab"
+                .into()
+        }
+        Note::CachedCopy(name) => format!(
+            "the directory is the cached copy of {name:?}; --name sets this as the model's name"
+        )
+        .into(),
+        _ => note.to_string().into(),
+    }
+}

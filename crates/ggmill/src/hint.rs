@@ -1,0 +1,345 @@
+//! What could help against an error.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ggmill_core::{GgmlType, RawStr};
+use ggmill_inspect::FileKind;
+
+use crate::display_path;
+
+/// What could help against an [`Error`](crate::Error), as data that a program words in its own
+/// terms: the `ggmill` command names its options. [`Display`](fmt::Display) has the terms of this
+/// crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hint {
+    /// Allow overwriting.
+    Overwrite,
+    /// Create this directory.
+    CreateDirectory(PathBuf),
+    /// Choose another output: an existing directory is not replaced.
+    OtherDirectory,
+    /// Recover the file: finish or undo the edit of it that was interrupted.
+    Recover,
+    /// The file is something else.
+    Content(FileKind),
+    /// Download the rest of the file, or the whole file again.
+    DownloadRest,
+    /// The file is damaged or truncated.
+    DownloadAgain,
+    /// The file is damaged, or newer than this version of the crate.
+    DamagedOrNewer,
+    /// The path is a directory with a checkpoint, which can be converted.
+    CheckpointDirectory,
+    /// The path is a directory with these GGUF files, and with more if the flag is set.
+    GgufFiles(Vec<String>, bool),
+    /// The path is not a regular file; it can be read as a stream.
+    ReadAsStream,
+    /// Open this shard alone.
+    OpenAlone,
+    /// A repository on the Hugging Face Hub has this name.
+    Repository(String),
+    /// An importance matrix of the model is needed.
+    ImportanceMatrix,
+    /// Find the values that are not finite, or out of range.
+    CheckData,
+    /// Find the weights that are not finite.
+    CheckWeights,
+    /// Allow requantizing tensors that are already quantized.
+    AllowRequantize,
+    /// What would allow a smaller result.
+    Smaller {
+        /// Requantizing tensors that are already quantized.
+        requantize: bool,
+        /// An importance matrix, with which smaller types can be used.
+        importance: bool,
+    },
+    /// Names of types that are similar to the unknown one; none if nothing is.
+    SimilarTypes(Vec<&'static str>),
+    /// The type was removed from GGML: programs rearrange Q4_0 when they load it.
+    RemovedType,
+    /// A pattern for tensor names that matches none.
+    TensorPattern {
+        /// The pattern that was probably meant.
+        meant: Option<String>,
+        /// The type in the same rule.
+        ggml_type: GgmlType,
+    },
+    /// Measuring applies to the whole model: leave the layers out first.
+    PruneFirst,
+    /// A size to choose types for is missing.
+    NameSize,
+    /// The sensitivities are those that a plan of a measured choice has.
+    PlanWithSensitivities,
+    /// Name the pre-tokenizer, or omit the vocabulary.
+    NamePreTokenizer,
+    /// Tokenize with another pre-tokenizer.
+    OtherPreTokenizer,
+    /// Omit the vocabulary.
+    OmitVocabulary,
+    /// Convert only the vocabulary.
+    VocabularyOnly,
+    /// The file has no vocabulary, or an incomplete one.
+    NoVocabulary,
+    /// Describe the architecture.
+    DescribeArchitecture,
+    /// A draft of a description was made.
+    DraftDescription {
+        /// The architecture that it is based on, whose tensors have the most similar names.
+        nearest: String,
+        /// The draft, in TOML.
+        text: String,
+    },
+    /// Describe the architecture of this model.
+    DescribeThis,
+    /// Describe a computation graph; the architecture with the most similar name has one.
+    DescribeGraph(Option<String>),
+    /// An option does not apply to the source.
+    NotSupported {
+        /// The name of the method that sets the option.
+        option: &'static str,
+        /// The sources that do not have it.
+        source: &'static str,
+    },
+    /// A base applies only to adapters.
+    OnlyAdapters,
+    /// A target applies only to draft models.
+    OnlyDrafts,
+    /// Omit the tokenizer.
+    OmitTokenizer,
+    /// Name the base model of the adapter.
+    NameBase,
+    /// Name the directory of the target model of the draft model.
+    NameTarget,
+    /// A checkpoint is expected: a directory with configuration and weights, or a file of weights
+    /// with the configuration next to it.
+    ExpectCheckpoint,
+    /// The checkpoint is in this directory below.
+    CheckpointBelow(PathBuf),
+    /// Weights without a configuration: put it into this directory.
+    AddConfiguration(PathBuf),
+    /// The directory has GGUF files, which need no conversion.
+    NeedsNoConversion,
+    /// The directory has only tokenizer files, and a configuration if the flag is set.
+    TokenizerFiles(bool),
+    /// A JSON file of a checkpoint was named instead of its directory.
+    NameDirectory,
+    /// The file is GGUF already: convert it to a checkpoint, or quantize or edit it.
+    AlreadyGguf,
+    /// The options apply to mixtures of types.
+    OnlyMixtures,
+    /// The tensors of a legacy file keep their types.
+    KeepsTypes,
+    /// Write the file without the check.
+    SkipCheck,
+    /// What recorded logits are.
+    RecordedLogits,
+    /// Smaller chunks, of at most half the tokens of the text; the number of tokens, if known.
+    SmallerChunks(Option<usize>),
+    /// Larger chunks.
+    LargerChunks,
+    /// More memory, or smaller chunks.
+    MoreMemory,
+    /// The source of the model is vectors, which only a check can make up or read.
+    SourceVectors,
+    /// Add the key that says which token the decoder starts with.
+    DecoderStart,
+    /// Both models need the same vocabulary.
+    SameVocabulary,
+    /// Pass token IDs instead of a text; before that, what could help to tokenize the text.
+    TokenIds(Option<Box<Hint>>),
+    /// What a server's refusal means.
+    #[cfg(feature = "remote")]
+    Remote(ggmill_remote::Advice),
+    /// This build cannot read remote files: download the file.
+    UseCopy,
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Overwrite => "allow overwriting, or choose another output",
+            Self::CreateDirectory(path) => {
+                return write!(f, "create the directory {}", display_path(path));
+            }
+            Self::OtherDirectory => {
+                "an existing directory is not replaced: remove it, or choose a different one"
+            }
+            Self::Recover => "recover the file: this finishes or undoes the interrupted edit",
+            Self::Content(kind) => {
+                write!(f, "this is {kind}")?;
+                let advice = kind.hint();
+                return advice.map_or(Ok(()), |advice| write!(f, "; {advice}"));
+            }
+            Self::DownloadRest => "download the rest of the file, or the whole file again",
+            Self::DownloadAgain => "the file is damaged or truncated; download it again",
+            Self::DamagedOrNewer => "the file is damaged, or newer than this program",
+            Self::CheckpointDirectory => {
+                "this is a checkpoint directory; `ggmill convert` converts it to GGUF"
+            }
+            Self::GgufFiles(names, more) => {
+                let more = if *more { ", …" } else { "" };
+                return write!(f, "GGUF files in this directory: {}{more}", names.join(", "));
+            }
+            Self::ReadAsStream => "this is not a regular file; read it as a stream",
+            Self::OpenAlone => "open this shard alone",
+            Self::Repository(id) => {
+                return write!(f, "a repository on the Hugging Face Hub is `hf://{id}`");
+            }
+            Self::ImportanceMatrix => "add the importance matrix of this model",
+            Self::CheckData => "`ggmill check` of the data finds all such values",
+            Self::CheckWeights => {
+                "`ggmill check` of the data lists the weights that are not finite"
+            }
+            Self::AllowRequantize => {
+                "allow requantizing; quantizing from a 16-bit or 32-bit file loses less"
+            }
+            Self::Smaller { requantize, importance } => {
+                let requantize =
+                    requantize.then_some("allow requantizing tensors that are already quantized");
+                let importance =
+                    importance.then_some("with an importance matrix, smaller types can be used");
+                let all: Vec<_> = requantize.into_iter().chain(importance).collect();
+                return f.write_str(&all.join("; "));
+            }
+            Self::SimilarTypes(names) if names.is_empty() => "a common type is Q4_K_M",
+            Self::SimilarTypes(names) => return write!(f, "perhaps {}", names.join(" or ")),
+            Self::RemovedType => "it was removed: programs rearrange Q4_0 when they load it",
+            Self::TensorPattern { meant: None, .. } => {
+                "a pattern is a case-sensitive regular expression"
+            }
+            Self::TensorPattern { meant: Some(meant), ggml_type } => {
+                return write!(f, "did you mean {meant}={ggml_type}?");
+            }
+            Self::PruneFirst => "remove the layers first, then quantize the file that remains",
+            Self::NameSize => {
+                "a target size or a number of bits per weight says how large the \
+                               result may be"
+            }
+            Self::PlanWithSensitivities => {
+                "the plan of a choice by measured sensitivities contains them"
+            }
+            Self::NamePreTokenizer => "name the pre-tokenizer, or omit the vocabulary",
+            Self::OtherPreTokenizer => "tokenize with a different pre-tokenizer",
+            Self::OmitVocabulary => "omit the vocabulary",
+            Self::VocabularyOnly => "convert only the vocabulary",
+            Self::NoVocabulary => "the file has no vocabulary, or an incomplete one",
+            Self::DescribeArchitecture => "add a description of your own",
+            Self::DescribeThis => "add a description of it",
+            Self::DraftDescription { nearest, .. } => {
+                let nearest = RawStr::from(&**nearest);
+                return write!(f, "complete the draft, which is based on that of {nearest}");
+            }
+            Self::DescribeGraph(None) => "add a description with a graph",
+            Self::DescribeGraph(Some(near)) => {
+                let near = RawStr::from(&**near);
+                return write!(
+                    f,
+                    "add a description with a graph; the most similar name is {near}"
+                );
+            }
+            Self::NotSupported { .. } => "leave the option out",
+            Self::OnlyAdapters => "a base applies only to adapters",
+            Self::OnlyDrafts => "a target applies only to draft models",
+            Self::OmitTokenizer => "omit the tokenizer",
+            Self::NameBase => {
+                "name the base model: its GGUF file, or its directory, in which \
+                               config.json is sufficient"
+            }
+            Self::NameTarget => "name the directory of the target model",
+            Self::ExpectCheckpoint => {
+                "expected a directory with config.json and weights, a .safetensors or PyTorch file \
+                 with config.json next to it, or a legacy LLaMA file"
+            }
+            Self::CheckpointBelow(path) => {
+                return write!(f, "{} is a checkpoint: name this directory", display_path(path));
+            }
+            Self::AddConfiguration(path) => {
+                return write!(
+                    f,
+                    "the weights do not identify the model: put the config.json of the checkpoint, \
+                     and its tokenizer files, into {}",
+                    display_path(path)
+                );
+            }
+            Self::NeedsNoConversion => {
+                "the directory has GGUF files, which need no conversion: `ggmill quantize` changes \
+                 their types"
+            }
+            Self::TokenizerFiles(_) => {
+                "the directory has tokenizer files: convert only the vocabulary"
+            }
+            Self::NameDirectory => {
+                "this is a JSON file; give the directory that contains it, or the file with the \
+                 weights"
+            }
+            Self::AlreadyGguf => {
+                "convert it to a checkpoint, quantize it or edit it: it needs no conversion"
+            }
+            Self::OnlyMixtures => "they apply to mixtures, such as Q4_K_M",
+            Self::KeepsTypes => "quantize the result to change the types of its tensors",
+            Self::SkipCheck => "switch the check off to write the file anyway",
+            Self::RecordedLogits => {
+                "recorded logits are a GGUF file with the tensors `tokens` (I32, token IDs) and \
+                 `logits` (F32, for each of them one number for each token of the vocabulary), as \
+                 llama-results of llama.cpp writes it; for a model with an encoder also its input, \
+                 `source` (I32, token IDs) or `source_vectors` (F32)"
+            }
+            Self::SmallerChunks(_) => {
+                "use smaller chunks, of at most half the tokens of the text, or a longer text"
+            }
+            Self::LargerChunks => "use larger chunks",
+            Self::MoreMemory => "allow more memory, or use smaller chunks",
+            Self::SourceVectors => "run it over made-up or recorded vectors",
+            Self::DecoderStart => {
+                "add the key decoder_start_token_id of the architecture; the ID is that in the \
+                 config.json of the checkpoint (0 for T5)"
+            }
+            Self::SameVocabulary => "both models need the same vocabulary",
+            Self::TokenIds(before) => {
+                if let Some(before) = before {
+                    write!(f, "{before}; ")?;
+                }
+                "pass the IDs of tokens instead of a text"
+            }
+            #[cfg(feature = "remote")]
+            Self::Remote(advice) => return remote(advice, f),
+            Self::UseCopy => "download the file, and use the copy",
+        };
+        f.write_str(text)
+    }
+}
+
+#[cfg(feature = "remote")]
+fn remote(advice: &ggmill_remote::Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    use ggmill_remote::Advice;
+    f.write_str(match advice {
+        Advice::HubToken => {
+            "the repository is private or gated, or does not exist; an access token is needed \
+             (https://huggingface.co/settings/tokens)"
+        }
+        Advice::OtherHubToken => {
+            "the access token was rejected: it has expired, or does not grant access to this \
+             repository"
+        }
+        Advice::Gated { page } => {
+            return write!(f, "the repository is gated: accept its conditions on {page}");
+        }
+        Advice::FileInRepository => "name a file in the repository",
+        Advice::S3Credentials => "credentials are needed",
+        Advice::OtherS3Credentials => {
+            "the credentials were rejected: they are wrong or have expired, or do not grant access \
+             to this object"
+        }
+        Advice::S3Region { region } => return write!(f, "the bucket is in the region {region}"),
+        Advice::Download => "download the file, and use the copy",
+        Advice::Later { seconds } => return write!(f, "try again in {seconds} seconds"),
+        Advice::Host => "check the host name, and the proxy",
+        Advice::Certificates => {
+            "add the certificates of additional authorities, such as that of a proxy"
+        }
+        Advice::Again => "the file was replaced while it was being read; try again",
+        _ => "see the documentation of the server",
+    })
+}

@@ -1,0 +1,236 @@
+//! A model that is open, and its tensors.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ggmill_core::{GgmlType, Limits, Metadata, RawStr, ReadAt, Shape};
+
+use crate::{Error, Result, content};
+
+/// A GGUF model: a file, or all shards of a set.
+///
+/// The header is in memory; tensor data is read when it is asked for. Copies share the model, and
+/// several threads may use it. [`core`](Self::core) leads to everything the format has.
+///
+/// ```
+/// # #[cfg(feature = "files")] {
+/// # let path = ggmill_testdata::real("tinystories260K.gguf");
+/// # if !path.exists() { return Ok(()) }
+/// let model = ggmill::Model::open(path)?;
+/// let name = model.metadata().str("general.name")?;
+/// let norm = model.tensor("output_norm.weight")?.to_f32()?;
+/// # }
+/// # Ok::<(), ggmill::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Model(Arc<Inner>);
+
+struct Inner {
+    core: Arc<ggmill_core::Model>,
+    path: Option<PathBuf>,
+    #[cfg(feature = "files")]
+    checkpoint: std::sync::OnceLock<ggmill_pipeline::GgufCheckpoint>,
+}
+
+impl Model {
+    /// Opens the bytes of a whole file.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
+        Self::from_source(bytes.into())
+    }
+
+    /// Opens one file by a source of its bytes.
+    pub fn from_source(source: impl ReadAt + 'static) -> Result<Self> {
+        Self::from_source_with(source, &Limits::default())
+    }
+
+    /// Opens one file by a source of its bytes, with custom limits.
+    pub fn from_source_with(source: impl ReadAt + 'static, limits: &Limits) -> Result<Self> {
+        let source = Arc::new(source);
+        let opened = ggmill_core::Model::open_with(Arc::clone(&source), limits);
+        opened.map(Self::from).map_err(|error| {
+            let hint = content::hint_for(&error, &content::beginning(&*source), None);
+            Error::from(error).with_hint(hint)
+        })
+    }
+
+    /// Wraps a model that was opened from a path or an address.
+    #[cfg(feature = "files")]
+    pub(crate) fn at(core: ggmill_core::Model, path: &Path) -> Self {
+        Self::new(core, Some(path.to_owned()))
+    }
+
+    fn new(core: ggmill_core::Model, path: Option<PathBuf>) -> Self {
+        Self(Arc::new(Inner {
+            core: Arc::new(core),
+            path,
+            #[cfg(feature = "files")]
+            checkpoint: std::sync::OnceLock::new(),
+        }))
+    }
+
+    /// Returns the metadata. Of a set, the metadata of the first shard.
+    pub fn metadata(&self) -> Metadata<'_> {
+        self.0.core.metadata()
+    }
+
+    /// Returns the tensors of all shards, in the order of the files.
+    pub fn tensors(&self) -> Tensors<'_> {
+        Tensors { model: &self.0.core, range: 0..self.0.core.tensors().len() }
+    }
+
+    /// Returns the tensor with this name. Fails if there is none.
+    pub fn tensor(&self, name: impl AsRef<[u8]>) -> Result<Tensor<'_>> {
+        let tensor = self.0.core.tensor(name).map_err(|error| self.located(error))?;
+        Ok(Tensor { model: &self.0.core, tensor })
+    }
+
+    /// Returns the path or address that the model was opened with.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// Returns the model in the terms of the format, for everything that this type does not have.
+    pub fn core(&self) -> &ggmill_core::Model {
+        &self.0.core
+    }
+
+    /// An error about this model, with its path.
+    fn located(&self, error: impl Into<Error>) -> Error {
+        match self.path() {
+            Some(path) => error.into().at(path),
+            None => error.into(),
+        }
+    }
+}
+
+#[cfg(feature = "files")]
+impl Model {
+    /// Returns the paths of the files; none for a model that is remote or in memory.
+    pub fn files(&self) -> Vec<PathBuf> {
+        ggmill_io::files(&self.0.core).map(|file| file.path().to_owned()).collect()
+    }
+
+    /// Returns the model as a source of tensors for recipes and plans. Fails for a tensor whose type
+    /// has no known size.
+    pub fn checkpoint(&self) -> Result<&ggmill_pipeline::GgufCheckpoint> {
+        if let Some(found) = self.0.checkpoint.get() {
+            return Ok(found);
+        }
+        let made = ggmill_pipeline::GgufCheckpoint::new(Arc::clone(&self.0.core))?;
+        Ok(self.0.checkpoint.get_or_init(|| made))
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("path", &self.0.path)
+            .field("tensors", &self.0.core.tensors().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<ggmill_core::Model> for Model {
+    fn from(core: ggmill_core::Model) -> Self {
+        Self::new(core, None)
+    }
+}
+
+/// The tensors of a model, in the order of its files.
+#[derive(Clone, Debug)]
+pub struct Tensors<'a> {
+    model: &'a ggmill_core::Model,
+    range: std::ops::Range<usize>,
+}
+
+impl<'a> Tensors<'a> {
+    fn tensor(&self, number: usize) -> Option<Tensor<'a>> {
+        let tensor = self.model.tensors().nth(number)?;
+        Some(Tensor { model: self.model, tensor })
+    }
+}
+
+impl<'a> Iterator for Tensors<'a> {
+    type Item = Tensor<'a>;
+
+    fn next(&mut self) -> Option<Tensor<'a>> {
+        let number = self.range.next()?;
+        self.tensor(number)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.range.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Tensors<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let number = self.range.next_back()?;
+        self.tensor(number)
+    }
+}
+
+impl ExactSizeIterator for Tensors<'_> {}
+impl FusedIterator for Tensors<'_> {}
+
+/// A tensor of a model: its name, type and shape, and its data on request.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor<'a> {
+    model: &'a ggmill_core::Model,
+    tensor: ggmill_core::Tensor<'a>,
+}
+
+impl<'a> Tensor<'a> {
+    /// Returns the name.
+    pub fn name(&self) -> RawStr<'a> {
+        self.tensor.name()
+    }
+
+    /// Returns the type of the elements.
+    pub fn ggml_type(&self) -> GgmlType {
+        self.tensor.ggml_type()
+    }
+
+    /// Returns the dimensions in stored order, fastest first.
+    pub fn shape(&self) -> &'a Shape {
+        self.tensor.shape()
+    }
+
+    /// Returns the size of the data in bytes; `None` for an unknown type.
+    pub fn size(&self) -> Option<u64> {
+        self.tensor.size()
+    }
+
+    /// Returns the tensor in the terms of the format.
+    pub fn core(&self) -> ggmill_core::Tensor<'a> {
+        self.tensor
+    }
+
+    /// Decodes all elements, in stored order. Fails for a type without a decoder.
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        Ok(ggmill_quant::read_f32(self.model, &self.tensor)?)
+    }
+
+    /// Decodes row number `row`, counted from 0: as many elements as the first dimension has.
+    pub fn row_f32(&self, row: u64) -> Result<Vec<f32>> {
+        let codec = ggmill_quant::codec(self.ggml_type())?;
+        let rows = self.shape().rows();
+        if row >= rows {
+            return Err(Error::misuse(format_args!("row {row} of {rows}")));
+        }
+        let size = self.size().unwrap_or_default() / rows;
+        let too_large = |_| Error::limit("the row does not fit into memory");
+        let mut blocks = vec![0; usize::try_from(size).map_err(too_large)?];
+        let mut values = vec![0.0; usize::try_from(self.shape().row_len()).map_err(too_large)?];
+        self.model.read(&self.tensor, row * size, &mut blocks)?;
+        codec.dequantize(&blocks, &mut values)?;
+        Ok(values)
+    }
+
+    /// Reads the data as it is stored, except that blocks are little-endian in every file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(self.model.read_tensor(&self.tensor)?)
+    }
+}

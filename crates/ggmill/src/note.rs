@@ -1,0 +1,271 @@
+//! Facts worth knowing about a call that succeeded.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{ByteSize, GgmlType, RawStr};
+use ggmill_quantize::Goal;
+
+use crate::display_path;
+
+/// A fact worth knowing about a call that succeeded. [`Display`](fmt::Display) words it;
+/// [`is_warning`](Self::is_warning) sorts it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A remark about the model that is written, made when it was planned.
+    Plan(String),
+    /// Weights are rounded to this type, which was chosen for this reason.
+    Rounded(String),
+    /// The checkpoint has vision or audio encoders, which are converted separately.
+    HasEncoders,
+    /// Other shards of an earlier set are still in the directory: this is one of them.
+    StaleShards(PathBuf),
+    /// Shards of the input are written as one file.
+    ShardsJoined(usize),
+    /// No entry of the importance matrix has this text in its name.
+    UnusedFilter {
+        /// The importance matrix.
+        path: PathBuf,
+        /// The text.
+        part: String,
+    },
+    /// No entry of the importance matrix remains, so it has no effect.
+    UnusedImportance(PathBuf),
+    /// The file contains no rule `PATTERN=TYPE`.
+    NoTypeRules(PathBuf),
+    /// A pattern of a file of roles matches no tensor.
+    UnusedRole {
+        /// The file.
+        path: PathBuf,
+        /// The pattern.
+        pattern: String,
+    },
+    /// A plan specifies the type of every tensor, so other options for types have no effect.
+    PlanDecidesTypes,
+    /// Types were chosen for a size.
+    Chosen {
+        /// Bits per weight of the choice.
+        bits_per_weight: f64,
+        /// The loss of the choice, and a bound that no choice of this size is below.
+        loss: Loss,
+    },
+    /// The goal does not reduce the size of the model.
+    GoalTooLarge {
+        /// The goal.
+        goal: Goal,
+        /// Bits per weight of the model.
+        bits_per_weight: f64,
+    },
+    /// The sensitivities in this file were measured with an importance matrix, and now there is
+    /// none.
+    SensitivitiesWithImportance(PathBuf),
+    /// Tensors that are not in the computation graph keep their types.
+    NotInGraph(usize),
+    /// As this type, a tensor makes the output of the model not finite, so it keeps its type.
+    NotFinite {
+        /// The first such tensor.
+        tensor: String,
+        /// The type.
+        ggml_type: GgmlType,
+        /// How many more there are.
+        more: usize,
+    },
+    /// Tensors have experts that no token of the text was routed to.
+    UnusedExperts(usize),
+    /// The model is run from the computation graph in its file.
+    GraphInFile(PathBuf),
+    /// The result was measured on text that was not used for the choice.
+    Tested {
+        /// The mean KL divergence, and its standard error.
+        divergence: (f64, f64),
+        /// The predicted KL divergence.
+        predicted: Option<f64>,
+        /// The share of positions at which the most probable token is the same, from 0 to 1.
+        same_top: f64,
+        /// The number of positions.
+        positions: u64,
+    },
+    /// These tensors were not compared, because they are not made from a single tensor.
+    NotCompared(Vec<String>),
+    /// The checkpoint has no tokenizer files.
+    NoTokenizer,
+    /// The directory is the cached copy of a repository of this name.
+    CachedCopy(String),
+    /// The file, a text of the caller's, has this remark about it.
+    File(PathBuf, String),
+}
+
+/// How much a choice of types loses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The relative root mean square error of the weights, and a lower bound for this size.
+    Weights(f64, f64),
+    /// The predicted KL divergence of the output, and a lower bound for this size.
+    Output(f64, f64),
+}
+
+/// The remark of a plan about encoders that are not converted.
+pub(crate) const HAS_ENCODERS: &str =
+    "the checkpoint has vision or audio encoders; they are converted as an mmproj file";
+/// The end of the remark of a plan about a type that rounds weights.
+pub(crate) const ROUNDS: &str = "; F32 avoids rounding";
+
+impl Note {
+    /// Returns a remark of a plan, as [`Plan::notes`](ggmill_pipeline::Plan::notes) has it, as a note.
+    pub fn of_plan(remark: &str) -> Self {
+        match remark.strip_suffix(ROUNDS) {
+            Some(chosen) => Self::Rounded(chosen.to_owned()),
+            None if remark == HAS_ENCODERS => Self::HasEncoders,
+            None => Self::Plan(remark.to_owned()),
+        }
+    }
+
+    /// Returns `true` for a note about something that is probably not intended.
+    pub fn is_warning(&self) -> bool {
+        matches!(
+            self,
+            Self::GoalTooLarge { .. }
+                | Self::SensitivitiesWithImportance(_)
+                | Self::NotFinite { .. }
+                | Self::UnusedExperts(_)
+                | Self::NoTokenizer
+        )
+    }
+
+    pub(crate) fn unused_filter(path: &Path, part: &str) -> Self {
+        Self::UnusedFilter { path: path.to_owned(), part: part.to_owned() }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(text) => f.write_str(text),
+            Self::Rounded(chosen) => write!(f, "{chosen}{ROUNDS}"),
+            Self::HasEncoders => f.write_str(HAS_ENCODERS),
+            Self::StaleShards(path) => write!(
+                f,
+                "{} and other shards of an earlier set are still in the same directory",
+                display_path(path)
+            ),
+            Self::ShardsJoined(count) => write!(f, "{count} shards are written as one file"),
+            Self::UnusedFilter { path, part } => write!(
+                f,
+                "{}: no entry has {:?} in its name",
+                display_path(path),
+                RawStr::from(&**part)
+            ),
+            Self::UnusedImportance(path) => write!(
+                f,
+                "{}: no entry remains, so the importance matrix has no effect",
+                display_path(path)
+            ),
+            Self::NoTypeRules(path) => {
+                write!(f, "{}: contains no PATTERN=TYPE", display_path(path))
+            }
+            Self::UnusedRole { path, pattern } => write!(
+                f,
+                "{}: the pattern {:?} matches no tensor name; patterns are case-sensitive",
+                display_path(path),
+                RawStr::from(&**pattern)
+            ),
+            Self::PlanDecidesTypes => f.write_str(
+                "a plan specifies the type of every tensor, so other options for types have no \
+                 effect",
+            ),
+            Self::Chosen { bits_per_weight, loss: Loss::Output(loss, least) } => write!(
+                f,
+                "chose types with {bits_per_weight:.3} bits per weight and a predicted KL \
+                 divergence of {loss:.6}; no choice of this size has less than {least:.6}"
+            ),
+            Self::Chosen { bits_per_weight, loss: Loss::Weights(loss, least) } => {
+                let [loss, least] = [loss, least].map(|loss| loss * 100.0);
+                write!(
+                    f,
+                    "chose types with {bits_per_weight:.3} bits per weight and a relative \
+                     quantization error (RMSE) of {loss:.3}%; no choice of this size has less than \
+                     {least:.3}%"
+                )
+            }
+            Self::GoalTooLarge { goal, bits_per_weight } => {
+                match goal {
+                    Goal::BitsPerWeight(bits) => {
+                        write!(f, "{bits} bits per weight do not reduce")?;
+                    }
+                    Goal::Size(bytes) => {
+                        write!(f, "a size of {} does not reduce", ByteSize::from(*bytes))?;
+                    }
+                    _ => f.write_str("the goal does not reduce")?,
+                }
+                write!(f, " the size of this model, which has {bits_per_weight:.3} bits per weight")
+            }
+            Self::SensitivitiesWithImportance(path) => write!(
+                f,
+                "{}: the sensitivities were measured with an importance matrix; without one the \
+                 choice is worse, and so is the result",
+                display_path(path)
+            ),
+            Self::NotInGraph(count) => {
+                write!(f, "{count} tensors are not in the computation graph and keep their types")
+            }
+            Self::NotFinite { tensor, ggml_type, more } => {
+                let tensor = RawStr::from(&**tensor);
+                write!(f, "{tensor} as {ggml_type}")?;
+                if *more > 0 {
+                    write!(f, " (and {more} more)")?;
+                }
+                f.write_str(": the output of the model is not finite, so the tensor keeps its type")
+            }
+            Self::UnusedExperts(count) => write!(
+                f,
+                "{count} tensors have experts that no token of the text was routed to: a longer \
+                 text may reach them"
+            ),
+            Self::GraphInFile(path) => {
+                write!(f, "{} is run from the computation graph in the file", display_path(path))
+            }
+            Self::Tested { divergence: (mean, error), predicted, same_top, positions } => {
+                write!(
+                    f,
+                    "KL divergence on text that was not used for the choice: {mean:.6} ± {error:.6}"
+                )?;
+                if let Some(predicted) = predicted {
+                    write!(f, ", {predicted:.6} was predicted")?;
+                }
+                write!(
+                    f,
+                    "; the most probable token is the same at {:.1}% of {positions} positions",
+                    same_top * 100.0
+                )
+            }
+            Self::NotCompared(names) => {
+                const NAMED: usize = 3;
+                let first: Vec<String> = names
+                    .iter()
+                    .take(NAMED)
+                    .map(|name| RawStr::from(&**name).to_string())
+                    .collect();
+                write!(
+                    f,
+                    "not in the report, because they are not made from a single tensor: {}",
+                    first.join(", ")
+                )?;
+                match names.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
+            Self::NoTokenizer => f.write_str(
+                "the checkpoint has no tokenizer files, so the model cannot process text; add them \
+                 (tokenizer.json or tokenizer.model, tokenizer_config.json), or omit the \
+                 vocabulary",
+            ),
+            Self::CachedCopy(name) => {
+                write!(f, "the directory is the cached copy of {name:?}, which can be the name")
+            }
+            Self::File(path, remark) => write!(f, "{}: {remark}", display_path(path)),
+        }
+    }
+}

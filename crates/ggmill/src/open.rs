@@ -1,0 +1,296 @@
+//! Opening models by path or address.
+
+use std::path::Path;
+
+use ggmill_core::{Limits, RawStr, ReadAt};
+use ggmill_inspect::{FileKind, SNIFFED, sniff};
+use ggmill_io::{Directory, RandomAccess};
+
+use crate::error::Kind;
+use crate::paths::is_remote;
+use crate::{Error, Hint, Model, Result, content, display_path};
+
+/// Options for opening a model.
+///
+/// ```no_run
+/// let shard = ggmill::OpenOptions::new().alone(true).open("model-00002-of-00003.gguf")?;
+/// # Ok::<(), ggmill::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    limits: Limits,
+    alone: bool,
+    #[cfg(feature = "remote")]
+    client: Option<ggmill_remote::Client>,
+}
+
+impl Model {
+    /// Opens a model by the path of its file, or of any shard of a set.
+    ///
+    /// With the feature `remote`, an address works too: `https://…`, `hf://OWNER/NAME/FILE`,
+    /// `s3://BUCKET/KEY`. A file of this name comes first. Fails if the file does not exist, is not
+    /// GGUF, is damaged, or if a shard is missing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().open(path)
+    }
+
+    /// Opens as much as is readable of one file that is damaged or truncated. Fails if the file
+    /// cannot be read, or is not GGUF at all. Tensors of such a model can lie outside the file.
+    pub fn salvage(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().salvage(path)
+    }
+}
+
+impl OpenOptions {
+    /// Opens whole models, with the default limits, and without credentials for servers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for headers on this machine: see [`Limits`].
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens only the file itself, not the other shards of its set.
+    #[must_use]
+    pub fn alone(mut self, alone: bool) -> Self {
+        self.alone = alone;
+        self
+    }
+
+    /// Sets the client for addresses: credentials, proxies and the cache of headers are its options.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn client(mut self, client: ggmill_remote::Client) -> Self {
+        self.client = Some(client);
+        self
+    }
+
+    /// Opens a model: see [`Model::open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
+        if is_remote(path) {
+            return self.open_remote(path);
+        }
+        let opened = if self.alone {
+            ggmill_io::open_alone_with(path, &self.limits)
+        } else {
+            ggmill_io::open_with(path, &self.limits)
+        };
+        opened.map(|model| Model::at(model, path)).map_err(explained)
+    }
+
+    /// Opens a model. A file that ends too early is opened as far as it goes, and comes with the
+    /// error that says so.
+    pub fn open_partial(&self, path: impl AsRef<Path>) -> Result<(Model, Option<Error>)> {
+        let path = path.as_ref();
+        self.open(path).map(|model| (model, None)).or_else(|error| {
+            // A shard that is cut short is reported, not opened alone.
+            let is_cut = error.is_truncated()
+                && error.path().is_some_and(|cut| {
+                    display_path(cut).to_string() == display_path(path).to_string()
+                });
+            match is_cut.then(|| self.salvage(path)) {
+                Some(Ok(model)) => Ok((model, Some(error))),
+                _ => Err(error),
+            }
+        })
+    }
+
+    /// Opens as much as is readable of one file: see [`Model::salvage`].
+    pub fn salvage(&self, path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
+        if is_remote(path) {
+            return self.salvage_remote(path);
+        }
+        ggmill_io::salvage(path).map(|model| Model::at(model, path)).map_err(explained)
+    }
+
+    /// Opens any file, to read its bytes.
+    pub fn open_bytes(&self, path: impl AsRef<Path>) -> Result<Box<dyn ReadAt>> {
+        let path = path.as_ref();
+        if is_remote(path) {
+            return self.remote_bytes(path);
+        }
+        Ok(Box::new(RandomAccess::open(path)?))
+    }
+
+    /// Opens the directory of a checkpoint on a server, with the name of the file in it if that is
+    /// what `path` names; `None` for a path on this machine.
+    pub(crate) fn remote_directory(
+        &self,
+        path: &Path,
+    ) -> Result<Option<(Directory, Option<String>)>> {
+        if is_remote(path) { self.remote_directory_at(path).map(Some) } else { Ok(None) }
+    }
+}
+
+#[cfg(feature = "remote")]
+mod remote {
+    use std::path::Path;
+
+    use ggmill_core::{RawStr, ReadAt};
+    use ggmill_inspect::{FileKind, SNIFFED, sniff};
+    use ggmill_io::Directory;
+    use ggmill_remote::{Client, ErrorKind, Location, Options};
+
+    use super::OpenOptions;
+    use crate::{Error, Hint, Model, Result, content};
+
+    impl OpenOptions {
+        fn location(&self, path: &Path) -> Result<(Client, Location)> {
+            let location = Location::parse(path.to_str().unwrap_or_default())?;
+            let not_address =
+                || Error::misuse(format_args!("{:?} is not an address", path.display()));
+            let location = location.ok_or_else(not_address)?;
+            let client = match &self.client {
+                Some(client) => client.clone(),
+                None => Client::new(Options::default())?,
+            };
+            Ok((client, location))
+        }
+
+        pub(super) fn open_remote(&self, path: &Path) -> Result<Model> {
+            let (client, location) = self.location(path)?;
+            let opened =
+                if self.alone { client.open_alone(&location) } else { client.open(&location) };
+            opened
+                .map(|model| Model::at(model, path))
+                .map_err(|error| explained(&client, &location, error))
+        }
+
+        pub(super) fn salvage_remote(&self, path: &Path) -> Result<Model> {
+            let (client, location) = self.location(path)?;
+            client
+                .salvage(&location)
+                .map(|model| Model::at(model, path))
+                .map_err(|error| explained(&client, &location, error))
+        }
+
+        pub(super) fn remote_bytes(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
+            let (client, location) = self.location(path)?;
+            Ok(Box::new(client.open_file(&location)?))
+        }
+
+        pub(super) fn remote_directory_at(
+            &self,
+            path: &Path,
+        ) -> Result<(Directory, Option<String>)> {
+            /// The endings of files with weights.
+            const WEIGHTS: [&str; 4] = [".safetensors", ".bin", ".pth", ".pt"];
+            let (client, location) = self.location(path)?;
+            let is_weights = |name: &&str| WEIGHTS.iter().any(|ending| name.ends_with(ending));
+            let file = location.file_name().filter(is_weights).map(str::to_owned);
+            let place = file.as_ref().and_then(|_| location.directory());
+            let place = place.unwrap_or(location);
+            let found = client.directory(&place)?;
+            let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
+            let name = found.name().map(str::to_owned);
+            let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
+            Ok((Directory::elsewhere(place.to_string(), name, files, open), file))
+        }
+    }
+
+    /// Adds what the file is instead of the one that was meant.
+    fn explained(client: &Client, location: &Location, error: ggmill_remote::Error) -> Error {
+        let of_content = || {
+            let format = error.format_error().filter(|_| error.kind() != ErrorKind::Shards)?;
+            // The file may be another shard, of which less is known here.
+            let is_named = error.name() == location.to_string();
+            let bytes = is_named.then(|| client.open_file(location).ok())??;
+            let bytes = content::beginning(&bytes);
+            content::hint_for(format, &bytes, location.file_name())
+        };
+        let hint =
+            if error.kind() == ErrorKind::Shards { Some(Hint::OpenAlone) } else { of_content() };
+        Error::from(error).with_hint(hint)
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+impl OpenOptions {
+    fn refused<T>(path: &Path) -> Result<T> {
+        let message =
+            format_args!("{}: this program was built without `remote`", display_path(path));
+        let error = Error::new(Kind::Unsupported, "unsupported", message);
+        Err(error.with_hint(Hint::UseCopy))
+    }
+
+    fn open_remote(&self, path: &Path) -> Result<Model> {
+        Self::refused(path)
+    }
+
+    fn salvage_remote(&self, path: &Path) -> Result<Model> {
+        Self::refused(path)
+    }
+
+    fn remote_bytes(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
+        Self::refused(path)
+    }
+
+    fn remote_directory_at(&self, path: &Path) -> Result<(Directory, Option<String>)> {
+        Self::refused(path)
+    }
+}
+
+/// Adds what the path leads to instead of a model.
+fn explained(error: ggmill_io::Error) -> Error {
+    let path = error.path();
+    let hint = match error.kind() {
+        ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
+        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some(Hint::ReadAsStream),
+        ggmill_io::ErrorKind::Shards => Some(Hint::OpenAlone),
+        ggmill_io::ErrorKind::Format(_) => hint_for_format(&error),
+        _ => None,
+    };
+    Error::from(error).with_hint(hint)
+}
+
+fn hint_for_format(error: &ggmill_io::Error) -> Option<Hint> {
+    let path = error.path();
+    let name = path.file_name().and_then(|name| name.to_str());
+    content::hint_for(error.format_error()?, &beginning(path)?, name)
+}
+
+/// Returns what a regular file is, by its first bytes and its name.
+pub(crate) fn kind_of_file(path: &Path) -> Option<FileKind> {
+    sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
+}
+
+fn beginning(path: &Path) -> Option<Vec<u8>> {
+    RandomAccess::open(path).ok()?.beginning(SNIFFED).ok()
+}
+
+/// The files in a directory that could have been meant.
+fn hint_for_directory(directory: &Path) -> Option<Hint> {
+    const SHOWN: usize = 4;
+    if directory.join("config.json").is_file() {
+        return Some(Hint::CheckpointDirectory);
+    }
+    let files =
+        std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut names: Vec<_> = files
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "gguf"))
+        .collect();
+    names.sort_unstable();
+    let more = names.len() > SHOWN;
+    names.truncate(SHOWN);
+    let shown: Vec<String> =
+        names.iter().map(|name| RawStr::new(name.as_encoded_bytes()).to_string()).collect();
+    (!shown.is_empty()).then_some(Hint::GgufFiles(shown, more))
+}
+
+/// Fails if an edit of one of these files was interrupted.
+pub(crate) fn refuse_interrupted(files: &[impl AsRef<Path>]) -> Result<()> {
+    for file in files.iter().map(AsRef::as_ref) {
+        if ggmill_io::pending_journal(file).is_some() {
+            let error =
+                Error::new(Kind::Changed, "journal", "an edit of this file was interrupted");
+            return Err(error.at(file).with_hint(Hint::Recover));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Paths and addresses as messages show them.
+
+use std::fmt;
+use std::path::Path;
+
+use ggmill_core::RawStr;
+
+/// Returns a path in the form that messages show: what could affect a terminal is escaped, and an
+/// address has no secrets (user name, password, query).
+///
+/// ```
+/// let path = std::path::Path::new("a\u{1b}b.gguf");
+/// assert_eq!(ggmill::display_path(path).to_string(), "a\\x1bb.gguf");
+/// ```
+pub fn display_path(path: &Path) -> impl fmt::Display + '_ {
+    match address(path) {
+        Some(address) => Shown::Address(address),
+        None => Shown::Path(RawStr::new(path.as_os_str().as_encoded_bytes())),
+    }
+}
+
+enum Shown<'a> {
+    Address(String),
+    Path(RawStr<'a>),
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(text) => RawStr::from(&**text).fmt(f),
+            Self::Path(path) => path.fmt(f),
+        }
+    }
+}
+
+/// The address that a path is, without its secrets; `None` for a path on this machine. A file of
+/// this name comes first.
+#[cfg(feature = "remote")]
+fn address(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| text.contains(":/"))?;
+    match ggmill_remote::Location::parse(text) {
+        Ok(None) => None,
+        _ if path.exists() => None,
+        Ok(Some(location)) => Some(location.to_string()),
+        Err(error) => Some(error.name().to_owned()),
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+fn address(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| text.contains("://") && !path.exists())?;
+    let (scheme, rest) = text.split(['?', '#']).next()?.split_once("://")?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    Some(format!("{scheme}://{host}{path}"))
+}
+
+/// Returns `true` if a path is an address, and no file on this machine has this name.
+#[cfg(feature = "files")]
+pub(crate) fn is_remote(path: &Path) -> bool {
+    address(path).is_some()
+}

@@ -1,0 +1,882 @@
+//! `convert`: checkpoints, adapters and files from before GGUF become GGUF files.
+
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::{Architecture, Catalogue, VocabularyKind, VocabularySpec};
+use ggmill_convert::{
+    AutoType, ConvertOptions, LegacyOptions, MetadataOverride, RestoreOptions, TokenizerFiles,
+    WithTarget, convert_legacy, convert_lora, own_type, restore_checkpoint,
+};
+use ggmill_core::{FileType, RawStr, Value, keys};
+use ggmill_inspect::FileKind;
+use ggmill_io::Directory;
+use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
+use ggmill_pipeline::{Checkpoint as _, Pretrained, Recipe, ShardLimit, SplitOptions};
+use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
+use ggmill_run::{Probe, Recorded};
+
+use super::quantize::{lenient, note_choice, too_small};
+use super::restore::{architecture_of, located};
+use super::running::{no_graph, probe_file, read_recorded};
+use super::types::{Types, target, type_options};
+use crate::error::Kind;
+use crate::note::{HAS_ENCODERS, ROUNDS};
+use crate::open::{kind_of_file, refuse_interrupted};
+use crate::output::{Destination, Source, ToPlan};
+use crate::paths::is_remote;
+use crate::progress::{Call, Stage, call_options};
+use crate::{
+    Error, Hint, Model, Note, OpenOptions, Planned, Result, Written, read_architectures, read_text,
+};
+
+/// Converts a checkpoint to GGUF: a directory in the layout of Hugging Face, Mistral or Meta, a file
+/// of weights with its configuration next to it, a PEFT adapter, or a legacy LLaMA file.
+///
+/// With the feature `remote`, a repository works too: `hf://OWNER/NAME`. No code in a file is
+/// executed.
+///
+/// ```no_run
+/// let written = ggmill::convert("Llama-3.2-1B/")?.to("Q4_K_M")?.write("llama.gguf")?;
+/// println!("{}", written.paths()[0].display());
+/// # Ok::<(), ggmill::Error>(())
+/// ```
+pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
+    let path = path.as_ref().to_owned();
+    let has_extension = || path.extension().is_some_and(|extension| extension == "gguf");
+    let kind = if is_remote(&path) {
+        // The name tells, without a request.
+        if has_extension() { ConvertSource::Gguf } else { ConvertSource::Checkpoint }
+    } else {
+        refuse_missing(&path)?;
+        match kind_of_file(&path) {
+            Some(FileKind::LegacyGgml { .. }) => ConvertSource::Legacy,
+            Some(FileKind::Gguf) => ConvertSource::Gguf,
+            _ if PeftAdapter::is_at(&path) => ConvertSource::Adapter,
+            _ => ConvertSource::Checkpoint,
+        }
+    };
+    Ok(Convert {
+        path,
+        kind,
+        call: Call::default(),
+        types: Types::default(),
+        to: ConvertType::Auto,
+        open: OpenOptions::new(),
+        goal: None,
+        split: None,
+        name: None,
+        metadata: None,
+        no_vocab: false,
+        vocab_only: false,
+        mmproj: false,
+        pre: None,
+        architectures: Vec::new(),
+        architecture_files: Vec::new(),
+        with_graph: false,
+        check: true,
+        logits: None,
+        base: None,
+        target: None,
+        legacy: LegacyOptions::default(),
+    })
+}
+
+/// What [`convert()`] found at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConvertSource {
+    /// A checkpoint of a model.
+    Checkpoint,
+    /// A PEFT adapter.
+    Adapter,
+    /// A LLaMA file from before GGUF.
+    Legacy,
+    /// A GGUF file, which needs no conversion.
+    Gguf,
+}
+
+/// The type of a conversion.
+#[derive(Clone, Copy, Debug)]
+enum ConvertType {
+    /// The 16-bit type closest to the checkpoint.
+    Auto,
+    /// A type that is written without a mixture.
+    Plain(FileType),
+    /// A type that is quantized in the same pass.
+    Quantized(Target),
+}
+
+/// Parses a type of [`Convert::to`].
+fn convert_type(name: &str) -> Result<ConvertType> {
+    const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(ConvertType::Auto);
+    }
+    if let Some(plain) = name.parse().ok().filter(|found| PLAIN.contains(found)) {
+        return Ok(ConvertType::Plain(plain));
+    }
+    let target = target(name)?;
+    if target.is_copy() {
+        return Err(Error::misuse("expected a type such as Q4_K_M, or auto"));
+    }
+    Ok(ConvertType::Quantized(target))
+}
+
+/// The options of [`convert()`].
+#[derive(Debug)]
+pub struct Convert<'a> {
+    path: PathBuf,
+    kind: ConvertSource,
+    call: Call<'a>,
+    types: Types,
+    to: ConvertType,
+    open: OpenOptions,
+    goal: Option<Goal>,
+    split: Option<SplitOptions>,
+    name: Option<String>,
+    metadata: Option<(PathBuf, MetadataOverride)>,
+    no_vocab: bool,
+    vocab_only: bool,
+    mmproj: bool,
+    pre: Option<String>,
+    architectures: Vec<Architecture>,
+    architecture_files: Vec<PathBuf>,
+    with_graph: bool,
+    check: bool,
+    logits: Option<(PathBuf, Recorded)>,
+    base: Option<PathBuf>,
+    target: Option<PathBuf>,
+    legacy: LegacyOptions,
+}
+
+impl<'a> Convert<'a> {
+    call_options!(overwrite);
+    type_options!();
+
+    /// Returns what the path is.
+    pub fn source(&self) -> ConvertSource {
+        self.kind
+    }
+
+    /// Sets the type: `auto`, `F32`, `BF16`, `F16`, `Q8_0`, or a type of
+    /// [`quantize()`](crate::quantize()), which is quantized in the same pass. The default, `auto`,
+    /// keeps BF16 and F16, and makes F16 of F32.
+    pub fn to(mut self, name: &str) -> Result<Self> {
+        self.to = convert_type(name)?;
+        Ok(self)
+    }
+
+    /// Chooses the types with the lowest quantization error for a file of at most `bytes` bytes.
+    #[must_use]
+    pub fn target_size(mut self, bytes: u64) -> Self {
+        self.goal = Some(Goal::Size(bytes));
+        self
+    }
+
+    /// Chooses the types with the lowest quantization error for at most `bits` bits per weight.
+    #[must_use]
+    pub fn target_bpw(mut self, bits: f64) -> Self {
+        self.goal = Some(Goal::BitsPerWeight(bits));
+        self
+    }
+
+    /// Writes shards up to this limit; the output is the prefix of their names.
+    #[must_use]
+    pub fn split(mut self, limit: ShardLimit) -> Self {
+        self.split = Some(SplitOptions::new(limit));
+        self
+    }
+
+    /// Sets the name of the model in the metadata.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Reads metadata that override those of the checkpoint from a JSON file (`general.author`, …).
+    pub fn metadata(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = read_text(path, MetadataOverride::MAX_LEN)?;
+        let found = MetadataOverride::from_json(text.as_bytes())
+            .map_err(|error| Error::from(error).within(path))?;
+        self.metadata = Some((path.to_owned(), found));
+        Ok(self)
+    }
+
+    /// Writes no vocabulary.
+    #[must_use]
+    pub fn no_vocab(mut self, no_vocab: bool) -> Self {
+        self.no_vocab = no_vocab;
+        self
+    }
+
+    /// Writes only the metadata and the vocabulary; the checkpoint needs no weights.
+    #[must_use]
+    pub fn vocab_only(mut self, vocab_only: bool) -> Self {
+        self.vocab_only = vocab_only;
+        self
+    }
+
+    /// Converts the vision and audio encoders instead of the language model.
+    #[must_use]
+    pub fn mmproj(mut self, mmproj: bool) -> Self {
+        self.mmproj = mmproj;
+        self
+    }
+
+    /// Names the pre-tokenizer, instead of detecting it.
+    #[must_use]
+    pub fn pre(mut self, name: impl Into<String>) -> Self {
+        self.pre = Some(name.into());
+        self
+    }
+
+    /// Reads descriptions of architectures, in addition to the built-in ones.
+    pub fn architectures(mut self, paths: &[PathBuf]) -> Result<Self> {
+        self.architectures.extend(read_architectures(paths)?);
+        self.architecture_files.extend_from_slice(paths);
+        Ok(self)
+    }
+
+    /// Writes the computation graph into the file.
+    #[must_use]
+    pub fn with_graph(mut self, with_graph: bool) -> Self {
+        self.with_graph = with_graph;
+        self
+    }
+
+    /// Checks the model before it is written, and refuses to write one with errors. On by default.
+    #[must_use]
+    pub fn check(mut self, check: bool) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// Reads logits that another program computed, for [`Converted::verify`].
+    pub fn logits(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        self.logits = Some((path.to_owned(), read_recorded(path, &self.open)?));
+        Ok(self)
+    }
+
+    /// Treats the path as an adapter, whatever it contains.
+    #[must_use]
+    pub fn adapter(mut self) -> Self {
+        self.kind = ConvertSource::Adapter;
+        self
+    }
+
+    /// Sets the base model of an adapter: its directory or its GGUF file.
+    #[must_use]
+    pub fn base(mut self, path: impl Into<PathBuf>) -> Self {
+        self.base = Some(path.into());
+        self
+    }
+
+    /// Sets the directory of the target model of a draft model.
+    #[must_use]
+    pub fn target(mut self, path: impl Into<PathBuf>) -> Self {
+        self.target = Some(path.into());
+        self
+    }
+
+    /// Sets values that a legacy file does not contain. Its name is that of [`name`](Self::name).
+    #[must_use]
+    pub fn legacy(mut self, options: LegacyOptions) -> Self {
+        self.legacy = options;
+        self
+    }
+
+    /// Sets how addresses are opened.
+    #[must_use]
+    pub fn open_with(mut self, options: OpenOptions) -> Self {
+        self.open = options;
+        self
+    }
+
+    /// Converts into a file, or into shards with this prefix; an existing directory gets a file named
+    /// after the model, and so does the current directory for an empty path. `{ftype}` in the name is
+    /// replaced by the type. The same as `plan(out)?.write()`.
+    pub fn write(self, out: impl AsRef<Path>) -> Result<Converted<'a>> {
+        self.plan(out)?.write()
+    }
+
+    /// Plans the file, checks the model, and writes nothing.
+    pub fn plan(self, out: impl AsRef<Path>) -> Result<ConvertPlan<'a>> {
+        self.refuse_unsupported()?;
+        let out = out.as_ref();
+        match self.kind {
+            ConvertSource::Checkpoint => self.plan_checkpoint(out),
+            ConvertSource::Adapter => self.plan_adapter(out),
+            ConvertSource::Legacy => self.plan_legacy(out),
+            ConvertSource::Gguf => {
+                let error = Error::misuse("is already a GGUF file").at(&self.path);
+                Err(error.with_hint(Hint::AlreadyGguf))
+            }
+        }
+    }
+
+    /// Refuses options that this source does not have.
+    fn refuse_unsupported(&self) -> Result<()> {
+        let has_goal = self.goal.is_some();
+        let options: &[(&str, bool)] = match self.kind {
+            ConvertSource::Checkpoint if self.base.is_some() => {
+                let message = "is not an adapter (it has no adapter_config.json)";
+                return Err(Error::misuse(message).at(&self.path).with_hint(Hint::OnlyAdapters));
+            }
+            ConvertSource::Checkpoint | ConvertSource::Gguf => &[],
+            ConvertSource::Adapter => &[
+                ("target", self.target.is_some()),
+                ("no_vocab", self.no_vocab),
+                ("vocab_only", self.vocab_only),
+                ("pre", self.pre.is_some()),
+                ("mmproj", self.mmproj),
+                ("with_graph", self.with_graph),
+                ("check", !self.check),
+                ("logits", self.logits.is_some()),
+                ("split", self.split.is_some()),
+                ("target_size", has_goal),
+                ("types", self.types.is_given()),
+            ],
+            ConvertSource::Legacy => &[
+                ("base", self.base.is_some()),
+                ("target", self.target.is_some()),
+                ("mmproj", self.mmproj),
+                ("with_graph", self.with_graph),
+                ("logits", self.logits.is_some()),
+                ("no_vocab", self.no_vocab),
+                ("vocab_only", self.vocab_only),
+                ("pre", self.pre.is_some()),
+                ("metadata", self.metadata.is_some()),
+                ("architectures", !self.architectures.is_empty()),
+                ("split", self.split.is_some()),
+                ("target_size", has_goal),
+                ("types", self.types.is_given()),
+            ],
+        };
+        let Some((option, _)) = options.iter().find(|(_, is_given)| *is_given) else {
+            return Ok(());
+        };
+        let source = if self.kind == ConvertSource::Legacy { "legacy files" } else { "adapters" };
+        let message = format_args!("{option}: not supported for {source}");
+        Err(Error::misuse(message).with_hint(Hint::NotSupported { option, source }))
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with)
+    }
+
+    fn options(&mut self, file_type: FileType) -> ConvertOptions {
+        let mut options = ConvertOptions::new(file_type);
+        options.name = self.name.take();
+        options.no_vocab = self.no_vocab;
+        options.pre = self.pre.take();
+        options.vocab_only = self.vocab_only;
+        options.metadata = self.metadata.take().map(|(_, found)| found);
+        options
+    }
+
+    fn plan_checkpoint(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
+        let checkpoint = self.open_checkpoint()?;
+        let catalogue = self.catalogue();
+        let found = if self.mmproj {
+            catalogue.for_projector(checkpoint.config())
+        } else {
+            catalogue.for_checkpoint(checkpoint.config())
+        };
+        let architecture =
+            found.map_err(|error| unknown_class(error, self.mmproj, &catalogue, &checkpoint))?;
+        let drafted_for = self.open_target(architecture)?;
+        let auto = AutoType::of(&checkpoint);
+        let (file_type, target) = match self.to {
+            _ if self.goal.is_some() => (own_type(&checkpoint), Some(Target::copy())),
+            ConvertType::Auto => (auto.file_type, None),
+            ConvertType::Plain(file_type) => (file_type, None),
+            ConvertType::Quantized(target) => (own_type(&checkpoint), Some(target)),
+        };
+        if target.is_none() && self.types.is_given() {
+            let message = format_args!(
+                "options for quantization were given, but they have no effect on {file_type}"
+            );
+            return Err(Error::misuse(message).with_hint(Hint::OnlyMixtures));
+        }
+        let type_name = target.map_or_else(|| file_type.to_string(), |to| to.name().to_owned());
+        let prefix = if self.mmproj { "mmproj-" } else { "" };
+        let other_name = format!("{prefix}{}-{type_name}", checkpoint.name().unwrap_or("model"));
+        let out = with_type_name(out, &type_name);
+        let inputs: Vec<PathBuf> = checkpoint
+            .files()
+            .map(Path::to_owned)
+            .chain(self.types.files().cloned())
+            .chain(self.architecture_files.iter().cloned())
+            .chain(self.metadata.iter().map(|(path, _)| path.clone()))
+            .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
+            .chain(self.logits.iter().map(|(path, _)| path.clone()))
+            .collect();
+        if self.logits.is_some() && !architecture.has_graph() {
+            return Err(no_graph(architecture.name(), &catalogue));
+        }
+        let destination = Destination::file_or_directory(&out, self.split.is_some());
+        destination.look_ahead(&inputs, self.call.overwrite)?;
+        let is_auto = target.is_none() && matches!(self.to, ConvertType::Auto);
+        let is_named = self.name.is_some() || self.metadata.is_some();
+        let mut options = self.options(file_type);
+        let with_target = drafted_for.as_ref().map(|target| WithTarget::new(&checkpoint, target));
+        if let (Some(both), Some(target)) = (&with_target, &drafted_for)
+            && architecture.vocabulary_kinds().contains(&VocabularyKind::Target)
+            && !options.no_vocab
+        {
+            options.target_vocabulary = target_vocabulary(both, target.config(), &catalogue)?;
+        }
+        let source: &dyn Pretrained = match &with_target {
+            Some(both) => both,
+            None => &checkpoint,
+        };
+        let mut recipe =
+            ggmill_convert::convert(source, architecture, &options).map_err(|error| {
+                // Without a vocabulary nothing would be left.
+                let error = Error::from(error);
+                let is_useless = options.vocab_only && error.hint() == Some(&Hint::OmitVocabulary);
+                if is_useless { error.replace_hint(None) } else { error }
+            })?;
+        if is_auto && !recipe.tensors.is_empty() {
+            let exact = if auto.rounds() { ROUNDS } else { "" };
+            recipe.notes.insert(0, format!("type {auto}{exact}"));
+        }
+        if lacks_vocabulary(&recipe) && !self.no_vocab {
+            self.call.note(Note::NoTokenizer);
+        }
+        if let Some(name) = name_in_cache(&self.path).filter(|_| !is_named) {
+            self.call.note(Note::CachedCopy(name));
+        }
+        if self.with_graph {
+            write_graph(&mut recipe, architecture)?;
+        }
+        let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !self.mmproj);
+        if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
+            recipe.notes.push(HAS_ENCODERS.to_owned());
+        }
+        let mut refusal = None;
+        if let Some(target) = target {
+            (recipe, refusal) = self.quantized(recipe, &checkpoint, target)?;
+        }
+        let has_vocabulary = !lacks_vocabulary(&recipe);
+        let name = match &destination {
+            Destination::ShardsInDirectory(_) => recipe.clone().plan(&checkpoint)?.file_name().ok(),
+            _ => None,
+        };
+        let recipes = match &self.split {
+            Some(split) => recipe.split(split)?,
+            None => vec![recipe],
+        };
+        let what = ToPlan {
+            recipes,
+            source: Source::Owned(Box::new(checkpoint)),
+            destination,
+            inputs,
+            name,
+            other_name,
+            rules: self.check.then(|| catalogue.clone()),
+            refusal,
+        };
+        let planned = Planned::new(what, self.call)?;
+        let logits = self.logits.map(|(_, logits)| (logits, catalogue));
+        Ok(ConvertPlan { planned, has_vocabulary, logits })
+    }
+
+    /// Quantizes a recipe, so that conversion and quantization run in one pass.
+    fn quantized(
+        &mut self,
+        recipe: Recipe,
+        checkpoint: &CheckpointDirectory,
+        target: Target,
+    ) -> Result<(Recipe, Option<Error>)> {
+        let mut options = QuantizeOptions::new(target);
+        let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let names: Vec<String> = recipe.tensors.iter().map(|tensor| name(&tensor.name)).collect();
+        std::mem::take(&mut self.types).apply(&mut options, &names, &mut self.call)?;
+        if let Some(goal) = self.goal {
+            let split = self.split.as_ref();
+            let fit = self.call.with_report(Stage::Sampling, |run, report| {
+                fit_recipe(&recipe, checkpoint, &options, split, goal, run, report)
+            });
+            let fit = fit.map_err(|error| too_small(error, &recipe.source_tensors(), &options))?;
+            note_choice(&fit, goal, &mut self.call);
+            options.types = Some(fit.types);
+        }
+        lenient(&mut options, |options| quantize_recipe(&recipe, options))
+    }
+
+    fn open_checkpoint(&self) -> Result<CheckpointDirectory> {
+        let path = &*self.path;
+        if let Some((directory, file)) = self.open.remote_directory(path)? {
+            return Ok(if self.vocab_only && file.is_none() {
+                CheckpointDirectory::open_described_in(directory)?
+            } else {
+                CheckpointDirectory::open_in(directory, file)?
+            });
+        }
+        let opened = if self.vocab_only && path.is_dir() {
+            CheckpointDirectory::open_described(path)
+        } else {
+            CheckpointDirectory::open(path)
+        };
+        opened.map_err(|error| not_opened(error, path))
+    }
+
+    /// Opens the target model of a draft model.
+    fn open_target(&self, architecture: &Architecture) -> Result<Option<CheckpointDirectory>> {
+        match &self.target {
+            Some(target) if architecture.needs_target() => {
+                Ok(Some(CheckpointDirectory::open_described(target)?))
+            }
+            Some(_) => {
+                let message = "is not a draft model";
+                Err(Error::misuse(message).at(&self.path).with_hint(Hint::OnlyDrafts))
+            }
+            None if architecture.needs_target() => {
+                let message = "is a draft model for speculative decoding, and uses the vocabulary of \
+                               its target model";
+                Err(Error::misuse(message).at(&self.path).with_hint(Hint::NameTarget))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn plan_adapter(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
+        let file_type = match self.to {
+            ConvertType::Auto => FileType::F32,
+            ConvertType::Plain(file_type) => file_type,
+            ConvertType::Quantized(target) => {
+                let name = target.name();
+                let message = format_args!("{name}: an adapter can be F32, F16, BF16 or Q8_0");
+                return Err(Error::misuse(message));
+            }
+        };
+        let adapter = PeftAdapter::open(&self.path)?;
+        let catalogue = self.catalogue();
+        let base = self.base.as_deref();
+        // A GGUF file of the base says what its directory did, as far as it can be restored.
+        let file =
+            base.filter(|base| base.is_file()).map(|path| self.open.open(path)).transpose()?;
+        let (architecture, base, base_files): (_, Box<dyn Pretrained>, Vec<PathBuf>) =
+            if let Some(model) = &file {
+                let checkpoint = model.checkpoint()?;
+                let architecture = architecture_of(model, &catalogue)?;
+                let mut options = RestoreOptions::default();
+                options.no_vocab = true;
+                let base = restore_checkpoint(checkpoint, architecture, &options)
+                    .and_then(|restored| restored.over(checkpoint))
+                    .map_err(|error| located(error, model).replace_hint(Hint::NameBase))?;
+                let files = model.files();
+                refuse_interrupted(&files)?;
+                (architecture, Box::new(base), files)
+            } else {
+                let base = adapter
+                    .open_base(base)
+                    .map_err(|error| Error::from(error).replace_hint(Hint::NameBase))?;
+                let architecture = catalogue
+                    .for_checkpoint(base.config())
+                    .map_err(|error| Error::from(error).replace_hint(Hint::DescribeArchitecture))?;
+                let files = base.files().map(Path::to_owned).collect();
+                (architecture, Box::new(base), files)
+            };
+        let destination = match Destination::file_or_directory(out, false) {
+            Destination::InDirectory(directory) => {
+                let name = adapter.name().unwrap_or("adapter");
+                Destination::File(directory.join(format!("{name}-{file_type}.gguf")))
+            }
+            file => file,
+        };
+        let inputs: Vec<PathBuf> = adapter
+            .files()
+            .map(Path::to_owned)
+            .chain(base_files)
+            .chain(self.architecture_files.iter().cloned())
+            .chain(self.metadata.iter().map(|(path, _)| path.clone()))
+            .collect();
+        destination.look_ahead(&inputs, self.call.overwrite)?;
+        let options = self.options(file_type);
+        let recipe = convert_lora(&adapter, &*base, architecture, &options)?;
+        drop(base);
+        let what = ToPlan {
+            recipes: vec![recipe],
+            source: Source::Owned(Box::new(adapter)),
+            destination,
+            inputs,
+            name: None,
+            other_name: String::new(),
+            rules: None,
+            refusal: None,
+        };
+        let planned = Planned::new(what, self.call)?;
+        Ok(ConvertPlan { planned, has_vocabulary: true, logits: None })
+    }
+
+    fn plan_legacy(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
+        if !matches!(self.to, ConvertType::Auto) {
+            let message = "a legacy file cannot be converted to a different type";
+            return Err(Error::misuse(message).at(&self.path).with_hint(Hint::KeepsTypes));
+        }
+        let destination = match Destination::file_or_directory(out, false) {
+            Destination::InDirectory(directory) => {
+                let name = Path::new(self.path.file_name().unwrap_or_default());
+                let name = name.with_extension("gguf").to_string_lossy().into_owned();
+                Destination::File(directory.join(name))
+            }
+            file => file,
+        };
+        let inputs = vec![self.path];
+        destination.look_ahead(&inputs, self.call.overwrite)?;
+        let legacy = Legacy::open(&inputs[0])?;
+        self.legacy.name = self.name;
+        let recipe = convert_legacy(&legacy, &self.legacy)?;
+        let has_vocabulary = !lacks_vocabulary(&recipe);
+        let what = ToPlan {
+            recipes: vec![recipe],
+            source: Source::Owned(Box::new(legacy)),
+            destination,
+            inputs,
+            name: None,
+            other_name: "model".to_owned(),
+            rules: self.check.then(Catalogue::new),
+            refusal: None,
+        };
+        let planned = Planned::new(what, self.call)?;
+        Ok(ConvertPlan { planned, has_vocabulary, logits: None })
+    }
+}
+
+/// A conversion that is planned: a [`Planned`], checked.
+#[derive(Debug)]
+pub struct ConvertPlan<'a> {
+    planned: Planned<'a>,
+    has_vocabulary: bool,
+    logits: Option<(Recorded, Catalogue)>,
+}
+
+impl<'a> Deref for ConvertPlan<'a> {
+    type Target = Planned<'a>;
+
+    fn deref(&self) -> &Planned<'a> {
+        &self.planned
+    }
+}
+
+impl<'a> ConvertPlan<'a> {
+    /// Returns `false` for a model that should have a vocabulary, and is converted without one.
+    pub fn has_vocabulary(&self) -> bool {
+        self.has_vocabulary
+    }
+
+    /// Takes out why [`write`](Self::write) would refuse to write the model, such as a missing
+    /// importance matrix.
+    pub fn into_refusal(self) -> Option<Error> {
+        self.planned.into_refusal()
+    }
+
+    /// Writes the files: all of them complete, or none.
+    pub fn write(self) -> Result<Converted<'a>> {
+        let (written, call) = self.planned.write_with_call()?;
+        Ok(Converted { written, call, has_vocabulary: self.has_vocabulary, logits: self.logits })
+    }
+}
+
+/// A model that was converted: a [`Written`], which can be compared with recorded logits.
+#[derive(Debug)]
+pub struct Converted<'a> {
+    written: Written,
+    call: Call<'a>,
+    has_vocabulary: bool,
+    logits: Option<(Recorded, Catalogue)>,
+}
+
+impl Deref for Converted<'_> {
+    type Target = Written;
+
+    fn deref(&self) -> &Written {
+        &self.written
+    }
+}
+
+impl Converted<'_> {
+    /// Returns `false` for a model that should have a vocabulary, and was converted without one.
+    pub fn has_vocabulary(&self) -> bool {
+        self.has_vocabulary
+    }
+
+    /// Runs the model over the tokens of the recorded logits, and compares its outputs with them;
+    /// `None` if there are none.
+    pub fn verify(&mut self) -> Result<Option<Probe>> {
+        let (Some((logits, catalogue)), Some(path)) = (&self.logits, self.written.paths().first())
+        else {
+            return Ok(None);
+        };
+        let probe = probe_file(&Model::open(path)?, Some(logits), catalogue, &mut self.call)?;
+        self.written.notes.append(&mut self.call.notes);
+        Ok(Some(probe))
+    }
+}
+
+/// Refuses a path that does not exist, before anything is said about what it is not.
+fn refuse_missing(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let error = Error::new(Kind::NotFound, "io", "no such file or directory").at(path);
+    Err(error.with_hint(repository_hint(path)))
+}
+
+/// The repository that was probably meant by a path of this form.
+fn repository_hint(path: &Path) -> Option<Hint> {
+    let text = path.to_string_lossy();
+    let id = text.trim_end_matches('/');
+    let is_id = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    match id.split('/').collect::<Vec<_>>()[..] {
+        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
+            Some(Hint::Repository(id.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// An error of opening a checkpoint, with what is there instead.
+fn not_opened(error: ggmill_pipeline::Error, path: &Path) -> Error {
+    match kind_of_file(path) {
+        Some(found) if !is_weights(&found) => {
+            let message = format_args!("is not a checkpoint, {}", Hint::ExpectCheckpoint);
+            Error::malformed(message).at(path).with_hint(what_it_is(found, path))
+        }
+        None if path.is_file() => Error::from(error).with_hint(Hint::ExpectCheckpoint),
+        _ => {
+            let found = error.path().and_then(|path| Some((kind_of_file(path)?, path)));
+            let found =
+                found.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
+            let hint = found.map(|(found, path)| what_it_is(found, path));
+            let hint = hint.or_else(|| instead_of_checkpoint(path));
+            Error::from(error).with_hint(hint)
+        }
+    }
+}
+
+/// What to do about a directory with weights and no configuration, or with GGUF or tokenizer files
+/// and no weights.
+fn instead_of_checkpoint(path: &Path) -> Option<Hint> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) };
+    let has_config = directory.join("config.json").exists();
+    if has_files(directory, &["safetensors", "bin", "pt", "pth"]) {
+        return (!has_config).then(|| Hint::AddConfiguration(directory.to_owned()));
+    }
+    if has_files(directory, &["gguf"]) {
+        return Some(Hint::NeedsNoConversion);
+    }
+    if path.is_dir()
+        && let Some(below) =
+            Directory::open(path).ok().as_ref().and_then(CheckpointDirectory::below)
+    {
+        return Some(Hint::CheckpointBelow(below.path().to_owned()));
+    }
+    let has_tokenizer = TokenizerFiles::open(directory).is_ok_and(|found| found.is_some());
+    has_tokenizer.then_some(Hint::TokenizerFiles(has_config))
+}
+
+/// Returns `true` if a directory has a file with one of these extensions.
+fn has_files(directory: &Path, extensions: &[&str]) -> bool {
+    let mut names = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    names.any(|entry| {
+        let path = entry.path();
+        extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension))
+    })
+}
+
+fn is_weights(found: &FileKind) -> bool {
+    matches!(found, FileKind::Safetensors | FileKind::PytorchZip | FileKind::PytorchLegacy)
+}
+
+/// Returns `true` for a JSON file whose name says so too.
+fn is_own_json(found: &FileKind, path: &Path) -> bool {
+    *found == FileKind::Json && path.extension().is_some_and(|extension| extension == "json")
+}
+
+fn what_it_is(found: FileKind, path: &Path) -> Hint {
+    if is_own_json(&found, path) { Hint::NameDirectory } else { Hint::Content(found) }
+}
+
+/// The error for a checkpoint of a class that no description covers. For a language model it has a
+/// draft of a description.
+fn unknown_class(
+    error: ggmill_arch::Error,
+    is_projector: bool,
+    catalogue: &Catalogue,
+    checkpoint: &CheckpointDirectory,
+) -> Error {
+    if error.kind() != ggmill_arch::ErrorKind::Unknown {
+        return error.into();
+    }
+    let names: Vec<_> =
+        checkpoint.tensors().iter().map(|tensor| tensor.name().to_string_lossy()).collect();
+    let draft = (!is_projector)
+        .then(|| catalogue.starting_description(checkpoint.config(), &names))
+        .flatten();
+    let hint = match draft {
+        Some(draft) => Hint::DraftDescription { nearest: draft.nearest, text: draft.text },
+        None => Hint::DescribeArchitecture,
+    };
+    Error::from(error).replace_hint(hint)
+}
+
+/// How the vocabulary of a draft model's target is converted, by the description of the target.
+fn target_vocabulary(
+    draft: &WithTarget<'_>,
+    target: &serde_json::Value,
+    catalogue: &Catalogue,
+) -> Result<Option<VocabularySpec>> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::new(Kind::Unsupported, "target", format_args!("target: {error}"))
+    };
+    let architecture = catalogue.for_checkpoint(target).map_err(|error| failed(&error))?;
+    draft.vocabulary(architecture).map_err(|error| failed(&error))
+}
+
+/// Puts the computation graph of a model into its metadata.
+fn write_graph(recipe: &mut Recipe, architecture: &Architecture) -> Result<()> {
+    let names: HashSet<&[u8]> = recipe.tensors.iter().map(|tensor| &*tensor.name).collect();
+    let resolved = architecture.resolve_metadata(&recipe.metadata)?;
+    let graph = resolved.graph(&|name| names.contains(name.as_bytes()))?;
+    Ok(graph.write(&mut recipe.metadata)?)
+}
+
+/// Returns `true` for a model that should have a vocabulary, and is converted without one.
+fn lacks_vocabulary(recipe: &Recipe) -> bool {
+    recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")))
+}
+
+/// The name of the repository whose snapshot in a cache of the Hugging Face Hub a directory is: the
+/// directory itself is named after a commit.
+fn name_in_cache(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    let snapshots = path.parent()?;
+    let repository = snapshots.parent()?.file_name()?.to_str()?;
+    let name = repository.strip_prefix("models--")?.rsplit("--").next()?;
+    (snapshots.file_name()? == "snapshots").then(|| name.to_owned())
+}
+
+/// Replaces `{ftype}` in the name of an output by the type, as convert_hf_to_gguf.py does.
+fn with_type_name(out: &Path, type_name: &str) -> PathBuf {
+    let Some(name) = out.file_name().and_then(|name| name.to_str()) else {
+        return out.to_owned();
+    };
+    let (small, large) = (type_name.to_ascii_lowercase(), type_name.to_ascii_uppercase());
+    let filled = [("{}", &small), ("{ftype}", &small), ("{outtype}", &small)]
+        .into_iter()
+        .chain([("{FTYPE}", &large), ("{OUTTYPE}", &large)])
+        .fold(name.to_owned(), |name, (pattern, text)| name.replace(pattern, text));
+    if filled == name { out.to_owned() } else { out.with_file_name(filled) }
+}

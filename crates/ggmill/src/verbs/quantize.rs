@@ -1,0 +1,637 @@
+//! `quantize`: a model with smaller tensors.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::{Architecture, Catalogue};
+use ggmill_core::{RawStr, keys};
+use ggmill_inspect::TypeUse;
+use ggmill_inspect::text::Candidate;
+use ggmill_pipeline::{
+    Checkpoint as _, ErrorKind, GgufCheckpoint, Plan, Sensitivity, ShardLimit, SourceTensor,
+    SplitOptions,
+};
+use ggmill_quantize::{
+    Fit, Goal, ImatrixRun, Importance, ImportanceFilter, Losses, QuantizeOptions, RoleRule,
+    Sensitivities, Target, ToMeasure, TypePlan, Weighing, to_measure,
+};
+use ggmill_run::{
+    Chunks, Matrices, Options as RunnerOptions, Program, Runner, Trial, Tried, activations,
+    measure, trials,
+};
+
+use super::RunText;
+use super::running::{imatrix_of, note_unused_experts, program_with_note, within};
+use super::types::{Types, target, type_options};
+use crate::open::refuse_interrupted;
+use crate::output::{Destination, Source, ToPlan};
+use crate::progress::{Call, Stage, call_options};
+use crate::{
+    Error, Hint, Loss, Model, Note, Planned, Result, Written, read_architectures, read_text,
+};
+
+/// The longest plan, in bytes: it has some hundreds for each tensor.
+const MAX_PLAN_LEN: u64 = 256 << 20;
+
+/// Quantizes a model to a type such as `Q4_K_M`: a name or number, as llama-quantize takes it.
+/// `COPY` keeps the types.
+///
+/// ```no_run
+/// let model = ggmill::Model::open("model-F16.gguf")?;
+/// let written = ggmill::quantize(&model, "Q4_K_M")?.imatrix("imatrix.gguf")?.write("out.gguf")?;
+/// println!("{} bytes", written.total_len());
+/// # Ok::<(), ggmill::Error>(())
+/// ```
+pub fn quantize<'a>(model: &'a Model, to: &str) -> Result<Quantize<'a>> {
+    Ok(Quantize {
+        model,
+        target: target(to)?,
+        types: Types::default(),
+        call: Call::default(),
+        allow_requantize: false,
+        prune_layers: BTreeSet::new(),
+        architectures: Vec::new(),
+        architecture_files: Vec::new(),
+        goal: None,
+        measure: None,
+        sensitivities: None,
+        type_plan: None,
+        split: None,
+        keep_split: false,
+    })
+}
+
+/// The options of [`quantize()`].
+#[derive(Debug)]
+pub struct Quantize<'a> {
+    model: &'a Model,
+    target: Target,
+    types: Types,
+    call: Call<'a>,
+    allow_requantize: bool,
+    prune_layers: BTreeSet<u64>,
+    architectures: Vec<Architecture>,
+    architecture_files: Vec<PathBuf>,
+    goal: Option<Goal>,
+    measure: Option<Measure>,
+    sensitivities: Option<(PathBuf, Sensitivities)>,
+    type_plan: Option<(PathBuf, TypePlan)>,
+    split: Option<SplitOptions>,
+    keep_split: bool,
+}
+
+/// How the effect of each tensor's quantization on the output of the model is measured.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    text: RunText,
+    memory: Option<u64>,
+    without_importance: bool,
+}
+
+impl Measure {
+    /// Measures on this text. Every second chunk is used for the measurement, the others to test the
+    /// result. Without an importance matrix, one is measured too.
+    pub fn new(text: RunText) -> Self {
+        Self { text, memory: None, without_importance: false }
+    }
+
+    /// Limits the memory for intermediate results, in bytes.
+    #[must_use]
+    pub fn memory(self, bytes: u64) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// Quantizes without an importance matrix.
+    #[must_use]
+    pub fn without_importance(self, without: bool) -> Self {
+        Self { without_importance: without, ..self }
+    }
+}
+
+impl<'a> Quantize<'a> {
+    call_options!(overwrite);
+    type_options!();
+
+    /// Allows requantizing tensors that are already quantized, which loses quality.
+    #[must_use]
+    pub fn allow_requantize(mut self, allow: bool) -> Self {
+        self.allow_requantize = allow;
+        self
+    }
+
+    /// Removes these layers, and renumbers the others.
+    #[must_use]
+    pub fn prune_layers(mut self, layers: impl IntoIterator<Item = u64>) -> Self {
+        self.prune_layers.extend(layers);
+        self
+    }
+
+    /// Reads descriptions of architectures; that of the model's assigns roles to its tensors.
+    pub fn architectures(mut self, paths: &[PathBuf]) -> Result<Self> {
+        self.architectures.extend(read_architectures(paths)?);
+        self.architecture_files.extend_from_slice(paths);
+        Ok(self)
+    }
+
+    /// Chooses the types with the lowest quantization error for a file of at most `bytes` bytes. The
+    /// type to quantize to is then `COPY`.
+    #[must_use]
+    pub fn target_size(mut self, bytes: u64) -> Self {
+        self.goal = Some(Goal::Size(bytes));
+        self
+    }
+
+    /// Chooses the types with the lowest quantization error for at most `bits` bits per weight. The
+    /// type to quantize to is then `COPY`.
+    #[must_use]
+    pub fn target_bpw(mut self, bits: f64) -> Self {
+        self.goal = Some(Goal::BitsPerWeight(bits));
+        self
+    }
+
+    /// Chooses types for a size by the effect on the output of the model, which is measured one
+    /// tensor at a time.
+    #[must_use]
+    pub fn measure(mut self, measure: Measure) -> Self {
+        self.measure = Some(measure);
+        self
+    }
+
+    /// Chooses types for a size by the sensitivities in a plan of an earlier, measured choice.
+    pub fn sensitivities(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = read_text(path, MAX_PLAN_LEN)?;
+        let found = Sensitivities::parse(text.as_bytes()).map_err(|error| {
+            Error::from(error).within(path).replace_hint(Hint::PlanWithSensitivities)
+        })?;
+        self.sensitivities = Some((path.to_owned(), found));
+        Ok(self)
+    }
+
+    /// Takes the types of tensors from a plan. With the type `COPY` the plan must list every tensor.
+    pub fn type_plan(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = read_text(path, MAX_PLAN_LEN)?;
+        let plan =
+            TypePlan::parse(text.as_bytes()).map_err(|error| Error::from(error).within(path))?;
+        self.type_plan = Some((path.to_owned(), plan));
+        Ok(self)
+    }
+
+    /// Writes shards up to this limit; the output is the prefix of their names.
+    #[must_use]
+    pub fn split(mut self, limit: ShardLimit) -> Self {
+        self.split = Some(SplitOptions::new(limit));
+        self
+    }
+
+    /// Writes one shard for each shard of the model; the output is the prefix of their names.
+    #[must_use]
+    pub fn keep_split(mut self, keep: bool) -> Self {
+        self.keep_split = keep;
+        self
+    }
+
+    /// Returns the files that are read, none of which is written over.
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = self.model.files();
+        inputs.extend(self.types.files().cloned());
+        inputs.extend(self.measure.iter().filter_map(|measure| measure.text.input().cloned()));
+        inputs.extend(self.sensitivities.iter().map(|(path, _)| path.clone()));
+        inputs.extend(self.type_plan.iter().map(|(path, _)| path.clone()));
+        inputs.extend(self.architecture_files.iter().cloned());
+        inputs
+    }
+
+    /// Quantizes the model into a file, or into shards with this prefix: `plan(out)?.write()`.
+    pub fn write(self, out: impl AsRef<Path>) -> Result<Quantized<'a>> {
+        self.plan(out)?.write()
+    }
+
+    /// Chooses the types and plans the file, and writes nothing. With [`measure`](Self::measure),
+    /// the measurement is a part of this.
+    pub fn plan(mut self, out: impl AsRef<Path>) -> Result<QuantizePlan<'a>> {
+        self.check_goal()?;
+        let is_split = self.keep_split || self.split.is_some();
+        let destination = Destination::new(out.as_ref(), is_split);
+        let inputs = self.inputs();
+        refuse_interrupted(&self.model.files())?;
+        destination.look_ahead(&inputs, self.call.overwrite)?;
+        let checkpoint = self.model.checkpoint()?;
+        let measuring = self.start_measuring()?;
+        self.note_sensitivities();
+        let (goal, split, keep_split) = (self.goal, self.split, self.keep_split);
+        let sensitivities = self.sensitivities.take().map(|(_, found)| found);
+        let (mut options, mut call) = self.into_options(checkpoint)?;
+        let mut predicted = None;
+        if let Some(goal) = goal {
+            let found = match &measuring {
+                Some(measuring) => {
+                    if options.importance.is_none() {
+                        options.importance = measuring.importance(&mut call)?;
+                    }
+                    let tensors = to_measure(checkpoint, &options, split.as_ref(), goal)
+                        .map_err(|error| too_small(error, checkpoint.tensors(), &options))?;
+                    Some(measuring.sensitivities(tensors, &mut call)?)
+                }
+                None => sensitivities,
+            };
+            options.weighing = found.map_or(Weighing::Even, Weighing::Measured);
+            let fit = call.with_report(Stage::Sampling, |run, report| {
+                ggmill_quantize::fit(checkpoint, &options, split.as_ref(), goal, run, report)
+            });
+            let fit = fit.map_err(|error| too_small(error, checkpoint.tensors(), &options))?;
+            note_choice(&fit, goal, &mut call);
+            predicted = fit.divergence;
+            options.types = Some(fit.types);
+        }
+        let recipes = |options: &QuantizeOptions| {
+            let whole = || ggmill_quantize::quantize(checkpoint, options);
+            match &split {
+                Some(split) => whole()?.split(split),
+                None if keep_split => ggmill_quantize::quantize_shards(checkpoint, options),
+                None => Ok(vec![whole()?]),
+            }
+        };
+        let (recipes, refusal) = lenient(&mut options, recipes)?;
+        let what = ToPlan {
+            recipes,
+            source: Source::Borrowed(checkpoint),
+            destination,
+            inputs,
+            name: None,
+            other_name: String::new(),
+            rules: None,
+            refusal,
+        };
+        let planned = Planned::new(what, call)?;
+        let importance = options.importance;
+        Ok(QuantizePlan { planned, checkpoint, importance, measuring, predicted })
+    }
+
+    /// Plans the model with each of these types, and returns their sizes. A type that needs an
+    /// importance matrix has a size without one too, and a remark.
+    pub fn compare(self, types: &[&str]) -> Result<Compared> {
+        let targets = types.iter().map(|name| target(name)).collect::<Result<Vec<Target>>>()?;
+        let checkpoint = self.model.checkpoint()?;
+        let (mut options, _) = self.into_options(checkpoint)?;
+        options.dry_run = true;
+        let mut compared = Compared { candidates: Vec::new(), notes: Vec::new() };
+        for target in targets {
+            options.target = target;
+            let plan = ggmill_quantize::quantize(checkpoint, &options)?.plan(checkpoint)?;
+            compared.add(target, &plan);
+        }
+        Ok(compared)
+    }
+
+    fn check_goal(&self) -> Result<()> {
+        if self.goal.is_some() && !self.target.is_copy() {
+            let message = "both a type and a target size were given, expected one of them";
+            return Err(Error::misuse(message));
+        }
+        if self.measure.is_none() && self.sensitivities.is_none() {
+            return Ok(());
+        }
+        if self.goal.is_none() {
+            let message = "sensitivities choose types for a size, and there is none";
+            return Err(Error::misuse(message).with_hint(Hint::NameSize));
+        }
+        if !self.prune_layers.is_empty() {
+            let message = "sensitivities are of the whole model, and layers are removed";
+            return Err(Error::misuse(message).with_hint(Hint::PruneFirst));
+        }
+        Ok(())
+    }
+
+    fn start_measuring(&mut self) -> Result<Option<Measuring<'a>>> {
+        let Some(measure) = &self.measure else { return Ok(None) };
+        let model = self.model;
+        let (fitted, held_out) = measure.text.read(model)?.halves();
+        let mut options = RunnerOptions::default().with_threads(self.call.threads);
+        if let Some(memory) = measure.memory {
+            options = options.with_memory(memory);
+        }
+        let runner = Runner::new(options).map_err(|error| within(error.into(), model))?;
+        let catalogue = self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
+        let program = program_with_note(model, &catalogue, &mut self.call)?;
+        let measures_importance = self.types.imatrix.is_none() && !measure.without_importance;
+        let dataset =
+            measures_importance.then(|| measure.text.path().to_string_lossy().into_owned());
+        Ok(Some(Measuring { model, catalogue, program, runner, dataset, fitted, held_out }))
+    }
+
+    fn note_sensitivities(&mut self) {
+        if let Some((path, found)) = &self.sensitivities
+            && found.with_importance()
+            && self.types.imatrix.is_none()
+        {
+            self.call.note(Note::SensitivitiesWithImportance(path.clone()));
+        }
+    }
+
+    fn into_options(self, checkpoint: &GgufCheckpoint) -> Result<(QuantizeOptions, Call<'a>)> {
+        let Self { target, types, mut call, .. } = self;
+        let mut options = QuantizeOptions::new(target);
+        let described = described_roles(&self.architectures, checkpoint)?;
+        if self.type_plan.is_some() && target.is_copy() && types.decide_types() {
+            call.note(Note::PlanDecidesTypes);
+        }
+        let names: Vec<String> = checkpoint
+            .tensors()
+            .iter()
+            .map(|tensor| tensor.name().to_string_lossy().into_owned())
+            .collect();
+        types.apply(&mut options, &names, &mut call)?;
+        options.allow_requantize = self.allow_requantize;
+        options.roles.extend(described);
+        options.types = self.type_plan.map(|(_, plan)| plan);
+        options.prune_layers = self.prune_layers;
+        Ok((options, call))
+    }
+}
+
+/// Makes recipes by strict rules. If that is refused, returns what lenient rules make, such as a
+/// model whose importance matrix is missing, together with the refusal.
+pub(super) fn lenient<R>(
+    options: &mut QuantizeOptions,
+    recipes: impl Fn(&QuantizeOptions) -> ggmill_pipeline::Result<R>,
+) -> Result<(R, Option<Error>)> {
+    options.dry_run = false;
+    match recipes(options) {
+        Ok(made) => Ok((made, None)),
+        Err(refusal) => {
+            options.dry_run = true;
+            Ok((recipes(options)?, Some(refusal.into())))
+        }
+    }
+}
+
+/// The roles that a description of the model's architecture gives its tensors.
+fn described_roles(
+    architectures: &[Architecture],
+    checkpoint: &GgufCheckpoint,
+) -> Result<Vec<RoleRule>> {
+    if architectures.is_empty() {
+        return Ok(Vec::new());
+    }
+    let metadata = checkpoint.metadata();
+    let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
+    let found = architectures.iter().rev().find(|architecture| architecture.name() == name);
+    let architecture = found.ok_or_else(|| {
+        let names: Vec<_> = architectures
+            .iter()
+            .map(|architecture| format!("{:?}", RawStr::from(architecture.name())))
+            .collect();
+        Error::misuse(format_args!(
+            "the architecture of the model is {:?}, but the description is of {}",
+            RawStr::from(name),
+            names.join(", ")
+        ))
+    })?;
+    Ok(RoleRule::of(architecture)?)
+}
+
+/// Notes what was chosen for a size.
+pub(super) fn note_choice(fit: &Fit, goal: Goal, call: &mut Call<'_>) {
+    let bits_per_weight = fit.bits_per_weight;
+    call.note(match (fit.is_largest, fit.divergence, fit.least_divergence) {
+        (true, ..) => Note::GoalTooLarge { goal, bits_per_weight },
+        (false, Some(divergence), Some(least)) => {
+            Note::Chosen { bits_per_weight, loss: Loss::Output(divergence, least) }
+        }
+        _ => {
+            let loss = Loss::Weights(fit.loss.sqrt(), fit.least_loss.sqrt());
+            Note::Chosen { bits_per_weight, loss }
+        }
+    });
+}
+
+/// Adds to an error about a size that is too small what could allow a smaller result.
+pub(super) fn too_small(
+    error: ggmill_pipeline::Error,
+    tensors: &[SourceTensor],
+    options: &QuantizeOptions,
+) -> Error {
+    if error.kind() != ErrorKind::Budget {
+        return error.into();
+    }
+    let requantize =
+        !options.allow_requantize && tensors.iter().any(|tensor| tensor.ggml_type.is_quantized());
+    // The smallest types have blocks of 256 elements.
+    let has_long_rows = tensors.iter().any(|tensor| {
+        tensor.shape.dimensions().len() > 1 && tensor.shape.row_len().is_multiple_of(256)
+    });
+    let importance = options.importance.is_none() && has_long_rows;
+    let hint = (requantize || importance).then_some(Hint::Smaller { requantize, importance });
+    Error::from(error).with_hint(hint)
+}
+
+/// The sizes of a model in several types.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Compared {
+    /// For each type its size.
+    pub candidates: Vec<Candidate>,
+    /// Remarks, each with the names of the types it is about.
+    pub notes: Vec<(String, Vec<&'static str>)>,
+}
+
+impl Compared {
+    fn add(&mut self, target: Target, plan: &Plan) {
+        let is_refusal = |note: &&String| ggmill_quantize::is_failure(note);
+        let refusal = plan.notes().iter().find(is_refusal);
+        for note in plan.notes().iter().filter(|note| !is_refusal(note)) {
+            match self.notes.iter_mut().find(|(known, _)| known == note) {
+                Some((_, of)) => of.push(target.name()),
+                None => self.notes.push((note.clone(), vec![target.name()])),
+            }
+        }
+        let tensors = plan.layout().tensors().iter();
+        let uses = TypeUse::tally(
+            tensors.map(|tensor| (tensor.ggml_type(), tensor.shape(), Some(tensor.size()))),
+        );
+        self.candidates.push(
+            Candidate::new(target.name(), plan.layout().total_len(), uses)
+                .with_remark(refusal.cloned()),
+        );
+    }
+}
+
+/// A quantized model that is planned: a [`Planned`], with the choice of types.
+#[derive(Debug)]
+pub struct QuantizePlan<'a> {
+    planned: Planned<'a>,
+    checkpoint: &'a GgufCheckpoint,
+    importance: Option<Importance>,
+    measuring: Option<Measuring<'a>>,
+    predicted: Option<f64>,
+}
+
+impl<'a> Deref for QuantizePlan<'a> {
+    type Target = Planned<'a>;
+
+    fn deref(&self) -> &Planned<'a> {
+        &self.planned
+    }
+}
+
+impl<'a> QuantizePlan<'a> {
+    /// Takes out why [`write`](Self::write) would refuse to write the model, such as a missing
+    /// importance matrix.
+    pub fn into_refusal(self) -> Option<Error> {
+        self.planned.into_refusal()
+    }
+
+    /// Writes the files: all of them complete, or none.
+    pub fn write(self) -> Result<Quantized<'a>> {
+        let Self { planned, checkpoint, importance, measuring, predicted } = self;
+        let (written, call) = planned.write_with_call()?;
+        Ok(Quantized { written, call, checkpoint, importance, measuring, predicted })
+    }
+}
+
+/// A quantized model that was written: a [`Written`], which can be compared with the original.
+#[derive(Debug)]
+pub struct Quantized<'a> {
+    written: Written,
+    call: Call<'a>,
+    checkpoint: &'a GgufCheckpoint,
+    importance: Option<Importance>,
+    measuring: Option<Measuring<'a>>,
+    predicted: Option<f64>,
+}
+
+impl Deref for Quantized<'_> {
+    type Target = Written;
+
+    fn deref(&self) -> &Written {
+        &self.written
+    }
+}
+
+impl Quantized<'_> {
+    /// Measures the quantization error of each tensor: reads the original and the result.
+    pub fn losses(&mut self) -> Result<Losses> {
+        let Some(first) = self.written.paths().first() else { return Ok(Losses::default()) };
+        let written = GgufCheckpoint::open(first)?;
+        let plans: Vec<&Plan> = self.written.plans().iter().collect();
+        let (checkpoint, importance) = (self.checkpoint, self.importance.as_ref());
+        let losses = self.call.with_report(Stage::Reading, |run, report| {
+            ggmill_quantize::loss(&plans, checkpoint, &written, importance, run, report)
+        })?;
+        if !losses.unmeasured.is_empty() {
+            let name = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
+            let names = losses.unmeasured.iter().map(name).collect();
+            self.call.note(Note::NotCompared(names));
+        }
+        self.written.notes.append(&mut self.call.notes);
+        Ok(losses)
+    }
+
+    /// Measures the result on the text that was held out, and notes what was found. Does nothing if
+    /// types were chosen without a measurement.
+    pub fn test(&mut self) -> Result<()> {
+        if let (Some(measuring), Some(path)) = (&self.measuring, self.written.paths().first()) {
+            measuring.test(path, self.predicted, &mut self.call)?;
+        }
+        self.written.notes.append(&mut self.call.notes);
+        Ok(())
+    }
+}
+
+/// A model that is run over a text in two halves.
+struct Measuring<'a> {
+    model: &'a Model,
+    catalogue: Catalogue,
+    program: Program<'a>,
+    runner: Runner,
+    /// The name of the text in the importance matrix; `None` if none is to be measured.
+    dataset: Option<String>,
+    /// The chunks that sensitivities are measured with.
+    fitted: Chunks,
+    /// The chunks that the result is tested with.
+    held_out: Chunks,
+}
+
+impl fmt::Debug for Measuring<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Measuring").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl Measuring<'_> {
+    /// Measures how much each column of each matrix matters, unless that is known or not wanted.
+    fn importance(&self, call: &mut Call<'_>) -> Result<Option<Importance>> {
+        let Some(dataset) = &self.dataset else { return Ok(None) };
+        let texts = self.fitted.texts();
+        let sums = activations(&self.runner, &self.program, texts, Matrices::All, |_, done| {
+            call.report(Stage::Importance, done, texts.len(), "")
+        });
+        let sums = sums.map_err(|error| self.located(error))?;
+        note_unused_experts(&sums, call);
+        let run = ImatrixRun::new(self.fitted.context()).with_dataset(Some(dataset.clone()));
+        let imatrix = imatrix_of(&run, &sums, texts.len())?;
+        Ok(Importance::new(&imatrix, None, &ImportanceFilter::All))
+    }
+
+    /// Measures the tensors whose types are to be chosen.
+    fn sensitivities(&self, tensors: Vec<ToMeasure>, call: &mut Call<'_>) -> Result<Sensitivities> {
+        let trial = |tensor: &ToMeasure| {
+            let name = String::from_utf8_lossy(&tensor.name);
+            Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())
+        };
+        let asked: Vec<Trial> = tensors.iter().map(trial).collect();
+        let found = trials(&self.runner, &self.program, &self.fitted, &asked, |done, all| {
+            call.report(Stage::Sensitivities, done, all, "")
+        });
+        let found = found.map_err(|error| self.located(error))?;
+        let with = |outcome: Tried| {
+            let tried = tensors.iter().zip(&found);
+            tried.filter(move |(_, found)| **found == outcome).map(|(tensor, _)| tensor)
+        };
+        let unused = with(Tried::Unused).count();
+        if unused > 0 {
+            call.note(Note::NotInGraph(unused));
+        }
+        let not_finite: Vec<&ToMeasure> = with(Tried::NotFinite).collect();
+        if let [first, others @ ..] = &*not_finite {
+            let tensor = String::from_utf8_lossy(&first.name).into_owned();
+            let (ggml_type, more) = (first.ggml_type, others.len());
+            call.note(Note::NotFinite { tensor, ggml_type, more });
+        }
+        let sensitivity = |(tensor, found): (ToMeasure, Tried)| {
+            let divergence = found.divergence()?.value;
+            let found = Sensitivity::new(tensor.ggml_type, divergence)?;
+            Some((tensor.name, found.with_importance(tensor.importance.is_some())))
+        };
+        Ok(tensors.into_iter().zip(found).filter_map(sensitivity).collect())
+    }
+
+    /// Measures what was written on the text that was held out.
+    fn test(&self, path: &Path, predicted: Option<f64>, call: &mut Call<'_>) -> Result<()> {
+        let model = Model::open(path)?;
+        let program = program_with_note(&model, &self.catalogue, call)?;
+        let measured =
+            measure(&self.runner, &program, Some(&self.program), &self.held_out, false, |chunk| {
+                call.report(Stage::Testing, chunk.chunk.saturating_add(1), chunk.chunks, "")
+            });
+        let measured = measured.map_err(|error| within(error, &model))?;
+        let Some(comparison) = measured.comparison else { return Ok(()) };
+        let mean = comparison.divergence.mean;
+        call.note(Note::Tested {
+            divergence: (mean.value, mean.error),
+            predicted,
+            same_top: comparison.same_top.value,
+            positions: measured.counted as u64,
+        });
+        Ok(())
+    }
+
+    /// An error of running the model, with its path, unless a callback ended the run.
+    fn located(&self, error: Error) -> Error {
+        if error.is_cancelled() { error } else { within(error, self.model) }
+    }
+}
