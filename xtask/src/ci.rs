@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("format", &format),
         ("lints", &lints),
         ("documentation", &documentation),
-        ("crate graph", &graph::run),
+        ("crate graph", &|| graph::run(&graph::Args::default())),
         ("features", &features::run),
         ("packages", &packages::run),
         ("other targets", &|| targets::run(&targets::Args::of_the_gate())),

@@ -4,8 +4,18 @@
 /// that are not documentation, and unit tests, are passed over.
 pub(super) fn of_rust(source: &str) -> Vec<(usize, String)> {
     let mut texts = of_messages(source);
-    texts.extend(documentation(without_tests(source)));
+    texts.extend(of_documentation(source));
     texts
+}
+
+/// The doc comments of a source, without those of unit tests.
+pub(super) fn of_documentation(source: &str) -> Vec<(usize, String)> {
+    comments(without_tests(source), true)
+}
+
+/// The comments of a source that are not documentation, without those of unit tests.
+pub(super) fn of_comments(source: &str) -> Vec<(usize, String)> {
+    comments(without_tests(source), false)
 }
 
 /// The string literals of a source, with the line each begins at, without those of unit tests.
@@ -47,15 +57,18 @@ pub(super) fn normalized(text: &str) -> String {
     text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn documentation(source: &str) -> Vec<(usize, String)> {
+/// Comments on lines of their own, each block with the line where it begins.
+fn comments(source: &str, is_documentation: bool) -> Vec<(usize, String)> {
     let mut blocks: Vec<(usize, String)> = Vec::new();
     let (mut last, mut is_code) = (0, false);
     for (number, line) in (1..).zip(source.lines()) {
         let line = line.trim_start();
-        let Some(text) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+        let Some(text) = line.strip_prefix("//") else { continue };
+        let documentation = text.strip_prefix(['/', '!']);
+        if documentation.is_some() != is_documentation {
             continue;
-        };
-        let text = text.trim();
+        }
+        let text = documentation.unwrap_or(text).trim();
         if blocks.is_empty() || last + 1 != number {
             blocks.push((number, String::new()));
             is_code = false;
