@@ -3,7 +3,6 @@
 mod crate_table;
 mod cycles;
 mod documents;
-mod one_of_each;
 mod paths;
 mod surface;
 mod tokens;
@@ -17,7 +16,6 @@ pub(crate) fn findings(allowed: &[(&str, &[&str])]) -> Done<Vec<String>> {
     Ok([
         crate_table::findings(allowed)?,
         cycles::findings()?,
-        one_of_each::findings()?,
         surface::findings()?,
         unsafe_code::findings()?,
         documents::findings()?,
