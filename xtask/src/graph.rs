@@ -10,8 +10,8 @@ use crate::process::{Done, metadata, metadata_of, root};
 use crate::sources::{code, sources};
 use crate::{flags, names, structure, words};
 
-/// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a
-/// new crate begins with a line.
+/// Every crate with the crates of this workspace that it may depend on. A crate without a row is an
+/// error.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-core", &[]),
     ("ggmill-quant", &["ggmill-core"]),
@@ -88,7 +88,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The libraries that are published.
+/// The published libraries.
 const LIBRARIES: &[&str] = &[
     "ggmill-core",
     "ggmill-quant",
@@ -110,11 +110,11 @@ const LIBRARIES: &[&str] = &[
     "ggmill",
 ];
 
-/// Crates without any dependency.
+/// Crates without dependencies.
 const NO_DEPENDENCIES: &[&str] = &["ggmill-core"];
 
-/// An effect on the world, the words in source code that betray it, and the libraries that may have
-/// it. Programs and unpublished crates may have them all.
+/// An effect, the words in source code that show it, and the libraries that may have it. Programs
+/// and unpublished crates may have all.
 struct Effect {
     name: &'static str,
     words: &'static [&'static str],
@@ -219,8 +219,8 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The dependencies that the table does not allow. Those of tests and benchmarks are free: nobody
-/// who uses the crate gets them.
+/// Returns the dependencies that the table does not allow. Those of tests and benchmarks are free,
+/// because users of the crate do not get them.
 fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
     let name = text(package, "name");
     let all = package
@@ -241,7 +241,7 @@ fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
     findings
 }
 
-/// The places where a library touches the world without leave.
+/// Returns the places where a library has an effect that it may not have.
 fn effects(name: &str, directory: &Path) -> Done<Vec<String>> {
     let mut findings = Vec::new();
     for path in sources(directory)? {
@@ -262,7 +262,7 @@ fn effects(name: &str, directory: &Path) -> Done<Vec<String>> {
     Ok(findings)
 }
 
-/// Whether the line has the word, and not as the end of a longer one: `log::` is not in
+/// Returns `true` if the line has the word, and not as the end of a longer one: `log::` is not in
 /// `catalog::`.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {

@@ -1,5 +1,5 @@
-//! Words that must not come back: user-facing text (messages, help, documentation, rule pages) uses
-//! the terms of `docs/glossary.md`. The list is data; a test checks every text against it.
+//! Words that texts for users avoid (messages, help, documentation, rule pages): they use the terms
+//! of `docs/glossary.md`. The list is data; a test checks every text against it.
 
 mod list;
 mod text;
@@ -11,10 +11,10 @@ use crate::process::{Done, root};
 use crate::sources::sources;
 use list::{Avoided, COMMENTS, EXCEPTIONS, MESSAGES, PENDING, WORDS};
 
-/// Packages whose text users do not see.
+/// Packages without text for users.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
 
-/// The places where a text has a word that is not to be used.
+/// Returns the places where a text has a word that is avoided.
 pub(crate) fn findings() -> Done<Vec<String>> {
     let mut findings = Vec::new();
     let crates = root().join("crates");
@@ -93,8 +93,8 @@ fn collect(
     }
 }
 
-/// Whether a text, normalized, has the words as whole words, with none of the neighbours that make
-/// them plain English.
+/// Returns `true` if a normalized text has the words, without a neighbor that makes them plain
+/// English.
 fn is_used(avoided: &Avoided, text: &str) -> bool {
     let mut matches = text.match_indices(avoided.words);
     matches.any(|(start, words)| {
@@ -130,7 +130,7 @@ fn entries(directory: &Path) -> Done<Vec<PathBuf>> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
 }
 
-/// The Markdown files of a directory, and of those in it.
+/// Collects the Markdown files of a directory and, if `deep`, of the directories in it.
 fn markdown(directory: &Path, deep: bool, found: &mut Vec<PathBuf>) -> Done {
     for path in entries(directory)? {
         if path.is_dir() {
@@ -138,7 +138,7 @@ fn markdown(directory: &Path, deep: bool, found: &mut Vec<PathBuf>) -> Done {
                 markdown(&path, deep, found)?;
             }
         } else if path.extension().is_some_and(|extension| extension == "md")
-            // The glossary names some of the words that are avoided.
+            // The glossary names some of the words.
             && !path.ends_with("docs/glossary.md")
         {
             found.push(path);

@@ -1,14 +1,14 @@
-//! The words that are avoided, what to write instead, and why.
+//! Words to avoid, the replacement for each, and the reason.
 
-/// Words that a text does not use.
+/// Words to avoid.
 pub(super) struct Avoided {
     /// In lower case, with single spaces.
     pub(super) words: &'static str,
     pub(super) instead: &'static str,
     pub(super) because: &'static str,
-    /// Words before them that make them fine.
+    /// Words before them with which they are plain English.
     pub(super) fine_after: &'static [&'static str],
-    /// Words after them that make them fine.
+    /// Words after them with which they are plain English.
     pub(super) fine_before: &'static [&'static str],
     /// Whether they are avoided only as the first words of a text.
     pub(super) is_opening: bool,
@@ -32,13 +32,13 @@ const fn avoid(words: &'static str, instead: &'static str, because: &'static str
     Avoided { words, instead, because, fine_after: &[], fine_before: &[], is_opening: false }
 }
 
-/// The first words of a doc comment.
+/// Words to avoid at the beginning of a doc comment.
 const fn opening(words: &'static str, instead: &'static str) -> Avoided {
     let because = "a doc comment begins with a verb phrase";
     Avoided { words, instead, because, fine_after: &[], fine_before: &[], is_opening: true }
 }
 
-/// What no user-facing text uses: messages, help, documentation, doc comments.
+/// Words that all texts for users avoid: messages, help, documentation, doc comments.
 pub(super) const WORDS: &[Avoided] = &[
     avoid("folder", "directory", "one term for one thing"),
     avoid("folders", "directories", "one term for one thing"),
@@ -155,8 +155,8 @@ pub(super) const WORDS: &[Avoided] = &[
     avoid("that is there", "that exists", "a translated idiom"),
 ];
 
-/// What messages and help do not use in addition: fragments and translated idioms that doc comments,
-/// which have a context, may use.
+/// Words that messages and help avoid in addition: fragments and idioms that are clear in a doc
+/// comment, which has a context.
 pub(super) const MESSAGES: &[Avoided] = &[
     avoid("is there already", "already exists", "a translated idiom"),
     avoid("exists already", "already exists", "the usual order"),
@@ -199,14 +199,14 @@ pub(super) const MESSAGES: &[Avoided] = &[
     avoid("refuses", "rejects", "one term for one thing"),
 ];
 
-/// What comments in code avoid in addition, doc comments among them. An entry moves here from
+/// Words that comments in code avoid in addition, doc comments included. An entry moves here from
 /// [`PENDING`] when the whole tree keeps to it.
 pub(super) const COMMENTS: &[Avoided] = &[
     avoid("there is no third", "name the two", "a riddle"),
     avoid("as the case may be", "name the cases", "a riddle"),
 ];
 
-/// What `cargo xtask graph --pending` lists, and nothing enforces yet.
+/// Words that `cargo xtask graph --pending` lists; no test enforces them.
 pub(super) const PENDING: &[Avoided] = &[
     avoid("so many", "`count` of them, or the name of the number", "means a great many"),
     avoid("of its own", "own, separate, or leave it out", "a translated idiom"),
