@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("format", &format),
         ("lints", &lints),
         ("documentation", &documentation),
-        ("crate graph", &graph::run),
+        ("crate graph", &|| graph::run(&graph::Args::default())),
         ("features", &features::run),
         ("packages", &packages::run),
         ("other targets", &|| targets::run(&targets::Args::of_the_gate())),
@@ -63,10 +63,10 @@ pub(crate) fn run(args: &Args) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-/// The processor time of the programs that were run to their end, where the system tells it (Linux):
-/// it is about the same whatever else the machine does.
+/// Returns the CPU time of completed child processes in seconds, on Linux. It hardly depends on
+/// other load.
 fn processor_seconds() -> Option<u64> {
-    /// Of a second; what Linux tells programs on every machine.
+    /// Clock ticks per second in `/proc`, on every machine.
     const TICKS: u64 = 100;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name of the program may have spaces.
@@ -83,7 +83,7 @@ fn tests(long: bool) -> Done {
     run_command(&mut test)
 }
 
-/// The workspace, and what is kept out of it.
+/// Checks the format of the workspace and of the packages outside it.
 fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     [

@@ -1,15 +1,14 @@
-//! The features of the facade: each builds alone, and those that read pull in no pool of threads.
-//! All of them together, and none, are what programs outside the workspace are built with
-//! (`packages.rs`).
+//! The features of the crate `ggmill`: each builds alone, and reading needs no thread pool.
+//! `packages.rs` builds programs with all features and with none.
 
 use serde_json::Value;
 
 use crate::process::{Done, cargo, metadata, output, run as run_command};
 
-/// The package whose features these are.
+/// The package with the features.
 const FACADE: &str = "ggmill";
 
-/// Dependencies that reading must not have: those of the work of many threads.
+/// Dependencies that the default features must not have.
 const HEAVY: [&str; 3] = ["rayon", "rayon-core", "toml"];
 
 pub(crate) fn run() -> Done {
@@ -30,7 +29,7 @@ pub(crate) fn run() -> Done {
     Ok(())
 }
 
-/// Every feature by its name, but the sets of them.
+/// Returns every feature except the sets of features.
 fn features() -> Done<Vec<String>> {
     let metadata = metadata()?;
     let packages = metadata
@@ -46,7 +45,7 @@ fn features() -> Done<Vec<String>> {
     Ok(features.keys().filter(is_alone).cloned().collect())
 }
 
-/// The packages that the facade depends on with these features, as a user gets them.
+/// Returns the packages that `ggmill` depends on with these features.
 fn tree(features: &str) -> Done<Vec<String>> {
     let arguments = [
         "tree",

@@ -1,15 +1,14 @@
-//! No text of a library names a flag of the command: hints are values, which the command turns into
-//! flags. The sources are held to that.
+//! No text of a library names a flag of the command: hints are values, which the command words.
 
 use std::fs;
 
 use crate::process::{Done, root};
 use crate::sources::{code, sources};
 
-/// Packages that are no libraries, or are not published.
+/// Packages that are not libraries or not published.
 const PROGRAMS: &[&str] = &["ggmill-cli", "ggmill-bench", "ggmill-testdata"];
 
-/// Where the pages that `ggmill explain` shows are written: they document the command.
+/// Sources of the pages of `ggmill explain`, which document the command.
 const PAGES: &[&str] = &[
     "crates/ggmill-check/src/explain.rs",
     "crates/ggmill-check/src/rule.rs",
@@ -17,7 +16,7 @@ const PAGES: &[&str] = &[
     "crates/ggmill-inspect/src/explain/",
 ];
 
-/// The places where the code of a library has a flag in a literal.
+/// Returns the places where a library has a flag in a string literal.
 pub(crate) fn findings() -> Done<Vec<String>> {
     let mut findings = Vec::new();
     let crates = root().join("crates");
@@ -46,8 +45,8 @@ pub(crate) fn findings() -> Done<Vec<String>> {
     Ok(findings)
 }
 
-/// The first flag in a line: two hyphens behind a quote, a space or a parenthesis, and a letter
-/// behind them.
+/// Returns the first flag in a line: two hyphens after a quote, a space or a parenthesis, followed
+/// by a letter.
 fn flag(line: &str) -> Option<&str> {
     line.match_indices("--").find_map(|(at, _)| {
         let (before, after) = line.split_at(at);

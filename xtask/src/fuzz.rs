@@ -8,12 +8,12 @@ use std::thread;
 
 use crate::process::{Done, built_by_tests, cargo, command, output, run, shown, succeeds, target};
 
-/// The program that writes seeds, and mutates them where there is nothing better.
+/// The program that writes seeds, and mutates them if cargo-fuzz is not available.
 const HARNESS: &str = "harness";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// How long each target runs
+    /// Seconds per target
     #[arg(long, value_name = "SECONDS", default_value_t = 8)]
     seconds: u32,
     /// Do without a nightly toolchain and cargo-fuzz even where they are installed
@@ -22,21 +22,20 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Settings of the gate: a smoke run, or five minutes per target.
+    /// Returns the settings of the gate: a smoke run, or five minutes per target.
     pub(crate) fn of_the_gate(long: bool) -> Self {
         Self { seconds: if long { 300 } else { 8 }, stable: false }
     }
 }
 
-/// Writes the seeds of every target into `fuzz/corpus`, which is not committed: the code that
-/// builds them is.
+/// Writes the seeds of every target into `fuzz/corpus`, which is generated and not committed.
 pub(crate) fn seeds() -> Done {
     let build = ["run", "--quiet", "--locked", "-p", "ggmill-fuzz", "--bin", HARNESS, "--"];
     run(cargo(&build).args(["seeds", "fuzz/corpus"]))
 }
 
-/// Runs every target for a short while: guided by coverage where cargo-fuzz can be built, over
-/// mutated seeds where not. As many run at once as there are processors.
+/// Runs every target for a short while, guided by coverage if cargo-fuzz builds, otherwise over
+/// mutated seeds. One target runs per processor.
 pub(crate) fn smoke(args: &Args) -> Done {
     let guided = !args.stable
         && succeeds(command("cargo").args(["+nightly", "fuzz", "--version"]))
@@ -66,7 +65,7 @@ pub(crate) fn smoke(args: &Args) -> Done {
     })
 }
 
-/// One guided target, with limits of memory and time.
+/// Returns the command of one guided target, with limits of memory and time.
 fn guided_run(args: &Args, target: &str, corpus: &str) -> Command {
     let time = format!("-max_total_time={}", args.seconds);
     let limits = [
@@ -82,8 +81,8 @@ fn guided_run(args: &Args, target: &str, corpus: &str) -> Command {
     run
 }
 
-/// Runs a command for each of some names, as many at once as there are processors, and prints what
-/// each prints when it has ended. None is begun after one has failed.
+/// Runs a command for each name, one per processor, and prints its output when it ends. Starts none
+/// after a failure.
 fn each_at_once(names: &[&str], command: impl Fn(&str) -> Command + Sync) -> Done {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Ok(())));
     let is_fine = || failed.lock().is_ok_and(|failed| failed.is_ok());
@@ -94,7 +93,7 @@ fn each_at_once(names: &[&str], command: impl Fn(&str) -> Command + Sync) -> Don
             let mut command = command(name);
             let done = match command.output() {
                 Ok(Output { status, stdout, stderr }) => {
-                    // In one piece, as others print too.
+                    // One write, because other threads print too.
                     let said =
                         [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
                     println!("-- {name}\n{}", said.concat());
@@ -121,12 +120,12 @@ fn each_at_once(names: &[&str], command: impl Fn(&str) -> Command + Sync) -> Don
     failed.into_inner().map_err(|error| error.to_string())?
 }
 
-/// Whether the guided targets build here: they need a C++ compiler besides.
+/// Returns `true` if the guided targets build: they need a C++ compiler.
 fn builds() -> bool {
     run(&mut cargo_fuzz("build", &[])).inspect_err(|error| println!("{error}")).is_ok()
 }
 
-/// The directory of what cargo-fuzz builds, the harness included.
+/// Returns the directory of the programs that cargo-fuzz builds.
 fn guided_programs() -> Done<PathBuf> {
     let about = output(command("rustc").args(["+nightly", "-vV"]))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
@@ -134,12 +133,12 @@ fn guided_programs() -> Done<PathBuf> {
     Ok(target()?.join(host).join("release"))
 }
 
-/// A subcommand of cargo-fuzz, which builds in the release profile.
+/// Returns a subcommand of cargo-fuzz, which builds in the release profile.
 fn cargo_fuzz(subcommand: &str, arguments: &[&str]) -> Command {
-    // Through rustup, which alone understands "+nightly".
+    // Only rustup understands "+nightly".
     let mut command = command("cargo");
     command.args(["+nightly", "fuzz", subcommand, "--features=libfuzzer"]).args(arguments);
-    // There are many programs, and what they find does not depend on optimization across crates.
+    // Linking many programs with LTO is slow, and findings do not depend on it.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     command
 }

@@ -1,4 +1,4 @@
-//! No code names an architecture: what is special about one is data. The sources are held to that.
+//! No code names an architecture: descriptions say what is special about one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +7,10 @@ use std::path::Path;
 use crate::process::{Done, root};
 use crate::sources::{code, sources};
 
-/// Crates that are not published: what they build for tests and measurements has to be of some
-/// architecture.
+/// Unpublished crates, whose test models have to be of some architecture.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
 
-/// A file that may name these, and why.
+/// A file that may use these names, and why.
 struct Exception {
     file: &'static str,
     names: &'static [&'static str],
@@ -65,8 +64,7 @@ const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// The places where the code of a library or of the command has the name of an architecture as a
-/// literal.
+/// Returns the places where code has the name of an architecture as a string literal.
 pub(crate) fn findings() -> Done<Vec<String>> {
     let names = architectures(&root().join("crates/ggmill-arch/data"))?;
     let mut findings = Vec::new();
@@ -103,7 +101,7 @@ pub(crate) fn findings() -> Done<Vec<String>> {
     Ok(findings)
 }
 
-/// The names of all architectures that are described or known by name.
+/// Returns the names of all architectures that have a description or are known by name.
 fn architectures(data: &Path) -> Done<BTreeSet<String>> {
     let failed = |error: std::io::Error| format!("{}: {error}", data.display());
     let known = fs::read_to_string(data.join("names.toml")).map_err(failed)?;
@@ -123,10 +121,10 @@ fn architectures(data: &Path) -> Done<BTreeSet<String>> {
     Ok(names)
 }
 
-/// The lines with a string literal that is one of these names or a key of one, counted from 1, with
-/// the literal.
+/// Returns the string literals that are one of these names, or a key that begins with one, with
+/// their lines.
 fn named(source: &str, names: &BTreeSet<String>) -> Vec<(usize, String)> {
-    // A program, and not a key.
+    // The name of a program, not a key.
     const PROGRAM: &str = "llama.cpp";
     let literals = |(line, text): (usize, &str)| {
         text.split('"')

@@ -9,21 +9,21 @@ use crate::process::{
 };
 use crate::targets::{self, WebLibrary};
 
-/// The directory of the package in the repository.
+/// The package's directory.
 const PACKAGE: &str = "npm";
-/// The modules: the file in the package, and the features it is built with.
+/// The file of each module, and the features it is built with.
 const MODULES: [(&str, &[&str]); 3] = [
     ("reader.wasm", &[]),
     ("core.wasm", &["--features=core"]),
     ("text.wasm", &["--features=text"]),
 ];
-/// What checks the types.
+/// The type checker and the declarations it needs.
 const TYPESCRIPT: [&str; 2] = ["typescript@5", "@types/node@20"];
-/// The command that results are compared with.
+/// The command, whose results the tests compare with.
 pub(crate) const COMMAND: &str = "ggmill";
-/// The runtimes that the package is for, with the words that run a script.
+/// The JavaScript runtimes that the package supports, with the arguments to run a script.
 const RUNTIMES: [(&str, &[&str]); 3] = [("node", &[]), ("deno", &["run", "-A"]), ("bun", &["run"])];
-/// The script that each of them runs, in the directory of the package.
+/// The test that runs in each of them.
 const PORTABLE: &str = "test/portable/main.mjs";
 
 #[derive(clap::Args, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     node: Vec<String>,
 }
 
-/// Builds and tests, or fails where that cannot be done.
+/// Builds and tests the package. Fails if a tool is missing.
 pub(crate) fn run(args: &Args) -> Done {
     let library = build()?;
     if args.build {
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &Args) -> Done {
     test(&build_command()?, library, &args.node)
 }
 
-/// Builds the modules as they are published, for size where the source of the standard library is
-/// there. Fails where they cannot be built.
+/// Builds the modules as they are published: for size, if the source of the standard library is
+/// installed.
 pub(crate) fn build() -> Done<WebLibrary> {
     let library = match targets::web_cargo("build", WebLibrary::ForSize) {
         Ok(_) => WebLibrary::ForSize,
@@ -59,7 +59,7 @@ pub(crate) fn build() -> Done<WebLibrary> {
     Ok(library)
 }
 
-/// The same as a step of the gate, which says what it leaves out.
+/// The step of the gate: builds and tests, or reports which tool is missing.
 pub(crate) fn gate() -> Done {
     match modules(WebLibrary::Installed)? {
         Some(()) => test(&built_by_tests(COMMAND)?, WebLibrary::Installed, &[]),
@@ -67,8 +67,7 @@ pub(crate) fn gate() -> Done {
     }
 }
 
-/// Builds the modules into the package. `None`, with words about it, where something is missing for
-/// it.
+/// Builds the modules into the package. Returns `None` and says why if a tool is missing.
 pub(crate) fn modules(library: WebLibrary) -> Done<Option<()>> {
     if let Some(missing) = node_is_missing() {
         println!("skipped: {missing}");
@@ -91,7 +90,7 @@ pub(crate) fn modules(library: WebLibrary) -> Done<Option<()>> {
         copy(&made, &directory.join(name))?;
     }
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        // A package has no links.
+        // Copies, because a package cannot have links.
         copy(&root().join(licence), &root().join(PACKAGE).join(licence))?;
     }
     Ok(Some(()))
@@ -110,7 +109,7 @@ fn node_is_missing() -> Option<String> {
         .then(|| format!("node is of version {}, expected 20 or later", version.trim()))
 }
 
-/// Runs the tests beside a built command, whose answers those of the package are held against.
+/// Runs the tests, which compare results with those of the built command.
 fn test(built: &Path, library: WebLibrary, arguments: &[String]) -> Done {
     lints()?;
     types()?;
@@ -146,7 +145,7 @@ fn test(built: &Path, library: WebLibrary, arguments: &[String]) -> Done {
     Ok(())
 }
 
-/// Builds the command that results are compared with, alone: sooner than with all that tests need.
+/// Builds only the command, which is faster than building all tests.
 pub(crate) fn build_command() -> Done<PathBuf> {
     run_command(&mut cargo(&["build", "--locked", "-p", "ggmill-cli"]))?;
     Ok(target()?.join("debug").join(format!("{COMMAND}{}", std::env::consts::EXE_SUFFIX)))
@@ -165,7 +164,7 @@ fn tests(directory: &Path) -> Done<Vec<PathBuf>> {
     Ok(tests)
 }
 
-/// Clippy over each module, where the toolchain has it.
+/// Runs Clippy over each module, if the toolchain has it.
 fn lints() -> Done {
     for (_, features) in MODULES {
         let mut clippy = match targets::web_cargo("clippy", WebLibrary::Any) {
@@ -186,7 +185,7 @@ fn lints() -> Done {
     Ok(())
 }
 
-/// Checks the declarations against programs that use them, where npm can install what does that.
+/// Checks the declarations against programs that use them, if npm can install TypeScript.
 fn types() -> Done {
     let tools = match install("npm-types", &TYPESCRIPT) {
         Ok(tools) => tools,
@@ -204,7 +203,7 @@ fn types() -> Done {
     )
 }
 
-/// Packages of the registry in a directory of their own, installed the first time.
+/// Installs npm packages into a directory in `target`, the first time. Returns it.
 fn install(name: &str, packages: &[&str]) -> Done<PathBuf> {
     let directory = target()?.join(name);
     let modules = directory.join("node_modules");

@@ -1,5 +1,4 @@
-//! The packages as a registry would have them: complete, and usable by a program outside the
-//! workspace.
+//! The packages as a registry would have them: complete, and usable outside the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +14,14 @@ const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APA
 const FIELDS: [&str; 7] =
     ["description", "license", "repository", "keywords", "categories", "readme", "rust_version"];
 
-/// The program that depends on the packages: with the features it is built with, and what it does.
+/// The features and the body of each program that depends on the packages.
 const PROGRAMS: [(&str, &str); 3] = [
     ("default-features = false", NONE),
     ("default-features = true", DEFAULT),
     ("features = [\"full\"]", FULL),
 ];
 
-/// That of the workspace, so that what was built for it serves these programs.
+/// The profile of the workspace, so that its artifacts are reused.
 const PROFILE: &str = r#"
 [profile.dev]
 opt-level = 1
@@ -65,8 +64,8 @@ fn main() {
 }
 "#;
 
-/// Packages every crate that is published, checks what is in the packages, and builds and runs
-/// programs that depend on them.
+/// Packages every published crate, checks the content, and builds and runs programs that depend on
+/// the packages.
 pub(crate) fn run() -> Done {
     let packages = published()?;
     let mut package = cargo(&["package", "--quiet", "--locked", "--no-verify", "--allow-dirty"]);
@@ -90,7 +89,7 @@ pub(crate) fn run() -> Done {
         run_command(
             cargo(&["run", "--quiet", "--manifest-path"])
                 .arg(manifest)
-                // Most dependencies are those of the workspace, and built already.
+                // Shared with the workspace: most dependencies are built already.
                 .arg("--target-dir")
                 .arg(target()?),
         )?;
@@ -99,7 +98,7 @@ pub(crate) fn run() -> Done {
     Ok(())
 }
 
-/// Name and version of every published crate whose manifest is complete.
+/// Returns the name and version of every published crate. Fails if a manifest is incomplete.
 fn published() -> Done<Vec<(String, String)>> {
     let metadata = metadata()?;
     let packages = metadata
@@ -132,12 +131,12 @@ fn published() -> Done<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Unpacks one package, and checks that it has every file it should, and a README without links
-/// into the repository.
+/// Unpacks a package and checks that it has the required files and a README without links into the
+/// repository.
 fn unpack(name: &str, version: &str, directory: &Path) -> Done {
     let archive: PathBuf = target()?.join("package").join(format!("{name}-{version}.crate"));
-    // Files are as new as they are here (`m`): in the archive all have one old date, by which Cargo
-    // would take what it built of an earlier package for up to date.
+    // `m`: with the one old date of the archive, Cargo would take the build of an earlier package
+    // for up to date.
     run_command(command("tar").arg("-xzmf").arg(&archive).arg("-C").arg(directory))?;
     let unpacked = directory.join(format!("{name}-{version}"));
     for file in FILES {
@@ -158,8 +157,8 @@ fn unpack(name: &str, version: &str, directory: &Path) -> Done {
     }
 }
 
-/// A program outside the workspace, whose dependencies of this family are the unpacked packages,
-/// and whose others are the locked ones, with the settings of the workspace.
+/// Writes a program outside the workspace that depends on the unpacked packages and the locked
+/// versions of other crates, with the profile of the workspace.
 fn write_program(
     place: &Path,
     packages: &[(String, String)],

@@ -1,4 +1,4 @@
-//! The Python package: builds it in a virtual environment of its own, installs it, tests it.
+//! The Python package: builds it in a virtual environment, installs it, tests it.
 
 use std::env;
 use std::fs;
@@ -8,14 +8,14 @@ use crate::process::{
     Done, built_by_tests, cargo, command, output, root, run as run_command, succeeds, target,
 };
 
-/// What builds and tests the package.
+/// Packages that build and test it.
 const TOOLS: [&str; 5] = ["maturin>=1.14,<2", "numpy>=1.24", "pytest>=8", "mypy>=1.14", "pyright"];
-/// An interpreter instead of the first that is found.
+/// Names an interpreter, in place of the first that is found.
 const PYTHON: &str = "GGMILL_PYTHON";
-/// The interpreters that are looked for, in order.
+/// The interpreters that are tried, in order.
 const NAMES: [&str; 7] =
     ["python3", "python", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
-/// The directory of the package in the repository.
+/// The package's directory.
 const PACKAGE: &str = "crates/ggmill-python";
 
 #[derive(clap::Args, Debug)]
@@ -37,14 +37,14 @@ pub(crate) struct Args {
     pytest: Vec<String>,
 }
 
-/// The Python environment of the chore.
+/// The virtual environment.
 struct Environment {
     python: PathBuf,
 }
 
 impl Environment {
-    /// The environment, made the first time. `None`, with words about it, where there is no Python
-    /// for it or its packages cannot be had.
+    /// Returns the environment, created the first time. Returns `None` and says why if there is no
+    /// Python or its packages cannot be installed.
     fn open() -> Done<Option<Self>> {
         let Some(base) = interpreter() else {
             println!("skipped: no Python of version 3.10 or later with venv and pip");
@@ -59,7 +59,8 @@ impl Environment {
         Ok(made)
     }
 
-    /// An environment with these packages, made the first time. `None` where they cannot be had.
+    /// Returns an environment with these packages, created the first time, or `None` if they cannot
+    /// be installed.
     fn make(base: &Path, directory: &Path, packages: &[&str], imports: &str) -> Done<Option<Self>> {
         let python =
             directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
@@ -83,7 +84,7 @@ impl Environment {
         command(&self.python)
     }
 
-    /// A program of a package, in the directory of ours.
+    /// Returns a command that runs a Python module in the package's directory.
     fn module(&self, name: &str) -> std::process::Command {
         let mut command = self.command();
         command.current_dir(root().join(PACKAGE)).args(["-m", name]);
@@ -91,7 +92,7 @@ impl Environment {
     }
 }
 
-/// An interpreter that can make the environment.
+/// Returns an interpreter that can create the environment.
 fn interpreter() -> Option<PathBuf> {
     let fits = |python: &PathBuf| {
         let asked = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
@@ -101,7 +102,7 @@ fn interpreter() -> Option<PathBuf> {
     given.into_iter().chain(NAMES.map(PathBuf::from)).find(fits)
 }
 
-/// Builds and tests, or fails where that cannot be done.
+/// Builds and tests the package. Fails if a tool is missing.
 pub(crate) fn run(args: &Args) -> Done {
     match Environment::open()? {
         Some(environment) => environment.build_and_test(args),
@@ -109,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-/// The same as a step of the gate, which says what it leaves out.
+/// The step of the gate: builds and tests, or reports what is missing.
 pub(crate) fn gate() -> Done {
     let args = Args {
         release: false,
@@ -125,7 +126,7 @@ pub(crate) fn gate() -> Done {
 }
 
 impl Environment {
-    /// Builds the wheel, the native command in it, and installs it.
+    /// Builds the wheel with the native command in it, and installs it.
     fn install(&self, release: bool) -> Done<PathBuf> {
         put_command(release)?;
         let wheel = self.build(release)?;
@@ -183,7 +184,7 @@ impl Environment {
         )
     }
 
-    /// Clippy over the extension: the only lints that need a Python.
+    /// Runs Clippy over the extension, which needs a Python.
     fn lints(&self) -> Done {
         let manifest = format!("--manifest-path={PACKAGE}/Cargo.toml");
         run_command(
@@ -193,7 +194,7 @@ impl Environment {
         )
     }
 
-    /// Builds the wheel, and finds it.
+    /// Builds the wheel and returns its path.
     fn build(&self, release: bool) -> Done<PathBuf> {
         let wheels = target()?.join("python/wheels");
         if wheels.exists() {
@@ -207,13 +208,13 @@ impl Environment {
                 .arg(&self.python)
                 .arg("--out")
                 .arg(&wheels)
-                // Most dependencies are those of the workspace, and built already.
+                // Shared with the workspace: most dependencies are built already.
                 .env("CARGO_TARGET_DIR", target()?),
         )?;
         wheel_in(&wheels)
     }
 
-    /// The second type checker, which is a program of Node.js that its package fetches.
+    /// Runs pyright, a program of Node.js that its package downloads.
     fn pyright(&self) -> Done {
         if !succeeds(self.module("pyright").arg("--version")) {
             println!("skipped: pyright does not start here");
@@ -230,7 +231,7 @@ fn build_command(release: bool) -> Done {
     run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))
 }
 
-/// Puts the native command, which was built, where the wheel takes it from.
+/// Copies the native command to where maturin puts it into the wheel.
 fn put_command(release: bool) -> Done {
     let built = target()?.join(if release { "release" } else { "debug" });
     let name = format!("ggmill{}", env::consts::EXE_SUFFIX);

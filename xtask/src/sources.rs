@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::process::Done;
 
-/// The Rust files of a directory and those in it, in order, but those of unit tests.
+/// Returns the Rust files below a directory, in order, without files of unit tests.
 pub(crate) fn sources(directory: &Path) -> Done<Vec<PathBuf>> {
     let failed = |error| format!("{}: {error}", directory.display());
     let mut found = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn sources(directory: &Path) -> Done<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The lines of a source that are code, counted from 1.
+/// Returns the lines of a source that are code, counted from 1.
 ///
 /// This reads line by line and knows no Rust: comments (documentation examples among them) are
 /// passed over, and so are unit tests, from `#[cfg(test)]` before a module to the end of a file,

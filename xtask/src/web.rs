@@ -6,7 +6,7 @@ use crate::npm;
 use crate::process::{Done, built_by_tests, command, root, run as run_command};
 use crate::targets::WebLibrary;
 
-/// The directory of the page in the repository.
+/// The page's directory.
 const PAGE: &str = "web";
 
 #[derive(clap::Args, Debug)]
@@ -19,8 +19,7 @@ pub(crate) struct Args {
     node: Vec<String>,
 }
 
-/// Builds and tests, or fails where that cannot be done. Without a browser the tests are skipped, and
-/// say so.
+/// Builds and tests the page. Fails if a tool is missing; without a browser the tests are skipped.
 pub(crate) fn run(args: &Args) -> Done {
     npm::build()?;
     install()?;
@@ -31,7 +30,7 @@ pub(crate) fn run(args: &Args) -> Done {
     test(&npm::build_command()?, &args.node)
 }
 
-/// The same as a step of the gate, which says what it leaves out.
+/// The step of the gate: builds and tests, or reports which tool is missing.
 pub(crate) fn gate() -> Done {
     if npm::modules(WebLibrary::Installed)?.is_none() {
         return Ok(());
@@ -44,7 +43,7 @@ pub(crate) fn gate() -> Done {
     test(&built_by_tests(npm::COMMAND)?, &[])
 }
 
-/// The packages of the lock file. None of them has to run anything to be installed.
+/// Installs the packages of the lock file without their install scripts.
 fn install() -> Done {
     run_command(command("npm").current_dir(root().join(PAGE)).args([
         "ci",
@@ -54,12 +53,12 @@ fn install() -> Done {
     ]))
 }
 
-/// Checks the types, and builds the page into `web/dist`.
+/// Checks the types and builds the page into `web/dist`.
 fn build() -> Done {
     run_command(command("npm").current_dir(root().join(PAGE)).args(["run", "build"]))
 }
 
-/// Runs the tests beside a built command, whose edits those of the page are compared with.
+/// Runs the tests, which compare edits with those of the built command.
 fn test(built: &Path, arguments: &[String]) -> Done {
     let mut node = command("node");
     node.current_dir(root().join(PAGE)).arg("--test").args(arguments);

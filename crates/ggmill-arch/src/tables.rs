@@ -41,7 +41,7 @@ pub(crate) struct Kinds {
 table!(Kinds, "ggmill.kinds/1");
 coded! { Kinds { schema, kinds } }
 
-/// `names.toml`: the tensor names of architectures. `cargo xtask peers architectures` writes it.
+/// `names.toml`: the tensor names of architectures. `python3 conformance/run.py architectures` writes it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Names {

@@ -1,6 +1,6 @@
 //! Benchmarks of ggmill and their recorded results.
 //!
-//! - `cargo xtask peers open` compares opening a file with other readers and with [`walk`], the
+//! - `python3 conformance/run.py open` compares opening a file with other readers and with [`walk`], the
 //!   least any reader can do; `RESULTS.md` has what it said.
 //! - `check_speed` measures `ggmill check` beside its yardsticks.
 //! - `cargo bench -p ggmill-bench` measures the reader alone, to see what a change does.

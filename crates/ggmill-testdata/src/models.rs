@@ -1,5 +1,5 @@
 //! Small models with weights from a counter: what tests of quantization feed to ggmill and, through
-//! `cargo xtask peers quantize`, to the reference.
+//! `python3 conformance/run.py quantize`, to the reference.
 //!
 //! Shapes are those of no real model, since nothing computes with them; names, hyperparameters and
 //! orders are what mixtures look at. Every number is made in integers and is exact in the type it

@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use super::GENERATED;
 use crate::process::{Done, command, output, root};
 
-/// Checks every relative link of every tracked Markdown file: the file is there, and where a
-/// heading is named, so is the heading.
+/// Checks that every relative link of every tracked Markdown file leads to a file, and to a heading
+/// if it names one.
 pub(crate) fn of_sources() -> Done {
     let files = output(command("git").args(["ls-files", "*.md"]))?;
     let mut dead = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn of_sources() -> Done {
     if dead.is_empty() { Ok(()) } else { Err(format!("dead links:\n{}", dead.join("\n"))) }
 }
 
-/// The relative links of a page, those in code left out.
+/// Returns the relative links of a page, without those in code.
 fn links_of(text: &str) -> Vec<String> {
     let mut links = Vec::new();
     let mut in_code = false;
@@ -32,7 +32,7 @@ fn links_of(text: &str) -> Vec<String> {
         if in_code {
             continue;
         }
-        // What is between backticks is code too.
+        // Text between backticks is code.
         let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         for rest in prose.split("](").skip(1) {
             let link = rest.split([')', ' ']).next().unwrap_or_default();
@@ -52,7 +52,7 @@ fn leads_somewhere(file: &str, link: &str) -> bool {
     } else {
         normal(&Path::new(file).parent().unwrap_or(Path::new("")).join(path))
     };
-    // The introduction of the site is the README of the repository, which is in another place.
+    // The introduction of the site is the README of the repository.
     let is_generated = GENERATED
         .iter()
         .any(|(name, ..)| page == Path::new("docs").join(name).with_extension("md"))
@@ -67,7 +67,7 @@ fn leads_somewhere(file: &str, link: &str) -> bool {
     fs::read_to_string(full).is_ok_and(|text| headings(&text).contains(heading))
 }
 
-/// A path without `..` in it.
+/// Resolves `..` in a path.
 fn normal(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for component in path.components() {
@@ -82,7 +82,7 @@ fn normal(path: &Path) -> PathBuf {
     parts
 }
 
-/// The names by which the headings of a page are linked to.
+/// Returns the anchors of a page's headings.
 fn headings(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter(|line| line.starts_with('#'));
     lines
@@ -95,7 +95,7 @@ fn headings(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Checks every relative link of the pages under a directory: the file is there.
+/// Checks that every relative link of the built pages leads to a file. Returns the number of pages.
 pub(super) fn of_pages(site: &Path) -> Done<usize> {
     let mut pages = Vec::new();
     collect(site, &mut pages).map_err(|error| format!("{}: {error}", site.display()))?;

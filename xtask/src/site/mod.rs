@@ -1,4 +1,4 @@
-//! The documentation: its links, and the site that mdBook makes of it.
+//! The documentation: its links, and its site, which mdBook builds.
 
 mod links;
 
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::links::of_sources as links;
 use crate::process::{Done, cargo, command, output, root, run as run_command, succeeds, target};
 
-/// Pages made of those of `ggmill explain`: file, title, and how the heading of the group begins
-/// in its list of topics.
+/// Pages generated from `ggmill explain`: file, title, and the beginning of the group's heading in
+/// its list of topics.
 const GENERATED: [(&str, &str, &str); 4] = [
     ("types", "Tensor types", "Tensor types"),
     ("mixtures", "Mixtures of types", "Mixtures"),
@@ -17,7 +17,7 @@ const GENERATED: [(&str, &str, &str); 4] = [
     ("architectures", "Architectures", "Architectures"),
 ];
 
-/// Assembles the sources of the site under `target/site`, and builds it where mdBook is installed.
+/// Assembles the sources of the site in `target/site`, and builds it if mdBook is installed.
 pub(crate) fn run() -> Done {
     links()?;
     let directory = target()?.join("site");
@@ -69,7 +69,7 @@ fn assemble(directory: &Path) -> std::io::Result<()> {
         let mut page = format!("# {title}\n");
         for topic in topics(&index, group)? {
             for line in explain(&command, &[topic])?.lines() {
-                // One level further down than on a page of its own.
+                // One heading level deeper than on a page of its own.
                 let deeper = if line.starts_with('#') { "#" } else { "" };
                 page.push_str(&["\n", deeper, line].concat());
             }
@@ -80,7 +80,7 @@ fn assemble(directory: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The topics under a heading of the list: the first word of each indented line.
+/// Returns the topics under a heading of the list: the first word of each indented line.
 fn topics<'a>(index: &'a str, group: &str) -> std::io::Result<Vec<&'a str>> {
     let heading = format!("## {group}");
     let mut lines = index.lines();
@@ -96,8 +96,7 @@ fn topics<'a>(index: &'a str, group: &str) -> std::io::Result<Vec<&'a str>> {
     Ok(topics)
 }
 
-/// The summary with a line for each rule below that of their list: mdBook builds the pages that
-/// its summary names, and no others.
+/// Returns the summary with a line for each rule: mdBook builds only pages that its summary names.
 fn with_rules(summary: &str, rules: &Path) -> std::io::Result<String> {
     let mut pages: Vec<PathBuf> = fs::read_dir(rules)?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -123,7 +122,7 @@ fn with_rules(summary: &str, rules: &Path) -> std::io::Result<String> {
 
 const REPOSITORY: &str = "https://github.com/ggmill/ggmill/blob/main/";
 
-/// The links of the README, as they are from within `docs`.
+/// Rewrites the links of the README for a page in `docs`.
 fn from_docs(readme: &str) -> String {
     let mut text = String::new();
     for (number, part) in readme.split("](").enumerate() {
@@ -140,12 +139,12 @@ fn from_docs(readme: &str) -> String {
     text
 }
 
-/// The links of a document that lead out of `docs`, as they are on the site.
+/// Rewrites links out of `docs` to links into the repository on its host.
 fn out_of_docs(document: &str) -> String {
     document.replace("](../", &["](", REPOSITORY].concat())
 }
 
-/// Changes the text of every Markdown file under a directory.
+/// Changes the text of every Markdown file below a directory.
 fn rewrite(directory: &Path, change: &dyn Fn(&str) -> String) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -172,7 +171,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Builds the command and says where it is: it is run some hundred times.
+/// Builds the command, which runs about a hundred times, and returns its path.
 fn built_command() -> std::io::Result<PathBuf> {
     let built = run_command(&mut cargo(&["build", "--quiet", "--package=ggmill-cli"]));
     let target = built.and_then(|()| target()).map_err(std::io::Error::other)?;

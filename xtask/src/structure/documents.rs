@@ -8,10 +8,10 @@ use crate::process::{Done, root};
 
 const DOCUMENTS: &[&str] = &["docs/ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
 
-/// Paths outside the repository, or made by building.
+/// Paths outside the repository, and generated ones.
 const ELSEWHERE: &[&str] = &["../", "target/", "vendor/"];
 
-/// Names that lead to no file.
+/// Returns the names that lead to no file.
 pub(super) fn findings() -> Done<Vec<String>> {
     let mut files = BTreeSet::new();
     collect(root(), root(), &mut files)?;
@@ -26,8 +26,8 @@ pub(super) fn findings() -> Done<Vec<String>> {
     Ok(findings)
 }
 
-/// The paths in a text: what stands between back quotes, is one word, and has a slash or the ending
-/// of a source; with the alternatives in braces told apart.
+/// Returns the paths in a text: words between backquotes that have a slash or the extension of a
+/// source, with braces expanded.
 fn named(text: &str) -> impl Iterator<Item = String> + '_ {
     const ENDINGS: [&str; 6] = [".rs", ".toml", ".py", ".md", ".json", ".txt"];
     let lines = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
@@ -39,7 +39,7 @@ fn named(text: &str) -> impl Iterator<Item = String> + '_ {
     lines.filter(is_path).flat_map(alternatives)
 }
 
-/// `a/{b,c}.rs` is `a/b.rs` and `a/c.rs`.
+/// Expands braces: `a/{b,c}.rs` is `a/b.rs` and `a/c.rs`.
 fn alternatives(path: &str) -> Vec<String> {
     let braces = path.split_once('{').and_then(|(before, rest)| {
         let (inside, after) = rest.split_once('}')?;
@@ -53,8 +53,8 @@ fn alternatives(path: &str) -> Vec<String> {
     }
 }
 
-/// Whether it is the end of the path of a file or of a directory. From a placeholder (`<name>`) on
-/// nothing is asked.
+/// Returns `true` if `name` is the end of the path of a file or directory. Text after a placeholder
+/// (`<name>`) is not checked.
 fn leads_to_a_file(name: &str, files: &BTreeSet<String>) -> bool {
     if ELSEWHERE.iter().any(|elsewhere| name.starts_with(elsewhere)) {
         return true;
@@ -70,7 +70,7 @@ fn leads_to_a_file(name: &str, files: &BTreeSet<String>) -> bool {
         })
 }
 
-/// The files and directories below one, from the root.
+/// Collects the files and directories below a directory, relative to the root.
 fn collect(directory: &Path, root: &Path, found: &mut BTreeSet<String>) -> Done {
     let failed = |error| format!("{}: {error}", directory.display());
     for entry in fs::read_dir(directory).map_err(failed)? {

@@ -1,9 +1,8 @@
-//! The claims of `docs/ARCHITECTURE.md` about the sources.
+//! Checks of the claims in `docs/ARCHITECTURE.md` about the sources.
 
 mod crate_table;
 mod cycles;
 mod documents;
-mod one_of_each;
 mod paths;
 mod surface;
 mod tokens;
@@ -11,13 +10,12 @@ mod unsafe_code;
 
 use crate::process::Done;
 
-/// Everything that is found, of every check. `allowed` has every crate, and the crates of this
-/// workspace that it may depend on.
+/// Returns the findings of every check. `allowed` has every crate with the crates of this workspace
+/// that it may depend on.
 pub(crate) fn findings(allowed: &[(&str, &[&str])]) -> Done<Vec<String>> {
     Ok([
         crate_table::findings(allowed)?,
         cycles::findings()?,
-        one_of_each::findings()?,
         surface::findings()?,
         unsafe_code::findings()?,
         documents::findings()?,

@@ -1,29 +1,29 @@
-//! The paths of a file: those it uses, and those it writes out.
+//! The paths in a file: in `use` declarations and in code.
 
 use super::tokens::Token;
 
-/// Something that a `use` brings into a file.
+/// An item that a `use` imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Use {
-    /// Where it is, as written.
+    /// Its path, as written.
     pub(super) path: Vec<String>,
     /// Its name here; `*` for everything.
     pub(super) name: String,
-    /// Whether it is handed on, to whomever: then it is no need of this file's own.
+    /// Whether it is re-exported.
     pub(super) is_public: bool,
 }
 
-/// The references of a file to others.
+/// The paths and definitions of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
     pub(super) uses: Vec<Use>,
     /// Paths of at least two segments in the code.
     pub(super) inline: Vec<Vec<String>>,
-    /// Names of items that are defined here.
+    /// Names of items defined in the file.
     pub(super) defined: Vec<String>,
 }
 
-/// Words that precede the name of an item.
+/// Keywords before the name of an item.
 const ITEMS: [&str; 10] =
     ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
 
@@ -67,7 +67,7 @@ pub(super) fn paths(tokens: &[Token]) -> Paths {
     paths
 }
 
-/// Whether the last word is `pub`, perhaps restricted.
+/// Returns `true` if the last word is `pub`, restricted or not.
 fn is_public(before: &[Token]) -> bool {
     match before {
         [.., last] if last.word() == Some("pub") => true,
@@ -78,7 +78,7 @@ fn is_public(before: &[Token]) -> bool {
     }
 }
 
-/// The words of a path, joined by `::`, and where it ends.
+/// Returns the words of a path and the place after it.
 fn path(tokens: &[Token], start: usize) -> (Vec<String>, usize) {
     let mut path = Vec::new();
     let mut place = start;
@@ -92,9 +92,9 @@ fn path(tokens: &[Token], start: usize) -> (Vec<String>, usize) {
     (path, place)
 }
 
-/// Everything that a tree of a `use` brings in.
+/// Collects the imports of a `use` tree.
 fn tree(tokens: &[Token], before: &[String], is_public: bool, uses: &mut Vec<Use>) {
-    // A leading `::` is another crate's.
+    // A leading `::` names another crate.
     let mut path = before.to_vec();
     let mut place = 0;
     while let Some(token) = tokens.get(place) {
@@ -119,7 +119,7 @@ fn tree(tokens: &[Token], before: &[String], is_public: bool, uses: &mut Vec<Use
     if path.len() == before.len() {
         return;
     }
-    // `self` in braces is the module before them.
+    // `self` in braces is the module that precedes them.
     if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
         path.pop();
     }
@@ -132,7 +132,7 @@ fn tree(tokens: &[Token], before: &[String], is_public: bool, uses: &mut Vec<Use
     uses.push(Use { path, name, is_public });
 }
 
-/// The content of braces, cut at its own commas.
+/// Splits the content of braces at its commas.
 fn parts(tokens: &[Token]) -> Vec<&[Token]> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
     for (place, token) in tokens.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The public surface of the libraries: foreign types in signatures are few and chosen, traits are
-//! sealed or deliberately open, and structs of options can grow.
+//! The public API of the libraries: foreign types in signatures are listed, traits are sealed or
+//! listed as open, and structs of options are `non_exhaustive`.
 //!
 //! This reads sources, file by file, and takes every unrestricted `pub` for public. Re-exports
 //! under another name escape it.
@@ -14,8 +14,8 @@ use super::tokens::{Token, tokens};
 use crate::process::{Done, metadata, root};
 use crate::sources::sources;
 
-/// Foreign items that public signatures may name: a new major version of their crates is one of
-/// ours. Anything else is wrapped.
+/// Foreign items that public signatures may name: a new major version of their crate is one of
+/// ours.
 const CHOSEN: &[(&str, &[&str])] = &[
     ("ggmill-arch", &["serde::Deserialize", "serde_json::Value"]),
     ("ggmill-check", &["serde::Serialize", "serde_json::Value"]),
@@ -71,7 +71,7 @@ pub(super) fn findings() -> Done<Vec<String>> {
             value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let name = text(package, "name");
-        // Programs and unpublished crates promise nothing.
+        // Programs and unpublished crates have no API.
         if !package.get("publish").is_none_or(Value::is_null) || name == "ggmill-cli" {
             continue;
         }
@@ -143,7 +143,7 @@ impl Surface {
         }
     }
 
-    /// A trait or a struct at `place`, the place of its `pub`.
+    /// Records a trait or a struct. `place` is that of its `pub`.
     fn item(&mut self, tokens: &[Token], place: usize) {
         let words: Vec<&str> = tokens[place + 1..].iter().map_while(Token::word).take(3).collect();
         let head = head(&tokens[place + 1..]);
@@ -199,13 +199,13 @@ fn is_options(name: &str) -> bool {
     name.ends_with("Options") || ["Limits", "Selection", "Candidate"].contains(&name)
 }
 
-/// The tokens before the body of an item, or before its semicolon.
+/// Returns the tokens before the body or the semicolon of an item.
 fn head(tokens: &[Token]) -> &[Token] {
     let end = tokens.iter().position(|token| token.is('{') || token.is(';') || token.is('('));
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
-/// The tokens of a bracketed group at the beginning, brackets included.
+/// Returns a bracketed group at the beginning, brackets included.
 fn block(tokens: &[Token]) -> &[Token] {
     let mut depth = 0usize;
     let end = tokens.iter().position(|token| {
@@ -218,8 +218,8 @@ fn block(tokens: &[Token]) -> &[Token] {
     end.map_or(tokens, |end| &tokens[..=end])
 }
 
-/// The part of a public item that is a promise: signatures and types, without bodies. The fields
-/// of a struct are items of their own.
+/// Returns the signature of a public item, without its body. The fields of a struct are items of
+/// their own.
 fn promised(item: &[Token]) -> &[Token] {
     let kind = item.iter().map_while(Token::word).find(|word| {
         ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "use"]
@@ -244,7 +244,7 @@ fn promised(item: &[Token]) -> &[Token] {
     };
     match kind {
         _ if is_function => until(&|token| token.is('{') || token.is(';')),
-        // The bodies of a trait's provided methods included: there are few, and all are short.
+        // With the bodies of provided methods, which are few and short.
         Some("enum" | "trait") => {
             let head = head(item).len();
             &item[..head + block(&item[head..]).len()]
@@ -258,7 +258,7 @@ fn promised(item: &[Token]) -> &[Token] {
     }
 }
 
-/// The tokens without the names of the variants, if they are an enum.
+/// Returns the tokens without the names of the variants, if they are an enum.
 fn without_variants(item: &[Token]) -> Vec<Token> {
     if item.first().and_then(Token::word) != Some("enum") {
         return item.to_vec();
@@ -273,7 +273,7 @@ fn without_variants(item: &[Token]) -> Vec<Token> {
     item.iter().filter(in_parts).cloned().collect()
 }
 
-/// The head of an implementation of a trait for a public type of the file.
+/// Returns the head of an implementation of a trait for a public type of the file.
 fn implemented<'a>(item: &'a [Token], public: &BTreeSet<&str>) -> &'a [Token] {
     let end = item.iter().position(|token| token.is('{') || token.is(';'));
     let head = &item[..end.unwrap_or(0)];
@@ -282,7 +282,7 @@ fn implemented<'a>(item: &'a [Token], public: &BTreeSet<&str>) -> &'a [Token] {
     if is_public { head } else { &[] }
 }
 
-/// The derived traits of a public type.
+/// Returns the derived traits of a public type.
 fn derived(attribute: &[Token]) -> &[Token] {
     let list = block(&attribute[1..]);
     let mut rest = &attribute[1 + list.len()..];
@@ -298,7 +298,7 @@ fn derived(attribute: &[Token]) -> &[Token] {
     }
 }
 
-/// The foreign items that tokens name, by their whole paths.
+/// Returns the full paths of the foreign items that tokens name.
 fn named(
     region: &[Token],
     names: &BTreeMap<&str, String>,
@@ -324,7 +324,7 @@ fn named(
             found.insert(path.join("::"));
         }
     }
-    // Types and traits: functions and macros are not part of a signature.
+    // Types and traits only: functions and macros are not part of a signature.
     found.retain(|path| {
         let (_, last) = path.rsplit_once("::").unwrap_or_default();
         last.starts_with(char::is_uppercase)

@@ -1,6 +1,5 @@
-//! Where `unsafe` may be: the list of `docs/ARCHITECTURE.md`, held against every Rust source of the
-//! repository, tests included. The lint `unsafe_code` refuses it elsewhere unless a file permits it
-//! to itself; this keeps the files that do to a list.
+//! Checks that `unsafe` is only in the files that `docs/ARCHITECTURE.md` lists, tests included. The
+//! lint `unsafe_code` refuses it elsewhere unless a file permits it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::tokens::all;
 use crate::process::{Done, root};
 
-/// The files that may have it, a directory ending in a slash: first those of libraries, then those
-/// of programs and tests that nobody depends on.
+/// The files and directories (with a slash) that may have it: those of published crates, then those
+/// of unpublished programs and tests.
 const PLACES: &[&str] = &[
     "crates/ggmill-quant/src/arch/",
     "crates/ggmill-io/src/map.rs",
@@ -26,7 +25,8 @@ const PLACES: &[&str] = &[
 
 const DOCUMENT: &str = "docs/ARCHITECTURE.md";
 
-/// Uses elsewhere, places without any, and places that the document does not name.
+/// Returns uses in other files, entries without any use, and entries that the document does not
+/// name.
 pub(super) fn findings() -> Done<Vec<String>> {
     let mut sources = Vec::new();
     for directory in ["crates", "fuzz", "xtask"] {
@@ -48,12 +48,12 @@ fn read(path: &Path) -> Done<String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Whether a source has the keyword, in code.
+/// Returns `true` if a source has the keyword in code.
 fn uses(source: &str) -> bool {
     all(source).iter().any(|token| token.word() == Some("unsafe"))
 }
 
-/// The files that use it, and the text of the document, held against the list.
+/// Compares the files that use it, and the text of the document, with the list.
 fn held(using: &[String], document: &str) -> Vec<String> {
     let is_in = |file: &str, place: &str| {
         if place.ends_with('/') { file.starts_with(place) } else { file == place }
@@ -73,7 +73,7 @@ fn held(using: &[String], document: &str) -> Vec<String> {
     elsewhere.chain(unused).chain(unnamed).collect()
 }
 
-/// The Rust files below a directory, but those in directories that are built.
+/// Collects the Rust files below a directory, without target directories.
 fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) -> Done {
     let failed = |error| format!("{}: {error}", directory.display());
     for entry in fs::read_dir(directory).map_err(failed)? {

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use crate::process::{command, output, succeeds};
 
-/// A Linux machine of another kind.
+/// Another Linux machine.
 #[derive(Debug)]
 pub(super) struct Machine {
-    /// The name of its GCC: it links.
+    /// Its GCC, which links.
     pub(super) linker: &'static str,
     /// QEMU in user mode runs its programs.
     pub(super) emulator: &'static str,
-    /// The loader of its programs where this machine can run them itself.
+    /// The loader of its programs, if this machine can run them.
     pub(super) loader: Option<&'static str>,
-    /// The package of Debian and Ubuntu that has its C library.
+    /// The package of Debian and Ubuntu with its C library.
     pub(super) libc_package: &'static str,
 }
 
@@ -22,10 +22,10 @@ pub(super) struct Machine {
 pub(super) type Settings = Vec<(String, String)>;
 
 impl Machine {
-    /// How Cargo is to link and run programs for this machine, or what is missing for it. What the
-    /// environment says already is left as it is.
+    /// Returns how Cargo links and runs programs for this machine, or what is missing. Existing
+    /// environment variables are kept.
     pub(super) fn settings(&self, triple: &str, host: &str) -> Result<Settings, String> {
-        // Under emulation a program can hang while it makes a backtrace.
+        // Under emulation a program can hang while it collects a backtrace.
         let mut settings = vec![("RUST_BACKTRACE".to_owned(), "0".to_owned())];
         let (linker, runner) = (variable(triple, "LINKER"), variable(triple, "RUNNER"));
         let given = |name: &str| env::var_os(name).is_some();
@@ -33,7 +33,7 @@ impl Machine {
             return Ok(settings);
         }
         if in_path(&[self.linker]).is_none() {
-            // Any GCC for x86-64 links for 32 bits where the libraries for it are installed.
+            // Any GCC for x86-64 links for 32 bits if the libraries are installed.
             if self.loader.is_some() && host.starts_with("x86_64") && links_32_bits() {
                 return Ok(settings);
             }
@@ -51,16 +51,16 @@ impl Machine {
         Ok(settings)
     }
 
-    /// The directory of the machine's libraries: where its compiler finds them.
+    /// Returns the directory of the machine's libraries, as its compiler names it.
     fn libraries(&self) -> Option<PathBuf> {
         let libc = output(command(self.linker).arg("-print-file-name=libc.so.6")).ok()?;
         let libc = Path::new(libc.trim());
-        // A bare name says that it found none.
+        // GCC prints the bare name if it finds none.
         Some(libc.is_absolute().then(|| libc.canonicalize().ok())??.parent()?.to_owned())
     }
 
-    /// The command before a program: the machine's own loader where programs for it run here as
-    /// they are, else its emulator.
+    /// Returns the command that runs a program: the machine's loader if its programs run here,
+    /// otherwise its emulator.
     fn runner(&self, libraries: &Path) -> Result<String, String> {
         if let Some(loader) = self.loader.map(|loader| libraries.join(loader))
             && succeeds(command(&loader).arg("--version"))
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// The environment variable for one of Cargo's settings for a target.
+/// Returns the environment variable of a Cargo setting for a target.
 pub(super) fn variable(triple: &str, setting: &str) -> String {
     format!("CARGO_TARGET_{}_{setting}", triple.to_uppercase().replace('-', "_"))
 }
@@ -85,7 +85,7 @@ fn links_32_bits() -> bool {
         .is_ok_and(|libc| Path::new(libc.trim()).is_absolute())
 }
 
-/// Where the first of some programs is that is in the path.
+/// Returns the path of the first program that is installed.
 pub(super) fn in_path(names: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     names.iter().find_map(|name| {

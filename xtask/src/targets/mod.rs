@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// These targets only [default: all]
     #[arg(value_name = "TRIPLE")]
     triples: Vec<String>,
-    /// Fail where something to build or run them with is missing
+    /// Fail if a toolchain or an emulator is missing
     #[arg(long)]
     all: bool,
     /// Skip targets whose standard library is not installed, though it could be built
@@ -29,44 +29,44 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The arguments of the gate: building a standard library takes minutes for each target.
+    /// Returns the arguments of the gate: building a standard library takes minutes per target.
     pub(crate) fn of_the_gate() -> Self {
         Self { installed: true, ..Self::default() }
     }
 }
 
-/// A target, and what is done for it.
+/// A target, and what is built and run for it.
 struct Target {
     triple: &'static str,
-    /// The crates of the standard library that it takes, where they are built from source.
+    /// The crates of the standard library to build from source.
     library: &'static str,
     work: Work,
 }
 
 enum Work {
-    /// Tests that are built and run: the arguments of `cargo test`, once for each.
+    /// Tests to build and run: the arguments of one `cargo test` each.
     Tests(Machine, &'static [&'static [&'static str]]),
-    /// Codecs that are run in Node.js, after the crates that need no operating system are built.
+    /// Codecs to run in Node.js, after building the crates that need no operating system.
     WebAssembly,
-    /// A crate that is built.
+    /// A crate to build.
     Build(&'static str),
 }
 
-/// The target of what runs in browsers and Node.js.
+/// The target for browsers and Node.js.
 pub(crate) const WEB: &str = "wasm32-unknown-unknown";
 
 /// The standard library that WebAssembly modules are built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WebLibrary {
-    /// One that is installed.
+    /// An installed one.
     Installed,
-    /// One that is installed, or built from its source.
+    /// An installed one, or one built from source.
     Any,
-    /// One built from its source for size.
+    /// One built from source for size.
     ForSize,
 }
 
-/// Cargo for [`WEB`], or what is missing for it.
+/// Returns Cargo for [`WEB`], or what is missing.
 pub(crate) fn web_cargo(subcommand: &str, library: WebLibrary) -> Result<Command, String> {
     let mut toolchains = Toolchain::all();
     if subcommand == "clippy" {
@@ -96,7 +96,7 @@ pub(crate) fn web_cargo(subcommand: &str, library: WebLibrary) -> Result<Command
     Ok(cargo)
 }
 
-/// The outcome for a target.
+/// The outcome of a target.
 enum Outcome {
     Passed,
     /// Something is missing.
@@ -166,13 +166,12 @@ const TARGETS: [Target; 5] = [
     },
 ];
 
-/// The reader and the writer: every valid and broken file, and properties tried fewer times than
-/// on the machine at hand.
+/// The reader and the writer: every valid and broken file, and fewer cases of properties.
 const CORE: &[&str] = &["--package=ggmill-core", "--tests"];
 
-/// The codecs: all golden vectors, and lanes beside scalar code on random blocks. What takes
-/// minutes under emulation is left to the machine at hand: every pattern in every shape, sums that
-/// overflow, random compositions, lists of whole numbers.
+/// The codecs: all golden vectors, and lanes compared with scalar code on random blocks. Tests that
+/// take minutes under emulation are skipped: every pattern in every shape, sums that overflow,
+/// random compositions, lists of integers.
 const QUANT: &[&str] = &[
     "--package=ggmill-quant",
     "--tests",
@@ -184,10 +183,10 @@ const QUANT: &[&str] = &[
     "--skip=lists_hold_all_that_is_near",
 ];
 
-/// How often a property is tried under emulation.
+/// Cases of a property under emulation.
 const CASES: &str = "16";
 
-/// Builds and tests what can be built and tested here. Goes on after a failure.
+/// Builds and tests each target that can be built here. Continues after a failure.
 pub(crate) fn run(args: &Args) -> Done {
     let unknown =
         args.triples.iter().find(|triple| TARGETS.iter().all(|target| target.triple != **triple));
@@ -231,7 +230,7 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 impl Target {
-    /// A toolchain that builds for it, or what is missing.
+    /// Returns a toolchain that builds for the target, or what is missing.
     fn builder<'a>(
         &self,
         toolchains: &'a [Toolchain],
@@ -258,7 +257,7 @@ impl Target {
         };
         println!("-- {}: {}", self.triple, builder.shown());
         if let Err(message) = self.probe(&builder, &settings) {
-            // The toolchain or the emulator, not this repository.
+            // The toolchain or the emulator fails, not this repository.
             return Outcome::Skipped(format!(
                 "{} builds or runs no program for it:\n{message}",
                 builder.shown()
@@ -270,7 +269,7 @@ impl Target {
         }
     }
 
-    /// How programs are linked and run, or what is missing for it.
+    /// Returns how programs are linked and run, or what is missing.
     fn settings(&self, builder: &Builder<'_>) -> Result<Settings, String> {
         match &self.work {
             Work::Tests(machine, _) => machine.settings(self.triple, &builder.toolchain.host),
@@ -279,7 +278,7 @@ impl Target {
         }
     }
 
-    /// Cargo, told how to link and run programs.
+    /// Returns Cargo, configured to link and run programs.
     fn cargo(&self, builder: &Builder<'_>, settings: &Settings, subcommand: &str) -> Command {
         let mut cargo = builder.cargo(subcommand);
         cargo.envs(settings.iter().map(|(name, value)| (name, value)));
@@ -294,7 +293,7 @@ impl Target {
         cargo
     }
 
-    /// Holds the toolchain to building the least program, and to running it if tests are to run.
+    /// Checks that the toolchain builds a minimal program, and runs it if tests are to run.
     fn probe(&self, builder: &Builder<'_>, settings: &Settings) -> Done {
         match self.work {
             Work::Tests(..) => {
@@ -328,7 +327,7 @@ impl Target {
     }
 }
 
-/// LLVM's linker, under whichever name it is installed, as the variable that names it.
+/// Returns the setting that names LLVM's linker, by the name under which it is installed.
 fn wasm_linker() -> Result<(String, String), String> {
     let versioned: Vec<String> =
         (15..40).rev().map(|version| format!("wasm-ld-{version}")).collect();
@@ -338,7 +337,7 @@ fn wasm_linker() -> Result<(String, String), String> {
     Ok((variable(WEB, "LINKER"), linker.display().to_string()))
 }
 
-/// How WebAssembly is linked, and run in Node.js.
+/// Returns how WebAssembly is linked, and run in Node.js.
 fn web_assembly(triple: &str, toolchain: &Toolchain) -> Result<Settings, String> {
     let mut settings = Settings::new();
     if !toolchain.has_wasm_linker() {

@@ -1,4 +1,4 @@
-//! Which Rust toolchains there are here, and what they can build for.
+//! The installed Rust toolchains, and what they can build for.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,8 @@ use std::process::Command;
 
 use crate::process::{Done, command, output, root, target};
 
-/// Settings for everything that is built here, whichever manifest it belongs to: where they are
-/// the same, a library that was built from its source once serves all. What is not of this
-/// workspace is sooner built without optimization than run with it.
+/// Settings of every build here, so that a library that was built from source serves all.
+/// Dependencies build sooner without optimization than they run with it.
 const PROFILE: [&str; 6] = [
     "profile.dev.debug=false",
     "profile.dev.opt-level=1",
@@ -18,40 +17,40 @@ const PROFILE: [&str; 6] = [
     "profile.test.opt-level=1",
 ];
 
-/// Variables that would make a build differ from what is asked for.
+/// Variables that would change a build.
 const OVERRIDES: [&str; 5] =
     ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"];
 
-/// A compiler with its Cargo.
+/// A compiler and its Cargo.
 #[derive(Clone, Debug)]
 pub(super) struct Toolchain {
     rustc: PathBuf,
     cargo: PathBuf,
     sysroot: PathBuf,
-    /// The machine that it runs on.
+    /// The host triple.
     pub(super) host: String,
-    /// The targets that it has heard of.
+    /// The targets that it knows.
     triples: Vec<String>,
-    /// The second number of its version.
+    /// The minor version.
     minor: u32,
 }
 
-/// The first version, by its second number, with panics that end the program at once as a strategy.
+/// The first minor version with panics that abort at once.
 const IMMEDIATE_ABORT: u32 = 92;
 
-/// A toolchain with a way to the standard library for one target.
+/// A toolchain with a standard library for one target.
 #[derive(Debug)]
 pub(super) struct Builder<'a> {
     pub(super) toolchain: &'a Toolchain,
     triple: &'a str,
-    /// The crates of the library that Cargo builds, unless the library is installed.
+    /// The crates of the library that Cargo builds, unless it is installed.
     from_source: Option<&'a str>,
     built: PathBuf,
 }
 
 impl Toolchain {
-    /// The toolchain that runs this, then those in the path that are no older than this workspace
-    /// asks for.
+    /// Returns the toolchain that runs this, then those in the path that are new enough for this
+    /// workspace.
     pub(super) fn all() -> Vec<Self> {
         let own = env::var_os("CARGO")
             .map(PathBuf::from)
@@ -89,8 +88,8 @@ impl Toolchain {
         Some(Self { rustc, cargo, sysroot, host, triples, minor: minor_version })
     }
 
-    /// How this toolchain builds for a target, if it can: with the library that is installed, else
-    /// from the library's source.
+    /// Returns how this toolchain builds for a target, if it can: with the installed library,
+    /// otherwise from source.
     pub(super) fn builder<'a>(&'a self, triple: &'a str, library: &'a str) -> Option<Builder<'a>> {
         let installed = self.libraries().join(triple).join("lib").is_dir();
         if !installed {
@@ -99,7 +98,7 @@ impl Toolchain {
         Some(Builder { toolchain: self, triple, from_source: None, built: built() })
     }
 
-    /// The same from the library's source, whatever is installed.
+    /// Returns how this toolchain builds for a target with a library from source.
     pub(super) fn builder_from_source<'a>(
         &'a self,
         triple: &'a str,
@@ -115,12 +114,12 @@ impl Toolchain {
         })
     }
 
-    /// Whether it can build for size.
+    /// Returns `true` if it can build for size.
     pub(super) fn can_build_for_size(&self) -> bool {
         self.minor >= IMMEDIATE_ABORT
     }
 
-    /// Whether clippy comes with it: that of another toolchain reads no library of this one.
+    /// Returns `true` if it has Clippy: that of another toolchain cannot read its libraries.
     pub(super) fn has_clippy(&self) -> bool {
         let driver = format!("clippy-driver{}", env::consts::EXE_SUFFIX);
         self.cargo.parent().is_some_and(|directory| directory.join(driver).is_file())
@@ -130,14 +129,14 @@ impl Toolchain {
         self.sysroot.join("lib/rustlib")
     }
 
-    /// The linker that comes with the toolchain and links WebAssembly.
+    /// Returns the toolchain's linker for WebAssembly.
     pub(super) fn has_wasm_linker(&self) -> bool {
         self.sysroot.join("lib/rustlib").join(&self.host).join("bin/rust-lld").is_file()
     }
 }
 
 impl Builder<'_> {
-    /// Cargo for this target, its output apart from that of others.
+    /// Returns Cargo for this target, with a target directory per toolchain.
     pub(super) fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = command(&self.toolchain.cargo);
         for variable in OVERRIDES {
@@ -154,41 +153,41 @@ impl Builder<'_> {
         cargo
     }
 
-    /// The same for the smallest program: a library built for size, and panics without messages,
-    /// which a WebAssembly module has nowhere to write to. Only with the library's source.
+    /// Returns Cargo for the smallest program: a library from source, built for size, with panics
+    /// without messages, which a WebAssembly module cannot print.
     pub(super) fn cargo_for_size(&self, subcommand: &str) -> Command {
         let mut cargo = self.cargo(subcommand);
         cargo.args(["-Zbuild-std-features=optimize_for_size", "-Zpanic-immediate-abort"]);
         cargo.args(["--config", "profile.release.panic=\"immediate-abort\""]);
-        // Places that the linker fills in are as long as the longest, unless they are compressed.
+        // Relocations have their full length unless the linker compresses them.
         let flags = "-Zunstable-options -Cpanic=immediate-abort -Clink-arg=--compress-relocations";
         cargo.env("RUSTFLAGS", flags);
         cargo
     }
 
-    /// Whether the library is there already.
+    /// Returns `true` if the library is installed.
     pub(super) fn is_installed(&self) -> bool {
         self.from_source.is_none()
     }
 
-    /// Where the library comes from, for people.
+    /// Returns where the library comes from, for a report.
     pub(super) fn shown(&self) -> String {
         let from = if self.from_source.is_some() { "built from its source" } else { "installed" };
         format!("{}, standard library {from}", self.toolchain.rustc.display())
     }
 }
 
-/// Where what is built goes.
+/// Returns the target directory of these builds.
 fn built() -> PathBuf {
     target().unwrap_or_else(|_| root().join("target")).join("targets")
 }
 
-/// The second number of a version, as the first is always 1.
+/// Returns the minor version.
 fn minor(version: &str) -> Option<u32> {
     version.split('.').nth(1)?.parse().ok()
 }
 
-/// Builds a program of one line, to tell a toolchain that cannot from code that does not compile.
+/// Builds a program of one line, to distinguish a broken toolchain from code that does not compile.
 pub(super) fn probe(cargo: &mut Command) -> Done {
     let manifest = root().join("xtask/targets/probe/Cargo.toml");
     let output = cargo

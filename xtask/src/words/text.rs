@@ -1,14 +1,24 @@
 //! The texts of a file: documentation and string literals of Rust sources, Markdown by paragraph.
 
-/// The string literals and the documentation of a source, with the line each begins at. Comments
-/// that are not documentation, and unit tests, are passed over.
+/// Returns the string literals and the documentation of a source, each with its first line. Other
+/// comments and unit tests are skipped.
 pub(super) fn of_rust(source: &str) -> Vec<(usize, String)> {
     let mut texts = of_messages(source);
-    texts.extend(documentation(without_tests(source)));
+    texts.extend(of_documentation(source));
     texts
 }
 
-/// The string literals of a source, with the line each begins at, without those of unit tests.
+/// Returns the doc comments of a source, without those of unit tests.
+pub(super) fn of_documentation(source: &str) -> Vec<(usize, String)> {
+    comments(without_tests(source), true)
+}
+
+/// Returns the comments of a source that are not documentation, without those of unit tests.
+pub(super) fn of_comments(source: &str) -> Vec<(usize, String)> {
+    comments(without_tests(source), false)
+}
+
+/// Returns the string literals of a source, each with its first line, without those of unit tests.
 pub(super) fn of_messages(source: &str) -> Vec<(usize, String)> {
     literals(without_tests(source))
 }
@@ -17,13 +27,13 @@ fn without_tests(source: &str) -> &str {
     source.find("#[cfg(test)]\nmod ").map_or(source, |end| &source[..end])
 }
 
-/// The reasons in an architecture description, which are messages.
+/// Returns the reasons in an architecture description, which are messages.
 pub(super) fn of_description(source: &str) -> Vec<(usize, String)> {
     let reason = |line: &str| Some(line.trim().strip_prefix("because = ")?.to_owned());
     (1..).zip(source.lines()).filter_map(|(number, line)| Some((number, reason(line)?))).collect()
 }
 
-/// The paragraphs of a page, without blocks of code that are not text.
+/// Returns the paragraphs of a page, without blocks of code.
 pub(super) fn of_markdown(page: &str) -> Vec<(usize, String)> {
     let mut paragraphs = Vec::new();
     let mut paragraph = (0, String::new());
@@ -42,20 +52,23 @@ pub(super) fn of_markdown(page: &str) -> Vec<(usize, String)> {
     paragraphs
 }
 
-/// In lower case, with single spaces.
+/// Returns the text in lower case, with single spaces.
 pub(super) fn normalized(text: &str) -> String {
     text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn documentation(source: &str) -> Vec<(usize, String)> {
+/// Returns the blocks of comments, each with its first line.
+fn comments(source: &str, is_documentation: bool) -> Vec<(usize, String)> {
     let mut blocks: Vec<(usize, String)> = Vec::new();
     let (mut last, mut is_code) = (0, false);
     for (number, line) in (1..).zip(source.lines()) {
         let line = line.trim_start();
-        let Some(text) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+        let Some(text) = line.strip_prefix("//") else { continue };
+        let documentation = text.strip_prefix(['/', '!']);
+        if documentation.is_some() != is_documentation {
             continue;
-        };
-        let text = text.trim();
+        }
+        let text = documentation.unwrap_or(text).trim();
         if blocks.is_empty() || last + 1 != number {
             blocks.push((number, String::new()));
             is_code = false;
@@ -108,7 +121,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The rest of a text after a character literal at its beginning.
+/// Returns the text after a character literal at its beginning.
 fn character(text: &str) -> Option<&str> {
     let content = text.strip_prefix('\'')?;
     let len = match content.strip_prefix('\\') {
@@ -118,7 +131,7 @@ fn character(text: &str) -> Option<&str> {
     content.get(len..)?.strip_prefix('\'')
 }
 
-/// A literal whose lines are joined as the compiler joins them.
+/// Joins the lines of a string literal as the compiler does.
 fn joined(literal: &str) -> String {
     let mut lines = literal.split("\\\n");
     let mut text = lines.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! One side of `cargo xtask peers open`: opens a file when told to, and says how long that took.
+//! One side of `python3 conformance/run.py open`: opens a file when told to, and says how long that took.
 //!
 //! Each line of standard input is a reader, how often to open, and a path, with tabs between them.
 //! The answer is a line of pairs and tensors found, so that nobody wins by reading less, and the

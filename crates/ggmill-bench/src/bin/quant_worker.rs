@@ -1,4 +1,4 @@
-//! One side of `cargo xtask peers quant`: quantizes or dequantizes when told to, and says how long
+//! One side of `python3 conformance/run.py quant`: quantizes or dequantizes when told to, and says how long
 //! that took.
 //!
 //! Each line of standard input is: `quantize` or `dequantize`, a type, an instruction set (or

@@ -1,4 +1,4 @@
-//! One side of `xtask/peers/tokenization_speed.py`: tokenizes texts with one vocabulary, and says
+//! One side of `conformance/tokenization_speed.py`: tokenizes texts with one vocabulary, and says
 //! how long that took.
 //!
 //! ```text

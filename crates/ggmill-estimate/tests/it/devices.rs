@@ -1,4 +1,4 @@
-//! What is on the host and on one or two devices, as libllama accounts for it: `xtask/peers/estimate.py
+//! What is on the host and on one or two devices, as libllama accounts for it: `conformance/estimate.py
 //! devices` writes `tests/reference/devices.tsv`, and `overrides` writes `overrides.tsv`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ fn cases(record: &str) -> Vec<Case> {
     lines(record).iter().map(parse).collect()
 }
 
-/// The options of a placement, as `xtask/peers/estimate.py` has them.
+/// The options of a placement, as `conformance/estimate.py` has them.
 pub(crate) fn placed(name: &str) -> Options {
     let (layers, shares, name) = match name {
         "first" => (99, vec![1.0, 0.0], "plain"),
@@ -93,7 +93,7 @@ fn devices_have_what_they_have_in_the_reference() {
     assert!(count >= 2800, "{count}");
 }
 
-/// The options of a placement with a pattern, as `xtask/peers/estimate.py` has them, for a model.
+/// The options of a placement with a pattern, as `conformance/estimate.py` has them, for a model.
 fn overridden(model: &Model, name: &str) -> Options {
     let (layers, shares, name, pattern) = match name {
         "experts-one" => (99, vec![1.0], "plain", "exps=CPU"),

@@ -54,7 +54,7 @@ proptest! {
 
 /// The allocator takes the first of the free blocks that is large enough and closest in size, so
 /// a larger attention mask may leave fewer gaps. Both sizes are those that libllama 0.3.36
-/// accounts for (`accounted` in `xtask/peers/estimate.py`, with these options).
+/// accounts for (`accounted` in `conformance/estimate.py`, with these options).
 #[test]
 fn a_longer_context_may_need_a_smaller_compute_buffer() {
     let models = listed();

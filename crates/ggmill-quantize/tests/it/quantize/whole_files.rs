@@ -1,5 +1,5 @@
 //! Whole files, byte for byte those of `llama_model_quantize`: `tests/quantize.sha256`, written by
-//! `cargo xtask peers quantize`.
+//! `python3 conformance/run.py quantize`.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
 //! Models that no version of llama.cpp runs: recorded with `transformers`
-//! (`xtask/peers/logits_transformers.py`).
+//! (`conformance/logits_transformers.py`).
 
 use super::{Case, case};
 use crate::models::Value::U;
