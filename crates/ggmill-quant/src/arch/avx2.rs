@@ -37,22 +37,11 @@ pub(crate) struct I8(__m256i);
 pub(crate) struct M8(__m256);
 
 impl Avx2 {
-    pub(crate) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("f16c")
-            && is_x86_feature_detected!("fma"))
-        .then_some(Self(()))
-    }
+    detected_features!(Avx2, ["avx2", "fma", "bmi1", "bmi2", "lzcnt", "popcnt", "f16c"]);
 
-    /// Does some work in a function that is compiled for these instructions.
-    pub(crate) fn run<W: Work>(self, work: W) {
-        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-        fn inside<W: Work>(lanes: Avx2, work: W) {
-            work.run(lanes);
-        }
-        // SAFETY: `self` exists, so the features are there.
-        unsafe { inside(self, work) }
+    /// Returns the lanes if the CPU has all the features.
+    pub(crate) fn detect() -> Option<Self> {
+        Self::has_features().then_some(Self(()))
     }
 }
 

@@ -35,24 +35,18 @@ pub(crate) struct I16(__m512i);
 pub(crate) struct M16(__mmask16);
 
 impl Avx512 {
-    pub(crate) fn detect() -> Option<Self> {
-        let there = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        there.then(Avx2::detect).flatten().map(Self)
-    }
+    // Includes the features of `Avx2`, which the tests compare.
+    detected_features!(
+        Avx512,
+        [
+            "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "bmi1", "bmi2", "lzcnt",
+            "popcnt", "f16c",
+        ]
+    );
 
-    /// Does some work in a function that is compiled for these instructions.
-    pub(crate) fn run<W: Work>(self, work: W) {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
-        )]
-        fn inside<W: Work>(lanes: Avx512, work: W) {
-            work.run(lanes);
-        }
-        // SAFETY: `self` exists, so the features are there.
-        unsafe { inside(self, work) }
+    /// Returns the lanes if the CPU has all the features.
+    pub(crate) fn detect() -> Option<Self> {
+        Self::has_features().then(Avx2::detect).flatten().map(Self)
     }
 }
 
@@ -339,5 +333,19 @@ impl Neg for F16 {
                 _mm512_castps_si512(self.0),
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An `Avx512` has an `Avx2`, whose methods are inlined into the function that `Avx512::run`
+    /// compiles.
+    #[test]
+    fn avx512_detects_and_enables_every_feature_of_avx2() {
+        for feature in Avx2::FEATURES {
+            assert!(Avx512::FEATURES.contains(feature), "{feature}");
+        }
     }
 }

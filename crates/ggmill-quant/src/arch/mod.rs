@@ -7,6 +7,34 @@
               instruction set"
 )]
 
+/// Defines `has_features` and `run` for an instruction set that is detected at run time. Both are
+/// made from one list, so every feature that `run` enables is detected.
+#[cfg(target_arch = "x86_64")]
+macro_rules! detected_features {
+    ($lanes:ident, [$($feature:tt),* $(,)?]) => {
+        /// The features that are detected and that [`run`](Self::run) enables.
+        #[cfg(test)]
+        pub(super) const FEATURES: &[&str] = &[$($feature),*];
+
+        /// Returns `true` if the CPU, and the operating system, support every feature that
+        /// [`run`](Self::run) enables.
+        fn has_features() -> bool {
+            $(is_x86_feature_detected!($feature))&&*
+        }
+
+        /// Runs `work` in a function that is compiled for these features.
+        pub(crate) fn run<W: Work>(self, work: W) {
+            #[target_feature($(enable = $feature),*)]
+            fn inside<W: Work>(lanes: $lanes, work: W) {
+                work.run(lanes);
+            }
+            // SAFETY: `detect` makes the only values of this type, after `has_features` found each
+            // feature that `inside` enables: both come from the same list.
+            unsafe { inside(self, work) }
+        }
+    };
+}
+
 mod pair;
 #[expect(unsafe_code, reason = "conversions of numbers whose range is known")]
 mod portable;
