@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::file::AddedToken;
 
-/// Added tokens by ID, numbered as the `tokenizers` library does: a token of the model keeps its ID, any
-/// other takes the next free one.
+/// Added tokens by ID, numbered as the `tokenizers` library does: a token of the model keeps its
+/// ID, any other takes the next free one.
 #[derive(Debug, Default)]
 pub struct AddedVocabulary {
     by_id: BTreeMap<u32, AddedToken>,
@@ -13,7 +13,8 @@ pub struct AddedVocabulary {
 }
 
 impl AddedVocabulary {
-    /// Adds tokens. `model_size` is the number of tokens of the model, and `model_id` looks one of them up.
+    /// Adds tokens. `model_size` is the number of tokens of the model, and `model_id` looks one of
+    /// them up.
     pub fn add(
         &mut self,
         tokens: &[AddedToken],
@@ -49,8 +50,8 @@ impl AddedVocabulary {
         self.ids.get(content).copied()
     }
 
-    /// Splits a text at the tokens with this `normalized` flag: tokens without it are found in the original
-    /// text, tokens with it in the normalized text.
+    /// Splits a text at the tokens with this `normalized` flag: tokens without it are found in the
+    /// original text, tokens with it in the normalized text.
     pub(super) fn split<'a>(&self, text: &'a str, normalized: bool) -> Vec<Part<'a>> {
         let mut by_first: BTreeMap<u8, Vec<(&AddedToken, u32)>> = BTreeMap::new();
         for (&id, token) in self.by_id.iter().filter(|(_, token)| token.normalized == normalized) {

@@ -92,7 +92,8 @@ impl AddedToken {
     }
 }
 
-/// The model of a tokenizer: its algorithm and vocabulary. Members that other algorithms have are absent.
+/// The model of a tokenizer: its algorithm and vocabulary. Members that other algorithms have are
+/// absent.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::exhaustive_structs, reason = "converters of older files build it")]
@@ -168,7 +169,8 @@ impl Model {
         self.merges.as_deref().unwrap_or_default()
     }
 
-    /// Returns the algorithm as the library recognizes it: by the type, or by the members if there is no type.
+    /// Returns the algorithm as the library recognizes it: by the type, or by the members if there
+    /// is no type.
     ///
     /// Fails if the library would not read the model, and names the missing members.
     pub fn kind(&self) -> Result<ModelKind, Error> {
@@ -219,8 +221,8 @@ impl Model {
         needed.into_iter().filter(|(_, is_present)| !is_present).map(|(name, _)| name).collect()
     }
 
-    /// Returns `true` for WordPiece. A model that was converted from other files may lack members that
-    /// [`kind`](Self::kind) requires.
+    /// Returns `true` for WordPiece. A model that was converted from other files may lack members
+    /// that [`kind`](Self::kind) requires.
     pub(super) fn is_word_piece(&self) -> bool {
         match &self.r#type {
             Some(name) => name.as_str() == Some(ModelKind::WordPiece.name()),
@@ -292,8 +294,8 @@ pub enum Merge {
 }
 
 impl Merge {
-    /// Returns the merge as GGUF files list it: both parts, separated by a space. A space within a part is
-    /// written as in the byte-level alphabet.
+    /// Returns the merge as GGUF files list it: both parts, separated by a space. A space within a
+    /// part is written as in the byte-level alphabet.
     pub fn to_gguf(&self) -> String {
         match self {
             Self::Joined(merge) => merge.clone(),

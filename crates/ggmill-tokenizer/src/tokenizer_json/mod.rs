@@ -8,7 +8,6 @@
 //! only the syntax of llama.cpp's expressions, with its Unicode version and its idea of `\s`.
 
 mod added;
-mod byte_level;
 mod file;
 mod model;
 mod normalize;
@@ -20,7 +19,6 @@ use serde_json::Value;
 
 pub use added::AddedVocabulary;
 use added::Part;
-pub use byte_level::{from_byte_level, to_byte_level};
 pub use file::{
     AddedToken, ListedToken, MAX_TOKENS, Merge, Model, ModelKind, TokenizerJson, Vocab,
 };
@@ -30,6 +28,7 @@ pub use normalize::{clean_up_spaces, decode_token};
 use split::{Budget, PreTokenizer};
 
 use crate::error::{Error, ErrorKind};
+pub use crate::models::bpe::alphabet::{from_byte_level, to_byte_level};
 
 /// The most parts of a normalizer, pre-tokenizer, post-processor or decoder.
 const MAX_PARTS: usize = 64;
@@ -42,8 +41,8 @@ fn malformed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Malformed, message)
 }
 
-/// Returns the parts of nested `Sequence`s in order. `name` is the name of the component in the file, and
-/// `member` the member in which a sequence lists its parts.
+/// Returns the parts of nested `Sequence`s in order. `name` is the name of the component in the
+/// file, and `member` the member in which a sequence lists its parts.
 fn flatten<'a>(component: &'a Value, name: &str, member: &str) -> Result<Vec<&'a Value>, Error> {
     fn collect<'a>(component: &'a Value, member: &str, parts: &mut Vec<&'a Value>) {
         if type_of(component) == "Sequence" {
@@ -87,7 +86,8 @@ impl std::fmt::Debug for Pipeline<'_> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Creates a pipeline. `normalizer` and `pre_tokenizer` are components as `tokenizer.json` has them.
+    /// Creates a pipeline. `normalizer` and `pre_tokenizer` are components as `tokenizer.json` has
+    /// them.
     ///
     /// Fails if a component is malformed or not supported.
     pub fn new(
@@ -133,8 +133,8 @@ impl<'a> Pipeline<'a> {
     }
 }
 
-/// Returns the token IDs of a text with the special tokens that a post-processor adds before and after
-/// it.
+/// Returns the token IDs of a text with the special tokens that a post-processor adds before and
+/// after it.
 pub fn post_process(processor: &Value, ids: Vec<u32>) -> Vec<u32> {
     let id =
         |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());

@@ -87,8 +87,8 @@ impl<'a> Bpe<'a> {
         ids.extend_from_slice(work.symbols());
     }
 
-    /// Returns the IDs of the characters. A character without a token becomes the tokens of its bytes, or
-    /// else the unknown token.
+    /// Returns the IDs of the characters. A character without a token becomes the tokens of its
+    /// bytes, or else the unknown token.
     fn characters(&self, piece: &str) -> Vec<u32> {
         let mut word = Vec::new();
         let mut was_unknown = false;

@@ -37,8 +37,8 @@ enum Step {
     },
 }
 
-/// A normalizer. Of NFC and NFD it supports what they do to the check text of the reference converter:
-/// nothing.
+/// A normalizer. Of NFC and NFD it supports what they do to the check text of the reference
+/// converter: nothing.
 #[derive(Debug)]
 pub(super) struct Normalizer(Vec<Step>);
 
@@ -113,8 +113,8 @@ impl Normalizer {
 
 static NONSPACING_MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\p{Mn}").ok());
 
-/// What `BertNormalizer` removes: control characters and U+FFFD, except for three that it turns into
-/// spaces.
+/// What `BertNormalizer` removes: control characters and U+FFFD, except for three that it turns
+/// into spaces.
 static CONTROLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[[\p{C}\u{fffd}]&&[^\t\n\r]]").ok());
 

@@ -13,18 +13,20 @@ const BYTE_LEVEL: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// What the library takes for punctuation.
 const PUNCTUATION: &str = r"[\p{P}$+<=>^`|~]";
-/// The most bytes of all expressions of a pre-tokenizer together, with counted repetitions written out. It
-/// bounds the memory of compiled expressions, and the work of a search between two backtracking steps.
+/// The most bytes of all expressions of a pre-tokenizer together, with counted repetitions written
+/// out. It bounds the memory of compiled expressions, and the work of a search between two
+/// backtracking steps.
 const MAX_EXPRESSIONS: usize = 1 << 13;
 
-/// The limits of backtracking steps with which a search is tried, one after the other. `fancy-regex` does not
-/// report how many steps a search took; the limit under which it succeeded bounds them.
+/// The limits of backtracking steps with which a search is tried, one after the other.
+/// `fancy-regex` does not report how many steps a search took; the limit under which it succeeded
+/// bounds them.
 const STEP_LIMITS: [usize; 3] = [1 << 8, 1 << 13, 1_000_000];
 
 /// The backtracking steps that may still be spent on a text.
 ///
-/// There is one budget for the whole text: each part of a pre-tokenizer searches every piece, and each search
-/// may backtrack, so that a limit for each search alone bounds nothing.
+/// There is one budget for the whole text: each part of a pre-tokenizer searches every piece, and
+/// each search may backtrack, so that a limit for each search alone bounds nothing.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
@@ -34,8 +36,8 @@ pub(super) struct Budget {
 
 impl Budget {
     const BASE: usize = 1 << 22;
-    /// Four steps of the lowest limit for each byte; known pre-tokenizers have at most five parts, and take
-    /// few searches for each word.
+    /// Four steps of the lowest limit for each byte; known pre-tokenizers have at most five parts,
+    /// and take few searches for each word.
     const PER_BYTE: usize = 1 << 12;
 
     pub(super) fn new(text: &str) -> Self {
@@ -194,8 +196,8 @@ impl Expression {
         RegexBuilder::new(&self.text).backtrack_limit(limit).build()
     }
 
-    /// Finds the first match from a position on. A search that takes more than the highest limit finds none,
-    /// as in the library.
+    /// Finds the first match from a position on. A search that takes more than the highest limit
+    /// finds none, as in the library.
     fn find(
         &self,
         text: &str,
@@ -218,7 +220,8 @@ impl Expression {
         Ok(None)
     }
 
-    /// Returns the matches in a text and the ranges between them, each with whether it counts as a match.
+    /// Returns the matches in a text and the ranges between them, each with whether it counts as a
+    /// match.
     fn ranges(
         &self,
         text: &str,
@@ -268,8 +271,8 @@ impl Expression {
     }
 }
 
-/// Returns the length of an expression with counted repetitions such as `{3}` written out: `(ab){3}` is longer
-/// than three times `(ab)`. It may be too large, but not too small.
+/// Returns the length of an expression with counted repetitions such as `{3}` written out:
+/// `(ab){3}` is longer than three times `(ab)`. It may be too large, but not too small.
 fn expanded_length(expression: &str) -> usize {
     // Whitespace and comments between an atom and its count would hide the count.
     let is_verbose = expression.match_indices("(?").any(|(at, _)| {
@@ -457,8 +460,8 @@ mod tests {
         }
     }
 
-    /// Each search backtracks less than the limit of a search, and matches one character. With a limit for each
-    /// search alone, the 64 parts would take a billion steps.
+    /// Each search backtracks less than the limit of a search, and matches one character. With a
+    /// limit for each search alone, the 64 parts would take a billion steps.
     #[test]
     fn the_steps_of_all_parts_are_bounded_together() {
         let text = "aaaaaaaaaaaaaaaa.".repeat(40);

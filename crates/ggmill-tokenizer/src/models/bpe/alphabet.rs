@@ -1,6 +1,6 @@
-//! The alphabet that writes every byte as a character: GPT-2's.
+//! The byte-level alphabet: GPT-2's mapping of bytes to printable characters.
 
-/// The character that stands for a byte, in UTF-8.
+/// The character of a byte, in UTF-8.
 pub(super) struct Character([u8; 2], usize);
 
 impl Character {
@@ -9,8 +9,8 @@ impl Character {
     }
 }
 
-/// The code point that stands for a byte: its own where that is printable, and else the next free
-/// one from 256 on.
+/// Returns the code point of a byte: the byte itself if it is printable, otherwise the next unused
+/// code point from 256 on.
 pub(crate) fn code_point(byte: u8) -> u16 {
     let byte = u16::from(byte);
     match byte {
@@ -33,7 +33,20 @@ pub(crate) fn byte_of(point: u32) -> Option<u8> {
     u8::try_from(byte).ok()
 }
 
-/// The character that stands for a byte.
+/// Returns the characters that represent bytes, one for each.
+#[cfg(feature = "tokenizer-json")]
+pub fn to_byte_level(bytes: &[u8]) -> String {
+    let characters = bytes.iter().map(|&byte| char::from_u32(code_point(byte).into()));
+    characters.map(Option::unwrap_or_default).collect()
+}
+
+/// Returns the bytes that characters represent, or `None` if one of them represents no byte.
+#[cfg(feature = "tokenizer-json")]
+pub fn from_byte_level(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|c| byte_of(c.into())).collect()
+}
+
+/// Returns the character of a byte.
 #[expect(clippy::cast_possible_truncation, reason = "a code point below 0x800 has two bytes")]
 pub(super) fn character(byte: u8) -> Character {
     let point = code_point(byte);
@@ -44,7 +57,7 @@ pub(super) fn character(byte: u8) -> Character {
     }
 }
 
-/// A word in the alphabet.
+/// Writes a word in the alphabet to `out`.
 pub(super) fn encode(word: &[u8], out: &mut Vec<u8>) {
     out.clear();
     for &byte in word {
@@ -52,7 +65,7 @@ pub(super) fn encode(word: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The byte that a text in the alphabet ends with.
+/// Returns the last byte of a text in the alphabet.
 pub(super) fn last_byte(text: &[u8]) -> Option<u8> {
     (0..=u8::MAX).find(|&byte| text.ends_with(character(byte).as_bytes()))
 }
@@ -62,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_a_character_of_its_own() {
+    fn bytes_have_distinct_characters() {
         let mut points: Vec<u16> = (0..=255).map(code_point).collect();
         points.sort_unstable();
         points.dedup();

@@ -1,14 +1,10 @@
-//! Properties of code points in Unicode 15.1, the version of the reference's tables.
-
-#[expect(clippy::unreadable_literal, reason = "generated")]
-mod tables;
+//! Properties of code points in Unicode 15.1, the version of llama.cpp's tables, and its UTF-8
+//! decoder.
 
 use std::sync::LazyLock;
 
-use tables::{CATEGORIES, LOWER, NFD_FIRST, WHITESPACE};
-
-/// The properties of a code point: one bit for its general category's first letter, and one for
-/// whitespace.
+/// The properties of a code point: one bit for the first letter of its general category, and one
+/// for White_Space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties(u16);
 
@@ -22,23 +18,23 @@ impl Properties {
     pub(crate) const CONTROL: Self = Self(0x80);
     pub(crate) const WHITESPACE: Self = Self(0x100);
 
-    /// A letter or a mark, as most words end with.
+    /// A letter or a mark.
     pub(crate) const LETTER_OR_MARK: Self = Self(Self::LETTER.0 | Self::MARK.0);
 
-    /// Whether any of the other's bits is set.
+    /// Returns `true` if any bit of `other` is set.
     #[inline]
     pub(crate) fn is(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// One more than the last code point.
+/// The number of code points.
 pub(crate) const CODE_POINTS: u32 = 0x11_0000;
 /// The replacement character.
 pub(crate) const REPLACEMENT: u32 = 0xFFFD;
 const BLOCK: usize = 256;
 
-/// A table of two stages over all code points.
+/// A two-stage table of all code points.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     blocks: Vec<u16>,
@@ -46,8 +42,7 @@ pub(crate) struct Table<T> {
 }
 
 impl<T: Copy + Default + PartialEq> Table<T> {
-    /// The table of a function that is constant between the code points that `bounds` has in
-    /// ascending order, beginning with 0.
+    /// Creates a table from the start and value of each range, in ascending order.
     pub(crate) fn new(ranges: impl IntoIterator<Item = (u32, T)>) -> Self {
         let mut ranges = ranges.into_iter().peekable();
         let mut current = T::default();
@@ -89,7 +84,7 @@ impl<T: Copy + Default + PartialEq> Table<T> {
         table
     }
 
-    /// The value of a code point; the default beyond the last.
+    /// Returns the value of a code point, or the default beyond the last.
     #[inline]
     pub(crate) fn get(&self, point: u32) -> T {
         let block = self.blocks.get((point >> 8) as usize).copied().map(usize::from);
@@ -98,57 +93,117 @@ impl<T: Copy + Default + PartialEq> Table<T> {
     }
 }
 
-/// Where each range of equal properties begins, with the properties.
+/// The contents of `data/unicode-15.1.bin`, which `conformance/unicode.py` writes. All numbers are
+/// LEB128; signed ones are zigzag-encoded. Each of the four lists begins with its length; points
+/// are stored as differences.
+#[derive(Debug)]
+struct Data {
+    /// The start of each range of one category, and the bit of that category.
+    categories: Vec<(u32, u16)>,
+    /// The code points with the property White_Space.
+    whitespace: Vec<u32>,
+    /// Code points and their simple lower case.
+    lower: Vec<(u32, u32)>,
+    /// The first and last code point of a range, and the first code point of their canonical
+    /// decomposition.
+    decomposed: Vec<(u32, u32, u32)>,
+}
+
+static DATA: LazyLock<Data> = LazyLock::new(|| {
+    let mut bytes = include_bytes!("../data/unicode-15.1.bin").iter().copied();
+    let mut number = move || {
+        let (mut value, mut shift) = (0u32, 0u32);
+        for byte in bytes.by_ref() {
+            value |= u32::from(byte & 0x7F).wrapping_shl(shift);
+            shift += 7;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        value
+    };
+    let signed = |number: u32| (number >> 1) ^ (number & 1).wrapping_neg();
+    let mut point = 0u32;
+    let categories = (0..number()).map(|_| {
+        let next = number();
+        point = point.wrapping_add(next >> 3);
+        (point, 1 << (next & 7))
+    });
+    let categories = categories.collect();
+    point = 0;
+    let whitespace = (0..number()).map(|_| {
+        point = point.wrapping_add(number());
+        point
+    });
+    let whitespace = whitespace.collect();
+    point = 0;
+    let lower = (0..number()).map(|_| {
+        point = point.wrapping_add(number());
+        (point, point.wrapping_add(signed(number())))
+    });
+    let lower = lower.collect();
+    point = 0;
+    let decomposed = (0..number()).map(|_| {
+        let first = point.wrapping_add(number());
+        point = first.wrapping_add(number());
+        (first, point, first.wrapping_add(signed(number())))
+    });
+    let decomposed = decomposed.collect();
+    Data { categories, whitespace, lower, decomposed }
+});
+
+/// Returns the start of each range of equal properties, with the properties.
 pub(crate) fn ranges() -> impl Iterator<Item = (u32, Properties)> {
-    let mut bounds: Vec<u32> = CATEGORIES.iter().map(|entry| entry >> 8).collect();
-    bounds.extend(WHITESPACE.iter().flat_map(|&point| [point, point.saturating_add(1)]));
+    let Data { categories, whitespace, .. } = &*DATA;
+    let mut bounds: Vec<u32> = categories.iter().map(|&(first, _)| first).collect();
+    bounds.extend(whitespace.iter().flat_map(|&point| [point, point.saturating_add(1)]));
     bounds.sort_unstable();
     bounds.dedup();
-    bounds.into_iter().map(|point| (point, searched(point)))
+    bounds.into_iter().map(|point| {
+        let after = categories.partition_point(|&(first, _)| first <= point);
+        let category = after.checked_sub(1).and_then(|place| categories.get(place));
+        let category = category.map_or(0, |&(_, category)| category);
+        let is_whitespace = whitespace.binary_search(&point).is_ok();
+        (point, Properties(category | if is_whitespace { Properties::WHITESPACE.0 } else { 0 }))
+    })
 }
 
-/// The properties of a code point, by search.
-fn searched(point: u32) -> Properties {
-    let after = CATEGORIES.partition_point(|entry| entry >> 8 <= point);
-    let category = after.checked_sub(1).and_then(|place| CATEGORIES.get(place));
-    let category = category.and_then(|entry| u16::try_from(entry & 0xFF).ok());
-    let category = category.unwrap_or_default();
-    let whitespace = if WHITESPACE.binary_search(&point).is_ok() { 0x100 } else { 0 };
-    Properties(category | whitespace)
-}
-
-static PROPERTIES: LazyLock<Table<Bits>> =
+static PROPERTIES: LazyLock<Table<u16>> =
     LazyLock::new(|| Table::new(ranges().map(|(point, properties)| (point, properties.0))));
 
-type Bits = u16;
-
-/// The properties of a code point; beyond the last, those of one that is not assigned.
+/// Returns the properties of a code point. Beyond the last code point, they are those of an
+/// unassigned one.
 #[inline]
 pub(crate) fn properties(point: u32) -> Properties {
     if point < CODE_POINTS { Properties(PROPERTIES.get(point)) } else { Properties::UNDEFINED }
 }
 
-/// The simple lower case of a code point.
+/// Returns the simple lower case of a code point.
 pub(crate) fn lower(point: u32) -> u32 {
     if point < 0x80 {
         return if (0x41..=0x5A).contains(&point) { point | 0x20 } else { point };
     }
-    let found = LOWER.binary_search_by_key(&point, |&(from, _)| from).ok();
-    found.and_then(|place| LOWER.get(place)).map_or(point, |&(_, to)| to)
+    let lower = &DATA.lower;
+    let found = lower.binary_search_by_key(&point, |&(from, _)| from).ok();
+    found.and_then(|place| lower.get(place)).map_or(point, |&(_, to)| to)
 }
 
-/// The first code point of the canonical decomposition.
+/// Returns the first code point of the canonical decomposition.
 pub(crate) fn first_decomposed(point: u32) -> u32 {
-    let after = NFD_FIRST.partition_point(|&(first, ..)| first <= point);
-    let range = after.checked_sub(1).and_then(|place| NFD_FIRST.get(place));
+    if point < 0x80 {
+        return point;
+    }
+    let decomposed = &DATA.decomposed;
+    let after = decomposed.partition_point(|&(first, ..)| first <= point);
+    let range = after.checked_sub(1).and_then(|place| decomposed.get(place));
     match range {
         Some(&(_, last, first)) if point <= last => first,
         _ => point,
     }
 }
 
-/// Returns `true` for the ideographs that BERT's tokenizers separate. One of the ranges begins 256 code points
-/// too late, in llama.cpp as in the `tokenizers` library.
+/// Returns `true` for the ideographs that BERT's tokenizers separate. One of the ranges begins 256
+/// code points too late, in llama.cpp as in the `tokenizers` library.
 pub(crate) fn is_ideograph(point: u32) -> bool {
     matches!(
         point,
@@ -163,11 +218,11 @@ pub(crate) fn is_ideograph(point: u32) -> bool {
     )
 }
 
-/// The code point at the beginning of the bytes and how many bytes it has, as the reference decodes:
-/// overlong forms and surrogates are accepted, and a byte that begins nothing is U+FFFD of length 1.
+/// Decodes the code point at the beginning of the bytes, and returns it with its length. Returns
 /// `None` at the end.
 ///
-/// The reference throws for code points beyond U+10FFFF; here each byte of them is U+FFFD.
+/// As in llama.cpp, overlong forms and surrogates are accepted, and an invalid byte is U+FFFD of
+/// length 1. Code points beyond U+10FFFF are invalid; llama.cpp throws for them.
 #[inline]
 pub(crate) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
     let first = *bytes.first()?;
@@ -209,7 +264,8 @@ pub(crate) fn encode(point: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The length the reference takes a character to have by its first byte, valid or not.
+/// Returns the length of a character by its first byte, as llama.cpp determines it for valid and
+/// invalid text.
 #[inline]
 pub(crate) fn length_by_first(first: u8) -> usize {
     match first {
@@ -217,5 +273,26 @@ pub(crate) fn length_by_first(first: u8) -> usize {
         0xC0..0xE0 => 2,
         0xE0..0xF0 => 3,
         _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_are_complete() {
+        let Data { categories, whitespace, lower, decomposed } = &*DATA;
+        let lengths = [categories.len(), whitespace.len(), lower.len(), decomposed.len()];
+        assert_eq!(lengths, [2272, 25, 1433, 1827]);
+        assert_eq!(whitespace.last(), Some(&0x3000));
+        assert_eq!(lower.last(), Some(&(0x1_E921, 0x1_E943)));
+        assert_eq!(decomposed.last(), Some(&(0x2_FA1D, 0x2_FA1D, 0x2_A600)));
+        assert_eq!(categories.last(), Some(&(0x10_FFFE, Properties::UNDEFINED.0)));
+        assert!(
+            properties(0x4E2D).is(Properties::LETTER)
+                && properties(0x20).is(Properties::WHITESPACE)
+        );
+        assert_eq!((super::lower(0xC9), first_decomposed(0xE9)), (0xE9, 0x65));
     }
 }
