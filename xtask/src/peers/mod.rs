@@ -60,7 +60,7 @@ pub(crate) enum Peers {
     /// head lists the words and the environment
     Classes(classes::Args),
     /// Compare recipes at Q4_K_M in one pass with the reference converter and llama_model_quantize
-    /// after it [default: those in fixtures/mixtures]
+    /// after it [default: those in fixtures/mixtures.json]
     OnePass {
         /// Recipes, `all`, or `bless` and recipes whose hashes are recorded
         names: Vec<String>,
