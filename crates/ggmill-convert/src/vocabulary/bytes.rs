@@ -1,7 +1,8 @@
-//! The alphabet of byte-level models: each byte has a character that can be seen.
+//! The alphabet of byte-level models, in which each byte is a printable character, and Base64 (RFC
+//! 4648, section 4).
 
-/// The character that stands for a byte: itself where it can be seen, and one from U+0100 on, in
-/// order, where it cannot.
+/// Returns the character for a byte: the byte itself if it is printable in Latin-1, otherwise a
+/// character from U+0100 on, in order.
 fn character(byte: u8) -> char {
     let hidden = match byte {
         0..=0x20 => u32::from(byte),
@@ -12,7 +13,7 @@ fn character(byte: u8) -> char {
     char::from_u32(hidden.saturating_add(0x100)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The byte that a character stands for.
+/// Returns the byte for a character.
 fn byte(character: char) -> Option<u8> {
     Some(match u32::from(character) {
         code @ (0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff) => u8::try_from(code).ok()?,
@@ -23,19 +24,76 @@ fn byte(character: char) -> Option<u8> {
     })
 }
 
-/// A text with a character for each of its bytes.
+/// Encodes the bytes of a text in the alphabet.
 pub(crate) fn to_alphabet(text: &str) -> String {
     alphabet(text.as_bytes())
 }
 
-/// A character for each byte.
+/// Encodes bytes in the alphabet.
 pub(crate) fn alphabet(bytes: &[u8]) -> String {
     bytes.iter().copied().map(character).collect()
 }
 
-/// The bytes that characters stand for; `None` where one stands for none.
+/// Decodes characters to bytes; `None` if a character is not in the alphabet.
 pub(crate) fn of_alphabet(text: &str) -> Option<Vec<u8>> {
     text.chars().map(byte).collect()
+}
+
+/// The characters of Base64 by value.
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The value of each character, 64 for characters outside of the alphabet.
+const VALUES: [u8; 256] = {
+    let mut values = [64; 256];
+    let mut value = 0;
+    while value < 64 {
+        #[expect(clippy::cast_possible_truncation, reason = "less than 64")]
+        #[expect(clippy::indexing_slicing, reason = "in bounds: the compiler evaluates it")]
+        {
+            values[ALPHABET[value] as usize] = value as u8;
+        }
+        value += 1;
+    }
+    values
+};
+
+/// Decodes Base64. Fails if the length is wrong or a character is not in the alphabet.
+pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.trim_end_matches('=');
+    let padded = text.len().saturating_sub(digits.len());
+    if !text.len().is_multiple_of(4) || padded > 2 {
+        return Err("is not valid Base64: wrong length".to_owned());
+    }
+    let mut bytes = Vec::with_capacity(digits.len().saturating_mul(3) / 4);
+    let (mut held, mut bits) = (0u32, 0u32);
+    for &digit in digits.as_bytes() {
+        let value = VALUES.get(usize::from(digit)).copied().filter(|&value| value < 64);
+        let value = value.ok_or_else(|| format!("is not valid Base64: byte 0x{digit:02x}"))?;
+        held = held << 6 | u32::from(value);
+        bits = bits.saturating_add(6);
+        if bits >= 8 {
+            bits = bits.saturating_sub(8);
+            bytes.push(u8::try_from(held >> bits & 0xff).unwrap_or_default());
+            held &= (1 << bits) - 1;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Encodes bytes in Base64.
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
+    for three in bytes.chunks(3) {
+        let at = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4usize {
+            let digit = (bits >> (18 - 6 * place)) & 63;
+            let letter = usize::try_from(digit).ok().and_then(|digit| ALPHABET.get(digit));
+            let is_padding = place > three.len();
+            text.push(letter.filter(|_| !is_padding).map_or('=', |letter| char::from(*letter)));
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -43,12 +101,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_a_character_of_its_own() {
+    fn alphabet_round_trips_every_byte() {
         for number in 0..=255 {
             assert_eq!(byte(character(number)), Some(number), "{number}");
         }
         assert_eq!(to_alphabet(" \n\u{ad}\u{7f}a"), "ĠĊÂŃġa");
         assert_eq!(of_alphabet("Ġa"), Some(b" a".to_vec()));
         assert_eq!(of_alphabet("a b"), None);
+    }
+
+    #[test]
+    fn base64_decodes_the_rfc_vectors() {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYg==", "foob"),
+            ("Zm9vYmE=", "fooba"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
+            assert_eq!(decode_base64(text).unwrap(), bytes.as_bytes());
+        }
+        assert_eq!(decode_base64("/+8=").unwrap(), [0xff, 0xef]);
+        for broken in ["Z", "Zg", "Zg=", "Zg===", "Z=g=", "Zm8-", "Zm 9"] {
+            assert!(decode_base64(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn base64_round_trips() {
+        for (bytes, text) in [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v")] {
+            assert_eq!(encode_base64(bytes), text);
+            assert_eq!(decode_base64(text).unwrap(), bytes);
+        }
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(decode_base64(&encode_base64(&all)).unwrap(), all);
     }
 }

@@ -1,4 +1,4 @@
-//! The merges of a BPE model, as a GGUF file lists them: two parts with a space between.
+//! The merges of a BPE model, which a GGUF file lists as two parts separated by a space.
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
@@ -38,8 +38,8 @@ impl<'de> Deserialize<'de> for Merge {
     }
 }
 
-/// The merges as a file has them. A space within a part is written as the byte-level alphabet
-/// writes it.
+/// Returns the merges in the format of GGUF files. A space within a part is replaced by its
+/// character in the byte-level alphabet.
 pub(crate) fn joined(merges: &[Merge]) -> Vec<String> {
     let joined = |left: &str, right: &str| {
         let mut merge = String::with_capacity(left.len().saturating_add(right.len() + 1));

@@ -1,4 +1,4 @@
-//! A JSON file of authorship that a user gives, which comes before what a checkpoint says.
+//! A JSON file of metadata that takes precedence over the metadata of a checkpoint.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,15 @@ use ggmill_formats::{Unambiguous, json_from_slice};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use super::origin::{Origin, PROPERTIES};
 use super::sampling::Sampling;
-use super::{Field, General, LANGUAGES, TAGS};
+use super::{Field, General, LANGUAGES, Origin, PROPERTIES, TAGS};
 
 const BASE_MODELS: &str = "general.base_models";
 const DATASETS: &str = "general.datasets";
 
-/// Metadata that replace what a checkpoint says of itself: an object in JSON whose keys are those
-/// of the file (`general.author`, `general.license`, `general.sampling.temp`, …), with text,
-/// numbers or arrays of text.
+/// Metadata that override those of a checkpoint: a JSON object whose keys are the keys of the file
+/// (`general.author`, `general.license`, `general.sampling.temp`, …), with strings, numbers or
+/// arrays of strings as values.
 ///
 /// `general.base_models` and `general.datasets` are arrays of objects with `name`, `author`,
 /// `version`, `organization`, `description`, `url`, `doi`, `uuid` and `repo_url`. `null` removes an
@@ -36,20 +35,20 @@ pub struct MetadataOverride {
     datasets: Option<Replacement>,
     tags: Option<Vec<String>>,
     languages: Option<Vec<String>>,
-    /// Keys that are none of these.
+    /// Unknown keys.
     ignored: Vec<String>,
 }
 
-/// What replaces the base models or the datasets; none for null, which removes them.
+/// The replacement of the base models or datasets; `None` if null removes them.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Replacement(Option<Vec<Origin>>);
 
 impl MetadataOverride {
-    /// The size in bytes of a file that is worth reading.
+    /// Maximum size of an override file in bytes.
     pub const MAX_LEN: u64 = 1 << 20;
 
-    /// Reads an override. Fails when the text is not an object in JSON, or when the value of a
-    /// known key is of another type.
+    /// Parses an override. Fails if the text is not a JSON object, or if the value of a known key
+    /// has another type.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let Unambiguous(document) = json_from_slice(text)
             .map_err(|error| fault(format!("not JSON: {}", RawStr::from(&*error.to_string()))))?;
@@ -64,7 +63,7 @@ impl MetadataOverride {
         Ok(given)
     }
 
-    /// Takes an entry, or says what was expected as its value.
+    /// Takes an entry; the error says what was expected as its value.
     fn take(&mut self, key: &str, value: &Value) -> std::result::Result<(), &'static str> {
         if let Some(taken) = self.sampling.take(key, value) {
             return taken;
@@ -83,7 +82,7 @@ impl MetadataOverride {
         Ok(())
     }
 
-    /// Puts these in the place of what the checkpoint says.
+    /// Overrides the properties of the checkpoint.
     pub(super) fn apply(&self, general: &mut General) {
         general.sampling.replace_with(&self.sampling);
         for (&field, text) in &self.fields {
@@ -109,7 +108,7 @@ impl MetadataOverride {
         }
     }
 
-    /// Which keys of the override have no meaning.
+    /// Returns a note that lists unknown keys.
     pub(super) fn note(&self) -> Option<String> {
         let keys: Vec<String> =
             self.ignored.iter().map(|key| RawStr::from(&**key).to_string()).collect();

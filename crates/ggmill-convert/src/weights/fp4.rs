@@ -1,49 +1,49 @@
-//! NVFP4 of Model Optimizer and compressed-tensors: the weights keep their blocks, and the factors
-//! of whole tensors are tensors of their own.
+//! NVFP4 of Model Optimizer and compressed-tensors, and MXFP4 of compressed-tensors. The weights
+//! keep their blocks; scales of whole tensors become separate tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_arch::configured;
-use ggmill_core::RawStr;
-use ggmill_pipeline::{Error, ErrorKind, Expression, Nvfp4, Pretrained, Result};
+use ggmill_core::{RawStr, Shape};
+use ggmill_pipeline::{Error, ErrorKind, Expression, Mxfp4, Nvfp4, Pretrained, Result};
 use serde_json::Value;
 
-use super::quantization::Quantization;
-use super::unpacking::{Content, Factors, Unpacking};
+use super::Quantization;
+use super::unpacking::{Content, TensorScales, Unpacking};
 
-/// The algorithm whose weights are multiplied with activations of 16 bits.
+/// The algorithm whose weights are multiplied with 16-bit activations.
 const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
 
-/// Which weights of a checkpoint are NVFP4, and how they are multiplied.
+/// The layers with NVFP4 weights, and the precision of their activations.
 pub(crate) struct Nvfp4Layers {
     is_compressed_tensors: bool,
     /// The algorithm of layers that are not listed.
     algorithm: Option<String>,
     /// Algorithms by layer.
     layers: BTreeMap<String, Option<String>>,
-    /// Whether the configuration says how many experts there are: then those of a layer are written
-    /// where the last of them was, otherwise after all other weights.
+    /// `true` if the configuration has the number of experts. Then the experts of a layer are
+    /// written at the position of the last of them, otherwise after all other weights.
     pub(crate) counts_experts: bool,
 }
 
 impl Nvfp4Layers {
-    /// `None` where no weights are.
+    /// Reads the layers from the settings; `None` if no weights are NVFP4.
     pub(super) fn of(
         quantization: &Quantization,
         checkpoint: &dyn Pretrained,
     ) -> Result<Option<Self>> {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let algorithm = text(quantization.of_optimizer("quant_algo"));
+        let algorithm = text(quantization.optimizer_setting("quant_algo"));
         let empty = serde_json::Map::new();
         let object = |name: &str| {
-            quantization.of_optimizer(name).and_then(Value::as_object).unwrap_or(&empty)
+            quantization.optimizer_setting(name).and_then(Value::as_object).unwrap_or(&empty)
         };
         let listed = object("quantized_layers");
         let is_compressed_tensors = quantization.method == "compressed-tensors" && {
             let format = |value: &Value| text(value.get("format"));
             let packed = Some("nvfp4-pack-quantized".to_owned());
             let groups = object("config_groups");
-            match text(quantization.of_optimizer("format")).as_deref() {
+            match text(quantization.optimizer_setting("format")).as_deref() {
                 Some("nvfp4-pack-quantized") => true,
                 Some("mixed-precision") => {
                     !groups.is_empty() && groups.values().all(|group| format(group) == packed)
@@ -88,7 +88,7 @@ impl Nvfp4Layers {
         Ok(Some(Self { is_compressed_tensors, algorithm, layers, counts_experts }))
     }
 
-    /// Has the weights that are NVFP4 as blocks, in their places.
+    /// Replaces NVFP4 weights by blocks, in place.
     pub(super) fn repack(&self, list: &mut Unpacking<'_>) -> Result<()> {
         let endings = if self.is_compressed_tensors {
             [".weight_packed", ".weight_global_scale", ".input_global_scale"]
@@ -112,7 +112,7 @@ impl Nvfp4Layers {
                 let Some(part) = list.find(base, ending) else { return Ok(Vec::new()) };
                 let mut found = list.floats(part, 1 << 16)?;
                 if self.is_compressed_tensors {
-                    // They divide there.
+                    // compressed-tensors divides by these scales.
                     for factor in &mut found {
                         *factor = 1.0 / *factor;
                     }
@@ -120,7 +120,8 @@ impl Nvfp4Layers {
                 list.leave_out(part);
                 Ok::<_, Error>(found)
             };
-            let factors = Factors { weights: factor(endings[1])?, inputs: factor(endings[2])? };
+            let factors =
+                TensorScales { weights: factor(endings[1])?, inputs: factor(endings[2])? };
             list.replace(number, name, Content::Blocks(blocks, factors));
             list.leave_out(scales);
         }
@@ -128,7 +129,7 @@ impl Nvfp4Layers {
         Ok(())
     }
 
-    /// Whether a weight of this name must not be multiplied with activations of four bits.
+    /// Returns `true` if a weight must not be multiplied with 4-bit activations.
     pub(crate) fn is_wide(&self, name: &str) -> bool {
         let mut module = name.strip_suffix(".weight").unwrap_or(name);
         let algorithm = loop {
@@ -142,4 +143,33 @@ impl Nvfp4Layers {
         };
         algorithm == Some(WIDE_ACTIVATIONS)
     }
+}
+
+/// Replaces MXFP4 weights of compressed-tensors (two in a byte, an exponent per 32) by blocks in
+/// the order of GGUF, and removes the scales.
+pub(super) fn repack_mxfp4(
+    list: &mut Unpacking<'_>,
+    number: usize,
+    scales: usize,
+    name: Vec<u8>,
+) -> Result<()> {
+    let blocks = mxfp4_blocks(list, number, scales).map_err(|error| error.tensor(&name))?;
+    list.replace(number, name, Content::Blocks(blocks, TensorScales::default()));
+    list.leave_out(scales);
+    Ok(())
+}
+
+fn mxfp4_blocks(list: &Unpacking<'_>, number: usize, scales: usize) -> Result<Expression> {
+    let shape = list.tensor(number).shape;
+    let row_len = shape.row_len().saturating_mul(2);
+    if !row_len.is_multiple_of(32) || shape.dimensions().is_empty() {
+        let message =
+            format!("the row length {row_len} is not a multiple of the block size of MXFP4, 32");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let dimensions = [&[16, row_len / 32], &shape.dimensions()[1..]].concat();
+    let dimensions =
+        Shape::new(&dimensions).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    let weights = list.stored(number)?.reshape(dimensions)?;
+    Expression::decode(Mxfp4::new(), &[weights, list.stored(scales)?])
 }
