@@ -3,7 +3,7 @@
     python beyond_reference.py GGMILL CHECKPOINTS
 
 CHECKPOINTS has the directories GPTJForCausalLM, RwkvForCausalLM and WhisperForConditionalGeneration, as `classes.py materialize` makes them from the recipes under
-crates/ggmill-convert/tests/fixtures/classes. The specification has the keys of these architectures; the names of tensors are, for GPT-J, those gguf knows, for RWKV 4
+crates/ggmill-convert/tests/fixtures/classes.json. The specification has the keys of these architectures; the names of tensors are, for GPT-J, those gguf knows, for RWKV 4
 those of its later versions, for Whisper those of the original release. The tables here go from the checkpoint's names to the file's, written apart from the
 descriptions (Whisper's from the other side, as its release is renamed). Every value of every tensor, in F32, F16, BF16 and Q8_0, and every key is compared.
 Needs numpy, torch, safetensors and gguf.

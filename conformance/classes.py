@@ -9,8 +9,8 @@
     python classes.py registry                         write the classes that the reference registers to fixtures/registry.txt
     python classes.py all [JOBS]                       compare every recipe, so many at once, and count the outcomes; by the descriptions that are built in
 
-A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json. One called mmproj/NAME is in fixtures/mmproj: what is made of that is the projector, as --mmproj
-makes it. Those in fixtures/mixtures, called mixtures/NAME, have rows that are multiples of 256.
+A *recipe* is an entry of crates/ggmill-convert/tests/fixtures/classes.json. One called mmproj/NAME is in fixtures/mmproj.json: what is made of that is the projector, as
+--mmproj makes it. Those in fixtures/mixtures.json, called mixtures/NAME, have rows that are multiples of 256.
 
 - class: the name in `architectures`; config: all of config.json;
 - files: other files by name; those under target/ are of the model that a draft model is for: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
@@ -45,6 +45,7 @@ a directory for checkpoints and what the reference made of them. Needs numpy. Re
 """
 
 import ast
+import copy
 import hashlib
 import json
 import os
@@ -55,6 +56,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from math import prod
 from pathlib import Path
 
@@ -64,7 +66,6 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 FIXTURES = "crates/ggmill-convert/tests/fixtures"
-RECIPES = f"{FIXTURES}/classes"
 DATA = "crates/ggmill-arch/data"
 TYPES = ["f16", "bf16", "q8_0"]
 
@@ -141,7 +142,7 @@ def materialize(recipe, directory):
         for name in ("tokenizer.model", "tokenizer_config.json"):
             shutil.copyfile(real / name, directory / name)
     elif kind in ("bpe", "wordpiece"):
-        for file in (REPOSITORY / RECIPES / "vocabularies" / kind).iterdir():
+        for file in (REPOSITORY / FIXTURES / "vocabularies" / kind).iterdir():
             shutil.copyfile(file, directory / file.name)
     elif kind not in ("none", "tokens", "builtin"):
         sys.exit(f"there is no vocabulary {kind!r}")
@@ -166,21 +167,41 @@ def top():
     return REPOSITORY
 
 
-def recipe_path(name):
-    """Where a recipe is: by its name, or by its path."""
-    if name.endswith(".json"):
-        return Path(name)
-    kind, _, stem = name.rpartition("/")
-    return top() / FIXTURES / (kind or "classes") / f"{stem}.json"
+def recipe_file(name):
+    """The file that a recipe is an entry of, and the name of the entry."""
+    kind, _, entry = name.rpartition("/")
+    return top() / FIXTURES / f"{kind or 'classes'}.json", entry
+
+
+@cache
+def recipes(path):
+    """The recipes of a file by name."""
+    return json.loads(path.read_text())
+
+
+def read_recipe(name):
+    """Returns a recipe by its name."""
+    path, entry = recipe_file(name)
+    if entry not in recipes(path):
+        sys.exit(f"{path} has no recipe {entry}")
+    return copy.deepcopy(recipes(path)[entry])
 
 
 def recipe_names(*kinds):
-    """The names of all recipes of these directories."""
-    return [f"{kind}/{path.stem}".removeprefix("classes/") for kind in kinds for path in sorted((top() / FIXTURES / kind).glob("*.json"))]
+    """The names of all recipes of these kinds."""
+    return [f"{kind}/{entry}".removeprefix("classes/") for kind in kinds for entry in sorted(recipes(top() / FIXTURES / f"{kind}.json"))]
 
 
-def write_recipe(path, recipe):
-    """Writes a recipe with one line for each tensor."""
+def write_recipe(name, recipe):
+    """Adds or replaces a recipe in its file, which has an empty line between recipes."""
+    path, entry = recipe_file(name)
+    recipes(path)[entry] = recipe
+    entries = sorted(recipes(path).items())
+    path.write_text("{\n" + ",\n\n".join(f"{json.dumps(entry)}: {recipe_text(recipe)}" for entry, recipe in entries) + "\n}\n")
+
+
+def recipe_text(recipe):
+    """A recipe with one line for each tensor."""
     def lines(value, one_each):
         if not one_each or not value:
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -188,22 +209,19 @@ def write_recipe(path, recipe):
 
     order = ["class", "config", "of", "adapter", "files", "vocabulary", "eager", "exact", "tensors", "decoded", "expected", "refused", "reference"]
     rest = [key for key in recipe if key not in order]
-    path.write_text("{\n" + ",\n".join(
+    return "{\n" + ",\n".join(
         f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'adapter', 'files', 'tensors', 'decoded', 'expected'))}" for key in order + rest if key in recipe
-    ) + "\n}\n")
+    ) + "\n}"
 
 
 class Job:
     """A recipe with its checkpoint and what the reference makes of it, in the cache."""
 
     def __init__(self, name):
-        self.path = recipe_path(name)
-        if not self.path.is_file():
-            sys.exit(f"there is no recipe {self.path}")
-        self.name = self.path.stem
-        self.recipe = json.loads(self.path.read_text())
+        self.recipe = read_recipe(name)
+        self.name = name.rpartition("/")[2]
         self.vocabulary = self.recipe.get("vocabulary", "none")
-        self.projector = self.path.parent.name == "mmproj"
+        self.projector = name.startswith("mmproj/")
         content = {key: value for key, value in self.recipe.items() if key not in ("expected", "reference", "refused")}
         digest = hashlib.sha256(json.dumps([3, content, "mmproj"] if self.projector else [3, content]).encode()).hexdigest()[:16]
         self.cache = Path(os.environ["CLASSES_CACHE"]) / digest
@@ -444,9 +462,9 @@ def run_try(names, data, bless=False):
         outcome.show()
         failed += not outcome.equal
         if bless and outcome.equal:
-            recipe = json.loads(outcome.job.path.read_text())
+            recipe = outcome.job.recipe
             recipe["expected"] = outcome.expected | {kind: digest for kind, digest in recipe.get("expected", {}).items() if kind not in TYPES}
-            write_recipe(outcome.job.path, recipe)
+            write_recipe(name, recipe)
             print("  recorded")
     return 1 if failed else 0
 
@@ -491,14 +509,13 @@ def registry():
     return 0
 
 
-def record(path, *command):
+def record(name, *command):
     """Makes a recipe of what a command prints; the exit status."""
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     if done.returncode == 0:
         recipe = json.loads(done.stdout)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_recipe(path, recipe)
-        print(f"{path}: {len(recipe['tensors'])} tensors")
+        write_recipe(name, recipe)
+        print(f"{name}: {len(recipe['tensors'])} tensors")
     return done.returncode
 
 
@@ -514,14 +531,13 @@ def main():
     match sys.argv[1:2]:
         case ["build"] if len(words) == 3:
             python = os.environ["REFERENCE_PYTHON" if words[0] == "v4" else "REFERENCE_PYTHON_5"]
-            return record(recipe_path(words[2]), python, HERE / "classes_reference.py", "build", words[1])
+            return record(words[2], python, HERE / "classes_reference.py", "build", words[1])
         case ["quantize"] if len(words) == 3:
-            recipe = classes_quantized.quantize(json.loads(recipe_path(words[1]).read_text()), words[0])
-            write_recipe(recipe_path(words[2]), recipe)
+            recipe = classes_quantized.quantize(read_recipe(words[1]), words[0])
+            write_recipe(words[2], recipe)
             return 0
         case ["materialize"] if len(words) == 2:
-            path = recipe_path(words[0])
-            materialize(json.loads(path.read_text()), Path(words[1]) / path.stem)
+            materialize(read_recipe(words[0]), Path(words[1]) / words[0].rpartition("/")[2])
             return 0
         case ["ref"] if words:
             return show(*Job(words[0]).reference(words[1] if len(words) > 1 else "f16"))

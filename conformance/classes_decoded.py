@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import torch
 
-from classes import WIDTHS, recipe_path, weights, write_recipe
+from classes import WIDTHS, read_recipe, weights, write_recipe
 
 NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
          "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
@@ -61,8 +61,8 @@ def packed(recipe, base, config):
 
 ENDINGS = {".qweight": (awq, "f16"), ".weight.quant_map": (four_bits, "f32"), ".SCB": (eight_bits, "f32"), ".weight_packed": (packed, "f32")}
 
-for path in map(recipe_path, sys.argv[1:]):
-    recipe = json.loads(path.read_text())
+for recipe_name in sys.argv[1:]:
+    recipe = read_recipe(recipe_name)
     config = recipe["config"]["quantization_config"]
     decoded = {}
     for name in recipe["tensors"]:
@@ -76,5 +76,5 @@ for path in map(recipe_path, sys.argv[1:]):
             digest = hashlib.sha256(values.numpy().tobytes()).hexdigest()
             decoded.setdefault(kind, {})[f"blk.{block}.{NAMES[part]}.weight"] = digest
     recipe["decoded"] = decoded
-    write_recipe(path, recipe)
-    print(f"{path.stem}: {sum(map(len, decoded.values()))} tensors")
+    write_recipe(recipe_name, recipe)
+    print(f"{recipe_name}: {sum(map(len, decoded.values()))} tensors")

@@ -11,7 +11,7 @@ prints a recipe as JSON: the model that transformers makes for a configuration (
 
     python classes_reference.py vocabularies DIR
 
-makes the tokenizers `bpe` and `wordpiece` under DIR (committed as crates/ggmill-convert/tests/fixtures/classes/vocabularies).
+makes the tokenizers `bpe` and `wordpiece` under DIR (committed as crates/ggmill-convert/tests/fixtures/vocabularies).
 """
 
 import fcntl

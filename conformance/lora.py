@@ -6,7 +6,7 @@
     python lora.py try [NAME]...                       compare our conversion with the reference's, at every type; of all recipes without a name
     python lora.py bless NAME...                       record the reference's hashes in recipes for which all are equal
 
-A *recipe* is crates/ggmill-convert/tests/fixtures/lora/NAME.json:
+A *recipe* is an entry of crates/ggmill-convert/tests/fixtures/lora.json:
 
 - of: the recipe of classes.py whose `config` is the base's config.json;
 - adapter: all of adapter_config.json;
@@ -29,15 +29,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from classes import RECIPES as CLASSES, Gguf, differences, record, safetensors, show, top, write_recipe  # noqa: E402
+from classes import Gguf, differences, read_recipe, recipe_names, record, safetensors, show, write_recipe  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-RECIPES = "crates/ggmill-convert/tests/fixtures/lora"
 TYPES = ["f32", "f16", "bf16", "q8_0"]
-
-
-def recipe_path(name):
-    return Path(name) if name.endswith(".json") else top() / RECIPES / f"{name}.json"
 
 
 def materialize(recipe, name, directory):
@@ -45,7 +40,7 @@ def materialize(recipe, name, directory):
     base, adapter = directory / "base", directory / name
     for path in (base, adapter):
         path.mkdir(parents=True, exist_ok=True)
-    config = json.loads((top() / CLASSES / f"{recipe['of']}.json").read_text())["config"]
+    config = read_recipe(recipe["of"])["config"]
     (base / "config.json").write_text(json.dumps(config, indent=2))
     (adapter / "adapter_config.json").write_text(json.dumps(recipe["adapter"], indent=2))
     for file, content in recipe.get("files", {}).items():
@@ -58,9 +53,8 @@ class Job:
     """A recipe with its adapter and what the reference makes of it, in the cache."""
 
     def __init__(self, name):
-        self.path = recipe_path(name)
-        self.name = self.path.stem
-        self.recipe = json.loads(self.path.read_text())
+        self.name = name
+        self.recipe = read_recipe(f"lora/{name}")
         content = {key: value for key, value in self.recipe.items() if key not in ("expected", "refused", "reference")}
         digest = hashlib.sha256(json.dumps(["lora 1", content]).encode()).hexdigest()[:16]
         self.cache = Path(os.environ["CLASSES_CACHE"]) / digest
@@ -137,7 +131,7 @@ def run_try(names, bless=False):
             print("  " + line[:500])
         if bless and len(expected) == len(TYPES):
             job.recipe["expected"] = expected
-            write_recipe(job.path, job.recipe)
+            write_recipe(f"lora/{job.name}", job.recipe)
             print("  recorded")
     print(f"{len(jobs)} adapters, files: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
     if wrong:
@@ -149,18 +143,16 @@ def main():
     words = sys.argv[2:]
     match sys.argv[1:2]:
         case ["build"] if len(words) == 3:
-            of = top() / CLASSES / f"{words[0]}.json"
-            return record(recipe_path(words[2]), os.environ["REFERENCE_PYTHON"], HERE / "lora_reference.py", "build", of, words[1])
+            return record(f"lora/{words[2]}", os.environ["REFERENCE_PYTHON"], HERE / "lora_reference.py", "build", words[0], words[1])
         case ["materialize"] if len(words) == 2:
-            path = recipe_path(words[0])
-            materialize(json.loads(path.read_text()), path.stem, Path(words[1]))
+            materialize(read_recipe(f"lora/{words[0]}"), words[0], Path(words[1]))
             return 0
         case ["ref"] if words:
             job = Job(words[0])
             ask_reference(job.references())
             return show(*job.reference(words[1] if len(words) > 1 else "f32"))
         case ["try"]:
-            return run_try(words or sorted(path.stem for path in (top() / RECIPES).glob("*.json")))
+            return run_try(words or [name.removeprefix("lora/") for name in recipe_names("lora")])
         case ["bless"] if words:
             return run_try(words, bless=True)
     print(__doc__.split("\n\n")[1])

@@ -116,7 +116,7 @@ def opens(base, adapter):
 
 def main():
     library, refused, changed, unequal = Ggml(), [], 0, 0
-    names = sys.argv[1:] or sorted(path.stem for path in (classes.top() / lora.RECIPES).glob("*.json"))
+    names = sys.argv[1:] or [name.removeprefix("lora/") for name in classes.recipe_names("lora")]
     for name in names:
         try:
             elements, different = merge(library, name)
@@ -129,10 +129,10 @@ def main():
 
 def merge(library, name):
     """Merges an adapter; the elements of changed tensors, and how many differ."""
-    recipe = json.loads(lora.recipe_path(name).read_text())
+    recipe = classes.read_recipe(f"lora/{name}")
     place = Path(os.environ["CLASSES_CACHE"]) / "merge" / name
     of, adapter = lora.materialize(recipe, name, place)
-    classes.materialize(json.loads(classes.recipe_path(recipe["of"]).read_text()), of)
+    classes.materialize(classes.read_recipe(recipe["of"]), of)
     files = {kind: place / f"{kind}.gguf" for kind in ("base", "adapter", "merged", "open")}
     ggmill("convert", of, "--no-vocab", "--type", "f16", "--force", "-o", files["base"])
     ggmill("convert", adapter, "--base", of, "--force", "-o", files["adapter"])

@@ -57,8 +57,9 @@ def build(of, adapter):
     import torch
     import transformers
     import peft
+    from classes import read_recipe
     from classes_reference import find_class
-    given = json.loads(Path(of).read_text())["config"]
+    given = read_recipe(of)["config"]
     name = given["architectures"][0]
     config = transformers.AutoConfig.for_model(given["model_type"], **{key: value for key, value in given.items() if key not in ("model_type", "rope_scaling")})
     model = find_class(transformers, name)(config).to(torch.float32)
@@ -74,7 +75,7 @@ def build(of, adapter):
     adapter_config = {key: sorted(value) if isinstance(value, list) else value for key, value in adapter_config.items() if value not in (None, {}, [])}
     front = card.split("---\n")[1]
     tensors = {key: [header[key]["dtype"], header[key]["shape"]] for key in sorted(header)}
-    return {"of": Path(of).stem, "adapter": adapter_config, "files": {"README.md": f"---\n{front}---\n\n# An adapter\n"}, "tensors": tensors}
+    return {"of": of, "adapter": adapter_config, "files": {"README.md": f"---\n{front}---\n\n# An adapter\n"}, "tensors": tensors}
 
 
 if __name__ == "__main__":

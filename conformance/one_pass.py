@@ -1,6 +1,6 @@
 """Compares `ggmill convert --type Q4_K_M` with the reference converter followed by llama_model_quantize, byte for byte.
 
-    python one_pass.py [NAME]...          compare these recipes of classes.py, or those in fixtures/mixtures, whose rows are multiples of 256
+    python one_pass.py [NAME]...          compare these recipes of classes.py, or those in fixtures/mixtures.json, whose rows are multiples of 256
     python one_pass.py all                compare all recipes of models
     python one_pass.py bless NAME...      record the reference's hashes as `q4_k_m` in `expected`
 
@@ -63,11 +63,11 @@ def compare(name, bless):
     ours.unlink()
     if lines:
         return "DIFFERENT", lines[:8]
-    recipe = json.loads(job.path.read_text())
+    recipe = job.recipe
     recorded = recipe.get("expected", {}).get(KIND)
     if bless:
         recipe.setdefault("expected", {})[KIND] = digest
-        classes.write_recipe(job.path, recipe)
+        classes.write_recipe(name, recipe)
     elif recorded not in (None, digest):
         return "DIFFERENT", ["the reference's hash is not the one recorded"]
     return "equal", []

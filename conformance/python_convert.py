@@ -84,7 +84,7 @@ def main() -> int:
         jobs: list = []
         recipes = []
         for name in names or FAMILIES:
-            recipe = json.loads(classes.recipe_path(name).read_text())
+            recipe = classes.read_recipe(name)
             place = Path(directory) / name.replace("/", "-")
             classes.materialize(recipe, place)
             for kind in recipe["expected"]:

@@ -1,3 +1,6 @@
+//! Conversion of a checkpoint to a recipe for a GGUF file.
+
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use ggmill_arch::{
@@ -5,48 +8,47 @@ use ggmill_arch::{
     VocabularyKind, VocabularySpec, kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
+use ggmill_pipeline::{
+    Checkpoint, Encoding, Error, ErrorKind, Expression, Narrow, Pretrained, Recipe, RecipeTensor,
+    Result, SourceTensor,
+};
+use ggmill_quant::QUANTIZATION_VERSION;
 
-use crate::blocks::Blocks;
 use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::{General, MetadataOverride, Parameters, Sources};
 use crate::operations::apply;
-use crate::projector::has_projector;
 use crate::vocabulary;
-use crate::weights::{Quantization, Weights};
-use ggmill_pipeline::{Checkpoint, Pretrained, SourceTensor};
-use ggmill_pipeline::{Encoding, Expression, Narrow, Recipe, RecipeTensor};
-use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_quant::QUANTIZATION_VERSION;
+use crate::weights::{Quantization, TensorScales, Weights};
 
-/// The type of a tensor whose row length is not a multiple of the block size of the requested
-/// type, as in the reference.
+/// Type of a tensor whose row length is not a multiple of the block size of the requested type, as
+/// in the reference.
 pub(crate) const FALLBACK: GgmlType = GgmlType::F16;
 
 /// The options of a conversion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// The type of most tensors: F32, F16, BF16 or Q8_0. The recipe of one of the float types can
-    /// be quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).
+    /// The type of most tensors: F32, F16, BF16 or Q8_0. A recipe in one of the float types can be
+    /// quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).
     pub file_type: FileType,
-    /// The model's name; that of the checkpoint when not given.
+    /// The model's name; defaults to the name of the checkpoint.
     pub name: Option<String>,
-    /// Leaves the vocabulary out where there is one.
+    /// Omits the vocabulary.
     pub no_vocab: bool,
-    /// The name of the pre-tokenizer (`tokenizer.ggml.pre`), for a vocabulary that has one; the one
-    /// recognized when not given.
+    /// The name of the pre-tokenizer (`tokenizer.ggml.pre`), for vocabularies that have one;
+    /// recognized from the tokenizer by default.
     pub pre: Option<String>,
-    /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
+    /// Omits the tensors: the result has only metadata, including the vocabulary.
     pub vocab_only: bool,
-    /// Metadata that replace what the checkpoint says of itself.
+    /// Overrides of the metadata in the checkpoint.
     pub metadata: Option<MetadataOverride>,
-    /// How the vocabulary of the target model is converted, for a draft whose description has the
-    /// vocabulary kind `target`: [`WithTarget::vocabulary`](crate::WithTarget::vocabulary).
+    /// Rules for converting the target model's vocabulary, for a draft model whose description has
+    /// the vocabulary kind `target`: [`WithTarget::vocabulary`](crate::WithTarget::vocabulary).
     pub target_vocabulary: Option<VocabularySpec>,
 }
 
 impl ConvertOptions {
-    /// A conversion to this type, with everything else as the checkpoint has it.
+    /// Returns options for a conversion to `file_type`, with defaults for the rest.
     pub fn new(file_type: FileType) -> Self {
         Self {
             file_type,
@@ -60,8 +62,8 @@ impl ConvertOptions {
     }
 }
 
-/// The type that a conversion has where none is asked for, as the reference chooses it for
-/// `--outtype auto`: a float type of 16 bits. Shows as a sentence that says why.
+/// The default type of a conversion, chosen like the reference's `--outtype auto`: a 16-bit float
+/// type. `Display` gives the reason in words.
 ///
 /// ```
 /// use ggmill_convert::AutoType;
@@ -74,16 +76,16 @@ impl ConvertOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AutoType {
-    /// The type.
+    /// The chosen type.
     pub file_type: FileType,
-    /// The name of the type of the weights that decided: the first of two dimensions or more.
-    /// `None` without any.
+    /// The type name of the weights that decided, the first tensor with two or more dimensions;
+    /// `None` if there is no such tensor.
     pub weights: Option<String>,
 }
 
 impl AutoType {
-    /// BF16 or F16 by the first tensor of two dimensions or more that is one of them, otherwise
-    /// F16.
+    /// Chooses BF16 or F16 by the first tensor with two or more dimensions that has one of these
+    /// types, or F16 if none has.
     pub fn of(checkpoint: &dyn Checkpoint) -> Self {
         let is_half = |found| matches!(found, GgmlType::BF16 | GgmlType::F16);
         if let Some(found) = first_weights(checkpoint, is_half) {
@@ -95,12 +97,12 @@ impl AutoType {
         Self::new(FileType::F16, weights.map(SourceTensor::type_name))
     }
 
-    /// A type that was chosen for weights of a type.
+    /// Creates a choice of `file_type` for weights of type `weights`.
     pub fn new(file_type: FileType, weights: Option<String>) -> Self {
         Self { file_type, weights }
     }
 
-    /// Whether numbers of the weights are rounded to the type.
+    /// Returns `true` if converting to the chosen type rounds the weights.
     pub fn rounds(&self) -> bool {
         self.weights.as_deref().is_some_and(|weights| matches!(weights, "F32" | "F64"))
     }
@@ -121,9 +123,9 @@ impl fmt::Display for AutoType {
     }
 }
 
-/// The float type from which a checkpoint is quantized in one pass: that of its first weights of
-/// two dimensions or more, F32 for F64, and F32 where weights are decoded from packed ones: nothing
-/// is rounded before it is quantized.
+/// Returns the float type from which a checkpoint is quantized in one pass: the type of the first
+/// weights with two or more dimensions, or F32 for F64 and for packed weights that are decoded, so
+/// that nothing is rounded before quantization.
 pub fn own_type(checkpoint: &dyn Pretrained) -> FileType {
     let weights = Quantization::of(checkpoint)
         .and_then(|quantization| Weights::of(checkpoint, quantization.as_ref()));
@@ -150,11 +152,15 @@ fn first_weights(
     weights.find(|tensor| is_wanted(tensor.ggml_type))
 }
 
-/// A checkpoint becomes a model file of its architecture.
+/// Converts a checkpoint to a GGUF model file of its architecture.
 ///
-/// Tensors keep the order of the checkpoint; one that is made of several is placed where the last
-/// of them was. Fails when a required tensor is missing, one is there that the architecture does
-/// not know, or a shape is not what the hyperparameters say.
+/// Tensors keep the order of the checkpoint; a tensor made from several is placed at the last of
+/// them.
+///
+/// # Errors
+///
+/// Fails if a required tensor is missing, the architecture does not know a tensor, or a shape
+/// contradicts the hyperparameters.
 pub fn convert(
     checkpoint: &dyn Pretrained,
     architecture: &Architecture,
@@ -219,7 +225,7 @@ pub fn convert(
     Ok(recipe)
 }
 
-/// Sets the keys of the vocabulary, and says what there is to say about it.
+/// Sets the keys of the vocabulary; returns notes about it.
 fn write_vocabulary(
     checkpoint: &dyn Pretrained,
     resolved: &Resolved<'_>,
@@ -237,8 +243,8 @@ fn write_vocabulary(
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
         let pre = options.pre.as_deref();
-        let notes =
-            vocabulary::write(checkpoint, spec, pre, metadata).map_err(vocabulary::fault_of)?;
+        let notes = vocabulary::write(checkpoint, spec, pre, metadata)
+            .map_err(vocabulary::as_vocabulary_error)?;
         if let Some(draft) = draft {
             draft.write_keys(VocabularyKind::Target, metadata);
         }
@@ -254,15 +260,15 @@ fn write_vocabulary(
     Ok(vec![note])
 }
 
-/// The tensors of the recipe, in order, and the names of those that must not be multiplied with
-/// activations of four bits.
+/// Returns the tensors of the recipe in order, and the names of the NVFP4 tensors that must not be
+/// multiplied with 4-bit activations.
 fn tensors(
     weights: &Weights<'_>,
     resolved: &Resolved<'_>,
     target: GgmlType,
 ) -> Result<(Vec<RecipeTensor>, Vec<String>)> {
     let (architecture, rules) = (resolved.architecture(), resolved.name_rules());
-    // Names come from JSON here, so they are text.
+    // The names come from JSON, so they are valid UTF-8.
     let names: Vec<String> = weights.names().map(|name| rules.renamed(&name)).collect();
     refuse_renamed_twice(&names)?;
     let assignment =
@@ -296,7 +302,7 @@ fn tensors(
         }
         let made = tensor(assigned, weights, target)
             .and_then(|tensor| blocks.take(assigned, tensor))
-            .map_err(|error| located(error.tensor(&assigned.spec.name), assigned, weights))?;
+            .map_err(|error| with_file(error.tensor(&assigned.spec.name), assigned, weights))?;
         let place = match assigned.source {
             Some(source) if source.first => &mut first,
             Some(source) if source.last => &mut last,
@@ -304,26 +310,27 @@ fn tensors(
         };
         place.extend(made);
     }
-    let (others, wide) = blocks.before(tensors);
+    let (others, wide) = blocks.followed_by(tensors);
     first.extend(others);
     first.extend(last);
     Ok((first, wide))
 }
 
-/// An error about a tensor with the file that its first source is in.
-fn located(error: Error, assigned: &Assigned<'_>, weights: &Weights<'_>) -> Error {
+/// Adds the file of the first source tensor to an error.
+fn with_file(error: Error, assigned: &Assigned<'_>, weights: &Weights<'_>) -> Error {
     match assigned.positions.first().and_then(|&position| weights.path(position)) {
         Some(path) => error.file(path),
         None => error,
     }
 }
 
-/// Whether a tensor is a factor of an adapter: models that have some get no label of their size.
+/// Returns `true` if a tensor is a factor of an adapter. Models with such tensors get no size
+/// label.
 fn is_adapter(tensor: &RecipeTensor) -> bool {
     [".lora_a", ".lora_b"].iter().any(|ending| tensor.name.ends_with(ending.as_bytes()))
 }
 
-/// Two tensors of the checkpoint must not get the same name.
+/// Fails if renaming gives two tensors of the checkpoint the same name.
 fn refuse_renamed_twice(names: &[String]) -> Result<()> {
     let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
     sorted.sort_unstable();
@@ -337,7 +344,7 @@ fn refuse_renamed_twice(names: &[String]) -> Result<()> {
     }
 }
 
-/// The tensor type after a file type, for those that convert without a mixture.
+/// Returns the tensor type of a file type, for file types without a mixture.
 pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
     Ok(match file_type {
         FileType::F32 => GgmlType::F32,
@@ -353,7 +360,8 @@ pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
     })
 }
 
-/// One tensor of the recipe: its shape checked against its sources, its operations, its type.
+/// Creates one tensor of the recipe: checks its shape against its sources, applies the operations
+/// and selects the type.
 fn tensor(
     assigned: &Assigned<'_>,
     weights: &Weights<'_>,
@@ -362,12 +370,12 @@ fn tensor(
     let spec = assigned.spec;
     let expression = match (&spec.origin, assigned.source) {
         (Origin::Computed(elements), _) => Expression::floats(spec.shape, elements.to_vec())?,
-        (_, Some(source)) => operated(spec, source, &assigned.positions, weights)?,
+        (_, Some(source)) => apply_operations(spec, source, &assigned.positions, weights)?,
         (_, None) => {
             return Err(Error::new(ErrorKind::Checkpoint, "has no source in the checkpoint"));
         }
     };
-    // Blocks that were packed already stay what they are.
+    // Packed blocks are not encoded again.
     if expression.ggml_type().is_quantized() {
         return Ok(RecipeTensor::new(&*spec.name, expression));
     }
@@ -379,15 +387,15 @@ fn tensor(
         _ => target,
     };
     let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };
-    // What is copied is copied; numbers that are encoded again must fit, or the file would be
-    // quietly another model.
+    // Copied elements may be anything. Elements that are encoded again must be finite in the new
+    // type, or the file would silently be a different model.
     let is_another = |&number: &usize| weights.ggml_type(number) != Some(ggml_type);
     let finite = !matches!(ggml_type, GgmlType::I32 | GgmlType::I64)
         && (expression.computes() || assigned.positions.iter().any(is_another));
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }
 
-fn operated(
+fn apply_operations(
     spec: &TensorSpec,
     source: &Source,
     positions: &[usize],
@@ -433,13 +441,12 @@ fn operated(
     }
 }
 
-/// Whether integers become others of half the size: a table of IDs, which checkpoints have in 64
-/// bits.
+/// Returns `true` for a conversion from I64 to I32: checkpoints store tables of IDs in 64 bits.
 fn is_narrowed(to: GgmlType, from: GgmlType) -> bool {
     (to, from) == (GgmlType::I32, GgmlType::I64)
 }
 
-/// Says which tensors could not have the type asked for.
+/// Returns a note that lists the tensors that do not have the requested type.
 pub(crate) fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     const NAMED: usize = 3;
     let is_fallback =
@@ -472,4 +479,141 @@ pub(crate) fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {
     ggml_type
         .layout()
         .is_some_and(|layout| shape.row_len().is_multiple_of(u64::from(layout.elements)))
+}
+
+/// The sort key of tensors that keep their blocks: NVFP4 before MXFP4, single tensors before
+/// stacks, the position, and the name in the checkpoint for tensors of the same position.
+type Place<'a> = (bool, bool, usize, &'a str);
+
+/// Tensors that keep the blocks they have in the checkpoint (NVFP4, MXFP4). They come before all
+/// other tensors of the file, each followed by its scale tensors.
+struct Blocks<'a> {
+    weights: &'a Weights<'a>,
+    /// Positions in the description: of a tensor, or of the first tensor of its group.
+    positions: BTreeMap<&'a str, usize>,
+    blocks: Vec<(Place<'a>, Vec<RecipeTensor>)>,
+    /// Names of the tensors that must not be multiplied with 4-bit activations.
+    wide: Vec<String>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(weights: &'a Weights<'a>, resolved: &'a Resolved<'a>) -> Self {
+        let mut places = BTreeMap::new();
+        let mut groups = BTreeMap::new();
+        for (place, spec) in resolved.tensors().iter().enumerate() {
+            let group = spec.together.as_deref();
+            let first = group.map_or(place, |group| *groups.entry(group).or_insert(place));
+            places.insert(&*spec.name, first);
+        }
+        Self { weights, positions: places, blocks: Vec::new(), wide: Vec::new() }
+    }
+
+    /// Takes a tensor that keeps its blocks; returns any other tensor. Fails for a tensor that is
+    /// computed from blocks, because their scales would be lost.
+    fn take(
+        &mut self,
+        assigned: &Assigned<'a>,
+        tensor: RecipeTensor,
+    ) -> Result<Option<RecipeTensor>> {
+        let positions = &assigned.positions;
+        let scales: Vec<TensorScales> =
+            positions.iter().filter_map(|&position| self.weights.scales(position)).collect();
+        if scales.is_empty() {
+            return Ok(Some(tensor));
+        }
+        let found = tensor.ggml_type();
+        let is_same = |&position: &usize| self.weights.ggml_type(position) == Some(found);
+        if !positions.iter().all(is_same) {
+            let message = "the conversion must compute with its weights, which are quantized in \
+                           the checkpoint: convert the original checkpoint";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let is_stack = assigned.source.is_some_and(|source| {
+            source.operations.iter().any(|operation| matches!(operation, Operation::Stack))
+        });
+        let name = &*assigned.spec.name;
+        let source = assigned.source.and_then(|source| source.names.first());
+        let last = positions.iter().max().copied().unwrap_or_default();
+        let place = if found == GgmlType::NVFP4 {
+            let counts = self.weights.nvfp4().is_some_and(|layers| layers.counts_experts);
+            (false, is_stack && !counts, if counts { last } else { positions[0] }, "")
+        } else {
+            let place = self.positions.get(name).copied().unwrap_or(last);
+            (true, false, place, source.map_or("", |name| &**name))
+        };
+        let mut all = vec![tensor];
+        let of_weights: Vec<_> = scales.iter().map(|scales| &scales.weights).collect();
+        let of_inputs: Vec<_> = scales.iter().map(|scales| &scales.inputs).collect();
+        for (ending, scales) in [(".scale", of_weights), (".input_scale", of_inputs)] {
+            if let Some(scales) = join_scales(&scales, is_stack)? {
+                let count = scales.len() as u64;
+                let shape = Shape::new(&[count])
+                    .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+                let name = name.replace(".weight", ending);
+                all.push(RecipeTensor::new(name, Expression::floats(shape, scales)?));
+            }
+        }
+        self.blocks.push((place, all));
+        if let (Some(layers), Some(source)) = (self.weights.nvfp4(), source)
+            && found == GgmlType::NVFP4
+            && layers.is_wide(&without_expert(source))
+        {
+            self.wide.push(name.to_owned());
+        }
+        Ok(None)
+    }
+
+    /// Returns all tensors of the file in order, and the names of those that must not be multiplied
+    /// with 4-bit activations.
+    fn followed_by(mut self, others: Vec<RecipeTensor>) -> (Vec<RecipeTensor>, Vec<String>) {
+        self.blocks.sort_by_key(|(place, _)| *place);
+        self.wide.sort_unstable();
+        let tensors = self.blocks.into_iter().flat_map(|(_, all)| all).chain(others).collect();
+        (tensors, self.wide)
+    }
+}
+
+/// Joins the scales of the sources of a tensor: one per matrix of a stack. Returns `None` if all
+/// are 1.
+fn join_scales(factors: &[&Vec<f32>], is_stack: bool) -> Result<Option<Vec<f32>>> {
+    let sum = |factors: &[f32]| match factors {
+        [] => 1.0,
+        factors => factors.iter().sum::<f32>(),
+    };
+    if is_stack {
+        let all: Vec<f32> = factors.iter().map(|factors| sum(factors)).collect();
+        // The tolerances of `numpy.allclose` in the reference.
+        let is_one = |&factor: &f32| (f64::from(factor) - 1.0).abs() <= 1e-6 + 1e-5;
+        return Ok((!all.iter().all(is_one)).then_some(all));
+    }
+    let first = factors.first().copied().cloned().unwrap_or_default();
+    if factors.iter().any(|factors| **factors != first) {
+        let message = "it is made from several tensors with different scales, which NVFP4 blocks \
+                       cannot represent";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let is_one = first.len() <= 1 && (f64::from(sum(&first)) - 1.0).abs() < 1e-6;
+    Ok((!is_one).then_some(first))
+}
+
+/// Removes the expert number from a tensor name.
+fn without_expert(name: &str) -> String {
+    let Some((before, after)) = name.split_once(".experts.") else { return name.to_owned() };
+    match after.split_once('.') {
+        Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{before}.experts.{rest}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// Returns `true` if a checkpoint has tensors of the towers (vision or audio encoders) that
+/// `projector` describes. The class is not sufficient: some of its checkpoints have only the
+/// language model.
+pub fn has_projector(checkpoint: &dyn Pretrained, projector: &Architecture) -> bool {
+    let rules = projector.name_rules(checkpoint.config());
+    let is_taken = |name: &[u8]| {
+        core::str::from_utf8(name).is_ok_and(|name| !rules.ignores(&rules.renamed(name)))
+    };
+    checkpoint.tensors().iter().any(|tensor| is_taken(&tensor.name))
 }

@@ -1,4 +1,4 @@
-//! Descriptions of architectures in files.
+//! Reads descriptions of architectures from files.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use ggmill_arch::{Architecture, DescriptionFiles};
 use ggmill_io::{Directory, RandomAccess};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// The descriptions of architectures at these paths, in order: TOML files, and directories of them
-/// as [`DescriptionFiles`] takes them. What they add to the built-in ones
-/// [`Catalogue::with`](ggmill_arch::Catalogue::with) says.
+/// Reads the descriptions of architectures at these paths, in order: TOML files, and directories of
+/// them in the layout of [`DescriptionFiles`]. [`Catalogue::with`](ggmill_arch::Catalogue::with)
+/// documents how they are combined with the built-in ones.
 ///
 /// Fails with the path of a file that cannot be read, is too long, is not UTF-8, or is wrong.
 ///
@@ -51,7 +51,7 @@ fn of_directory(path: &Path) -> Result<Vec<Architecture>> {
     files.parse().map_err(|(place, error)| wrong(&path.join(place), error))
 }
 
-/// The text of a file, without the byte order mark that some editors put first.
+/// Reads a text file, without the byte order mark that some editors write.
 fn text(file: &RandomAccess) -> Result<String> {
     let bytes = file.read_whole(Architecture::MAX_LEN as u64)?;
     let mut text = String::from_utf8(bytes).map_err(|error| {

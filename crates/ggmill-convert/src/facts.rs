@@ -1,25 +1,27 @@
-//! Facts about a checkpoint, other than its configuration, that descriptions use.
+//! Facts about a checkpoint that descriptions use, other than its configuration: shapes and
+//! elements of tensors, and side files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use ggmill_arch::{Architecture, CheckpointFacts, ParameterValue};
-use ggmill_core::Shape;
-use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result};
+use ggmill_core::{GgmlType, Shape};
+use ggmill_pipeline::{Checkpoint, Encoding, Error, ErrorKind, Expression, Pretrained, Result};
 use serde_json::Value;
 
-use crate::elements::{self, all_chunks, small};
 use crate::vocabulary::{builtin_template, document};
 use crate::weights::Weights;
 
-/// Bytes of a text that a description may ask for: a model card has a few thousand.
+/// Maximum size in bytes of a text file that a description may read. Model cards have a few
+/// thousand bytes.
 const MAX_TEXT: u64 = 4 << 20;
 
-/// A checkpoint as its architecture's description sees it.
+/// A checkpoint as seen by the description of its architecture.
 pub(crate) struct Facts<'a> {
     weights: &'a Weights<'a>,
-    /// Places of the tensors by the names that the description has for them.
+    /// Indices of the tensors by the names of the description.
     names: BTreeMap<String, usize>,
-    /// Shapes of the tensors that only say how others are packed.
+    /// Shapes of the tensors that only describe how others are packed.
     packing: BTreeMap<String, Shape>,
 }
 
@@ -34,7 +36,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The JSON files that a description names, where they are present.
+/// Reads the JSON files that a description names and the checkpoint has.
 pub(crate) fn documents(
     checkpoint: &dyn Pretrained,
     architecture: &Architecture,
@@ -69,7 +71,7 @@ impl CheckpointFacts for Facts<'_> {
         let (width, mut rows) = (shape.row_len(), Vec::new());
         for row in 0..shape.elements().checked_div(width).unwrap_or(0) {
             let elements = row.saturating_mul(width)..row.saturating_add(1).saturating_mul(width);
-            let values = floats(self.weights, number, elements);
+            let values = weight_floats(self.weights, number, elements);
             if values.map_err(|error| error.to_string())?.iter().all(|&value| value == 0.0) {
                 rows.push(row);
             }
@@ -105,32 +107,91 @@ impl CheckpointFacts for Facts<'_> {
     }
 }
 
-fn floats(
-    weights: &Weights<'_>,
-    number: usize,
-    elements: std::ops::Range<u64>,
-) -> Result<Vec<f32>> {
-    elements::floats(weights.checkpoint(), &weights.values(number)?, elements)
+fn weight_floats(weights: &Weights<'_>, number: usize, elements: Range<u64>) -> Result<Vec<f32>> {
+    floats(weights.checkpoint(), &weights.values(number)?, elements)
 }
 
-/// Whether two tensors of a checkpoint have the same shape and elements.
+/// Returns `true` if two tensors of a checkpoint have the same shape and elements.
 pub(crate) fn same_elements(weights: &Weights<'_>, a: usize, b: usize) -> Result<bool> {
     if weights.shape(a) != weights.shape(b) {
         return Ok(false);
     }
     all_chunks(weights.shape(a).elements(), |elements| {
-        Ok(floats(weights, a, elements.clone())? == floats(weights, b, elements)?)
+        Ok(weight_floats(weights, a, elements.clone())? == weight_floats(weights, b, elements)?)
     })
 }
 
-/// Fails for a tensor that has an element other than zero: the architecture has no place for it.
+/// Fails if a tensor has an element other than zero; the architecture does not have this tensor.
 pub(crate) fn require_zeros(weights: &Weights<'_>, number: usize) -> Result<()> {
     let is_zero = all_chunks(weights.shape(number).elements(), |elements| {
-        Ok(floats(weights, number, elements)?.iter().all(|&element| element == 0.0))
+        Ok(weight_floats(weights, number, elements)?.iter().all(|&element| element == 0.0))
     })?;
     if is_zero {
         return Ok(());
     }
     let message = "expected only zeros, as the architecture has no such tensor";
     Err(Error::new(ErrorKind::Unsupported, message).tensor(weights.name(number).as_bytes()))
+}
+
+/// Maximum number of elements of a tensor whose values a description may read.
+const MAX_VALUES: u64 = 1 << 16;
+/// Elements that are compared at once.
+const CHUNK: u64 = 1 << 18;
+
+/// Evaluates elements as F32, including NaN and infinity.
+pub(crate) fn floats(
+    checkpoint: &dyn Checkpoint,
+    values: &Expression,
+    elements: Range<u64>,
+) -> Result<Vec<f32>> {
+    let values = values.encode(GgmlType::F32, Encoding::default())?;
+    let bytes = values.evaluate(checkpoint, elements)?;
+    let (numbers, _) = bytes.as_chunks();
+    Ok(numbers.iter().map(|&number| f32::from_le_bytes(number)).collect())
+}
+
+/// Returns all elements of a tensor with at most [`MAX_VALUES`] elements, as integers for the types
+/// I32 and I64.
+pub(crate) fn small(
+    checkpoint: &dyn Checkpoint,
+    name: &str,
+    values: &Expression,
+) -> Result<Vec<ParameterValue>, String> {
+    let elements = values.shape().elements();
+    if elements > MAX_VALUES {
+        return Err(format!("{name} has {elements} elements, the limit is {MAX_VALUES}"));
+    }
+    let made = match values.ggml_type() {
+        GgmlType::I64 => integers(checkpoint, values, i64::from_le_bytes),
+        GgmlType::I32 => integers(checkpoint, values, |bytes| i64::from(i32::from_le_bytes(bytes))),
+        _ => floats(checkpoint, values, 0..elements)
+            .map(|numbers| numbers.into_iter().map(f64::from).map(ParameterValue::Float).collect()),
+    };
+    made.map_err(|error| error.to_string())
+}
+
+fn integers<const SIZE: usize>(
+    checkpoint: &dyn Checkpoint,
+    values: &Expression,
+    of_bytes: impl Fn([u8; SIZE]) -> i64,
+) -> Result<Vec<ParameterValue>> {
+    let bytes = values.evaluate(checkpoint, 0..values.shape().elements())?;
+    let (numbers, _) = bytes.as_chunks();
+    Ok(numbers.iter().map(|&number| ParameterValue::Int(of_bytes(number))).collect())
+}
+
+/// Returns `true` if `holds` returns `true` for every chunk of [`CHUNK`] elements.
+pub(crate) fn all_chunks(
+    elements: u64,
+    mut holds: impl FnMut(Range<u64>) -> Result<bool>,
+) -> Result<bool> {
+    let mut start = 0;
+    while start < elements {
+        let end = elements.min(start.saturating_add(CHUNK));
+        if !holds(start..end)? {
+            return Ok(false);
+        }
+        start = end;
+    }
+    Ok(true)
 }

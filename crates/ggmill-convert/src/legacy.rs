@@ -8,32 +8,32 @@ use ggmill_pipeline::{Checkpoint as _, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 
-/// The hyperparameters of a LLaMA model that legacy files do not contain.
+/// Hyperparameters of a LLaMA model that legacy files do not contain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LegacyOptions {
-    /// The model's name; the name of the file when not given.
+    /// The model's name; defaults to the name of the file.
     pub name: Option<String>,
-    /// Tokens of context: 2048 for LLaMA, 4096 for LLaMA 2.
+    /// Context length in tokens: 2048 for LLaMA, 4096 for LLaMA 2.
     pub context_length: u32,
-    /// The epsilon of the norms: 5e-6 unless said otherwise, as in the reference; 1e-6 for LLaMA,
-    /// 1e-5 for LLaMA 2.
+    /// The epsilon of the RMS norms: 1e-6 for LLaMA, 1e-5 for LLaMA 2. Defaults to 5e-6, as in the
+    /// reference.
     pub rms_norm_epsilon: f32,
-    /// Heads of keys and values; as many as of queries when not given. LLaMA 2 of 70 B has 8.
+    /// Number of key-value heads; defaults to the number of query heads. LLaMA 2 70B has 8.
     pub head_count_kv: Option<u32>,
 }
 
 impl Default for LegacyOptions {
-    /// As the reference has them.
+    /// The reference's defaults.
     fn default() -> Self {
         Self { name: None, context_length: 2048, rms_norm_epsilon: 5e-6, head_count_kv: None }
     }
 }
 
-/// The one architecture whose files are converted.
+/// The only architecture whose legacy files are converted.
 const ARCHITECTURE: &str = "llama";
 
-/// The names of file types, as the reference's description of a file has them.
+/// Names of file types, as in the `general.description` that the reference writes.
 const FILE_TYPES: [(u32, &str); 17] = [
     (0, "ALL_F32"),
     (1, "MOSTLY_F16"),
@@ -54,8 +54,8 @@ const FILE_TYPES: [(u32, &str); 17] = [
     (18, "MOSTLY_Q6_K"),
 ];
 
-/// The parts of a layer: their names then and now.
-const LAYER: [(&str, &str); 9] = [
+/// Names of the tensors of a layer: legacy and current.
+const LAYER_TENSORS: [(&str, &str); 9] = [
     ("attention.wq", "attn_q"),
     ("attention.wk", "attn_k"),
     ("attention.wv", "attn_v"),
@@ -66,17 +66,20 @@ const LAYER: [(&str, &str); 9] = [
     ("feed_forward.w2", "ffn_down"),
     ("feed_forward.w3", "ffn_up"),
 ];
-const WHOLE: [(&str, &str); 3] =
+const MODEL_TENSORS: [(&str, &str); 3] =
     [("tok_embeddings", "token_embd"), ("norm", "output_norm"), ("output", "output")];
 
-/// A legacy LLaMA model is converted to GGUF: its hyperparameters, its vocabulary, its tensors in
-/// order, under current names and types.
+/// Converts a legacy LLaMA model to GGUF: its hyperparameters, its vocabulary, and its tensors in
+/// order, with current names and types.
 ///
-/// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails
-/// for files of other models, for tensors that LLaMA does not have, for one of several parts of a
-/// model, and where tensors and hyperparameters contradict each other: blocks, tensors or shapes
-/// that are not those of a LLaMA model with these numbers. A file without any tensors is a
-/// vocabulary.
+/// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. A file
+/// without tensors is a vocabulary.
+///
+/// # Errors
+///
+/// Fails for files of other models, for tensors that LLaMA does not have, for one of several parts
+/// of a model, and if tensors and hyperparameters contradict each other (number of blocks, missing
+/// tensors, shapes).
 pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
     converted(legacy, options).map_err(|error| error.file(legacy.path()))
 }
@@ -96,7 +99,7 @@ fn converted(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
     let mut tensors = Vec::new();
     let layers = legacy.parameter("n_layer");
     for (number, tensor) in legacy.tensors().iter().enumerate() {
-        let name = name_of(tensor.name(), layers).ok_or_else(|| {
+        let name = current_name(tensor.name(), layers).ok_or_else(|| {
             Error::new(ErrorKind::Checkpoint, "LLaMA has no such tensor").tensor(&tensor.name)
         })?;
         tensors.push(RecipeTensor::new(name, Expression::tensor(legacy, number)?));
@@ -126,7 +129,8 @@ fn converted(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
     Ok(recipe)
 }
 
-/// As many blocks as the file says: counted before anything is made of their number.
+/// Fails if the number of blocks differs from the header. Checked first, because the description
+/// allocates memory for each block of the header.
 fn refuse_missing_blocks(tensors: &[RecipeTensor], expected: u32) -> Result<()> {
     let block = |tensor: &RecipeTensor| {
         Some(tensor.name.strip_prefix(b"blk.")?.split(|&byte| byte == b'.').next()?.to_vec())
@@ -141,7 +145,8 @@ fn refuse_missing_blocks(tensors: &[RecipeTensor], expected: u32) -> Result<()> 
     ))
 }
 
-/// The tensors that a model with these numbers has, with their shapes, by its description.
+/// Fails if the tensors are not those that the description of LLaMA expects for these
+/// hyperparameters.
 fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Result<()> {
     let broken = |error: ggmill_core::Error| Error::caused(ErrorKind::Checkpoint, error);
     let refused = |error: ggmill_arch::Error| Error::caused(ErrorKind::Checkpoint, error);
@@ -177,23 +182,23 @@ fn shape_of<'a>(legacy: &'a Legacy, name: &str) -> Option<&'a SourceTensor> {
     legacy.tensors().iter().find(|tensor| tensor.name == name.as_bytes())
 }
 
-/// Today's name.
-fn name_of(name: RawStr<'_>, layers: u32) -> Option<String> {
+/// Returns the current name of a tensor.
+fn current_name(name: RawStr<'_>, layers: u32) -> Option<String> {
     let name = name.to_str().ok()?;
     let (stem, suffix) = [".weight", ".bias"]
         .into_iter()
         .find_map(|suffix| Some((name.strip_suffix(suffix)?, suffix)))
         .unwrap_or((name, ""));
-    if let Some((_, now)) = WHOLE.iter().find(|(then, _)| *then == stem) {
+    if let Some((_, now)) = MODEL_TENSORS.iter().find(|(then, _)| *then == stem) {
         return Some(format!("{now}{suffix}"));
     }
     let (layer, part) = stem.strip_prefix("layers.")?.split_once('.')?;
     let layer: u32 = layer.parse().ok().filter(|layer| *layer < layers)?;
-    let (_, now) = LAYER.iter().find(|(then, _)| *then == part)?;
+    let (_, now) = LAYER_TENSORS.iter().find(|(then, _)| *then == part)?;
     Some(format!("blk.{layer}.{now}{suffix}"))
 }
 
-/// The conversion of old blocks, once for each type.
+/// Returns a note about the conversion of old blocks for each type.
 fn block_notes(legacy: &Legacy) -> Vec<String> {
     let mut seen: Vec<GgmlType> = Vec::new();
     let mut notes = Vec::new();
@@ -263,8 +268,8 @@ fn metadata(
     Ok(metadata)
 }
 
-/// The tokens as SentencePiece has them: spaces marked, bytes written out, the first three known by
-/// their place.
+/// Sets the tokens as SentencePiece writes them: spaces as U+2581, bytes as `<0x0A>`, the first
+/// three are special by their position.
 fn vocabulary(legacy: &Legacy, metadata: &mut MetadataBuf) -> Result<()> {
     const NORMAL: i32 = 1;
     const UNKNOWN: i32 = 2;

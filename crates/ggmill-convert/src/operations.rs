@@ -1,33 +1,34 @@
-//! The operations of a description, as expressions.
+//! Applies the operations of a description to expressions.
 
 use ggmill_arch::{Operation, Source};
 use ggmill_pipeline::{AddPlaces, Bilinear, Error, ErrorKind, Expression, Mxfp4, Result};
 
-/// The tensor of the file from those of an alternative, in the order of its names: what each part
-/// does first, then what all do.
+/// Computes the tensor of the file from the source tensors, in the order of their names: first the
+/// operations of each part, then those of the whole.
 pub(crate) fn apply(source: &Source, tensors: Vec<Expression>) -> Result<Expression> {
-    apply_with(source, tensors, &one)
+    apply_with(source, tensors, &apply_one)
 }
 
-/// The same of anything on which `one` carries out an operation.
+/// Applies the operations of a source to values of any type, where `one` applies a single
+/// operation.
 pub(crate) fn apply_with<T>(
     source: &Source,
     tensors: Vec<T>,
     one: &dyn Fn(&Operation, &[T]) -> Result<T>,
 ) -> Result<T> {
     if source.parts.is_empty() {
-        return all(&source.operations, tensors, one);
+        return apply_in_order(&source.operations, tensors, one);
     }
     let mut tensors = tensors.into_iter();
     let part = |part: &ggmill_arch::Part| {
-        all(&part.operations, tensors.by_ref().take(part.names).collect(), one)
+        apply_in_order(&part.operations, tensors.by_ref().take(part.names).collect(), one)
     };
     let parts = source.parts.iter().map(part).collect::<Result<_>>()?;
-    all(&source.operations, parts, one)
+    apply_in_order(&source.operations, parts, one)
 }
 
-/// First operation first.
-fn all<T>(
+/// Applies operations in order.
+fn apply_in_order<T>(
     operations: &[Operation],
     mut tensors: Vec<T>,
     one: &dyn Fn(&Operation, &[T]) -> Result<T>,
@@ -43,7 +44,7 @@ fn all<T>(
     }
 }
 
-pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
+fn apply_one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
     let wrong_count = || {
         Error::new(
             ErrorKind::Misuse,
@@ -76,7 +77,9 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
         Operation::Add(number) => first.add(*number),
         Operation::Multiply(number) => first.mul(*number),
         Operation::Within { dimension, start, count, change } => {
-            first.within(*dimension, *start, *count, |part| one(change, std::slice::from_ref(part)))
+            first.within(*dimension, *start, *count, |part| {
+                apply_one(change, std::slice::from_ref(part))
+            })
         }
         Operation::Float => first.to_f32(),
         Operation::Exp => first.exp(),
@@ -104,7 +107,7 @@ pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expre
     }
 }
 
-/// Tensors with zeros behind them, up to the longest in its slowest dimension.
+/// Pads tensors with zeros in the slowest dimension to the length of the longest.
 fn padded(tensors: &[Expression]) -> Result<Vec<Expression>> {
     let rows = |tensor: &Expression| tensor.shape().dimensions().last().copied().unwrap_or(0);
     let longest = tensors.iter().map(rows).max().unwrap_or(0);
@@ -116,7 +119,7 @@ fn padded(tensors: &[Expression]) -> Result<Vec<Expression>> {
     tensors.iter().map(pad).collect()
 }
 
-/// What a batch normalization multiplies by.
+/// Returns the scale of a batch normalization, weight / sqrt(variance + epsilon).
 fn factor(weight: &Expression, variance: &Expression, epsilon: f64) -> Result<Expression> {
     weight.quotient(&variance.add(epsilon)?.sqrt()?)
 }
@@ -130,10 +133,10 @@ mod tests {
 
     use super::*;
 
-    /// Whatever a description may name is carried out, and gives the shape that the description is
-    /// checked with.
+    /// Every operation that a description can name is implemented, and results in the shape that
+    /// `ggmill-arch` predicts.
     #[test]
-    fn every_operation_is_carried_out() {
+    fn every_operation_is_implemented() {
         let shape = |dimensions: &[u64]| Shape::new(dimensions).unwrap();
         let samples = [
             Operation::Permute { heads: 2 },
@@ -191,7 +194,8 @@ mod tests {
                 _ => vec![tensor.clone(); if operation.joins() { 2 } else { 1 }],
             };
             let shapes: Vec<Shape> = tensors.iter().map(|tensor| *tensor.shape()).collect();
-            let made = all(std::slice::from_ref(operation), tensors, &one).unwrap();
+            let made =
+                apply_in_order(std::slice::from_ref(operation), tensors, &apply_one).unwrap();
             assert_eq!(*made.shape(), operation.shape(&shapes).unwrap(), "{operation:?}");
             let size = made.evaluate(&source, 0..made.shape().elements()).unwrap().len();
             assert_eq!(size as u64, made.size(), "{operation:?}");

@@ -1,4 +1,4 @@
-//! A model that drafts for another one.
+//! A draft model for speculative decoding, with its target model.
 
 use ggmill_arch::{Architecture, VocabularySpec};
 use ggmill_io::RandomAccess;
@@ -10,18 +10,19 @@ use serde_json::Value;
 use crate::facts::{Facts, documents};
 use crate::weights::{Quantization, Weights};
 
-/// Files that say something about the draft itself, whichever the model that it drafts for has.
-const OWN: [&str; 4] = ["config.json", "generation_config.json", "README.md", "mask_embedding.pt"];
+/// Files that describe the draft itself; they are never read from the target.
+const DRAFT_FILES: [&str; 4] =
+    ["config.json", "generation_config.json", "README.md", "mask_embedding.pt"];
 
-/// What the names of the other model's files begin with for descriptions.
-const TARGET: &str = "target/";
+/// Prefix by which descriptions address the target's files.
+const TARGET_PREFIX: &str = "target/";
 
-/// A checkpoint that drafts for another model (its *target*), with that model: the weights and the
-/// configuration are the draft's, the tokenizer is the target's. Descriptions find the files of the
+/// A draft checkpoint for speculative decoding with its *target* checkpoint: the weights and the
+/// configuration are the draft's, the tokenizer is the target's. Descriptions address files of the
 /// target by names that begin with `target/`.
 ///
-/// [`Architecture::needs_target`](ggmill_arch::Architecture::needs_target) says whether a checkpoint
-/// has one.
+/// [`Architecture::needs_target`](ggmill_arch::Architecture::needs_target) says whether an
+/// architecture is a draft.
 #[derive(Clone, Copy, Debug)]
 pub struct WithTarget<'a> {
     draft: &'a dyn Pretrained,
@@ -30,14 +31,14 @@ pub struct WithTarget<'a> {
 }
 
 impl<'a> WithTarget<'a> {
-    /// A draft with the model that it drafts for.
+    /// Combines a draft with its target.
     pub fn new(draft: &'a dyn Pretrained, target: &'a dyn Pretrained) -> Self {
         let files = Files { draft: draft.side_files(), target: target.side_files() };
         Self { draft, target, files }
     }
 
-    /// How the vocabulary of the target is converted, by the description of its architecture:
-    /// `None` where that says nothing about vocabularies. Fails as
+    /// Returns how the vocabulary of the target is converted, by the description of its
+    /// architecture, or `None` if that description does not cover vocabularies. Fails as
     /// [`resolve_checkpoint`](Architecture::resolve_checkpoint) does.
     pub fn vocabulary(&self, architecture: &Architecture) -> Result<Option<VocabularySpec>> {
         let quantization = Quantization::of(self.target)?;
@@ -87,7 +88,7 @@ impl Pretrained for WithTarget<'_> {
     }
 }
 
-/// The files beside the weights of both.
+/// The side files of both models.
 #[derive(Clone, Copy, Debug)]
 struct Files<'a> {
     draft: &'a dyn SideFiles,
@@ -95,11 +96,11 @@ struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Whose file it is, and its name there.
-    fn place<'n>(&self, name: &'n str) -> (&'a dyn SideFiles, &'n str) {
-        match name.strip_prefix(TARGET) {
+    /// Returns the owner of a file and the file's name in the owner's directory.
+    fn resolve<'n>(&self, name: &'n str) -> (&'a dyn SideFiles, &'n str) {
+        match name.strip_prefix(TARGET_PREFIX) {
             Some(name) => (self.target, name),
-            None if OWN.contains(&name) => (self.draft, name),
+            None if DRAFT_FILES.contains(&name) => (self.draft, name),
             None => (self.target, name),
         }
     }
@@ -107,12 +108,12 @@ impl<'a> Files<'a> {
 
 impl SideFiles for Files<'_> {
     fn has(&self, name: &str) -> bool {
-        let (files, name) = self.place(name);
+        let (files, name) = self.resolve(name);
         files.has(name)
     }
 
     fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
-        let (files, name) = self.place(name);
+        let (files, name) = self.resolve(name);
         files.read(name, limit)
     }
 

@@ -11,26 +11,26 @@ use ggmill_core::{FileType, GgmlType, Shape, Sink};
 use ggmill_pipeline::{Checkpoint, Result, RunOptions, SourceTensor, WithConfig, run};
 use serde_json::json;
 
-/// Counts what is allocated by every thread of this test program.
+/// Counts the allocated bytes of all threads.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[expect(unsafe_code, reason = "an allocator that counts is unsafe by its signature")]
-// SAFETY: every call is handed to the system's allocator as it is.
+// SAFETY: every call is forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         PEAK.fetch_max(
             NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size(),
             Ordering::Relaxed,
         );
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller guarantees the same conditions.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller guarantees the same conditions.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A checkpoint that takes no room: every number is zero.
+/// A checkpoint that needs no memory: every element is zero.
 #[derive(Debug)]
 struct Zeros(Vec<SourceTensor>);
 
@@ -65,7 +65,7 @@ impl Sink for Count {
 impl ggmill_io::RangeSink for Count {}
 
 #[test]
-fn a_large_tensor_takes_little_memory() {
+fn a_large_tensor_needs_little_memory() {
     let config = json!({
         "architectures": ["LlamaForCausalLM"], "vocab_size": 65536, "num_hidden_layers": 0, "hidden_size": 1024, "intermediate_size": 32,
         "num_attention_heads": 8, "tie_word_embeddings": true,
@@ -91,6 +91,7 @@ fn a_large_tensor_takes_little_memory() {
             .0;
     let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
     assert_eq!(written, plan.layout().total_len());
-    // 256 MiB of weights went through. A program of its own, so that nothing else is counted.
+    // 256 MiB of weights were converted. This is a separate test binary, so that no other test is
+    // counted.
     assert!(peak < 96 << 20, "{peak} bytes at once");
 }

@@ -10,8 +10,9 @@ use crate::support::{Directory, ggmill, real};
 /// A checkpoint with the tensors of a recipe of the converter's tests, all of them zero.
 fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ggmill-convert/tests/fixtures");
-    let recipe = fs::read(fixtures.join(kind).join(recipe)).unwrap();
-    let recipe: Value = serde_json::from_slice(&recipe).unwrap();
+    let recipes = fs::read(fixtures.join(format!("{kind}.json"))).unwrap();
+    let recipes: Value = serde_json::from_slice(&recipes).unwrap();
+    let recipe = &recipes[recipe];
     let place = directory.path().join(name);
     fs::create_dir(&place).unwrap();
     fs::write(place.join("config.json"), recipe["config"].to_string()).unwrap();
@@ -39,9 +40,9 @@ fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
 #[test]
 fn the_towers_become_a_file_that_check_has_nothing_against() {
     for (name, recipe) in [
-        ("Tiny-Gemma-3", "Gemma3ForConditionalGeneration.json"),
-        ("Tiny-Voxtral", "VoxtralForConditionalGeneration.json"),
-        ("Tiny-Gemma-4", "Gemma4ForConditionalGeneration-images.json"),
+        ("Tiny-Gemma-3", "Gemma3ForConditionalGeneration"),
+        ("Tiny-Voxtral", "VoxtralForConditionalGeneration"),
+        ("Tiny-Gemma-4", "Gemma4ForConditionalGeneration-images"),
     ] {
         let directory = Directory::new();
         checkpoint(&directory, name, "mmproj", recipe);
@@ -64,7 +65,7 @@ fn the_towers_become_a_file_that_check_has_nothing_against() {
 #[test]
 fn a_checkpoint_with_towers_says_how_to_get_them() {
     let directory = Directory::new();
-    checkpoint(&directory, "seeing", "classes", "Gemma3ForConditionalGeneration.json");
+    checkpoint(&directory, "seeing", "classes", "Gemma3ForConditionalGeneration");
     let made = ggmill(directory.path(), &["convert", "seeing", "--dry-run"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let note = "the checkpoint has vision or audio encoders; --mmproj converts them";

@@ -1,56 +1,54 @@
-//! The way back: a checkpoint of Hugging Face from a finished file.
+//! Restores a Hugging Face checkpoint from a GGUF file.
 //!
-//! The description of the architecture is read backwards. `ggmill-arch` proposes a configuration
-//! for each class of checkpoints; the description applied to it says which tensors of a checkpoint
-//! each tensor of the file was made of, and how, and that is undone. Then the description is applied
-//! to the result: it must ask for the tensors of the file, by their names and shapes. Keys that would
-//! differ are noted, and so are computed tensors; what undoing an operation drops, such as padding,
-//! has to be what the conversion would add ([`dropped`]).
+//! The description of the architecture is applied in reverse. `ggmill-arch` proposes a
+//! configuration for each checkpoint class. The description, applied to that configuration, says
+//! from which checkpoint tensors each tensor of the file was made and by which operations; these
+//! operations are inverted. Then the description is applied to the restored tensor names: it must
+//! produce exactly the tensors of the file. Keys and computed tensors that would differ are noted.
+//! Elements that an inverse drops, such as padding, must be those that the conversion would add
+//! ([`tensors::refuse_loss`]).
 
-mod dropped;
-mod facts;
-mod file_tensors;
 mod inverse;
-mod pieces;
-mod steps;
 mod tensors;
-mod types;
 mod vocabulary;
 mod write;
 
 use std::collections::BTreeMap;
 
-use ggmill_arch::{Architecture, CheckpointFacts, Resolved, ReversedConfig, kind_of_architecture};
+use ggmill_arch::{
+    Architecture, CheckpointFacts, NameRules, ParameterValue, Resolved, ReversedConfig,
+    kind_of_architecture,
+};
 use ggmill_core::{FileType, GgmlType, Metadata, MetadataBuf, RawStr, Shape, Value, keys};
 use ggmill_pipeline::{
     Checkpoint, Derived, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor, Result,
     WithConfig,
 };
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use self::dropped::{computed_otherwise, refuse_loss};
-use self::facts::{Facts, Known};
-use self::tensors::{of_metadata, prove, restore, restore_some};
-use self::types::{main_type, typed};
-use crate::elements::floats;
-use crate::general::sampling;
-use crate::vocabulary::fault_of;
+use self::tensors::{
+    Restored, Tensors, differing_computed_tensors, metadata_tensors, refuse_loss, restore,
+    restore_whole_tensors, verify_round_trip,
+};
+use self::write::assemble;
+use crate::facts::{floats, small};
+use crate::vocabulary::{as_vocabulary_error, builtin_template};
 
-/// Options of the way back.
+/// Options of [`restore_checkpoint`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// The type of the tensors: F32, F16 or BF16. When not given, tensors keep what they have as
-    /// far as that is one of these; see [`restore_checkpoint`].
+    /// The type of the tensors: F32, F16 or BF16. By default, tensors keep their type if it is one
+    /// of these; see [`restore_checkpoint`].
     pub ggml_type: Option<GgmlType>,
-    /// The class of the checkpoint (`architectures` in `config.json`); the one that fits best when
-    /// not given.
+    /// The class of the checkpoint (`architectures` in `config.json`); defaults to the class that
+    /// fits best.
     pub class: Option<String>,
-    /// Leaves the vocabulary out.
+    /// Omits the vocabulary.
     pub no_vocab: bool,
 }
 
-/// A checkpoint that a finished file gives.
+/// A checkpoint restored from a GGUF file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RestoredCheckpoint {
@@ -58,48 +56,53 @@ pub struct RestoredCheckpoint {
     pub class: String,
     /// Its tensors, computed from those of the file, sorted by name.
     pub tensors: Vec<RecipeTensor>,
-    /// The tensors of modules behind the model, by the directory that each module has.
+    /// The tensors of modules that follow the model (sentence-transformers), by the directory of
+    /// the module.
     pub modules: BTreeMap<String, Vec<RecipeTensor>>,
-    /// The content of `config.json`; `null` of a vocabulary alone.
+    /// The content of `config.json`; `null` if only the vocabulary was restored.
     pub config: Json,
     /// Other files, by name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Notes about what is not as it was.
+    /// Notes about differences from the original checkpoint.
     pub notes: Vec<String>,
 }
 
-/// A class of checkpoints with what it makes of the file.
+/// A file restored as a checkpoint of one class.
 struct Attempt {
     reversed: ReversedConfig,
-    known: Known,
-    /// The names of the tensors in the checkpoint, in the order of those that are known.
+    known: KnownTensors,
+    /// Names of the tensors in the checkpoint, in the order of `known.tensors`.
     names: Vec<String>,
-    /// Keys and computed tensors that the configuration gives otherwise than the file has them.
+    /// Keys and computed tensors for which the configuration results in another value than the file
+    /// has.
     differing: Vec<String>,
-    /// Whether it is like most of its class.
+    /// `true` if the configuration is typical for its class.
     typical: bool,
 }
 
 impl Attempt {
-    /// What tells against it, the worst first.
+    /// Returns the defects of an attempt, the most serious first; the attempt with the least cost
+    /// is used.
     fn cost(&self) -> (usize, bool, bool, usize) {
-        // A class for text alone lacks nothing.
+        // Text-only classes are preferred to classes with a language-model part.
         let has_parts = self.reversed.part.is_some();
         (self.differing.len(), !self.typical, has_parts, self.reversed.foreign)
     }
 }
 
-/// Turns a file back into the checkpoint it was made from: `config.json`, tensors by their names
-/// and in their layout there. Reads tensor data only to choose types, and where padding, repetitions
-/// or shared parts are left out.
+/// Restores the checkpoint that a file was converted from: `config.json`, and the tensors with
+/// their original names and layout. Reads tensor data only to select types and to verify padding,
+/// repetitions and shared parts that are dropped.
 ///
-/// Where no type is asked for, floats of 16 bits stay as they are, quantized tensors and those of 32
-/// bits become F16, BF16 or F32, as the largest weights are, those of 32 bits only where no number
-/// changes.
+/// Without a requested type, 16-bit floats keep their type. Quantized tensors get the type of the
+/// largest weights (F16, BF16 or F32). F32 tensors get that type only if no number changes.
 ///
-/// Fails, with the tensor and the step, where the description does something that cannot be undone,
-/// and where what is left out is not what the conversion would give;
-/// for a tensor that it does not have; for a class that it is not for; and as [`restorable`] does.
+/// # Errors
+///
+/// Fails, with the tensor and the operation, if the description applies an operation that cannot be
+/// inverted, if dropped elements are not those that the conversion would add, if the file has a
+/// tensor that the description does not have, if the class does not belong to the architecture, and
+/// as [`restorable`] does.
 pub fn restore_checkpoint(
     checkpoint: &GgufCheckpoint,
     architecture: &Architecture,
@@ -142,12 +145,12 @@ pub fn restore_checkpoint(
     let facts = Facts::of(checkpoint, &best.known, architecture, &best.reversed.config);
     let model = resolved(architecture, &best.reversed, &facts)?;
     refuse_loss(checkpoint, &model, &best.known.tensors)?;
-    best.differing.extend(computed_otherwise(checkpoint, &model)?);
-    finished(checkpoint, best, options)
+    best.differing.extend(differing_computed_tensors(checkpoint, &model)?);
+    assemble(checkpoint, best, options)
 }
 
-/// Fails for a file that is not a model: an adapter, the towers that are beside a model, or a
-/// vocabulary alone, which has no tensors.
+/// Fails for a file that is not a model: an adapter, a projector, an importance matrix, a control
+/// vector, or a vocabulary without tensors.
 pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
     let metadata = checkpoint.metadata();
     let text = |key: &str| metadata.raw_str(key).ok().map(RawStr::to_string_lossy);
@@ -173,8 +176,9 @@ pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
 }
 
 impl RestoredCheckpoint {
-    /// The checkpoint over the file that it came from, as one that can be converted: its tensors
-    /// are computed as they are read, and its name is that of its class. Fails for another file.
+    /// Returns the checkpoint as one that can be converted: its tensors are computed from `file` as
+    /// they are read, and its name is its class. Fails if `file` is not the file that it was
+    /// restored from.
     pub fn over(self, file: &dyn Checkpoint) -> Result<WithConfig<Derived<'_>>> {
         let mut tensors = self.tensors;
         for (directory, module) in self.modules {
@@ -187,10 +191,10 @@ impl RestoredCheckpoint {
         Ok(WithConfig::new(tensors, self.config).with_name(self.class).with_files(self.files))
     }
 
-    /// The files of the tokenizer alone. Fails where the file has no vocabulary, or one of a kind
-    /// that is not turned back.
+    /// Restores only the tokenizer files. Fails if the file has no vocabulary, or one of a kind
+    /// that cannot be restored.
     pub fn of_vocabulary(metadata: Metadata<'_>) -> Result<Self> {
-        let files = vocabulary::files(metadata).map_err(fault_of)?;
+        let files = vocabulary::files(metadata).map_err(as_vocabulary_error)?;
         if files.is_empty() {
             return Err(Error::new(ErrorKind::Vocabulary, "the file has no vocabulary"));
         }
@@ -200,9 +204,9 @@ impl RestoredCheckpoint {
     }
 }
 
-/// The elements of a small tensor of the file.
+/// Returns the elements of a small tensor of the file.
 fn elements(checkpoint: &GgufCheckpoint, name: &str) -> Option<Vec<f32>> {
-    /// As many as factors of rotary positions are at most.
+    /// More than any tensor of rotary factors has.
     const MAX_ELEMENTS: u64 = 1 << 16;
     let tensor = Expression::named(checkpoint, name).ok()?;
     let count = Some(tensor.shape().elements()).filter(|count| *count <= MAX_ELEMENTS)?;
@@ -236,17 +240,19 @@ fn resolved<'a>(
         .map_err(|error| Error::caused(ErrorKind::Architecture, error))
 }
 
-/// What the file is as a checkpoint of one class.
+/// Restores the file as a checkpoint of one class.
 fn attempt(
     checkpoint: &GgufCheckpoint,
     architecture: &Architecture,
     file: &[(RawStr<'_>, Shape)],
     mut reversed: ReversedConfig,
 ) -> Result<Attempt> {
-    /// What the tensors of a checkpoint say about its numbers may give it other tensors.
-    const ROUNDS: usize = 4;
-    let mut known = Known { tensors: of_metadata(&reversed)?, ..Known::default() };
-    let again = |reversed: &mut ReversedConfig, known: &Known| {
+    /// Hyperparameters derived from restored tensors can change which tensors are expected, so the
+    /// derivation is repeated until the names are stable, at most this many times.
+    const MAX_ITERATIONS: usize = 4;
+    let mut known =
+        KnownTensors { tensors: metadata_tensors(&reversed)?, ..KnownTensors::default() };
+    let derive_again = |reversed: &mut ReversedConfig, known: &KnownTensors| {
         let facts = Facts::of(checkpoint, known, architecture, &reversed.config);
         let class = Some(&*reversed.class);
         let read = |name: &str| elements(checkpoint, name);
@@ -260,38 +266,39 @@ fn attempt(
     let facts = Facts::of(checkpoint, &known, architecture, &reversed.config);
     let first = resolved(architecture, &reversed, &facts);
     if first.and_then(|model| restore(checkpoint, &model)).is_err() {
-        // What asks for tensors of the checkpoint gets those that the keys of the file mean.
-        known = by_keys(checkpoint, architecture);
-        known.tensors.extend(of_metadata(&reversed)?);
-        again(&mut reversed, &known);
+        // Expressions that read checkpoint tensors use those that follow from the keys of the file.
+        known = restore_from_keys(checkpoint, architecture);
+        known.tensors.extend(metadata_tensors(&reversed)?);
+        derive_again(&mut reversed, &known);
     }
-    for _ in 0..ROUNDS {
-        let model = fitting(checkpoint, architecture, &mut reversed, &known)?;
+    for _ in 0..MAX_ITERATIONS {
+        let model = resolve_without_extra_keys(checkpoint, architecture, &mut reversed, &known)?;
         let mut next = restore(checkpoint, &model)?;
-        next.extend(of_metadata(&reversed)?);
+        next.extend(metadata_tensors(&reversed)?);
         let is_stable = next.keys().eq(known.tensors.keys());
-        known = Known { tensors: next, rules: model.name_rules().clone() };
+        known = KnownTensors { tensors: next, rules: model.name_rules().clone() };
         if is_stable {
             break;
         }
-        again(&mut reversed, &known);
+        derive_again(&mut reversed, &known);
     }
-    let model = fitting(checkpoint, architecture, &mut reversed, &known)?;
+    let model = resolve_without_extra_keys(checkpoint, architecture, &mut reversed, &known)?;
     let rules = model.name_rules();
     let names: Vec<String> = known.tensors.keys().map(|name| rules.original(name)).collect();
     let renamed: Vec<String> = names.iter().map(|name| rules.renamed(name)).collect();
-    prove(checkpoint, &model, &renamed)?;
+    verify_round_trip(checkpoint, &model, &renamed)?;
     let differing = differing_keys(checkpoint, &model)?;
     let typical = model.is_typical();
     Ok(Attempt { reversed, known, names, differing, typical })
 }
 
-/// The model of a configuration, of which is left out what gives keys that the file does not have.
-fn fitting<'a>(
+/// Resolves a configuration, after removing members that would add keys that the file does not
+/// have.
+fn resolve_without_extra_keys<'a>(
     checkpoint: &GgufCheckpoint,
     architecture: &'a Architecture,
     reversed: &mut ReversedConfig,
-    known: &Known,
+    known: &KnownTensors,
 ) -> Result<Resolved<'a>> {
     let facts = Facts::of(checkpoint, known, architecture, &reversed.config);
     let model = resolved(architecture, reversed, &facts)?;
@@ -302,19 +309,20 @@ fn fitting<'a>(
     if is_changed { resolved(architecture, reversed, &facts) } else { Ok(model) }
 }
 
-/// The tensors of a checkpoint as far as the keys of the file alone say what they are.
-fn by_keys(checkpoint: &GgufCheckpoint, architecture: &Architecture) -> Known {
+/// Restores the tensors that the keys of the file determine without a configuration.
+fn restore_from_keys(checkpoint: &GgufCheckpoint, architecture: &Architecture) -> KnownTensors {
     let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).ok();
     let metadata = metadata.map(|metadata| with_vocabulary(metadata, checkpoint, architecture));
     let model = metadata.and_then(|metadata| architecture.resolve_metadata(&metadata).ok());
-    let known = model.map(|model| Known {
-        tensors: restore_some(checkpoint, &model),
+    let known = model.map(|model| KnownTensors {
+        tensors: restore_whole_tensors(checkpoint, &model),
         rules: model.name_rules().clone(),
     });
     known.unwrap_or_default()
 }
 
-/// The metadata with the size of the vocabulary, which a file without one does not always have.
+/// Adds the vocabulary size, which files without a vocabulary can lack, from the shape of the
+/// embeddings.
 fn with_vocabulary(
     mut metadata: MetadataBuf,
     checkpoint: &GgufCheckpoint,
@@ -332,7 +340,7 @@ fn with_vocabulary(
     metadata
 }
 
-/// The keys that a configuration gives.
+/// Returns the keys that the conversion of a configuration would write.
 fn derived(model: &Resolved<'_>) -> MetadataBuf {
     let mut keys = MetadataBuf::new();
     model.write_early_keys(FileType::F32, &mut keys);
@@ -341,7 +349,7 @@ fn derived(model: &Resolved<'_>) -> MetadataBuf {
     keys
 }
 
-/// Those that the file does not have.
+/// Returns the derived keys that the file does not have.
 fn extra_keys(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Vec<String> {
     let file = checkpoint.metadata();
     let derived = derived(model);
@@ -349,14 +357,15 @@ fn extra_keys(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Vec<String> 
     extra.map(|(key, _)| key.to_string_lossy().into_owned()).collect()
 }
 
-/// Those that the file has otherwise, or does not have, or has and the configuration does not give.
+/// Returns the keys that are missing or different in the file, and the file's keys that the
+/// configuration does not produce.
 fn differing_keys(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Result<Vec<String>> {
     let file = MetadataBuf::copy_of(&checkpoint.metadata())
         .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     let derived = derived(model);
     let mut differing = Vec::new();
     for (key, value) in derived.iter() {
-        if file.get(key.as_bytes()).is_none_or(|found| !is_same(&found, &value)) {
+        if file.get(key.as_bytes()).is_none_or(|found| !values_equal(&found, &value)) {
             differing.push(key.to_string_lossy().into_owned());
         }
     }
@@ -370,91 +379,62 @@ fn differing_keys(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Result<V
     Ok(differing)
 }
 
-/// Numbers of other types are the same where they are equal.
-fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
+/// Compares values; integers of different types are the same if they are equal.
+fn values_equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     let integers = || a.as_i128().is_some() && a.as_i128() == b.as_i128();
     a == b || integers()
 }
 
-fn finished(
-    checkpoint: &GgufCheckpoint,
-    attempt: Attempt,
-    options: &RestoreOptions,
-) -> Result<RestoredCheckpoint> {
-    let Attempt { reversed, known: Known { tensors, .. }, names, differing, .. } = attempt;
-    let main = options.ggml_type.unwrap_or_else(|| main_type(checkpoint));
-    let mut made = Vec::with_capacity(tensors.len());
-    let mut modules: BTreeMap<String, Vec<RecipeTensor>> = BTreeMap::new();
-    for (name, tensor) in names.into_iter().zip(tensors.values()) {
-        let expression = typed(checkpoint, tensor, main, options.ggml_type)
-            .map_err(|error| error.tensor(&name))?;
-        match name.split_once('/') {
-            Some((directory, name)) => {
-                let module = modules.entry(directory.to_owned()).or_default();
-                module.push(RecipeTensor::new(name, expression));
-            }
-            None => made.push(RecipeTensor::new(name, expression)),
-        }
-    }
-    made.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut config = reversed.config;
-    if let Some(members) = config.as_object_mut() {
-        complete(members, checkpoint, main);
-    }
-    let mut notes = Vec::new();
-    if !differing.is_empty() {
-        notes.push(format!(
-            "converting config.json again would not reproduce the values of {}",
-            differing
-                .iter()
-                .map(|key| RawStr::from(&**key).to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ));
-    }
-    let mut files: BTreeMap<String, Vec<u8>> =
-        reversed.documents.into_iter().map(|(name, document)| (name, pretty(&document))).collect();
-    files.insert("config.json".to_owned(), pretty(&config));
-    let mut generation = sampling::restored(checkpoint.metadata());
-    special_ids(&mut generation, checkpoint);
-    if !generation.is_empty() {
-        files.insert("generation_config.json".to_owned(), pretty(&Json::Object(generation)));
-    }
-    if !options.no_vocab {
-        files.extend(vocabulary::files(checkpoint.metadata()).map_err(fault_of)?);
-    }
-    Ok(RestoredCheckpoint { class: reversed.class, tensors: made, modules, config, files, notes })
+/// The checkpoint tensors restored so far.
+#[derive(Clone, Debug, Default)]
+struct KnownTensors {
+    tensors: Tensors,
+    /// The rules that rename checkpoint names to the names in `tensors`.
+    rules: NameRules,
 }
 
-/// What the file says and no key of the description does: the type of the weights, and the special
-/// tokens that a model goes by when it writes.
-fn complete(config: &mut Map<String, Json>, checkpoint: &GgufCheckpoint, main: GgmlType) {
-    let name = match main {
-        GgmlType::F16 => "float16",
-        GgmlType::BF16 => "bfloat16",
-        _ => "float32",
-    };
-    config.insert("torch_dtype".to_owned(), name.into());
-    special_ids(config, checkpoint);
+/// The restored checkpoint as seen by the description of its architecture.
+struct Facts<'a> {
+    checkpoint: &'a GgufCheckpoint,
+    /// By names after the replacements that depend only on the configuration.
+    tensors: BTreeMap<String, &'a Restored>,
 }
 
-/// The special tokens that a model goes by when it writes.
-fn special_ids(members: &mut Map<String, Json>, checkpoint: &GgufCheckpoint) {
-    for (member, key) in [
-        ("bos_token_id", "tokenizer.ggml.bos_token_id"),
-        ("eos_token_id", "tokenizer.ggml.eos_token_id"),
-        ("pad_token_id", "tokenizer.ggml.padding_token_id"),
-    ] {
-        let value = checkpoint.metadata().get(key).and_then(|entry| entry.value().ok()?.as_u32());
-        if let Some(value) = value {
-            members.entry(member).or_insert(value.into());
-        }
+impl<'a> Facts<'a> {
+    fn of(
+        checkpoint: &'a GgufCheckpoint,
+        known: &'a KnownTensors,
+        architecture: &Architecture,
+        config: &Json,
+    ) -> Self {
+        let rules = architecture.name_rules(config);
+        let name = |name: &str| rules.renamed(&known.rules.original(name));
+        let tensors = known.tensors.iter().map(|(known, tensor)| (name(known), tensor)).collect();
+        Self { checkpoint, tensors }
     }
 }
 
-/// As people read it, with a line break at the end.
-fn pretty(document: &Json) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
-    text.push(b'\n');
-    text
+impl CheckpointFacts for Facts<'_> {
+    fn shape(&self, name: &str) -> Option<Shape> {
+        self.tensors.get(name).map(|tensor| *tensor.values.shape())
+    }
+
+    fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
+        let tensor = self.tensors.get(name).ok_or("there is no such tensor")?;
+        small(self.checkpoint, name, &tensor.values)
+    }
+
+    fn chat_template(&self, name: &str) -> Option<&str> {
+        builtin_template(name).ok()
+    }
+
+    /// Returns none: the conversion has removed such rows.
+    fn zero_rows(&self, _: &str) -> Result<Vec<u64>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Returns an empty name: the directory does not exist yet.
+    fn name(&self) -> Option<&str> {
+        Some("")
+    }
 }

@@ -1,18 +1,17 @@
-//! The model card: the YAML that begins a `README.md`.
+//! The model card: the YAML front matter of `README.md`.
 
 use ggmill_core::RawStr;
 use ggmill_pipeline::SideFiles;
 
 use super::id::Parameters;
-use super::origin::{Origin, PROPERTIES};
 use super::yaml::{self, Yaml};
-use super::{Field, General};
+use super::{Field, General, Origin, PROPERTIES};
 
 const FILE: &str = "README.md";
-/// Bytes of a model card that is worth reading.
+/// Maximum size of a model card in bytes.
 const MAX_CARD: u64 = 1 << 20;
 
-/// The names that a property has in a card; the first that has a value counts.
+/// The names of a property in a card; the first with a value is used.
 const NAMES: [(Field, &[&str]); 15] = [
     (Field::Name, &["name", "model_name"]),
     (Field::Author, &["author", "model_author", "model_creator"]),
@@ -34,7 +33,7 @@ const NAMES: [(Field, &[&str]); 15] = [
 const BASE_MODELS: [&str; 3] = ["base_model", "base_models", "base_model_sources"];
 const DATASETS: [&str; 3] = ["datasets", "dataset", "dataset_sources"];
 
-/// Adds what the model card says. A card that cannot be read is ignored, with a note.
+/// Adds the properties in the model card. A card that cannot be read is ignored, with a note.
 pub(super) fn read(
     files: &dyn SideFiles,
     parameters: Parameters,
@@ -50,7 +49,7 @@ pub(super) fn read(
     }
 }
 
-/// The YAML of the card; `None` where there is none.
+/// Returns the front matter of the card; `None` if there is none.
 fn front_matter(files: &dyn SideFiles) -> Result<Option<Yaml>, String> {
     let Some(bytes) = files.read(FILE, MAX_CARD).map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -65,7 +64,8 @@ fn front_matter(files: &dyn SideFiles) -> Result<Option<Yaml>, String> {
         front.push_str(line);
         front.push('\n');
     }
-    // As in the reference: Norwegian is not a truth value, and tabs happen.
+    // As in the reference: the language code `no` (Norwegian) must not be parsed as false, and tabs
+    // are replaced.
     let front = front.replace("- no\n", "- \"no\"\n").replace('\t', "  ");
     match yaml::read(&front)? {
         card @ Yaml::Map(_) => Ok(Some(card)),
@@ -74,7 +74,7 @@ fn front_matter(files: &dyn SideFiles) -> Result<Option<Yaml>, String> {
     }
 }
 
-/// The lines as Python's `splitlines` separates them.
+/// Splits lines like Python's `splitlines`.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -121,7 +121,7 @@ impl Card<'_> {
             .push(format!("the model card ({FILE}): {name} was ignored: expected {expected}"));
     }
 
-    /// The text of an entry. A number, a date or a truth value is its text as written.
+    /// Returns the text of an entry. Numbers, dates and booleans are returned as written.
     fn text(&mut self, name: &str, may_be_list: bool) -> Option<String> {
         match self.entries.get(name)? {
             Yaml::Null => None,
@@ -129,7 +129,7 @@ impl Card<'_> {
             Yaml::Other { text, is_falsy } => {
                 Some(if *is_falsy { String::new() } else { text.clone() })
             }
-            // As with every value that Python takes for false, none is written.
+            // Empty, like every value that is false in Python, so it is not written.
             Yaml::List(items) if items.is_empty() => Some(String::new()),
             Yaml::Map(entries) if entries.is_empty() => Some(String::new()),
             Yaml::List(items) if may_be_list => {
@@ -143,7 +143,7 @@ impl Card<'_> {
         }
     }
 
-    /// The texts of several entries, one after another: each a text or a list.
+    /// Returns the texts of several entries, each a text or a list, concatenated.
     fn texts(&mut self, names: &[&str]) -> Vec<String> {
         let mut texts = Vec::new();
         for name in names {
@@ -164,7 +164,7 @@ impl Card<'_> {
         texts
     }
 
-    /// The models or datasets under the first of these names that the card has.
+    /// Returns the models or datasets under the first of these names that the card has.
     fn origins(&mut self, names: &[&str]) -> Option<Vec<Origin>> {
         let (name, value) = names.iter().find_map(|&name| Some((name, self.entries.get(name)?)))?;
         let items = match value {

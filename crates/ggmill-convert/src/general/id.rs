@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-/// The parts of a model's name, as they are written there.
+/// The parts of a model's name, as spelled in the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelId {
     /// The name without the organization.
@@ -19,7 +19,7 @@ pub(super) struct ModelId {
 }
 
 impl ModelId {
-    /// Takes a name apart. `parameters` tells a size from a context length.
+    /// Splits a name into its parts. `parameters` distinguishes a size from a context length.
     pub(super) fn new(id: &str, parameters: Parameters) -> Self {
         if id.contains(' ') {
             return Self { name: id.to_owned(), ..Self::default() };
@@ -53,7 +53,7 @@ impl ModelId {
         let size_label = (!sizes.is_empty()).then(|| sizes.join("-"));
         let finetune = join(&|part| part.finetune);
         let version = join(&|part| part.version && !part.basename);
-        // A name in which nothing else is recognised says nothing of where its base ends.
+        // Without a recognized part, the end of the base name is unknown.
         let basename = join(&|part| part.basename)
             .filter(|_| size_label.is_some() || finetune.is_some() || version.is_some());
         Self {
@@ -67,19 +67,19 @@ impl ModelId {
     }
 }
 
-/// How many elements the tensors of a model have.
+/// The number of elements of a model's tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parameters {
-    /// So many; 0 where it is not known.
+    /// The exact number; 0 if unknown.
     Exactly(u64),
-    /// So many at least: those of the tensors that an adapter changes.
+    /// A lower bound: the elements of the tensors that an adapter changes.
     AtLeast(u64),
 }
 
 impl Parameters {
-    /// Whether a model cannot be of the size that a label says.
+    /// Returns `true` if the number of elements contradicts the number in a size label.
     #[expect(clippy::cast_precision_loss, reason = "compared with a label of two digits")]
-    fn contradict(self, labelled: f64) -> bool {
+    fn contradicts_label(self, labelled: f64) -> bool {
         match self {
             Self::Exactly(0) | Self::AtLeast(0) => false,
             Self::Exactly(count) => {
@@ -90,7 +90,7 @@ impl Parameters {
     }
 }
 
-/// A part of a name between dashes, and what it may be.
+/// A part of a name between dashes, and its possible meanings.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "marks that combine freely, as in the reference")]
 struct Part {
@@ -127,7 +127,7 @@ impl Part {
         } else if place > 0 && matches(&SIZE, text) {
             part.mark_size(parameters);
         } else if place > 0 && matches(&FINETUNE, text) {
-            // That an adapter is one is no purpose.
+            // "lora" in the name of an adapter says what it is, not what it was tuned for.
             let is_kind =
                 matches!(parameters, Parameters::AtLeast(_)) && text.eq_ignore_ascii_case("lora");
             part.kind = is_kind;
@@ -136,8 +136,8 @@ impl Part {
         part
     }
 
-    /// A size label, unless it is so far from the number of parameters that it must be a context
-    /// length.
+    /// Marks a size label, unless it differs so much from the number of parameters that it must be
+    /// a context length.
     fn mark_size(&mut self, parameters: Parameters) {
         let mut text = self.text.replace('_', ".");
         // BLOOM writes 7b1 for 7.1B.
@@ -169,7 +169,7 @@ impl Part {
                 reason = "a power from 0 to 4"
             )]
             let labelled = number * 1000f64.powi(power as i32);
-            if parameters.contradict(labelled) {
+            if parameters.contradicts_label(labelled) {
                 self.finetune = true;
                 text = format!("{}{}", &text[..text.len() - unit.len_utf8()], unit.to_lowercase());
             }
@@ -183,7 +183,7 @@ impl Part {
     }
 }
 
-/// `large` is a size only where no number says more.
+/// Removes the mark of words such as `large` if another part has a numeric size.
 fn keep_numeric_sizes(parts: &mut [Part]) {
     if parts.iter().any(|part| part.size_label && part.text.contains(|c: char| c.is_ascii_digit()))
     {
@@ -193,8 +193,8 @@ fn keep_numeric_sizes(parts: &mut [Part]) {
     }
 }
 
-/// The base name is what the name begins with, versions within it included; the rest without a mark
-/// is the fine-tune.
+/// Marks the leading unmarked parts and the versions between them as the base name, and the other
+/// unmarked parts as the fine-tune.
 fn mark_basename(parts: &mut [Part]) {
     let mut at_start = true;
     for part in &mut *parts {
@@ -215,7 +215,7 @@ fn mark_basename(parts: &mut [Part]) {
     }
 }
 
-/// Words in lower case get a capital; acronyms, versions and numbers stay.
+/// Capitalizes lower-case words; acronyms, versions and numbers stay unchanged.
 pub(super) fn title(id: &str) -> String {
     let word = |word: &str| {
         let lower = word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
@@ -239,13 +239,13 @@ pub(super) fn title(id: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a directory of this name
-    /// and so many parameters, printed by `conformance/names.py`: id | parameters | name |
-    /// version | organization | finetune | basename | size label.
+    /// Results of `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` for a directory of this name
+    /// and this number of parameters, printed by `python3 conformance/run.py names`: id | parameters | name
+    /// | version | organization | finetune | basename | size label.
     const REFERENCE: &str = include_str!("../../tests/names.txt");
 
     #[test]
-    fn names_are_read_as_the_reference_reads_them() {
+    fn names_are_parsed_like_the_reference() {
         let mut seen = 0;
         for line in REFERENCE.lines().filter(|line| !line.starts_with('#')) {
             let fields: Vec<&str> = line.split('|').collect();

@@ -1,33 +1,28 @@
-//! The `general.*` keys that say whose model this is, under which license, made from which others,
-//! and how to sample from it.
+//! The `general.*` keys: authorship, license, base models, datasets, and recommended sampling.
 //!
-//! The sources and their precedence are those of the reference (`Metadata.load` of `gguf-py`), so
-//! that a file says the same whichever tool made it: the name given, the override file, the model
-//! card (`README.md`), the `_name_or_path` of `config.json`, the name of the directory; and
-//! `generation_config.json` for sampling.
+//! The sources and their precedence are those of the reference (`Metadata.load` of `gguf-py`): the
+//! requested name, the override file, the model card (`README.md`), the `_name_or_path` of
+//! `config.json`, the name of the directory; and `generation_config.json` for sampling.
 
 mod card;
-mod given;
 mod id;
-mod origin;
+mod overrides;
 pub(crate) mod sampling;
 mod yaml;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::SideFiles;
+pub(crate) use id::Parameters;
+use id::{ModelId, title};
+pub use overrides::MetadataOverride;
+use regex_lite::Regex;
+use sampling::Sampling;
 use serde_json::Value;
 
-pub use given::MetadataOverride;
-
-pub(crate) use id::Parameters;
-
-use id::{ModelId, title};
-use origin::Origin;
-use sampling::Sampling;
-
-/// A property that is text, in the order of the file.
+/// A text property, in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Field {
     Name,
@@ -80,10 +75,9 @@ impl Field {
 const TAGS: &str = "general.tags";
 const LANGUAGES: &str = "general.languages";
 
-/// The properties of a model besides its weights.
+/// The `general.*` properties of a model.
 ///
-/// A text that is empty is not written, and keeps later sources from giving one, as in the
-/// reference.
+/// An empty text is not written and still takes precedence over later sources, as in the reference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct General {
     sampling: Sampling,
@@ -94,7 +88,7 @@ pub(crate) struct General {
     languages: Vec<String>,
 }
 
-/// What there is to know a model's properties from.
+/// The sources of a model's properties.
 pub(crate) struct Sources<'a> {
     /// `config.json`.
     pub(crate) config: &'a Value,
@@ -103,15 +97,15 @@ pub(crate) struct Sources<'a> {
     pub(crate) files: &'a dyn SideFiles,
     /// The number of elements of all tensors.
     pub(crate) parameters: Parameters,
-    /// The size label counted from the tensors.
+    /// The size label computed from the tensors.
     pub(crate) size_label: Option<String>,
     pub(crate) given: Option<&'a MetadataOverride>,
-    /// The name, where one was asked for.
+    /// The requested name.
     pub(crate) name: Option<&'a str>,
 }
 
 impl General {
-    /// Gathers what the sources say; the first one that has a value wins. `notes` gets what was
+    /// Reads the properties; the first source with a value wins. Adds a note for everything that is
     /// ignored.
     pub(crate) fn of(sources: &Sources<'_>, notes: &mut Vec<String>) -> Self {
         let mut general = Self::default();
@@ -134,7 +128,7 @@ impl General {
         general
     }
 
-    /// Sets a field that no earlier source has set.
+    /// Sets a field unless an earlier source has set it.
     fn add(&mut self, field: Field, text: Option<String>) {
         if let Some(text) = text {
             self.fields.entry(field).or_insert(text);
@@ -158,11 +152,67 @@ impl General {
                 metadata.set(key, text.as_str());
             }
         }
-        origin::write("general.base_model", self.base_models.as_deref(), metadata);
-        origin::write("general.dataset", self.datasets.as_deref(), metadata);
+        write_origins("general.base_model", self.base_models.as_deref(), metadata);
+        write_origins("general.dataset", self.datasets.as_deref(), metadata);
         for (key, texts) in [(TAGS, &self.tags), (LANGUAGES, &self.languages)] {
             if !texts.is_empty() {
                 metadata.set(key, texts);
+            }
+        }
+    }
+}
+
+/// Properties of a base model or a dataset, in the order of the file.
+const PROPERTIES: [&str; 9] =
+    ["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
+
+const NAME: usize = 0;
+const VERSION: usize = 2;
+const ORGANIZATION: usize = 3;
+const REPO_URL: usize = 8;
+
+/// A base model or a dataset: its properties in the order of [`PROPERTIES`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Origin([Option<String>; 9]);
+
+impl Origin {
+    /// Parses a reference: a URL, or the name of a Hugging Face repository.
+    fn of(reference: &str, parameters: Parameters) -> Self {
+        static AT_HUGGING_FACE: LazyLock<Option<Regex>> =
+            LazyLock::new(|| Regex::new("^https?://huggingface.co/([^/]+/[^/]+)$").ok());
+
+        let mut origin = Self::default();
+        if ["http://", "https://", "ssh://"].iter().any(|scheme| reference.starts_with(scheme)) {
+            origin.0[REPO_URL] = Some(reference.to_owned());
+            let found = AT_HUGGING_FACE.as_ref().and_then(|pattern| pattern.captures(reference));
+            if let Some(id) = found.and_then(|groups| groups.get(1)) {
+                origin.add(&ModelId::new(id.as_str(), parameters));
+            }
+            return origin;
+        }
+        let id = ModelId::new(reference, parameters);
+        origin.add(&id);
+        if let Some(organization) = &id.organization {
+            origin.0[REPO_URL] = Some(format!("https://huggingface.co/{organization}/{}", id.name));
+        }
+        origin
+    }
+
+    fn add(&mut self, id: &ModelId) {
+        self.0[NAME] = Some(title(&id.name));
+        self.0[VERSION].clone_from(&id.version);
+        self.0[ORGANIZATION] = id.organization.as_deref().map(title);
+    }
+}
+
+/// Writes the number of origins and the properties of each.
+fn write_origins(prefix: &str, origins: Option<&[Origin]>, metadata: &mut MetadataBuf) {
+    let Some(origins) = origins else { return };
+    metadata.set(format!("{prefix}.count"), u32::try_from(origins.len()).unwrap_or(u32::MAX));
+    for (number, origin) in origins.iter().enumerate() {
+        for (property, text) in PROPERTIES.iter().zip(&origin.0) {
+            if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
+                metadata.set(format!("{prefix}.{number}.{property}"), text);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `general.sampling.*`: how the publisher of a model recommends to sample from it.
+//! `general.sampling.*`: the sampling parameters that the publisher of a model recommends.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ const PARAMETERS: [(&str, Kind, &[&str]); 12] = [
     ("general.sampling.mirostat_eta", Kind::Float, &["mirostat_eta"]),
 ];
 
-/// The members of `generation_config.json` that these keys of a file come from.
+/// Returns the members of `generation_config.json` for the sampling keys of a file.
 pub(crate) fn restored(metadata: Metadata<'_>) -> Map<String, Value> {
     let member = |(key, kind, names): &(&str, Kind, &[&str])| {
         let value = metadata.get(*key)?.value().ok()?;
@@ -42,7 +42,7 @@ pub(crate) fn restored(metadata: Metadata<'_>) -> Map<String, Value> {
             Kind::Text => value.as_str()?.into(),
             Kind::Int => value.as_i64()?.into(),
             Kind::Float => {
-                // The shortest number that is rounded to it.
+                // The shortest decimal number that rounds to this f32.
                 #[expect(clippy::cast_possible_truncation, reason = "it is single precision")]
                 let number = value.as_f64()? as f32;
                 number.to_string().parse::<f64>().ok()?.into()
@@ -60,12 +60,12 @@ enum Parameter {
     Float(f32),
 }
 
-/// The parameters of sampling, by their place in the file; none where a source says null.
+/// Sampling parameters by their index in [`PARAMETERS`]; `None` if a source has null.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sampling(BTreeMap<usize, Option<Parameter>>);
 
 impl Sampling {
-    /// What `generation_config.json` says. A file that cannot be read counts as absent, as in the
+    /// Reads `generation_config.json`. A file that cannot be read counts as absent, as in the
     /// reference, and so does a value of another type.
     pub(super) fn read(files: &dyn SideFiles, notes: &mut Vec<String>) -> Self {
         let mut sampling = Self::default();
@@ -100,8 +100,8 @@ impl Sampling {
         sampling
     }
 
-    /// Takes an entry whose key is one of these; says what was expected where the value is of
-    /// another type. `None`: the key is another.
+    /// Takes an entry if its key is a sampling key, otherwise returns `None`. The inner error says
+    /// what was expected if the value has another type.
     pub(super) fn take(&mut self, key: &str, value: &Value) -> Option<Result<(), &'static str>> {
         let place = PARAMETERS.iter().position(|(known, ..)| *known == key)?;
         let (_, kind, _) = PARAMETERS.get(place)?;
@@ -110,7 +110,7 @@ impl Sampling {
         }))
     }
 
-    /// Replaces what the other has.
+    /// Overrides parameters by those of `other`.
     pub(super) fn replace_with(&mut self, other: &Self) {
         self.0.extend(other.0.clone());
     }
@@ -129,8 +129,8 @@ impl Sampling {
     }
 }
 
-/// A value as the file has it, or what was expected instead. Python accepts a bool as a number, and
-/// so does the reference.
+/// Converts a value to a parameter; the error says what was expected. As in Python, a bool counts
+/// as a number.
 fn parameter(kind: Kind, value: &Value) -> Result<Option<Parameter>, &'static str> {
     let value = match value {
         Value::Null => return Ok(None),
@@ -150,7 +150,7 @@ fn parameter(kind: Kind, value: &Value) -> Result<Option<Parameter>, &'static st
     found.map(Some).ok_or(expected)
 }
 
-/// The nearest single-precision number; none where that is infinite.
+/// Rounds to f32; `None` if that is infinite.
 fn single(number: f64) -> Option<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "the file has single precision")]
     let single = number as f32;

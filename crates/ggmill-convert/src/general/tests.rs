@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::yaml::{self, Yaml};
 use super::{General, MetadataOverride, Parameters, Sources};
 
-/// What the reference makes of cards, generation configurations and overrides, printed by
+/// Results of the reference for cards, generation configurations and overrides, printed by
 /// `conformance/authorship.py`: the entries it writes, each with its type and value as in the file.
 const CASES: &str = include_str!("../../tests/fixtures/authorship/cases.json");
 
@@ -21,7 +21,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// The entries, each with its type and value in hexadecimal digits.
+/// Returns the entries, each with its type and value in hexadecimal digits.
 fn entries(metadata: MetadataBuf) -> Vec<[String; 2]> {
     let plan = Builder::new().metadata(metadata).plan().unwrap();
     let file = Gguf::parse(plan.header().to_vec()).unwrap();
@@ -52,7 +52,7 @@ fn of_card(card: &str) -> (Vec<[String; 2]>, Vec<String>) {
 }
 
 #[test]
-fn entries_are_those_of_the_reference() {
+fn entries_equal_the_reference() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     for case in &cases {
         let mut files = BTreeMap::new();
@@ -80,9 +80,9 @@ fn entries_are_those_of_the_reference() {
     assert!(cases.len() > 30, "{}", cases.len());
 }
 
-/// Where the reference stops with an exception, the card says its text as written, or nothing.
+/// Where the reference raises an exception, a value is the text as written, or ignored.
 #[test]
-fn what_the_reference_does_not_define_is_text_as_written() {
+fn undefined_values_are_text_as_written() {
     let text = |text: &str| {
         let mut bytes = 8u32.to_le_bytes().to_vec();
         text.encode(&mut bytes);
@@ -107,7 +107,7 @@ fn a_card_that_cannot_be_read_is_ignored_with_a_note() {
     let deep = "[".repeat(100_000);
     let nested =
         (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<Vec<_>>().concat();
-    // Ten aliases of ten aliases, and so on: a billion.
+    // Ten aliases of ten aliases, nine times: a billion values.
     let laughs = (1..10).fold("a0: &a0 [x]\n".to_owned(), |text, level| {
         let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
         format!("{text}a{level}: &a{level} [{aliases}]\n")
@@ -137,14 +137,14 @@ fn a_card_that_cannot_be_read_is_ignored_with_a_note() {
         let [note] = &*notes else { panic!("{shown}: {notes:?}") };
         assert!(note.starts_with("the model card (README.md) was ignored: "), "{note}");
     }
-    // Larger than a card is.
+    // Larger than the limit.
     let (_, notes) = of_card(&format!("---\nlicense: mit\n---\n{}", "x".repeat(1 << 20)));
     assert_eq!(notes.len(), 1);
 }
 
-/// Bytes that take a parser long when it goes over them again and again.
+/// Inputs on which a parser that rescans is quadratic.
 #[test]
-fn a_card_of_the_largest_size_is_read_soon() {
+fn a_card_of_the_maximum_size_is_parsed_in_time() {
     let before = std::time::Instant::now();
     for part in
         ["[", "- ", "? ", "a: b\n", "{a: ", "\"", "&a *a ", "- - \n", "#\n", "!", "|\n ", "a\n"]
@@ -180,9 +180,9 @@ proptest! {
         let _ = of_card(&format!("---\n{text}"));
     }
 
-    /// Every text comes back from its quoted form.
+    /// Quoted text is parsed to the original text.
     #[test]
-    fn quoted_text_is_itself(text in "[^\\p{C}\u{2028}\u{2029}]{0,40}") {
+    fn quoted_text_round_trips(text in "[^\\p{C}\u{2028}\u{2029}]{0,40}") {
         let quoted = format!("a: '{}'\n", text.replace('\'', "''"));
         let Ok(Yaml::Map(entries)) = yaml::read(&quoted) else { panic!("{quoted}") };
         prop_assert_eq!(&entries[0].1, &Yaml::Text(text));

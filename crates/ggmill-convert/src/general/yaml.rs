@@ -1,5 +1,5 @@
-//! YAML as Python's `yaml.safe_load` reads it, as far as a model card goes: plain scalars have the
-//! types of YAML 1.1.
+//! YAML as read by Python's `yaml.safe_load`, to the extent that model cards need it: plain scalars
+//! have the types of YAML 1.1.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,11 +8,11 @@ use ggmill_core::ByteSize;
 use regex_lite::Regex;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-/// Mappings and lists within one another.
+/// Maximum nesting depth of mappings and lists.
 const MAX_DEPTH: usize = 64;
-/// What aliases may multiply the text to, in bytes.
+/// Maximum size in bytes after aliases are expanded.
 const MAX_EXPANDED: usize = 16 << 20;
-/// What a value costs besides its text.
+/// Overhead of a value in bytes, besides its text.
 const OVERHEAD: usize = 64;
 
 /// A value.
@@ -20,25 +20,25 @@ const OVERHEAD: usize = 64;
 pub(super) enum Yaml {
     Null,
     Text(String),
-    /// A number, a date or a truth value, as written.
+    /// A number, a date or a boolean, as written.
     Other {
         text: String,
-        /// Whether Python takes it for false.
+        /// `true` if the value is false in Python.
         is_falsy: bool,
     },
     List(Vec<Yaml>),
-    /// Entries whose key is text. Of two with one key the last counts.
+    /// Entries with text keys. Of duplicate keys, the last counts.
     Map(Vec<(String, Yaml)>),
 }
 
 impl Yaml {
-    /// The value of an entry.
+    /// Returns the value of an entry.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Map(entries) = self else { return None };
         entries.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The text of a scalar, whatever its type.
+    /// Returns the text of a scalar of any type, except null.
     pub(super) fn as_written(&self) -> Option<&str> {
         match self {
             Self::Text(text) | Self::Other { text, .. } => Some(text),
@@ -46,7 +46,7 @@ impl Yaml {
         }
     }
 
-    /// What a copy takes, about.
+    /// Returns the approximate size of a copy in bytes.
     fn cost(&self) -> usize {
         let within = match self {
             Self::Null => 0,
@@ -60,7 +60,7 @@ impl Yaml {
     }
 }
 
-/// The one document of a text, or what is wrong with it.
+/// Parses a text with one document. The error describes the problem.
 pub(super) fn read(text: &str) -> Result<Yaml, String> {
     let mut reader = Reader::default();
     let mut parser = Parser::new_from_str(text);
@@ -71,28 +71,28 @@ pub(super) fn read(text: &str) -> Result<Yaml, String> {
     Ok(reader.document.unwrap_or(Yaml::Null))
 }
 
-/// A list or a mapping that is not complete.
-enum Open {
+/// A list or a mapping that is not yet complete.
+enum OpenCollection {
     List(Vec<Yaml>),
     Map {
         entries: Vec<(String, Yaml)>,
-        /// Entries that a merge key (`<<`) brings in, which come before the own ones.
+        /// Entries of merge keys (`<<`), which have lower precedence.
         merged: Vec<(String, Yaml)>,
         key: Option<Key>,
     },
 }
 
-/// The key of an entry whose value comes next.
+/// The key of the entry whose value comes next.
 enum Key {
     Text(String),
-    /// One that is not text: the entry is ignored.
+    /// A key that is not text; the entry is ignored.
     Other,
     Merge,
 }
 
 #[derive(Default)]
 struct Reader {
-    open: Vec<(Open, usize)>,
+    open: Vec<(OpenCollection, usize)>,
     anchors: BTreeMap<usize, Yaml>,
     expanded: usize,
     document: Option<Yaml>,
@@ -109,14 +109,15 @@ impl Reader {
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).cloned();
                 let value = value.ok_or("an alias within its own anchor")?;
-                self.spend(&value)?;
+                self.count_expansion(&value)?;
                 self.add(value)
             }
             Event::Scalar(text, style, anchor, tag) => {
                 if style == ScalarStyle::Plain
                     && tag.is_none()
                     && text == "<<"
-                    && let Some((Open::Map { key: key @ None, .. }, _)) = self.open.last_mut()
+                    && let Some((OpenCollection::Map { key: key @ None, .. }, _)) =
+                        self.open.last_mut()
                 {
                     *key = Some(Key::Merge);
                     return Ok(());
@@ -125,10 +126,11 @@ impl Reader {
                 self.complete(value, anchor)
             }
             Event::SequenceStart(anchor, tag) => {
-                self.begin(Open::List(Vec::new()), anchor, tag.as_deref(), "seq")
+                self.begin(OpenCollection::List(Vec::new()), anchor, tag.as_deref(), "seq")
             }
             Event::MappingStart(anchor, tag) => {
-                let map = Open::Map { entries: Vec::new(), merged: Vec::new(), key: None };
+                let map =
+                    OpenCollection::Map { entries: Vec::new(), merged: Vec::new(), key: None };
                 self.begin(map, anchor, tag.as_deref(), "map")
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -136,8 +138,8 @@ impl Reader {
                     return Err("an end without a start".to_owned());
                 };
                 let value = match open {
-                    Open::List(items) => Yaml::List(items),
-                    Open::Map { entries, mut merged, .. } => {
+                    OpenCollection::List(items) => Yaml::List(items),
+                    OpenCollection::Map { entries, mut merged, .. } => {
                         merged.extend(entries);
                         Yaml::Map(merged)
                     }
@@ -149,7 +151,7 @@ impl Reader {
 
     fn begin(
         &mut self,
-        open: Open,
+        open: OpenCollection,
         anchor: usize,
         tag: Option<&Tag>,
         expected: &str,
@@ -157,7 +159,7 @@ impl Reader {
         if tag.is_some_and(|tag| !(tag.is_yaml_core_schema() && tag.suffix == expected)) {
             return Err("an unknown tag".to_owned());
         }
-        if let Some((Open::Map { key: None, .. }, _)) = self.open.last() {
+        if let Some((OpenCollection::Map { key: None, .. }, _)) = self.open.last() {
             return Err("a key that is not a scalar".to_owned());
         }
         if self.open.len() >= MAX_DEPTH {
@@ -167,16 +169,16 @@ impl Reader {
         Ok(())
     }
 
-    /// A value is there; anchor 0 is none.
+    /// Adds a complete value, and defines its anchor unless `anchor` is 0.
     fn complete(&mut self, value: Yaml, anchor: usize) -> Result<(), String> {
         if anchor > 0 {
-            self.spend(&value)?;
+            self.count_expansion(&value)?;
             self.anchors.insert(anchor, value.clone());
         }
         self.add(value)
     }
 
-    fn spend(&mut self, value: &Yaml) -> Result<(), String> {
+    fn count_expansion(&mut self, value: &Yaml) -> Result<(), String> {
         self.expanded = self.expanded.saturating_add(value.cost());
         if self.expanded > MAX_EXPANDED {
             return Err(format!("aliases expand to more than {}", ByteSize::from(MAX_EXPANDED)));
@@ -188,8 +190,8 @@ impl Reader {
         match self.open.last_mut() {
             None if self.document.is_some() => return Err("a second document".to_owned()),
             None => self.document = Some(value),
-            Some((Open::List(items), _)) => items.push(value),
-            Some((Open::Map { entries, merged, key }, _)) => match (key.take(), value) {
+            Some((OpenCollection::List(items), _)) => items.push(value),
+            Some((OpenCollection::Map { entries, merged, key }, _)) => match (key.take(), value) {
                 (None, Yaml::Text(text)) => *key = Some(Key::Text(text)),
                 (None, Yaml::Null | Yaml::Other { .. }) => *key = Some(Key::Other),
                 (None, Yaml::List(_) | Yaml::Map(_)) => {
@@ -204,7 +206,7 @@ impl Reader {
     }
 }
 
-/// The entries of a mapping, or of a list of them in which the first counts.
+/// Merges the entries of a mapping, or of a list of mappings in which the first takes precedence.
 fn merge(value: Yaml, merged: &mut Vec<(String, Yaml)>) -> Result<(), String> {
     const EXPECTED: &str = "expected a mapping to merge";
     match value {
@@ -236,9 +238,9 @@ macro_rules! pattern {
     };
 }
 
-pattern!(TRUTH = "^(?:yes|Yes|YES|true|True|TRUE|on|On|ON)$");
-pattern!(UNTRUTH = "^(?:no|No|NO|false|False|FALSE|off|Off|OFF)$");
-pattern!(NOTHING = "^(?:~|null|Null|NULL|)$");
+pattern!(TRUE = "^(?:yes|Yes|YES|true|True|TRUE|on|On|ON)$");
+pattern!(FALSE = "^(?:no|No|NO|false|False|FALSE|off|Off|OFF)$");
+pattern!(NULL = "^(?:~|null|Null|NULL|)$");
 pattern!(
     NUMBER = concat!(
         r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?",
@@ -248,7 +250,7 @@ pattern!(
         r"|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$",
     )
 );
-pattern!(NO_NUMBER = r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$");
+pattern!(SPECIAL_FLOAT = r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$");
 pattern!(
     DATE = concat!(
         r"^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}",
@@ -257,12 +259,12 @@ pattern!(
     )
 );
 
-/// A plain scalar by the rules of YAML 1.1.
+/// Parses a plain scalar by the rules of YAML 1.1.
 fn plain(text: String) -> Yaml {
     let is = |pattern: &LazyLock<Option<Regex>>| {
         pattern.as_ref().is_some_and(|pattern| pattern.is_match(&text))
     };
-    if is(&NOTHING) {
+    if is(&NULL) {
         return Yaml::Null;
     }
     if is(&NUMBER) {
@@ -274,8 +276,8 @@ fn plain(text: String) -> Yaml {
         let is_falsy = !mantissa.contains(|c: char| c.is_ascii_hexdigit() && c != '0');
         return Yaml::Other { text, is_falsy };
     }
-    let is_falsy = is(&UNTRUTH);
-    if is_falsy || is(&TRUTH) || is(&NO_NUMBER) || is(&DATE) {
+    let is_falsy = is(&FALSE);
+    if is_falsy || is(&TRUE) || is(&SPECIAL_FLOAT) || is(&DATE) {
         return Yaml::Other { text, is_falsy };
     }
     Yaml::Text(text)

@@ -1,9 +1,10 @@
-//! A weight as the product of two factors, and what the operations of a description do to it.
+//! A weight as the product of two factors, and the operations of a description on this product.
 //!
 //! The product of `a` and `b` has element (*i*, *j*, …) = Σ over *k* of `a`(*i*, *k*, …) · `b`(*k*,
-//! *j*, …). A view of the first dimension of the product is one of `a`, a view of the others one of
-//! `b`, and of `a` where that has the dimension too; a number is multiplied into `b`. What mixes the
-//! first dimension with others, or is not a view, does not act on a product.
+//! *j*, …). A view along the first dimension of the product is a view of `a`; a view along another
+//! dimension is a view of `b`, and also of `a` if `a` has that dimension. A scalar is multiplied
+//! into `b`. Operations that mix the first dimension with others, or are not views, cannot be
+//! applied to a product.
 
 use ggmill_arch::Operation;
 use ggmill_core::Shape;
@@ -15,20 +16,20 @@ const CHUNK: u64 = 1 << 20;
 /// A weight of shape (*columns*, *rows*, …) as two factors.
 #[derive(Clone, Debug)]
 pub(super) struct Factors {
-    /// Of shape (*columns*, *rank*, …): each further dimension is that of the weight, or 1 where it
-    /// is the same for all.
+    /// Of shape (*columns*, *rank*, …): each further dimension is that of the weight, or 1 if all
+    /// its indices share the factor.
     pub(super) a: Expression,
     /// Of shape (*rank*, *rows*, …).
     pub(super) b: Expression,
 }
 
 impl Factors {
-    /// Two factors. Fails when they are not matrices, or not of one inner dimension.
+    /// Creates a product. Fails if the factors are not matrices with the same inner dimension.
     pub(super) fn new(a: Expression, b: Expression) -> Result<Self> {
         if let ([_, inner], [other, _]) = (dimensions(&a), dimensions(&b))
             && inner == other
         {
-            // Of two types, both become F32, as in the reference.
+            // As in the reference, factors of different types are both converted to F32.
             if a.ggml_type() != b.ggml_type() {
                 return Ok(Self { a: a.to_f32()?, b: b.to_f32()? });
             }
@@ -42,12 +43,12 @@ impl Factors {
         Err(Error::new(ErrorKind::Checkpoint, message))
     }
 
-    /// The factors of the transposed weight.
+    /// Returns the factors of the transposed weight.
     pub(super) fn transposed(&self) -> Result<Self> {
         Ok(Self { a: self.b.transpose()?, b: self.a.transpose()? })
     }
 
-    /// The dimensions of the weight.
+    /// Returns the dimensions of the weight.
     pub(super) fn dimensions(&self) -> Vec<u64> {
         let mut dimensions = dimensions(&self.b).to_vec();
         dimensions[0] = extent(&self.a, 0);
@@ -58,12 +59,12 @@ impl Factors {
         extent(&self.a, 1)
     }
 
-    /// Whether `a` has a dimension of its own, and does not just go with every index of `b`.
+    /// Returns `true` if `a` has this dimension, `false` if it is broadcast along it.
     fn has(&self, dimension: usize) -> bool {
         dimension >= 2 && extent(&self.a, dimension) != 1
     }
 
-    /// A view of one dimension.
+    /// Applies a view along one dimension.
     fn along(
         &self,
         dimension: usize,
@@ -80,7 +81,7 @@ impl Factors {
             return self.transposed();
         }
         if order.first() != Some(&0) {
-            return Err(not_on_a_product(operation));
+            return Err(unsupported_operation(operation));
         }
         let b = self.b.axes(order)?;
         if (2..order.len()).all(|dimension| !self.has(dimension)) {
@@ -89,17 +90,17 @@ impl Factors {
         if order.get(1) == Some(&1) {
             return Ok(Self { a: self.a.axes(order)?, b });
         }
-        Err(not_on_a_product(operation))
+        Err(unsupported_operation(operation))
     }
 
     fn reshape(&self, shape: &Shape, operation: &Operation) -> Result<Self> {
         let (columns, rank) = (extent(&self.a, 0), self.rank());
         let is_shared = (2..dimensions(&self.a).len()).all(|dimension| !self.has(dimension));
         let [first, rest @ ..] = shape.dimensions() else {
-            return Err(not_on_a_product(operation));
+            return Err(unsupported_operation(operation));
         };
         if *first != columns || rest.is_empty() || !is_shared {
-            return Err(not_on_a_product(operation));
+            return Err(unsupported_operation(operation));
         }
         let mut of_a = vec![1; shape.dimensions().len()];
         of_a[..2].copy_from_slice(&[columns, rank]);
@@ -107,7 +108,8 @@ impl Factors {
         Ok(Self { a: self.a.reshape(shape_of(&of_a)?)?, b: self.b.reshape(shape_of(&of_b)?)? })
     }
 
-    /// Weights one after the other along a dimension. Those that share a factor are one product.
+    /// Concatenates weights along a dimension. This is a single product only if the weights share a
+    /// factor.
     fn concat(
         dimension: usize,
         parts: &[Self],
@@ -117,10 +119,10 @@ impl Factors {
         let of =
             |half: fn(&Self) -> &Expression| parts.iter().map(half).cloned().collect::<Vec<_>>();
         let (of_a, of_b) = (of(|part| &part.a), of(|part| &part.b));
-        let first = parts.first().ok_or_else(|| not_on_a_product(operation))?;
+        let first = parts.first().ok_or_else(|| unsupported_operation(operation))?;
         if dimension == 0 {
             if !all_equal(&of_b, source)? {
-                return Err(separate(operation));
+                return Err(no_shared_factor(operation));
             }
             return Ok(Self { a: Expression::concat(0, &of_a)?, b: first.b.clone() });
         }
@@ -133,14 +135,14 @@ impl Factors {
             });
         }
         if first.has(dimension) || !all_equal(&of_a, source)? {
-            return Err(separate(operation));
+            return Err(no_shared_factor(operation));
         }
         Ok(Self { a: first.a.clone(), b: Expression::concat(dimension, &of_b)? })
     }
 
-    /// What an operation makes of weights. `source` has their elements, which are compared where
-    /// weights are joined.
-    pub(super) fn after(
+    /// Applies an operation to weights. `source` provides their elements, which are compared if
+    /// weights are concatenated.
+    pub(super) fn apply(
         operation: &Operation,
         factors: &[Self],
         source: &dyn Checkpoint,
@@ -192,9 +194,9 @@ impl Factors {
                         Self { a: first.a.clone(), b: within(&first.b)? }
                     })
                 }
-                _ => Err(not_on_a_product(operation)),
+                _ => Err(unsupported_operation(operation)),
             },
-            _ => Err(not_on_a_product(operation)),
+            _ => Err(unsupported_operation(operation)),
         }
     }
 }
@@ -211,7 +213,7 @@ fn shape_of(dimensions: &[u64]) -> Result<Shape> {
     Shape::new(dimensions).map_err(|error| Error::caused(ErrorKind::Misuse, error))
 }
 
-/// Whether arrays have the same shape and elements.
+/// Returns `true` if all arrays have the same shape and elements.
 fn all_equal(arrays: &[Expression], source: &dyn Checkpoint) -> Result<bool> {
     let Some((first, rest)) = arrays.split_first() else { return Ok(true) };
     for other in rest {
@@ -232,7 +234,7 @@ fn all_equal(arrays: &[Expression], source: &dyn Checkpoint) -> Result<bool> {
     Ok(true)
 }
 
-fn not_on_a_product(operation: &Operation) -> Error {
+fn unsupported_operation(operation: &Operation) -> Error {
     let message = format!(
         "the file contains this weight after an operation ({}) that cannot be applied to a product \
          of two factors",
@@ -241,7 +243,7 @@ fn not_on_a_product(operation: &Operation) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-fn separate(operation: &Operation) -> Error {
+fn no_shared_factor(operation: &Operation) -> Error {
     let message = format!(
         "the file contains these weights in one tensor ({}), which adapters without a shared \
          factor cannot change",

@@ -1,21 +1,21 @@
-//! PEFT adapters as GGUF adapters.
+//! Conversion of PEFT adapters to GGUF adapters.
 //!
-//! An adapter changes weights of a base by products of two factors. What the description of the
-//! base's architecture does to a weight on its way into a file is done to the product, by doing it
-//! to the factors ([`factors`]).
+//! An adapter changes weights of its base model by products of two factors. The operations that the
+//! architecture's description applies to a weight are applied to the factors ([`factors`]).
 
 mod factors;
-mod targets;
 
-use ggmill_arch::{Architecture, Assigned, Operation, Source, TensorSpec};
+use std::collections::BTreeMap;
+
+use ggmill_arch::{Architecture, Assigned, NameRules, Operation, Source, TensorSpec};
 use ggmill_core::{GgmlType, MetadataBuf, Shape, keys};
-use ggmill_pipeline::{Encoding, Error, ErrorKind, Expression, Pretrained};
-use ggmill_pipeline::{Recipe, RecipeTensor, Result};
+use ggmill_pipeline::{
+    Checkpoint, Encoding, Error, ErrorKind, Expression, Pretrained, Recipe, RecipeTensor, Result,
+};
 use ggmill_quant::QUANTIZATION_VERSION;
 use serde_json::Value;
 
 use self::factors::Factors;
-use self::targets::Targets;
 use crate::convert::{ConvertOptions, FALLBACK, fallback_note, fits, is_float, target_type};
 use crate::facts::{Facts, documents};
 use crate::general::{General, Parameters, Sources};
@@ -23,16 +23,18 @@ use crate::operations::{apply, apply_with};
 use crate::vocabulary::json;
 use crate::weights::{Quantization, Weights};
 
-/// A PEFT adapter becomes a GGUF adapter for models of this architecture, as
-/// `convert_lora_to_gguf.py` writes it.
+/// Converts a PEFT adapter to a GGUF adapter for models of this architecture, like
+/// `convert_lora_to_gguf.py`.
 ///
-/// `adapter` has `adapter_config.json` as its configuration. Of `base` the configuration counts,
-/// and its tensors where it has some. Options of the vocabulary do not count.
+/// The configuration of `adapter` is `adapter_config.json`. From `base`, the configuration and any
+/// tensors are used. The options of the vocabulary have no effect.
 ///
-/// Fails when the adapter is of another kind (DoRA and others), has weights saved in full, changes
-/// a tensor that the architecture lacks, or has factors of a shape that the configuration
-/// contradicts; and when the description changes a weight in a way that no product of two factors
-/// follows.
+/// # Errors
+///
+/// Fails if the adapter is of another kind (DoRA and others), contains whole weights, changes a
+/// tensor that the architecture lacks, or has factors whose shape contradicts the configuration,
+/// and if the description applies an operation to a weight that cannot be applied to a product of
+/// two factors.
 pub fn convert_lora(
     adapter: &dyn Pretrained,
     base: &dyn Pretrained,
@@ -61,7 +63,7 @@ pub fn convert_lora(
         let name = &targets.names[unknown];
         return Err(Error::new(ErrorKind::Architecture, message).tensor(name));
     }
-    let made = Made { adapter, targets: &targets, config: &config, target };
+    let made = AdapterTensors { adapter, targets: &targets, config: &config, target };
     let mut tensors = Vec::new();
     for assigned in &assignment.tensors {
         let Some(source) = assigned.source else { continue };
@@ -84,7 +86,7 @@ pub fn convert_lora(
         config: &own,
         directory: adapter.name(),
         files: adapter.side_files(),
-        parameters: Parameters::AtLeast(changed(&tensors)),
+        parameters: Parameters::AtLeast(count_changed_elements(&tensors)),
         size_label: None,
         given: options.metadata.as_ref(),
         name: options.name.as_deref(),
@@ -106,17 +108,17 @@ pub fn convert_lora(
     Ok(recipe)
 }
 
-/// What counts of `adapter_config.json`.
+/// The settings of `adapter_config.json` that are used.
 struct Config {
     alpha: f32,
-    /// Whether layers that store their weights transposed have factors of the weights as they are
-    /// applied.
+    /// `fan_in_fan_out`: factors of layers that store their weights transposed are those of the
+    /// weights as applied.
     is_transposed: bool,
-    /// The tokens after which the adapter is active; always where there are none.
+    /// The tokens after which the adapter is active; empty if it is always active.
     invocation_tokens: Vec<u32>,
-    /// Whether the scale of the adapter is over the square root of its rank.
+    /// `use_rslora`: the scale of the adapter is alpha divided by the square root of its rank.
     has_root_scale: bool,
-    /// Whether some layers have an alpha of their own.
+    /// `alpha_pattern`: some layers have a different alpha.
     has_own_alphas: bool,
 }
 
@@ -169,7 +171,7 @@ impl Config {
         })
     }
 
-    /// What a GGUF adapter cannot say.
+    /// Returns notes about settings that a GGUF adapter cannot contain.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.has_root_scale {
@@ -191,7 +193,7 @@ impl Config {
     }
 }
 
-/// A value of a configuration, in a few words.
+/// Formats a value of the configuration for a message; arrays and objects only by their type.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "absent".to_owned(),
@@ -201,8 +203,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The elements of the weights that an adapter changes, as the reference counts them.
-fn changed(tensors: &[RecipeTensor]) -> u64 {
+/// Counts the elements of the weights that an adapter changes, like the reference.
+fn count_changed_elements(tensors: &[RecipeTensor]) -> u64 {
     let mut sum = 0u64;
     let mut columns = 1;
     for tensor in tensors {
@@ -220,16 +222,16 @@ fn changed(tensors: &[RecipeTensor]) -> u64 {
     sum
 }
 
-/// What the tensors of an adapter's file are made with.
-struct Made<'a> {
+/// Creates the tensors of an adapter's file.
+struct AdapterTensors<'a> {
     adapter: &'a dyn Pretrained,
     targets: &'a Targets,
     config: &'a Config,
     target: GgmlType,
 }
 
-impl Made<'_> {
-    /// Adds what the adapter has for a tensor of the base.
+impl AdapterTensors<'_> {
+    /// Adds the adapter's tensors for a tensor of the base.
     fn add(
         &self,
         assigned: &Assigned<'_>,
@@ -258,7 +260,7 @@ impl Made<'_> {
         }
         let product =
             apply_with(source, factors, &|operation: &Operation, factors: &[Factors]| {
-                Factors::after(operation, factors, self.adapter)
+                Factors::apply(operation, factors, self.adapter)
             })?;
         let dimensions = product.dimensions();
         if dimensions != spec.shape.dimensions() {
@@ -271,7 +273,7 @@ impl Made<'_> {
             );
             return Err(Error::new(ErrorKind::Checkpoint, message));
         }
-        // Embeddings are looked up by rows of the first factor.
+        // Programs look up embeddings by rows of the first factor.
         let (a, b) = if spec.name.ends_with("token_embd.weight") {
             (product.b, product.a.transpose()?)
         } else {
@@ -285,7 +287,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// A norm that the adapter has in full.
+    /// Returns a norm, which adapters contain in full.
     fn norm(
         &self,
         spec: &TensorSpec,
@@ -312,7 +314,8 @@ impl Made<'_> {
         Ok(RecipeTensor::new(&*spec.name, encoded(&norm, GgmlType::F32)?))
     }
 
-    /// The elements of a tensor of the adapter, which must be floating-point numbers.
+    /// Returns the elements of a tensor of the adapter. Fails if they are not floating-point
+    /// numbers.
     fn elements(&self, number: usize) -> Result<Expression> {
         let tensor = &self.adapter.tensors()[number];
         if !is_float(tensor.ggml_type) {
@@ -326,14 +329,160 @@ impl Made<'_> {
     }
 }
 
-/// Whether the checkpoint has a weight transposed, as its description says.
+/// Returns `true` if the checkpoint stores a weight transposed, according to its description.
 fn is_stored_transposed(source: &Source) -> bool {
     let of_parts = source.parts.iter().flat_map(|part| &part.operations);
     source.operations.iter().chain(of_parts).any(|operation| *operation == Operation::Transpose)
 }
 
-/// Elements in the type of the file. Numbers that change must fit.
+/// Encodes elements in the type of the file. Elements that are encoded again must be finite in that
+/// type.
 fn encoded(factor: &Expression, ggml_type: GgmlType) -> Result<Expression> {
     let finite = factor.computes() || factor.ggml_type() != ggml_type;
     factor.encode(ggml_type, Encoding::new(None, finite))
+}
+
+/// Prefix of an adapter's tensor names: the class that PEFT wraps a model in.
+const WRAPPER: &str = "base_model.model.";
+
+/// Suffixes of the names of factors, with the factor that they mark.
+const FACTORS: [(&str, Half); 4] = [
+    (".lora_A.weight", Half::A),
+    (".lora_B.weight", Half::B),
+    (".lora_embedding_A", Half::A),
+    (".lora_embedding_B", Half::B),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    A,
+    B,
+}
+
+/// A weight of the base that an adapter changes.
+#[derive(Clone, Debug)]
+struct Target {
+    /// Indices of its factors in the adapter.
+    factors: [Option<usize>; 2],
+    /// `true` for an embedding, whose factors are those of the transposed weight.
+    is_embedding: bool,
+    /// The name of one of its factors, for messages.
+    shown: String,
+}
+
+impl Target {
+    /// Returns the indices of both factors. Fails if one is missing.
+    fn factors(&self) -> Result<[usize; 2]> {
+        match self.factors {
+            [Some(a), Some(b)] => Ok([a, b]),
+            [a, _] => {
+                let missing = if a.is_none() { "A" } else { "B" };
+                let message = format!("the adapter has no factor {missing} for it");
+                Err(Error::new(ErrorKind::Checkpoint, message).tensor(&self.shown))
+            }
+        }
+    }
+}
+
+/// The tensors of a PEFT adapter, by the names of the description.
+#[derive(Debug, Default)]
+struct Targets {
+    /// Names in the reference's order: norms, then weights.
+    names: Vec<String>,
+    /// Indices of the norms in the adapter; the first of `names` are theirs.
+    norms: Vec<usize>,
+    weights: Vec<Target>,
+    /// Names of tensors that the conversion of the base ignores.
+    ignored: Vec<String>,
+}
+
+impl Targets {
+    /// Classifies the tensors of an adapter. Fails for a tensor that is neither a factor nor a
+    /// norm.
+    fn of(adapter: &dyn Checkpoint, rules: &NameRules) -> Result<Self> {
+        let mut this = Self::default();
+        let mut norm_names = Vec::new();
+        let mut target_names: Vec<String> = Vec::new();
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        for (number, tensor) in adapter.tensors().iter().enumerate() {
+            let stored = String::from_utf8_lossy(&tensor.name).into_owned();
+            let name = rules.renamed(&base_name(&stored));
+            if rules.ignores(&name) {
+                refuse_output(&name, &stored)?;
+                this.ignored.push(stored);
+                continue;
+            }
+            let half = FACTORS.iter().find(|(part, _)| stored.contains(part));
+            let Some(&(part, half)) = half else {
+                if stored.contains(".base_layer.weight") {
+                    continue;
+                }
+                if stored.contains("_layernorm") || stored.contains(".norm") {
+                    norm_names.push(name);
+                    this.norms.push(number);
+                    continue;
+                }
+                return Err(unsupported_tensor(&stored));
+            };
+            let place = *places.entry(name).or_insert_with_key(|name| {
+                target_names.push(name.clone());
+                this.weights.push(Target {
+                    factors: [None; 2],
+                    is_embedding: part.contains("embedding"),
+                    shown: stored.clone(),
+                });
+                this.weights.len() - 1
+            });
+            let factor = &mut this.weights[place].factors[usize::from(half == Half::B)];
+            if factor.replace(number).is_some() {
+                let message = "two factors of the adapter have this name after renaming by the \
+                               description";
+                return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&stored));
+            }
+        }
+        if this.weights.is_empty() {
+            let why = if this.ignored.is_empty() { "" } else { " of the language model" };
+            let message = format!("the adapter has no factors{why}");
+            return Err(Error::new(ErrorKind::Checkpoint, message));
+        }
+        norm_names.append(&mut target_names);
+        this.names = norm_names;
+        Ok(this)
+    }
+}
+
+/// Returns the name of the weight in the base.
+fn base_name(stored: &str) -> String {
+    let mut name = stored.replace(WRAPPER, "");
+    for (part, _) in FACTORS {
+        name = name.replace(part, ".weight");
+    }
+    name
+}
+
+/// Fails for an adapter of the output matrix if the base has none (tied embeddings).
+fn refuse_output(name: &str, stored: &str) -> Result<()> {
+    if name != "lm_head.weight" {
+        return Ok(());
+    }
+    let message = "the base has no output matrix of its own: it uses its token embeddings";
+    Err(Error::new(ErrorKind::Unsupported, message).tensor(stored))
+}
+
+/// Returns an error that says why a GGUF adapter cannot contain a tensor.
+fn unsupported_tensor(stored: &str) -> Error {
+    let message = if stored.contains(".lora_magnitude_vector") {
+        "is a DoRA magnitude, which a GGUF adapter cannot contain; merge the adapter into its base"
+    } else if stored.contains(".lora_") {
+        "is not a factor that a GGUF adapter can contain, expected lora_A and lora_B of a weight"
+    } else if stored.contains("trainable_tokens") {
+        "contains trained tokens (trainable_tokens), which a GGUF adapter cannot contain; merge \
+         the adapter into its base"
+    } else if stored.ends_with(".weight") {
+        "was saved in full (modules_to_save, or embeddings for new tokens), which a GGUF adapter \
+         cannot contain; merge the adapter into its base"
+    } else {
+        "is neither a factor of an adapter (lora_A, lora_B) nor a norm"
+    };
+    Error::new(ErrorKind::Unsupported, message).tensor(stored)
 }

@@ -18,7 +18,7 @@ use super::tokens::{
 
 const FILE: &str = "tokenizer.json";
 
-/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
+/// Adds the keys of the vocabulary; returns `false` if the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let tokenizer = if request.tokenizer()?.is_some() {
         let file = request.tokenizer_of(ModelKind::Bpe)?;
@@ -37,7 +37,8 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     Ok(true)
 }
 
-/// The same for a model that splits texts at whitespace: its name for readers says so.
+/// Adds the keys of a BPE vocabulary that splits texts at whitespace, which has another
+/// `tokenizer.ggml.model`.
 pub(crate) fn write_whitespace(
     request: &mut Request<'_>,
     metadata: &mut MetadataBuf,
@@ -53,7 +54,7 @@ pub(crate) fn write_whitespace(
     Ok(true)
 }
 
-/// The tokens by ID, with placeholders where an ID has none, up to the size of the vocabulary.
+/// Returns the tokens by ID, with placeholders for unused IDs, up to the size of the vocabulary.
 pub(crate) fn tokens(request: &Request<'_>, tokenizer: &Fast) -> Result<Tokens> {
     let by_id = tokenizer.vocabulary()?;
     let added = tokenizer.added();
@@ -76,7 +77,7 @@ pub(crate) fn tokens(request: &Request<'_>, tokenizer: &Fast) -> Result<Tokens> 
             tokens.push((*text).to_owned(), 0.0, TokenType::Normal);
             continue;
         };
-        // Readers take these tokens as normalized.
+        // Programs expect these tokens in normalized form.
         let text = if token.normalized || rule == AddedTokens::Plain {
             (*text).to_owned()
         } else {

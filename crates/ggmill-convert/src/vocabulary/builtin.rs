@@ -1,5 +1,5 @@
-//! Vocabularies for checkpoints that have no files of a tokenizer, because their authors took the
-//! tokenizer of another model.
+//! Built-in vocabularies for checkpoints without tokenizer files, whose authors used the tokenizer
+//! of another model.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -18,12 +18,12 @@ const LISTS: [(&str, &str); 2] = [
     ("llama-spm", include_str!("../../data/vocabularies/llama-spm.txt")),
 ];
 
-/// The rest, as `conformance/builtin_vocabularies.py` writes it.
+/// Properties of the vocabularies, written by `conformance/builtin_vocabularies.py`.
 static FACTS: LazyLock<HashMap<String, Facts>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/vocabularies.json")).unwrap_or_default()
 });
 
-/// What a vocabulary has besides its list.
+/// Properties of a vocabulary other than its list of tokens.
 #[derive(Debug, Deserialize)]
 struct Facts {
     model: String,
@@ -31,10 +31,10 @@ struct Facts {
     size: usize,
     /// The lengths of tokens of spaces, which follow the list.
     spaces: Vec<usize>,
-    /// Types, each with how many tokens in a row have it.
+    /// Run-length encoded token types.
     types: Vec<(i32, usize)>,
     merges: bool,
-    /// The first token with a score, where there are scores.
+    /// The first token with a score, if there are scores.
     first_scored: Option<usize>,
     bos_token_id: Option<u32>,
     eos_token_id: Option<u32>,
@@ -44,7 +44,7 @@ struct Facts {
     add_eos_token: Option<bool>,
 }
 
-/// Sets the keys of the vocabulary that the description names; `false` where it names none.
+/// Adds the keys of the vocabulary that the description names; returns `false` if it names none.
 pub(crate) fn write(request: &Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(name) = &request.spec.builtin else { return Ok(false) };
     let list = LISTS.iter().find(|(known, _)| known == name).map(|(_, list)| *list);
@@ -93,8 +93,8 @@ pub(crate) fn write(request: &Request<'_>, metadata: &mut MetadataBuf) -> Result
     Ok(true)
 }
 
-/// A score for each token: from the first one with a score on by its place, and the least for
-/// those of spaces alone.
+/// Returns the scores: 0 before the first scored token, then the negated position, and -1e9 for
+/// tokens that consist only of spaces.
 fn scores(tokens: &[String], first: usize) -> Vec<f32> {
     #[expect(clippy::cast_precision_loss, reason = "less than a million tokens")]
     let score = |(id, token): (usize, &String)| match id.checked_sub(first) {
@@ -105,7 +105,7 @@ fn scores(tokens: &[String], first: usize) -> Vec<f32> {
     tokens.iter().enumerate().map(score).collect()
 }
 
-/// The merges that make the tokens, in order.
+/// Returns the last merge of each token, in order.
 fn merges(tokens: &[&str]) -> Vec<String> {
     let ranks: HashMap<&str, u32> = (0u32..).zip(tokens).map(|(id, token)| (*token, id)).collect();
     let mut merges = Vec::with_capacity(tokens.len());

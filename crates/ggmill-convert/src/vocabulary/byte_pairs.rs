@@ -1,9 +1,7 @@
-//! `vocab.json` and `merges.txt`, in which checkpoints have a byte-level BPE tokenizer that were
-//! saved before there was `tokenizer.json`.
+//! `vocab.json` and `merges.txt`, the files of byte-level BPE tokenizers before `tokenizer.json`.
 //!
-//! The tokenizer is the one that the `transformers` library (4.57.6) converts them to. Which
-//! converter a class has, and with which flags it makes its special tokens, are facts in
-//! `data/tokenizer-classes.json`.
+//! They are converted like the `transformers` library (4.57.6) does. The converter of each class,
+//! and the flags of its special tokens, are in `data/tokenizer-classes.json`.
 
 use ggmill_core::RawStr;
 use ggmill_pipeline::Result;
@@ -17,17 +15,17 @@ use super::tokens::MAX_TOKENS;
 
 const VOCABULARY: &str = "vocab.json";
 const MERGES: &str = "merges.txt";
-/// The most lines of merges: most tokens are made by one.
+/// Maximum number of lines of merges: most tokens have one.
 const MAX_MERGES: usize = MAX_TOKENS;
 
-/// How the library splits texts for Qwen's models.
+/// The library's regular expression for Qwen models.
 const QWEN2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
-/// What the library makes of the two files; `None` where one of them is absent, or where the class
-/// of the tokenizer makes nothing of them.
+/// Converts the two files like the library; `None` if one is absent, or if the class of the
+/// tokenizer does not use them.
 pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJson>> {
     if !request.files.has(VOCABULARY) || !request.files.has(MERGES) {
         return Ok(None);
@@ -71,7 +69,7 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
             let [cls, sep] = ["cls_token", "sep_token"].map(|kind| ends(&class, kind, &vocab));
             json!({ "type": "RobertaProcessing", "cls": cls?, "sep": sep? })
         }
-        // Of the classes that this converter is for, one refuses the flag.
+        // One of the classes with this converter rejects the flag.
         "GPT2Converter" if class.flag("add_bos_token") => {
             let (bos, id) = ends(&class, "bos_token", &vocab)?;
             json!({
@@ -97,7 +95,7 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
     }))
 }
 
-/// A token that is put around a text, with its ID.
+/// Returns a token that is added around a text, with its ID.
 fn ends(class: &Class, kind: &'static str, vocab: &Vocab) -> Result<(String, u32)> {
     let token = class.token(kind).map(|token| token.content).unwrap_or_default();
     let Some((_, id)) = vocab.tokens.iter().rev().find(|(known, _)| *known == token) else {
@@ -107,10 +105,10 @@ fn ends(class: &Class, kind: &'static str, vocab: &Vocab) -> Result<(String, u32
     Ok((token, *id))
 }
 
-/// The merges of lines, with the number of a line that is not one.
+/// Merges, or the number of an invalid line.
 type Merges = Result<Vec<Merge>, usize>;
 
-/// What is wrong with a line.
+/// Returns the message for an invalid line.
 fn message_of(line: usize) -> String {
     if line > MAX_MERGES {
         return format!("more than {MAX_MERGES} lines");
@@ -118,7 +116,7 @@ fn message_of(line: usize) -> String {
     format!("line {line}: expected the two parts of a merge")
 }
 
-/// The merges as most classes read them: in the lines between the first and the last line feed.
+/// Parses merges like most classes: the lines between the first and the last line feed.
 fn between_first_and_last(text: &str) -> Merges {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let between = text.split_once('\n').and_then(|(_, rest)| rest.rsplit_once('\n'));
@@ -126,8 +124,8 @@ fn between_first_and_last(text: &str) -> Merges {
     lines.split('\n').zip(2..).map(|(line, at)| merge(line, at)).collect()
 }
 
-/// The merges as the classes of Qwen's models read them: in every line that is not empty, but for a
-/// version in the first.
+/// Parses merges like the classes of Qwen models: every non-empty line, except for a version in the
+/// first.
 fn of_lines(text: &str) -> Merges {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let is_merge = |(line, at): &(&str, usize)| {
@@ -147,6 +145,29 @@ fn merge(line: &str, at: usize) -> Result<Merge, usize> {
     }
 }
 
+/// Returns the merges of `merges.txt` as lines, for a tokenizer whose `tokenizer.json` has none;
+/// empty if the file does not exist.
+pub(crate) fn read_merges(request: &mut Request<'_>) -> Result<Vec<String>> {
+    let Some(bytes) = files::vocabulary(request.files, MERGES)? else { return Ok(Vec::new()) };
+    let text = String::from_utf8(bytes).map_err(|_| fault(MERGES, "is not valid UTF-8"))?;
+    let mut merges = Vec::new();
+    let mut malformed = 0usize;
+    for (number, line) in text.lines().map(str::trim).enumerate() {
+        if line.is_empty() || (number == 0 && line.starts_with('#')) {
+            continue;
+        }
+        let mut parts = line.split_whitespace();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(left), Some(right), None) => merges.push(format!("{left} {right}")),
+            _ => malformed = malformed.saturating_add(1),
+        }
+    }
+    if malformed > 0 {
+        request.notes.push(format!("{MERGES}: {malformed} lines that are not merges were skipped"));
+    }
+    Ok(merges)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_are_between_the_first_and_the_last_line_feed() {
+    fn merge_lines_are_parsed_like_the_library() {
         for text in ["", "#version: 0.2", "#version: 0.2\n", "a b\nc d"] {
             assert_eq!(between_first_and_last(text), Ok(Vec::new()), "{text:?}");
         }
@@ -168,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_too_many_lines_is_told_by_its_number_of_lines() {
+    fn too_many_merge_lines_are_refused() {
         let text = format!("{}x", "a b\n".repeat(MAX_MERGES + 2));
         let line = between_first_and_last(&text).expect_err("too many lines");
         assert_eq!(line, MAX_MERGES + 1);

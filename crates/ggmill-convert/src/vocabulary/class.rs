@@ -1,7 +1,7 @@
 //! Defaults of the tokenizer classes of the `transformers` library.
 //!
-//! `tokenizer_config.json` names a class and leaves out what the class has anyway; the reference
-//! converter loads the class. `data/tokenizer-classes.json` has these values as facts.
+//! `tokenizer_config.json` names a class and omits its defaults; the reference converter loads the
+//! class. `data/tokenizer-classes.json` has these defaults.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -11,16 +11,16 @@ use serde_json::{Map, Value};
 
 use super::request::Request;
 
-/// The facts, as `conformance/tokenizer_classes.py` writes them.
+/// Defaults of the classes, written by `conformance/tokenizer_classes.py`.
 static FACTS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/tokenizer-classes.json")).unwrap_or_default()
 });
 
-/// The special tokens of a tokenizer, in the order of the library.
+/// The kinds of special tokens, in the order of the library.
 const TOKENS: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// The classes that put BOS and EOS around a text by flags, whatever `tokenizer.json` says.
+/// The classes that add BOS and EOS by flags and ignore the post-processor of `tokenizer.json`.
 const BY_FLAGS: [&str; 5] = [
     "LlamaTokenizerFast",
     "CodeLlamaTokenizerFast",
@@ -29,15 +29,15 @@ const BY_FLAGS: [&str; 5] = [
     "GPTNeoXTokenizerFast",
 ];
 
-/// A special token: its text, and its flags where the configuration has them.
+/// A special token: its text, and its flags if the configuration has them.
 #[derive(Clone, Debug)]
 pub(crate) struct SpecialToken {
     pub(crate) content: String,
     pub(crate) flags: Option<Map<String, Value>>,
-    /// Whether the checkpoint names it as one of a kind, such as `bos_token`, and the class does
-    /// not just have it.
+    /// `true` if the checkpoint names it, for example as `bos_token`; `false` if it is a default of
+    /// the class.
     pub(crate) own: bool,
-    /// What it is for, such as `bos_token`; `None` for additional ones.
+    /// Its kind, such as `bos_token`; `None` for additional tokens.
     kind: Option<&'static str>,
 }
 
@@ -45,7 +45,8 @@ fn text(value: Option<&Value>) -> Option<String> {
     value.and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The class that the configuration of a model names, or that models of its type have.
+/// Returns the tokenizer class that a model's configuration names, or the default of its model
+/// type.
 pub(crate) fn named_by(config: &Value) -> Option<String> {
     text(configured(config, "tokenizer_class")).or_else(|| {
         let model_type = configured(config, "model_type")?.as_str()?;
@@ -53,15 +54,15 @@ pub(crate) fn named_by(config: &Value) -> Option<String> {
     })
 }
 
-/// The class of a checkpoint's tokenizer, with what its configuration says.
+/// The class of a checkpoint's tokenizer, with its configuration.
 #[derive(Debug)]
 pub(crate) struct Class {
     name: Option<String>,
-    /// The configuration, above what the class takes for granted.
+    /// The configuration, merged over the defaults of the class.
     config: Map<String, Value>,
-    /// Whether the class applies its flags to a normalizer.
-    overrules: bool,
-    /// The kinds of special tokens that the checkpoint names itself.
+    /// `true` if the class applies its flags to the normalizer.
+    overrides_normalizer: bool,
+    /// The kinds of special tokens that the checkpoint specifies.
     own: Vec<&'static str>,
 }
 
@@ -74,29 +75,29 @@ impl Class {
             .map(|name| if name.ends_with("Fast") { name } else { format!("{name}Fast") });
         let known = name.as_ref().and_then(|name| FACTS.get("classes")?.get(name)?.as_object());
         let mut values = known.cloned().unwrap_or_default();
-        let overrules = values.contains_key("tokenize_chinese_chars");
+        let overrides_normalizer = values.contains_key("tokenize_chinese_chars");
         let map = special_tokens_map.and_then(Value::as_object);
         let has =
             |kind: &str| config.contains_key(kind) || map.is_some_and(|map| map.contains_key(kind));
         let own = TOKENS.into_iter().filter(|kind| has(kind)).collect();
         values.extend(config);
         values.extend(map.cloned().unwrap_or_default());
-        Self { name, config: values, overrules, own }
+        Self { name, config: values, overrides_normalizer, own }
     }
 
-    /// The name, with `Fast` at its end; `None` where nothing says it.
+    /// Returns the name with the suffix `Fast`; `None` if no file specifies it.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether the library knows a class of this name.
+    /// Returns `true` if the library has a class of this name.
     pub(crate) fn is_known(&self) -> bool {
         self.name.as_ref().is_some_and(|name| {
             FACTS.get("classes").and_then(|classes| classes.get(name)).is_some()
         })
     }
 
-    /// A value of the configuration, or the one the class has without it.
+    /// Returns a value of the configuration, or the default of the class.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.config.get(name).filter(|value| !value.is_null())
     }
@@ -105,15 +106,15 @@ impl Class {
         self.value(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Which special tokens the class puts around a text, where it does so by flags.
+    /// Returns whether the class adds BOS and EOS, if it does so by flags.
     pub(crate) fn around(&self) -> Option<(bool, bool)> {
         let name = self.name.as_deref()?;
         BY_FLAGS.contains(&name).then(|| (self.flag("add_bos_token"), self.flag("add_eos_token")))
     }
 
-    /// The flags with which the class makes a special token again that is named by its text; `None`
-    /// where it leaves a token that exists as it is. `from_pairs` is whether it made the tokenizer
-    /// of [pairs](Self::of_pairs).
+    /// Returns the flags with which the class replaces a special token that is named by its text;
+    /// `None` if it keeps an existing token. `from_pairs` is `true` if the tokenizer was created
+    /// [from pairs](Self::of_pairs).
     pub(crate) fn made_flags(
         &self,
         token: &SpecialToken,
@@ -130,13 +131,14 @@ impl Class {
         Some(flags)
     }
 
-    /// How the class makes a tokenizer of `vocab.json` and `merges.txt`; `None` where it does not.
+    /// Returns the rules by which the class creates a tokenizer from `vocab.json` and `merges.txt`;
+    /// `None` if it cannot.
     pub(crate) fn of_pairs(&self) -> Option<&'static Value> {
         FACTS.get("of_pairs")?.get(self.name.as_deref()?)
     }
 
-    /// The pre-tokenizer of the file, in which `add_prefix_space` of the configuration overrules,
-    /// unless it is a sequence.
+    /// Returns the pre-tokenizer of the file, with `add_prefix_space` replaced by that of the
+    /// configuration. A sequence is not changed.
     pub(crate) fn pre_tokenizer(&self, of_file: &Value) -> Value {
         let mut changed = of_file.clone();
         if let Some(known) = changed.get_mut("add_prefix_space") {
@@ -145,8 +147,8 @@ impl Class {
         changed
     }
 
-    /// The normalizer of the file, in which flags of the configuration overrule: the classes that
-    /// tokenize Chinese characters do so.
+    /// Returns the normalizer of the file, with the flags of the configuration for classes that
+    /// have `tokenize_chinese_chars`.
     pub(crate) fn normalizer(&self, of_file: &Value) -> Value {
         let mut changed = of_file.clone();
         let lowercase = Value::Bool(self.flag("do_lower_case"));
@@ -160,7 +162,7 @@ impl Class {
         let differs = |(name, value): &(&str, Value)| {
             of_file.get(name).is_some_and(|of_file| of_file != value)
         };
-        if self.overrules
+        if self.overrides_normalizer
             && values.iter().any(differs)
             && let Some(state) = changed.as_object_mut()
         {
@@ -169,13 +171,13 @@ impl Class {
         changed
     }
 
-    /// The text of one kind of special token.
+    /// Returns the special token of a kind.
     pub(crate) fn token(&self, kind: &'static str) -> Option<SpecialToken> {
         let token = special(self.value(kind)?)?;
         Some(SpecialToken { own: self.own.contains(&kind), kind: Some(kind), ..token })
     }
 
-    /// Every special token, once.
+    /// Returns every distinct special token.
     pub(crate) fn special_tokens(&self) -> Vec<SpecialToken> {
         let more = self.value("additional_special_tokens").and_then(Value::as_array);
         let own = self.value("extra_special_tokens").and_then(Value::as_object);

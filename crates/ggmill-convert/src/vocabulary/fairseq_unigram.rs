@@ -1,28 +1,27 @@
 //! A unigram vocabulary whose first four tokens are those of the fairseq library.
 //!
-//! The SentencePiece model of such a checkpoint has other ones in their place, and the others one
-//! place earlier; `tokenizer.json` has them all.
+//! The SentencePiece model of such a checkpoint has three other tokens first, so its remaining
+//! pieces are shifted by one ID. `tokenizer.json` has the final IDs.
 
 use std::collections::BTreeSet;
 
 use ggmill_core::MetadataBuf;
 use ggmill_pipeline::Result;
-use ggmill_tokenizer::tokenizer_json::ModelKind;
 use serde_json::Value;
 
-use super::base64;
+use super::bytes::decode_base64;
 use super::fast::Fast;
 use super::files::{self, fault};
 use super::model_proto::{Algorithm, ModelProto};
-use super::pieces;
 use super::request::Request;
+use super::sentencepiece::{self, Normalizer, write_tokens};
+use super::tokenizer_json::AlgorithmKind;
 use super::tokens::{TokenType, Tokens};
-use super::unigram::{Normalizer, write_tokens};
 
 const MODEL: &str = "sentencepiece.bpe.model";
 const FILE: &str = "tokenizer.json";
 
-/// The tokens that come first, with their types.
+/// The first tokens, with their types.
 const FIRST: [(&str, TokenType); 4] = [
     ("<s>", TokenType::Control),
     ("<pad>", TokenType::Control),
@@ -30,10 +29,10 @@ const FIRST: [(&str, TokenType); 4] = [
     ("<unk>", TokenType::Unknown),
 ];
 
-/// The score of an ID that no token has.
+/// The score of unused IDs.
 const UNUSED_SCORE: f32 = -10000.0;
 
-/// Sets the keys of the vocabulary; `false` where the checkpoint has none of this kind.
+/// Adds the keys of the vocabulary; returns `false` if the checkpoint has none of this kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let found = match files::vocabulary(request.files, MODEL)? {
         Some(bytes) => Some(of_model(request, &bytes)?),
@@ -50,7 +49,7 @@ fn of_model(request: &mut Request<'_>, bytes: &[u8]) -> Result<(Tokens, Normaliz
         return Err(fault(MODEL, "is not a unigram model"));
     }
     let size = request.size().unwrap_or_default().max(model.pieces.len() as u64);
-    let pieces = pieces::of_model(request, MODEL, &model, size)?;
+    let pieces = sentencepiece::of_model(request, MODEL, &model, size)?;
     let mut tokens = Tokens::default();
     for (text, token_type) in FIRST {
         tokens.push(text.to_owned(), 0.0, token_type);
@@ -72,10 +71,10 @@ fn of_model(request: &mut Request<'_>, bytes: &[u8]) -> Result<(Tokens, Normaliz
 }
 
 fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)>> {
-    let Some(file) = request.tokenizer_of(ModelKind::Unigram)? else { return Ok(None) };
+    let Some(file) = request.tokenizer_of(AlgorithmKind::Unigram)? else { return Ok(None) };
     let tokenizer = Fast::of(&file, request)?;
     let scored = &file.model.vocab;
-    let size = request.size().unwrap_or_default().max(scored.tokens.len() as u64);
+    let size = request.size().unwrap_or_default().max(scored.0.len() as u64);
     let mut tokens = Tokens::placeholders(size, UNUSED_SCORE)?;
     let by_id = tokenizer.vocabulary()?;
     let added = tokenizer.added();
@@ -85,7 +84,7 @@ fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)
         .and_then(Value::as_str)
         .and_then(|token| added.iter().find(|(_, known)| known.content == token))
         .map_or_else(|| file.model.unk_id.unwrap_or(3), |(id, _)| *id);
-    for (id, score) in (0u32..).zip(&scored.scores) {
+    for (id, score) in (0u32..).zip(&scored.1) {
         let Some(text) = by_id.get(&id) else { continue };
         let token_type = if id == unknown {
             TokenType::Unknown
@@ -111,12 +110,11 @@ fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)
     Ok(Some((tokens, normalizer)))
 }
 
-/// SentencePiece's compiled map of characters in a normalizer.
+/// Returns SentencePiece's precompiled character map in a normalizer.
 fn charsmap(normalizer: &Value) -> Result<Vec<u8>> {
     let parts = normalizer.get("normalizers").and_then(Value::as_array);
     let own = normalizer.get("precompiled_charsmap");
     let found = own.or_else(|| parts?.iter().find_map(|part| part.get("precompiled_charsmap")));
     let Some(text) = found.and_then(Value::as_str) else { return Ok(Vec::new()) };
-    base64::decoded(text)
-        .map_err(|fault_in| fault(FILE, format!("precompiled_charsmap {fault_in}")))
+    decode_base64(text).map_err(|fault_in| fault(FILE, format!("precompiled_charsmap {fault_in}")))
 }

@@ -1,5 +1,4 @@
-//! A vocabulary of SentencePiece's kind in `tokenizer.json`: BPE over characters that falls back
-//! to bytes.
+//! A SentencePiece-like vocabulary in `tokenizer.json`: character-level BPE with byte fallback.
 
 use std::collections::HashSet;
 
@@ -15,20 +14,21 @@ use super::special::{self, SpecialOptions};
 use super::tokens::{CHARACTER_BPE, SENTENCEPIECE, TokenType, Tokens, bounded};
 
 const FILE: &str = "tokenizer.json";
-/// Such a vocabulary has no scores; the merges order it.
+/// The score of every token: such a vocabulary has merges instead of scores.
 const SCORE: f32 = -1000.0;
 const NUL: &str = "\0";
-/// What the reference writes for it.
+/// The text that the reference writes for NUL.
 const SHOWN_NUL: &str = r"<b'\x00'>";
 
-/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
+/// Adds the keys of the vocabulary; returns `false` if the checkpoint has no such file, or one of
 /// another kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(tokens) = read(request)? else { return Ok(false) };
     write_pieces(request, tokens, true, metadata)
 }
 
-/// The same with merges, for readers that apply them.
+/// Adds the keys of the vocabulary with merges, for programs that apply them; returns `false` as
+/// [`write`] does.
 pub(crate) fn write_with_merges(
     request: &mut Request<'_>,
     metadata: &mut MetadataBuf,
@@ -41,8 +41,8 @@ pub(crate) fn write_with_merges(
     Ok(true)
 }
 
-/// The tokens of any BPE model as pieces, without scores and without merges. Each ID has to have
-/// one.
+/// Adds the keys of any BPE vocabulary as pieces without scores and merges. Fails if an ID has no
+/// token.
 pub(crate) fn write_unscored(
     request: &mut Request<'_>,
     metadata: &mut MetadataBuf,
@@ -68,14 +68,14 @@ pub(crate) fn write_unscored(
                 None => TokenType::Normal,
             }
         };
-        // The reference writes a token of one NUL character as Python shows it.
+        // The reference writes a NUL token as Python's `repr`.
         let text = if *text == NUL { SHOWN_NUL } else { text };
         tokens.push(text.to_owned(), SCORE, token_type);
     }
     write_pieces(request, tokens, false, metadata)
 }
 
-/// Sets the keys of pieces without merges; their scores are equal, and may be left out.
+/// Adds the keys of pieces without merges. Their scores are all equal, and optional.
 fn write_pieces(
     request: &mut Request<'_>,
     mut tokens: Tokens,
@@ -90,7 +90,7 @@ fn write_pieces(
     Ok(true)
 }
 
-/// The tokens, where the checkpoint has a vocabulary of this kind.
+/// Returns the tokens if the checkpoint has a vocabulary of this kind.
 fn read(request: &mut Request<'_>) -> Result<Option<Tokens>> {
     let Some(file) = request.tokenizer_of(ModelKind::Bpe)? else { return Ok(None) };
     let fits = file.model.byte_fallback == Some(true)

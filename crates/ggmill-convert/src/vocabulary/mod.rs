@@ -1,67 +1,64 @@
-//! The vocabulary of a checkpoint, as metadata.
+//! Converts the vocabulary of a checkpoint to metadata.
 //!
-//! What is written, and in which order, is what the reference converter writes (llama.cpp,
-//! `conversion/base.py`, and `vocab.py` of `gguf` 0.19.0).
+//! The keys and their order are those of the reference converter (llama.cpp, `conversion/base.py`,
+//! and `vocab.py` of `gguf` 0.19.0).
 
-pub(crate) mod base64;
+mod added;
 mod bpe;
 mod builtin;
 mod byte_pairs;
+pub(crate) mod bytes;
 mod class;
 mod fairseq_unigram;
 mod fast;
 mod files;
-mod jsonl;
-mod llama2c;
 mod llama_hf;
-mod merges_txt;
+mod merger;
+mod merges;
 mod model_proto;
+mod normalize;
 pub(crate) mod patterns;
-mod pieces;
 mod post_processor;
 mod pretokenizer;
 mod python;
 mod ranks;
 mod request;
 mod sentencepiece;
-mod sources;
 mod special;
-mod standalone;
+mod split;
 mod tekken;
 mod template;
-mod tokenizer_files;
+mod token_lists;
+mod tokenizer_json;
 pub(crate) mod tokens;
-mod unigram;
+mod word_pieces;
 mod wordpiece;
-mod world;
 
-use ggmill_arch::{SpacePrefix, VocabularyKind, VocabularySpec};
+pub use files::{TokenizerFiles, has_tokenizer};
+pub(crate) use files::{document, json};
+use ggmill_arch::{RankRules, SpacePrefix, VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
-use serde_json::Value;
-
-use self::request::Request;
-use self::sources::sources;
-pub(crate) use files::{document, json};
-pub use sources::has_tokenizer;
-pub use standalone::convert_tokenizer;
+use serde_json::{Value, json};
 pub(crate) use template::builtin_template;
-pub use tokenizer_files::TokenizerFiles;
 
-/// Whether a vocabulary is written for a checkpoint: it has a tokenizer, the file of ranks that the
-/// description names, or the description names a vocabulary for those that have none.
+use self::files::sources;
+use self::request::Request;
+
+/// Returns `true` if a vocabulary is written for a checkpoint: it has a tokenizer, or the file of
+/// ranks that the description names, or the description names a built-in vocabulary.
 pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -> bool {
     let described = |spec: &VocabularySpec| {
         spec.builtin.is_some()
             || spec.ranks.as_ref().is_some_and(|ranks| files.has(&ranks.file))
-            || spec.kinds.contains(&VocabularyKind::Llama2c) && files.has(llama2c::FILE)
+            || spec.kinds.contains(&VocabularyKind::Llama2c) && files.has(token_lists::LLAMA2C_FILE)
     };
     has_tokenizer(files) || spec.is_some_and(described)
 }
 
-/// A fault of the files of a vocabulary as one of the vocabulary: the weights could be converted
-/// without it.
-pub(crate) fn fault_of(error: Error) -> Error {
+/// Changes an error about tokenizer files to [`ErrorKind::Vocabulary`]: the weights can be
+/// converted without the vocabulary.
+pub(crate) fn as_vocabulary_error(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Checkpoint | ErrorKind::Unsupported | ErrorKind::Architecture => {
             error.of_kind(ErrorKind::Vocabulary)
@@ -70,9 +67,8 @@ pub(crate) fn fault_of(error: Error) -> Error {
     }
 }
 
-/// Sets the keys of a checkpoint's vocabulary, after those that are set. Gives remarks on the
-/// result. Fails when no kind that the architecture has can be made from the checkpoint's files,
-/// and where they contradict themselves.
+/// Adds the keys of a checkpoint's vocabulary; returns notes. Fails if no vocabulary kind of the
+/// architecture can be created from the checkpoint's files, or if the files contradict each other.
 pub(crate) fn write(
     checkpoint: &dyn Pretrained,
     spec: Option<&VocabularySpec>,
@@ -89,7 +85,7 @@ pub(crate) fn write(
     write_kinds(checkpoint.side_files(), checkpoint.config(), spec, pre, metadata)
 }
 
-/// Sets the keys of the first kind that can be made from the files.
+/// Adds the keys of the first kind that can be created from the files.
 fn write_kinds(
     files: &dyn SideFiles,
     config: &Value,
@@ -102,7 +98,7 @@ fn write_kinds(
         if !is_possible(kind, &request) {
             continue;
         }
-        // What is set before a kind that the checkpoint turns out not to have is forgotten.
+        // A copy, because keys are set before it is known whether the checkpoint has this kind.
         let mut made = metadata.clone();
         let space_first =
             !matches!(kind, VocabularyKind::Tekken | VocabularyKind::MistralSentencePiece);
@@ -133,7 +129,7 @@ fn write_kinds(
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Whether the description lets a checkpoint like this have the kind.
+/// Returns `true` if the description allows the kind for the tokenizer class of the checkpoint.
 fn is_possible(kind: VocabularyKind, request: &Request<'_>) -> bool {
     request.spec.of_kind(kind).is_none_or(|of_kind| {
         let classes = &of_kind.tokenizer_classes;
@@ -143,7 +139,7 @@ fn is_possible(kind: VocabularyKind, request: &Request<'_>) -> bool {
     })
 }
 
-/// Sets the keys of a vocabulary of this kind; `false` where the checkpoint has none.
+/// Adds the keys of a vocabulary of this kind; returns `false` if the checkpoint has none.
 fn write_kind(
     kind: VocabularyKind,
     request: &mut Request<'_>,
@@ -157,20 +153,103 @@ fn write_kind(
         VocabularyKind::Bpe => bpe::write(request, metadata),
         VocabularyKind::Whitespace => bpe::write_whitespace(request, metadata),
         VocabularyKind::WordPiece => wordpiece::write(request, metadata),
-        VocabularyKind::Unigram => unigram::write(request, metadata),
+        VocabularyKind::Unigram => sentencepiece::write_unigram(request, metadata),
         VocabularyKind::FairseqUnigram => fairseq_unigram::write(request, metadata),
         VocabularyKind::Ranks => ranks::write(request, metadata),
         VocabularyKind::Tekken => tekken::write(request, metadata),
         VocabularyKind::MistralSentencePiece => tekken::write_model(request, metadata),
         VocabularyKind::Builtin => builtin::write(request, metadata),
-        VocabularyKind::World => world::write(request, metadata),
-        VocabularyKind::Jsonl => jsonl::write(request, metadata),
-        VocabularyKind::Llama2c => llama2c::write(request, metadata),
+        VocabularyKind::World => token_lists::write_world(request, metadata),
+        VocabularyKind::Jsonl => token_lists::write_jsonl(request, metadata),
+        VocabularyKind::Llama2c => token_lists::write_llama2c(request, metadata),
         VocabularyKind::None => {
             metadata.set(keys::TOKENIZER_MODEL, "none");
             Ok(true)
         }
-        // That of a target is converted by the target's own description.
+        // `Target`: converted by the description of the target model.
         _ => Ok(false),
     }
+}
+
+/// The kinds that tokenizer files can have, in the order they are tried. Kinds that read the same
+/// file distinguish themselves by its content.
+const KINDS: [VocabularyKind; 11] = [
+    VocabularyKind::WordPiece,
+    VocabularyKind::LlamaHf,
+    VocabularyKind::Bpe,
+    VocabularyKind::Ranks,
+    VocabularyKind::FairseqUnigram,
+    VocabularyKind::Tekken,
+    VocabularyKind::Unigram,
+    VocabularyKind::SentencePiece,
+    VocabularyKind::MistralSentencePiece,
+    VocabularyKind::World,
+    VocabularyKind::Jsonl,
+];
+
+/// Converts tokenizer files (`tokenizer.json`, `tokenizer.model`, `tekken.json` and others,
+/// together with files such as `tokenizer_config.json`) to the metadata of a GGUF file; also
+/// returns notes. The result is what a conversion writes if the architecture's description has no
+/// special rules. `pre` names the pre-tokenizer; by default, it is recognized. It cannot be
+/// recognized for a file of ranks.
+///
+/// # Errors
+///
+/// Fails if no file can be read, or if the pre-tokenizer is not recognized.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// let mut files = BTreeMap::new();
+/// let vocabulary = r#"{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2},
+///     "merges": ["a b"]}, "added_tokens": []}"#;
+/// files.insert("tokenizer.json".to_owned(), vocabulary.as_bytes().to_vec());
+/// let (metadata, _) = ggmill_convert::convert_tokenizer(&files, Some("gpt-2"))?;
+/// assert!(metadata.get("tokenizer.ggml.merges").is_some());
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+pub fn convert_tokenizer(
+    files: &dyn SideFiles,
+    pre: Option<&str>,
+) -> Result<(MetadataBuf, Vec<String>)> {
+    let mut spec = VocabularySpec::default();
+    spec.kinds = KINDS.to_vec();
+    spec.space_prefix = SpacePrefix::First;
+    if !files.has("tokenizer.json") {
+        spec.ranks = rank_file(files)?.map(RankRules::of_file);
+    }
+    let (config, assumed) = class_of(files)?;
+    let mut metadata = MetadataBuf::new();
+    let mut remarks = write_kinds(files, &config, &spec, pre, &mut metadata)?;
+    remarks.extend(assumed);
+    Ok((metadata, remarks))
+}
+
+/// Returns the file with ranks. Meta's has the name of a SentencePiece model.
+fn rank_file(files: &dyn SideFiles) -> Result<Option<&'static str>> {
+    for name in ["tiktoken.model", "tokenizer.model"] {
+        if files::vocabulary(files, name)?.is_some_and(|bytes| ranks::are_ranks(&bytes)) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the tokenizer class that the configuration files specify, as a configuration, and a note
+/// if a class was assumed. The rest of `config.json`, such as the number of tokens that the model
+/// has room for, is not about the tokenizer.
+fn class_of(files: &dyn SideFiles) -> Result<(Value, Option<String>)> {
+    const CLASS: &str = "tokenizer_class";
+    let config = files::json(files, "config.json")?.unwrap_or_default();
+    if let Some(class) = class::named_by(&config) {
+        return Ok((json!({ CLASS: class }), None));
+    }
+    let own = files::json(files, "tokenizer_config.json")?;
+    let is_named = own.is_some_and(|own| own.get(CLASS).is_some());
+    let is_pair = files.has("vocab.json") && files.has("merges.txt");
+    if is_named || !is_pair || files.has("tokenizer.json") {
+        return Ok((Value::Null, None));
+    }
+    let class = "GPT2Tokenizer";
+    let remark = format!("no file specifies the class of the tokenizer; {class} was assumed");
+    Ok((json!({ CLASS: class }), Some(remark)))
 }

@@ -1,8 +1,8 @@
-//! SentencePiece's `tokenizer.model`: the parts of its protobuf message that enter a GGUF file.
+//! SentencePiece's `tokenizer.model`: the parts of its protobuf message that a GGUF file contains.
 //!
-//! The message is `ModelProto` of `sentencepiece_model.proto`. The reader takes memory in
-//! proportion to the file, follows no nesting deeper than the two levels it knows, and ignores
-//! fields it does not know.
+//! The message is `ModelProto` of `sentencepiece_model.proto`. The memory of the reader is
+//! proportional to the file. It reads only the two levels of nesting that it knows, and ignores
+//! unknown fields.
 
 /// A piece of the vocabulary.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub(crate) struct Piece {
     pub(crate) kind: PieceKind,
 }
 
-/// What a piece is for.
+/// The type of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PieceKind {
     Normal,
@@ -23,7 +23,7 @@ pub(crate) enum PieceKind {
     Byte,
 }
 
-/// The algorithm a model was trained with.
+/// The algorithm of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Unigram,
@@ -32,7 +32,7 @@ pub(crate) enum Algorithm {
     Char,
 }
 
-/// What is taken from the message.
+/// The parts of the message that are used.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelProto {
     pub(crate) pieces: Vec<Piece>,
@@ -46,9 +46,8 @@ pub(crate) struct ModelProto {
 pub(crate) type Fault = String;
 
 impl ModelProto {
-    /// Reads the message. Fails where it is cut off or malformed, a piece is empty, not UTF-8 or
-    /// there already, or more than one piece or none is the unknown one: what SentencePiece itself
-    /// refuses.
+    /// Parses the message. Fails, like SentencePiece, if it is truncated or malformed, if a piece
+    /// is empty, not UTF-8 or a duplicate, or unless exactly one piece is the unknown one.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let mut this = Self {
             pieces: Vec::new(),
@@ -155,7 +154,7 @@ impl Piece {
     }
 }
 
-/// The value of a field, by how it is encoded.
+/// The value of a field, by its wire type.
 #[derive(Clone, Copy, Debug)]
 enum Field<'a> {
     Number(u64),
@@ -164,7 +163,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, one after the other.
+/// Iterates over the fields of a message.
 struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -174,7 +173,7 @@ impl<'a> Fields<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field with its number; `None` at the end.
+    /// Returns the next field with its number; `None` at the end.
     fn next(&mut self) -> Result<Option<(u64, Field<'a>)>, Fault> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -242,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_its_pieces() {
+    fn a_model_is_parsed() {
         let bytes = [
             piece(b"<unk>", 0.0, 2),
             piece(b"<0x0A>", -1.5, 6),
             field(1, &field(1, "\u{2581}a".as_bytes())),
-            // The trainer, with a field of eight bytes that is not known; then the normalizer.
+            // The trainer with an unknown eight-byte field, then the normalizer.
             field(2, &[0x18, 2, 0x79, 0, 0, 0, 0, 0, 0, 0, 0]),
             field(3, &[0x18, 0]),
         ]
@@ -265,14 +264,14 @@ mod tests {
         );
         assert_eq!(model.algorithm, Algorithm::Bpe);
         assert!(!model.add_dummy_prefix && model.remove_extra_whitespaces);
-        // Cut off anywhere it is an error or a shorter model, never a panic.
+        // Truncated anywhere, it is an error or a shorter model, never a panic.
         for end in 0..bytes.len() {
             let _ = ModelProto::parse(&bytes[..end]);
         }
     }
 
     #[test]
-    fn broken_models_are_refused_with_words() {
+    fn broken_models_are_refused() {
         let unknown = piece(b"<unk>", 0.0, 2);
         for (bytes, words) in [
             (vec![], "no pieces"),

@@ -1,5 +1,5 @@
-//! Which pre-tokenizer a tokenizer has, recognized as the reference does: by the hash of the IDs it
-//! gives a check text.
+//! Recognizes the pre-tokenizer of a tokenizer like the reference: by the hash of the token IDs of
+//! a check text.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -11,8 +11,8 @@ use super::fast::Fast;
 use super::patterns;
 use super::request::Request;
 
-/// The check text, and the known hashes with the pre-tokenizers' names and the checkpoints they
-/// were first seen in.
+/// The check text, and the known hashes, each with the pre-tokenizer's name and the checkpoint in
+/// which it was first seen.
 struct Known {
     text: String,
     hashes: Vec<[&'static str; 3]>,
@@ -28,14 +28,13 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     Known { text, hashes: lines.filter_map(parts).collect() }
 });
 
-/// The name of the tokenizer's pre-tokenizer: the one asked for, or the one recognized. Fails when
-/// none is recognized.
+/// Returns the requested or recognized name of the pre-tokenizer. Fails if it is not recognized.
 pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
     if let Some(name) = request.pre {
         return Ok(name.to_owned());
     }
     let hash = hash(&tokenizer.encode(&KNOWN.text)?);
-    // Two hashes belong to two names each, of which the reference takes the last.
+    // Two hashes have two names each; the reference uses the last.
     if let Some([_, name, _]) = KNOWN.hashes.iter().rev().find(|known| known[0] == hash) {
         return Ok((*name).to_owned());
     }
@@ -48,7 +47,7 @@ pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
     Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))
 }
 
-/// The hash of a list of IDs, as Python writes it.
+/// Returns the SHA-256 of Python's `str` of a list of IDs.
 fn hash(ids: &[u32]) -> String {
     let mut text = String::from("[");
     for (place, id) in ids.iter().enumerate() {
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_whole() {
+    fn known_hashes_are_complete() {
         assert_eq!(KNOWN.hashes.len(), 97);
         assert!(KNOWN.text.starts_with("\n \n\n") && KNOWN.text.ends_with("We'Ve a'lL"));
         for [hash, name, place] in &KNOWN.hashes {

@@ -1,10 +1,10 @@
-//! How Python parses JSON and writes bytes.
+//! Python's truth values, literals and `repr` of bytes.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// What Python takes as true.
+/// Returns `true` if a value is true in Python.
 pub(crate) fn truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -16,7 +16,7 @@ pub(crate) fn truthy(value: &Value) -> bool {
     }
 }
 
-/// The bytes of a literal: those of a text in UTF-8, or those of `b'…'`.
+/// Parses a Python literal `'…'` (as UTF-8) or `b'…'`.
 pub(crate) fn literal(text: &str) -> Result<Vec<u8>, String> {
     let (is_bytes, quoted) = match text.strip_prefix('b') {
         Some(quoted) => (true, quoted),
@@ -68,7 +68,7 @@ pub(crate) fn literal(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Bytes as Python shows them, without the quotes.
+/// Formats bytes like Python's `repr`, without the quotes.
 pub(crate) fn repr(bytes: &[u8]) -> String {
     let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { b'"' } else { b'\'' };
     let mut text = String::with_capacity(bytes.len());
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_are_read_and_bytes_are_shown() {
+    fn literals_are_parsed_and_bytes_are_formatted() {
         for (text, bytes, shown) in [
             (r"'\x00'", &b"\0"[..], r"\x00"),
             (r#"b'\xe2\x80"'"#, b"\xe2\x80\"", r#"\xe2\x80""#),

@@ -1,7 +1,7 @@
-//! A byte-level BPE vocabulary in a file of ranks, as the `tiktoken` library reads: in each line a
-//! byte sequence in Base64 and its rank, which is its ID and the order of its merge.
+//! A byte-level BPE vocabulary in a file of ranks (`tiktoken`): each line has a byte sequence in
+//! Base64 and its rank, which is its ID and its merge priority.
 //!
-//! The special tokens and the pre-tokenizer of such a checkpoint are in code beside the file. The
+//! The special tokens and the pre-tokenizer of such a checkpoint are in its Python code. The
 //! description has them as data.
 
 use std::collections::{BTreeSet, HashMap};
@@ -9,16 +9,15 @@ use std::collections::{BTreeSet, HashMap};
 use ggmill_arch::RankRules;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_tokenizer::tokenizer_json::to_byte_level;
 use serde_json::Value;
 
-use super::base64;
+use super::bytes::{alphabet, decode_base64};
 use super::files::{self, fault};
 use super::request::Request;
 use super::special::{self, SpecialOptions};
 use super::tokens::{BYTE_LEVEL, MAX_TOKENS, TokenType, Tokens, bounded};
 
-/// The work that finding merges may take: the sum of the squares of the tokens' lengths. Real
+/// Limit of the work to find merges, as the sum of the squared lengths of the tokens. Real
 /// vocabularies take about 30 million.
 const MAX_WORK: u64 = 1 << 33;
 
@@ -28,8 +27,8 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Reads the lines of a file. Fails where one is not a sequence and a rank, and where two are
-    /// the same.
+    /// Parses a file. Fails if a line is not a sequence and a rank, or if two lines have the same
+    /// sequence or rank.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(bytes).map_err(|_| "is not valid UTF-8")?;
         let mut sequences = Vec::new();
@@ -41,7 +40,7 @@ impl Ranks {
             else {
                 return Err(at("expected a sequence in Base64 and its rank"));
             };
-            let sequence = base64::decoded(sequence).map_err(|message| at(&message))?;
+            let sequence = decode_base64(sequence).map_err(|message| at(&message))?;
             let rank = rank.parse().map_err(|_| at("the rank is not a number"))?;
             let len = sequence.len() as u64;
             work = work.saturating_add(len.saturating_mul(len));
@@ -61,7 +60,8 @@ impl Ranks {
         Ok(Self { sequences })
     }
 
-    /// Every pair of sequences that makes a third one, by the rank of that and then by theirs.
+    /// Returns every pair of sequences whose concatenation is a sequence, ordered by its rank and
+    /// then by theirs.
     fn all_merges(&self) -> Vec<String> {
         let ranks: HashMap<&[u8], u32> =
             self.sequences.iter().map(|(bytes, rank)| (&**bytes, *rank)).collect();
@@ -76,32 +76,32 @@ impl Ranks {
         }
         merges.sort_unstable();
         let joined = |(_, _, _, left, right): &(u32, u32, u32, &[u8], &[u8])| {
-            format!("{} {}", to_byte_level(left), to_byte_level(right))
+            format!("{} {}", alphabet(left), alphabet(right))
         };
         merges.iter().map(joined).collect()
     }
 
-    /// The merges that make the sequences, in order: of each the last one.
+    /// Returns the last merge of each sequence, in order.
     fn merges(&self) -> Vec<String> {
         let ranks: HashMap<&[u8], u32> =
             self.sequences.iter().map(|(bytes, rank)| (&**bytes, *rank)).collect();
         let mut merges = Vec::with_capacity(self.sequences.len());
         for (bytes, rank) in self.sequences.iter().filter(|(bytes, _)| bytes.len() > 1) {
             let rank_of = |from: usize, to: usize| ranks.get(bytes.get(from..to)?).copied();
-            // A sequence that cannot be made of two is never merged.
+            // Sequences that no merge results in are skipped.
             if let Some(place) = last_merge(&rank_of, (1..=bytes.len()).collect(), *rank)
                 && let Some((left, right)) = bytes.split_at_checked(place)
             {
-                merges.push(format!("{} {}", to_byte_level(left), to_byte_level(right)));
+                merges.push(format!("{} {}", alphabet(left), alphabet(right)));
             }
         }
         merges
     }
 }
 
-/// Where the two parts of a token meet that merges of ranks below its own make of it; `None` where
-/// they leave more parts, or one. `ends` are those of its smallest parts, and `rank_of` the rank of
-/// what is between two places.
+/// Returns the boundary of the two parts that remain of a token after all merges with a rank below
+/// its own; `None` if another number of parts remains. `ends` are the ends of its smallest parts,
+/// and `rank_of` returns the rank of the sequence between two positions.
 pub(crate) fn last_merge(
     rank_of: &dyn Fn(usize, usize) -> Option<u32>,
     mut ends: Vec<usize>,
@@ -132,7 +132,7 @@ pub(crate) fn last_merge(
     }
 }
 
-/// Whether a file that begins like this is one of ranks.
+/// Returns `true` if the first line of a file is a sequence and a rank.
 pub(crate) fn are_ranks(head: &[u8]) -> bool {
     let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let Ok(line) = str::from_utf8(first) else { return false };
@@ -140,10 +140,10 @@ pub(crate) fn are_ranks(head: &[u8]) -> bool {
     let (Some(sequence), Some(rank), None) = (parts.next(), parts.next(), parts.next()) else {
         return false;
     };
-    rank.parse::<u32>().is_ok() && base64::decoded(sequence).is_ok_and(|bytes| !bytes.is_empty())
+    rank.parse::<u32>().is_ok() && decode_base64(sequence).is_ok_and(|bytes| !bytes.is_empty())
 }
 
-/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
+/// Adds the keys of the vocabulary; returns `false` if the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let Some(rules) = &request.spec.ranks else { return Ok(false) };
     let Some(bytes) = files::vocabulary(request.files, &rules.file)? else { return Ok(false) };
@@ -160,11 +160,11 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     metadata.set(keys::TOKENIZER_PRE, pre);
     tokens.write_to(false, request.spec, metadata);
     let merges = if rules.all_merges { ranks.all_merges() } else { ranks.merges() };
-    special::write_made(request, &tokens, SpecialOptions::default(), merges, metadata)?;
+    special::write_with_merges(request, &tokens, SpecialOptions::default(), merges, metadata)?;
     Ok(true)
 }
 
-/// The tokens by ID, with placeholders where an ID has none, up to the size of the vocabulary.
+/// Returns the tokens by ID, with placeholders for unused IDs, up to the size of the vocabulary.
 fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tokens> {
     // Real files have every rank up to the last.
     let last = ranks.sequences.iter().map(|(_, rank)| *rank).max();
@@ -184,7 +184,7 @@ fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tok
     let mut tokens = Tokens::placeholders(size as u64, 0.0)?;
     for (bytes, rank) in &ranks.sequences {
         let id = usize::try_from(*rank).unwrap_or(usize::MAX);
-        if !tokens.set(id, to_byte_level(bytes), 0.0, TokenType::Normal) {
+        if !tokens.set(id, alphabet(bytes), 0.0, TokenType::Normal) {
             let message = format!("rank {rank} is out of range: vocab_size is {size}");
             return Err(fault(&rules.file, message));
         }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn merges_follow_from_ranks() {
-        // a b c, then ab, bc, abc (of ab and c), and one that no merge makes.
+        // a, b, c, then ab, bc, abc (from ab and c), and cccc, which is not the result of a merge.
         let file = "YQ== 0\nYg== 1\nYw== 2\nYWI= 3\nYmM= 4\n\nYWJj 5\nY2NjYw== 6\n";
         let ranks = Ranks::parse(file.as_bytes()).unwrap();
         assert_eq!(ranks.merges(), ["a b", "b c", "ab c"]);

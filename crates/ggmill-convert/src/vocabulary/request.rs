@@ -1,39 +1,39 @@
-//! The inputs from which a vocabulary is converted.
+//! The inputs of the conversion of a vocabulary.
 
 use std::rc::Rc;
 
 use ggmill_arch::{SpacePrefix, VocabularySpec, configured};
 use ggmill_core::MetadataBuf;
 use ggmill_pipeline::{Result, SideFiles};
-use ggmill_tokenizer::tokenizer_json::{ModelKind, TokenizerJson};
 use serde_json::{Map, Value};
 
 use super::files;
+use super::tokenizer_json::{AlgorithmKind, TokenizerJson};
 
 const TOKENIZER: &str = "tokenizer.json";
 
-/// `tokenizer.json`, read once.
+/// `tokenizer.json`, read on first use.
 enum Tokenizer {
     Unread,
     Absent,
     Read(Rc<TokenizerJson>),
 }
 
-/// What the vocabulary is made from.
+/// The inputs of the conversion of a vocabulary, and the notes about it.
 pub(crate) struct Request<'a> {
     pub(crate) files: &'a dyn SideFiles,
     pub(crate) config: &'a Value,
-    /// What the architecture's description says.
+    /// The rules of the architecture's description.
     pub(crate) spec: &'a VocabularySpec,
     pub(crate) tokenizer_config: Option<Map<String, Value>>,
     tokenizer: Tokenizer,
-    /// The name of the pre-tokenizer, where one was asked for.
+    /// The name of the pre-tokenizer, if the user or the description specifies it.
     pub(crate) pre: Option<&'a str>,
-    /// What should be known about the result.
+    /// Notes about the result.
     pub(crate) notes: Vec<String>,
-    /// Why files that could have been the vocabulary are not.
+    /// The reason why a candidate file is not the vocabulary.
     pub(crate) passed_over: Option<String>,
-    /// What is wrong with `tokenizer.json` where its model cannot be read.
+    /// The error in the model of `tokenizer.json`, if there is one.
     pub(crate) defect: Option<String>,
 }
 
@@ -63,22 +63,22 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// A whole number of the configuration.
+    /// Returns an integer of the configuration.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         configured(self.config, name)?.as_u64()
     }
 
-    /// The number of tokens that the model has.
+    /// Returns the number of tokens of the model.
     pub(crate) fn size(&self) -> Option<u64> {
         self.spec.size.or_else(|| self.number("vocab_size"))
     }
 
-    /// The class of the tokenizer that `tokenizer_config.json` names.
+    /// Returns the tokenizer class in `tokenizer_config.json`.
     pub(crate) fn tokenizer_class(&self) -> Option<&str> {
         self.tokenizer_config.as_ref()?.get("tokenizer_class")?.as_str()
     }
 
-    /// Sets `tokenizer.ggml.add_space_prefix` where this is the place of it.
+    /// Sets `tokenizer.ggml.add_space_prefix` if the description specifies this position for it.
     pub(crate) fn write_space_prefix(&self, place: SpacePrefix, metadata: &mut MetadataBuf) {
         if self.spec.space_prefix == place
             && let Some(config) = &self.tokenizer_config
@@ -88,21 +88,24 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// `tokenizer.json` where its model is of this kind. Why it is not is kept: other files may
-    /// have the vocabulary.
-    pub(crate) fn tokenizer_of(&mut self, kind: ModelKind) -> Result<Option<Rc<TokenizerJson>>> {
+    /// Returns `tokenizer.json` if its model is of this kind. Otherwise records the reason: other
+    /// files can have the vocabulary.
+    pub(crate) fn tokenizer_of(
+        &mut self,
+        kind: AlgorithmKind,
+    ) -> Result<Option<Rc<TokenizerJson>>> {
         let Some(file) = self.tokenizer()? else { return Ok(None) };
         match file.model.kind() {
             Ok(found) if found == kind => return Ok(Some(file)),
             Ok(found) => {
                 self.passed_over = Some(format!("the model of {TOKENIZER} is {}", found.name()));
             }
-            Err(defect) => self.defect = Some(defect.to_string()),
+            Err(defect) => self.defect = Some(defect),
         }
         Ok(None)
     }
 
-    /// `tokenizer.json`; `None` where it is absent.
+    /// Returns `tokenizer.json`, or `None` if it is absent.
     pub(crate) fn tokenizer(&mut self) -> Result<Option<Rc<TokenizerJson>>> {
         if let Tokenizer::Unread = self.tokenizer {
             self.tokenizer = match files::vocabulary(self.files, TOKENIZER)? {

@@ -1,5 +1,5 @@
-//! Parts of a vocabulary other than its tokens: the IDs of special tokens, whether they are added
-//! to a text, merges, chat templates and flags of the normalizer.
+//! Parts of a vocabulary other than its tokens: the IDs of special tokens and whether they are
+//! added to a text, merges, chat templates and flags of the normalizer.
 //!
 //! The rules are those of the reference (`gguf` 0.19.0, `vocab.py`, `SpecialVocab`), in its order.
 
@@ -18,12 +18,12 @@ use super::tokens::Tokens;
 /// The kinds of special tokens, in the order their IDs are looked up.
 const KINDS: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 
-/// A role by name, with the metadata key of its ID.
+/// Returns a role with the metadata key of its ID.
 fn role_key(role: &str) -> Option<(&'static str, &'static str)> {
     keys::SPECIAL_TOKENS.iter().find(|(known, _)| *known == role).copied()
 }
 
-/// A token for a message.
+/// Formats a token for a message.
 fn shown(token: &TokenReference) -> String {
     match token {
         TokenReference::Id(id) => format!("token ID {id}"),
@@ -31,13 +31,13 @@ fn shown(token: &TokenReference) -> String {
     }
 }
 
-/// The metadata key of a special token's ID; the reference writes none for `cls`.
+/// Returns the metadata key of a special token's ID; the reference writes none for `cls`.
 fn id_key(kind: &str) -> Option<&'static str> {
     let mut tokens = keys::SPECIAL_TOKENS.iter().filter(|(role, _)| *role != "cls");
     tokens.find(|(role, _)| *role == kind).map(|(_, key)| *key)
 }
 
-/// The metadata key that says whether a special token is added.
+/// Returns the metadata key of the flag that adds a special token.
 fn add_key(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "bos" => "tokenizer.ggml.add_bos_token",
@@ -47,27 +47,28 @@ fn add_key(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// What is loaded.
+/// Which parts are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SpecialOptions {
-    /// Whether merges are.
+    /// Load merges.
     pub(crate) merges: bool,
-    /// The number of tokens: IDs from there on are left out.
+    /// The number of tokens; IDs out of range are omitted.
     pub(crate) limit: Option<usize>,
 }
 
-/// Sets what a vocabulary has besides these tokens.
+/// Sets the keys of a vocabulary other than its tokens.
 pub(crate) fn write(
     request: &mut Request<'_>,
     tokens: &Tokens,
     options: SpecialOptions,
     metadata: &mut MetadataBuf,
 ) -> Result<()> {
-    write_made(request, tokens, options, Vec::new(), metadata)
+    write_with_merges(request, tokens, options, Vec::new(), metadata)
 }
 
-/// The same with merges that do not come from the tokenizer's files.
-pub(crate) fn write_made(
+/// Sets the keys of a vocabulary other than its tokens, with merges that the tokenizer's files do
+/// not contain.
+pub(crate) fn write_with_merges(
     request: &mut Request<'_>,
     tokens: &Tokens,
     options: SpecialOptions,
@@ -84,28 +85,32 @@ pub(crate) fn write_made(
         special.templates.set_default(|| builtin_template(name))?;
     }
     special.write_to(metadata);
-    write_last(request, tokens, metadata);
+    write_last_special_tokens(request, tokens, metadata);
     Ok(())
 }
 
-/// Sets the IDs of special tokens that the description gives after all others.
-pub(crate) fn write_last(request: &Request<'_>, tokens: &Tokens, metadata: &mut MetadataBuf) {
+/// Sets the IDs of special tokens that the description puts after all other keys.
+pub(crate) fn write_last_special_tokens(
+    request: &Request<'_>,
+    tokens: &Tokens,
+    metadata: &mut MetadataBuf,
+) {
     for (role, token) in &request.spec.last_special_tokens {
-        if let (Some(id), Some((_, key))) = (found(token, tokens), role_key(role)) {
+        if let (Some(id), Some((_, key))) = (token_id(token, tokens), role_key(role)) {
             metadata.set(key, id);
         }
     }
 }
 
-/// The ID of a token, where the vocabulary has it.
-fn found(token: &TokenReference, tokens: &Tokens) -> Option<u32> {
+/// Returns the ID of a token, if the vocabulary has it.
+fn token_id(token: &TokenReference, tokens: &Tokens) -> Option<u32> {
     match token {
         TokenReference::Id(id) => Some(*id),
         TokenReference::Text(text) => tokens.id(text),
     }
 }
 
-/// What a vocabulary has besides its tokens.
+/// The parts of a vocabulary other than its tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Special {
     merges: Vec<String>,
@@ -118,13 +123,14 @@ pub(crate) struct Special {
 }
 
 impl Special {
-    /// Loads what the checkpoint's files say.
+    /// Loads the parts from the checkpoint's files.
     pub(crate) fn load(request: &mut Request<'_>, options: SpecialOptions) -> Result<Self> {
         let mut this = Self { kinds: KINDS.to_vec(), ..Self::default() };
         this.load_tokenizer(request, options)?;
         for kind in this.kinds.clone() {
             let name = format!("{kind}_token_id");
-            // The whole before the language model's part, unlike everywhere else.
+            // Unlike elsewhere, the top level takes precedence over the language model's part, as
+            // in the reference.
             let id = request
                 .config
                 .get(&name)
@@ -133,7 +139,7 @@ impl Special {
             this.set_id(kind, id, "config.json", request, options)?;
         }
         if options.merges && this.merges.is_empty() {
-            this.merges = super::merges_txt::read(request)?;
+            this.merges = super::byte_pairs::read_merges(request)?;
         }
         Ok(this)
     }
@@ -177,14 +183,14 @@ impl Special {
         Ok(())
     }
 
-    /// Sets the IDs that the checkpoint does not say and the description does, and those that the
-    /// description says in any case. Fails where a token of the former is not in the vocabulary.
+    /// Sets the IDs that the description specifies: defaults for those that the checkpoint lacks,
+    /// and replacements. Fails if the token of a default is not in the vocabulary.
     pub(crate) fn add_defaults(&mut self, request: &Request<'_>, tokens: &Tokens) -> Result<()> {
         let if_none = &request.spec.special_tokens_if_none;
         let if_none = if self.ids.is_empty() { &if_none[..] } else { &[] };
         for (role, token) in if_none.iter().chain(&request.spec.special_tokens) {
             let Some((role, _)) = role_key(role) else { continue };
-            let id = found(token, tokens).ok_or_else(|| {
+            let id = token_id(token, tokens).ok_or_else(|| {
                 let message = format!(
                     "the vocabulary has no {}, the {role} token of the architecture",
                     shown(token)
@@ -194,7 +200,9 @@ impl Special {
             self.default_id(role, id);
         }
         for (role, token) in &request.spec.replaced_special_tokens {
-            let Some(((role, _), id)) = role_key(role).zip(found(token, tokens)) else { continue };
+            let Some(((role, _), id)) = role_key(role).zip(token_id(token, tokens)) else {
+                continue;
+            };
             match self.ids.iter_mut().find(|(known, _)| *known == role) {
                 Some((_, known)) => *known = id,
                 None => self.ids.push((role, id)),
@@ -203,14 +211,14 @@ impl Special {
         Ok(())
     }
 
-    /// Sets the ID of a kind unless it is set already.
+    /// Sets the ID of a kind unless it is set.
     pub(crate) fn default_id(&mut self, kind: &'static str, id: u32) {
         if !self.ids.iter().any(|(known, _)| *known == kind) {
             self.ids.push((kind, id));
         }
     }
 
-    /// Sets the ID of a kind unless it is set already, and within the vocabulary.
+    /// Sets the ID of a kind unless it is set or out of range.
     fn set_id(
         &mut self,
         kind: &'static str,
@@ -242,7 +250,7 @@ impl Special {
         Ok(())
     }
 
-    /// The flags of a normalizer, or of the last of a sequence that has them.
+    /// Reads the flags of a normalizer; in a sequence, the last normalizer with flags counts.
     fn read_normalizer(&mut self, normalizer: &Value, depth: usize) {
         let flag = |name: &str, before| match normalizer.get(name) {
             Some(Value::Bool(flag)) => Some(*flag),

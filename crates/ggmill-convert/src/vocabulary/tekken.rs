@@ -1,24 +1,23 @@
-//! Mistral's own tokenizers: `tekken.json`, byte sequences by rank with special tokens before them,
-//! and SentencePiece models with a version in their names.
+//! Mistral's tokenizers: `tekken.json` with special tokens followed by byte sequences in rank
+//! order, and SentencePiece models with a version in their names.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
-use ggmill_tokenizer::tokenizer_json::to_byte_level;
 use serde::Deserialize;
 
-use super::base64;
+use super::bytes::{alphabet, decode_base64};
 use super::files::{self, fault};
 use super::model_proto::{ModelProto, PieceKind};
-use super::pieces;
 use super::request::Request;
+use super::sentencepiece;
 use super::template::builtin_template;
 use super::tokens::{BYTE_LEVEL, SENTENCEPIECE, TokenType, Tokens, bounded};
 
 const FILE: &str = "tekken.json";
-/// SentencePiece models with their versions, those that are preferred first.
+/// SentencePiece models with their versions, in order of preference.
 const MODELS: [(&str, &str); 8] = [
     ("tokenizer.model.v7m1", "v7"),
     ("tokenizer.model.v7", "v7"),
@@ -29,18 +28,18 @@ const MODELS: [(&str, &str); 8] = [
     ("tokenizer.model.v1", "v1"),
     ("tokenizer.model", "v1"),
 ];
-/// The bytes of a `tekken.json` whose tokens are all found.
+/// The first 256 sequences are the single bytes.
 const SINGLE: usize = 256;
-/// The work that finding merges may take: the sum of the squares of the sequences' lengths.
+/// Limit of the work to find merges, as the sum of the squared lengths of the sequences.
 const MAX_WORK: u64 = 1 << 30;
 
-/// What the files leave out.
+/// Data that the files do not contain.
 #[derive(Debug, Default, Deserialize)]
 struct Facts {
     /// The special tokens of files that list none.
     special_tokens: Vec<String>,
-    /// The chat templates, by version and kind of tokenizer: their names for readers, or `@` and
-    /// the name of one that is written out.
+    /// The chat templates by version and kind of tokenizer: a template name that programs know, or
+    /// `@` and the name of a built-in template.
     templates: HashMap<String, String>,
 }
 
@@ -83,8 +82,8 @@ struct Ids {
     pad: u32,
 }
 
-/// Sets the keys of the vocabulary; `false` where the checkpoint has no `tekken.json`, or a
-/// `tokenizer.json` too.
+/// Adds the keys of the vocabulary; returns `false` if the checkpoint has no `tekken.json`, or also
+/// has a `tokenizer.json`.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     if request.files.has("tokenizer.json") && !request.spec.template_file_first {
         return Ok(false);
@@ -104,7 +103,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
         tokens.push(text.clone(), 0.0, TokenType::Control);
     }
     for sequence in &sequences {
-        tokens.push(to_byte_level(sequence), 0.0, TokenType::Normal);
+        tokens.push(alphabet(sequence), 0.0, TokenType::Normal);
     }
     metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
     metadata.set(keys::TOKENIZER_PRE, request.pre.unwrap_or("tekken"));
@@ -112,12 +111,12 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     metadata.set(keys::TOKENIZER_MERGES, merges);
     let version = format!("{} tekken", file.config.version);
     write_rest(request, &mut tokens, &ids, &version, metadata)?;
-    // Whole numbers, as the reference writes them; readers take a zero of either type.
+    // Integers, as in the reference; programs accept a zero of either type.
     metadata.set(keys::TOKENIZER_SCORES, vec![0i32; tokens.len()]);
     Ok(true)
 }
 
-/// Sets the keys of a vocabulary in a SentencePiece model; `false` where there is none.
+/// Adds the keys of a vocabulary in a SentencePiece model; returns `false` if there is none.
 pub(crate) fn write_model(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let found = MODELS.iter().find(|(name, _)| request.files.has(name));
     let Some((name, version)) = found else { return Ok(false) };
@@ -137,13 +136,13 @@ pub(crate) fn write_model(request: &mut Request<'_>, metadata: &mut MetadataBuf)
         unk: expected("<unk>", PieceKind::Unknown)?,
         pad: id("<pad>", PieceKind::Control).unwrap_or(eos),
     };
-    let mut tokens = pieces::of_model(request, name, &model, model.pieces.len() as u64)?;
+    let mut tokens = sentencepiece::of_model(request, name, &model, model.pieces.len() as u64)?;
     metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
     write_rest(request, &mut tokens, &ids, &format!("{version} spm"), metadata)?;
     Ok(true)
 }
 
-/// Sets what both kinds have in common.
+/// Adds the keys that both kinds have.
 fn write_rest(
     request: &mut Request<'_>,
     tokens: &mut Tokens,
@@ -174,7 +173,7 @@ fn write_rest(
     Ok(())
 }
 
-/// The special tokens by ID, with their own IDs.
+/// Returns the special tokens in order, with the IDs specified in the file.
 fn special_tokens(file: &TekkenJson) -> Result<Vec<(String, u32)>> {
     let count = bounded(file.config.default_num_special_tokens)?;
     let mut special: Vec<(String, u32)> = match &file.special_tokens {
@@ -191,7 +190,7 @@ fn special_tokens(file: &TekkenJson) -> Result<Vec<(String, u32)>> {
     Ok(special)
 }
 
-/// The byte sequences by rank, as many as the vocabulary has beside special tokens.
+/// Returns the byte sequences by rank, truncated to the vocabulary size minus the special tokens.
 fn sequences(file: &TekkenJson, special: usize) -> Result<Vec<Vec<u8>>> {
     let size = bounded(file.config.default_vocab_size)?;
     let count = size.checked_sub(special).filter(|&count| count <= file.vocab.len());
@@ -206,7 +205,7 @@ fn sequences(file: &TekkenJson, special: usize) -> Result<Vec<Vec<u8>>> {
     let mut work = 0u64;
     for (rank, listed) in file.vocab.iter().take(count).enumerate() {
         let at = |message: &str| fault(FILE, format!("vocab[{rank}]: {message}"));
-        let bytes = base64::decoded(&listed.token_bytes).map_err(|message| at(&message))?;
+        let bytes = decode_base64(&listed.token_bytes).map_err(|message| at(&message))?;
         let len = bytes.len() as u64;
         work = work.saturating_add(len.saturating_mul(len));
         if listed.rank != rank as u64 {
@@ -223,7 +222,8 @@ fn sequences(file: &TekkenJson, special: usize) -> Result<Vec<Vec<u8>>> {
     Ok(sequences)
 }
 
-/// Every merge of two sequences to one, by the rank of the result and those of its parts.
+/// Returns every merge of two sequences, ordered by the rank of the result and then by those of its
+/// parts.
 fn merges(sequences: &[Vec<u8>]) -> Result<Vec<String>, String> {
     let ranks: HashMap<&[u8], u32> =
         (0u32..).zip(sequences).map(|(rank, bytes)| (&**bytes, rank)).collect();
@@ -245,7 +245,7 @@ fn merges(sequences: &[Vec<u8>]) -> Result<Vec<String>, String> {
         parts.sort_unstable();
         for (_, _, place) in parts {
             let (left, right) = bytes.split_at_checked(place).unwrap_or_default();
-            merges.push(format!("{} {}", to_byte_level(left), to_byte_level(right)));
+            merges.push(format!("{} {}", alphabet(left), alphabet(right)));
         }
     }
     Ok(merges)
@@ -254,10 +254,10 @@ fn merges(sequences: &[Vec<u8>]) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vocabulary::sources::source_of;
+    use crate::vocabulary::files::source_of;
 
     #[test]
-    fn every_file_is_a_source() {
+    fn every_model_file_is_a_source() {
         for (name, _) in MODELS {
             assert_eq!(source_of(name), Some(name));
         }

@@ -1,4 +1,4 @@
-//! Chat templates: one, or several with names.
+//! Chat templates of a checkpoint: one default, and others with names.
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use super::files;
 use super::request::Request;
 
-/// The template in a file of its own.
+/// The file of the default template.
 const FILE: &str = "chat_template.jinja";
 
-/// The most templates of one checkpoint.
+/// Maximum number of templates of a checkpoint.
 const MAX_TEMPLATES: usize = 256;
 
-/// Sets the template of `chat_template.jinja` where the description prefers it to the one of the
+/// Sets the template of `chat_template.jinja` if the description prefers it to the one in the
 /// configuration.
 pub(crate) fn write_preferred(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<()> {
     if request.spec.template_file_first
@@ -24,7 +24,7 @@ pub(crate) fn write_preferred(request: &mut Request<'_>, metadata: &mut Metadata
     Ok(())
 }
 
-/// The chat templates for checkpoints that have none, by name.
+/// Built-in chat templates by name, for checkpoints without one.
 const BUILTIN: [(&str, &str); 7] = [
     ("Kimi-K3", include_str!("../../data/templates/Kimi-K3.jinja")),
     ("MiniMax-M1", include_str!("../../data/templates/MiniMax-M1.jinja")),
@@ -44,7 +44,7 @@ const BUILTIN: [(&str, &str); 7] = [
     ),
 ];
 
-/// The chat template of this name. Fails where there is none.
+/// Returns the built-in chat template of this name. Fails if there is none.
 pub(crate) fn builtin_template(name: &str) -> Result<&'static str> {
     let found = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, template)| *template);
     found.ok_or_else(|| {
@@ -59,23 +59,23 @@ pub(crate) fn builtin_template(name: &str) -> Result<&'static str> {
 #[derive(Debug, Default)]
 pub(crate) struct Templates {
     default: Option<String>,
-    /// The others, in the order they were listed.
+    /// The others, in the order in which they are listed.
     named: Vec<(String, String)>,
 }
 
 impl Templates {
-    /// `chat_template` in `tokenizer_config.json` comes first, then `chat_template.jinja` with
-    /// those in `additional_chat_templates`, then `chat_template.json`; where the description says
-    /// so, only the second.
+    /// Loads the templates from the first of: `chat_template` in `tokenizer_config.json`;
+    /// `chat_template.jinja` with those in `additional_chat_templates`; `chat_template.json`. If
+    /// the description says so, only from the second.
     pub(crate) fn load(request: &mut Request<'_>, config: &Map<String, Value>) -> Result<Self> {
         const FILE: &str = "tokenizer_config.json";
         match config.get("chat_template").filter(|_| request.spec.template_of_config) {
             Some(value) => Ok(Self::of(value, FILE, request)),
-            None => Self::beside(request),
+            None => Self::from_files(request),
         }
     }
 
-    fn beside(request: &mut Request<'_>) -> Result<Self> {
+    fn from_files(request: &mut Request<'_>) -> Result<Self> {
         const ADDITIONAL: &str = "additional_chat_templates";
         const JSON: &str = "chat_template.json";
         if let Some(default) = files::template(request.files, FILE)? {
@@ -97,7 +97,7 @@ impl Templates {
         Ok(Self::of(&template, JSON, request))
     }
 
-    /// A template, or a list of them with names.
+    /// Reads a template or a list of named templates.
     fn of(value: &Value, file: &str, request: &mut Request<'_>) -> Self {
         let mut this = Self::default();
         match value {
@@ -119,7 +119,7 @@ impl Templates {
         this
     }
 
-    /// Adds one; a later one of the same name replaces it.
+    /// Adds a named template; replaces an earlier one of the same name.
     fn add(&mut self, name: &str, template: String) {
         let name: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -132,7 +132,7 @@ impl Templates {
         }
     }
 
-    /// Takes this one where there is none.
+    /// Sets the default template if there is no template.
     pub(crate) fn set_default(
         &mut self,
         template: impl FnOnce() -> Result<&'static str>,
@@ -143,8 +143,8 @@ impl Templates {
         Ok(())
     }
 
-    /// Sets the keys. The names are listed in order here; the reference lists them in that of a
-    /// Python set, which differs from run to run.
+    /// Sets the keys. Names are listed in order; the reference lists them in the order of a Python
+    /// set, which differs from run to run.
     pub(crate) fn write_to(&self, metadata: &mut MetadataBuf) {
         for (name, template) in self.named.iter().filter(|(_, template)| !template.is_empty()) {
             metadata.set(format!("tokenizer.chat_template.{name}"), template.as_str());

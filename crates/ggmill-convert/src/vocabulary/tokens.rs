@@ -1,13 +1,12 @@
-//! A list of tokens with what is known of each.
+//! A list of tokens with scores and types.
 
 use std::collections::BTreeSet;
 
 use ggmill_arch::VocabularySpec;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-pub(crate) use ggmill_tokenizer::tokenizer_json::MAX_TOKENS;
 
-/// `tokenizer.ggml.model` of a vocabulary of SentencePiece's kind.
+/// `tokenizer.ggml.model` of a SentencePiece BPE vocabulary.
 pub(crate) const SENTENCEPIECE: &str = "llama";
 /// `tokenizer.ggml.model` of byte-level BPE.
 pub(crate) const BYTE_LEVEL: &str = "gpt2";
@@ -15,16 +14,20 @@ pub(crate) const BYTE_LEVEL: &str = "gpt2";
 pub(crate) const WORD_PIECE: &str = "bert";
 /// `tokenizer.ggml.model` of a unigram model.
 pub(crate) const UNIGRAM: &str = "t5";
-/// `tokenizer.ggml.model` of a BPE model over characters with merges.
+/// `tokenizer.ggml.model` of a character-level BPE model with merges.
 pub(crate) const CHARACTER_BPE: &str = "gemma4";
-/// `tokenizer.ggml.model` of a BPE model over characters that splits texts at whitespace.
+/// `tokenizer.ggml.model` of a character-level BPE model that splits texts at whitespace.
 pub(crate) const WHITESPACE: &str = "whitespace";
-/// `tokenizer.ggml.model` of byte sequences that are matched greedily.
+/// `tokenizer.ggml.model` of a vocabulary of byte sequences with greedy longest match.
 pub(crate) const WORLD: &str = "rwkv";
-/// `tokenizer.ggml.model` of a list of tokens with scores, matched by the best sum of them.
+/// `tokenizer.ggml.model` of a list of tokens with scores; the tokenization with the highest total
+/// score is used.
 pub(crate) const SCORED: &str = "plamo2";
 
-/// The numbers of `tokenizer.ggml.token_type`.
+/// Maximum number of tokens of a vocabulary. The largest in use have about 262,144.
+pub(crate) const MAX_TOKENS: usize = 1 << 22;
+
+/// The values of `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum TokenType {
@@ -45,7 +48,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// As many placeholders, `[PAD0]` and on. Fails when there are more than [`MAX_TOKENS`].
+    /// Creates `count` placeholders, `[PAD0]`, `[PAD1]`, … Fails for more than [`MAX_TOKENS`].
     pub(crate) fn placeholders(count: u64, score: f32) -> Result<Self> {
         let count = bounded(count)?;
         Ok(Self {
@@ -65,7 +68,7 @@ impl Tokens {
         self.types.push(token_type as i32);
     }
 
-    /// Replaces the token of this ID and says whether there is one.
+    /// Replaces the token with this ID; returns `false` if the ID is out of range.
     pub(crate) fn set(
         &mut self,
         id: usize,
@@ -84,8 +87,8 @@ impl Tokens {
         true
     }
 
-    /// Sets the keys of the list, with scores or without. Tokens whose types the description knows
-    /// have those.
+    /// Sets the keys of the list, with or without scores. Tokens listed in the description get the
+    /// types specified there.
     pub(crate) fn write_to(
         &mut self,
         scores: bool,
@@ -103,7 +106,7 @@ impl Tokens {
 }
 
 impl Tokens {
-    /// Gives the tokens with these texts a type.
+    /// Sets the type of the tokens with these texts.
     fn force(&mut self, texts: &[String], token_type: TokenType) {
         if texts.is_empty() {
             return;
@@ -116,13 +119,13 @@ impl Tokens {
         }
     }
 
-    /// The ID of the token with this text.
+    /// Returns the ID of the token with this text.
     pub(crate) fn id(&self, text: &str) -> Option<u32> {
         self.texts.iter().position(|known| known == text).and_then(|id| u32::try_from(id).ok())
     }
 }
 
-/// The number of tokens for which memory is reserved.
+/// Checks a number of tokens against [`MAX_TOKENS`], before memory is reserved for them.
 pub(crate) fn bounded(count: u64) -> Result<usize> {
     usize::try_from(count).ok().filter(|&count| count <= MAX_TOKENS).ok_or_else(|| {
         let message = format!("a vocabulary of {count} tokens, the limit is {MAX_TOKENS}");
@@ -130,7 +133,7 @@ pub(crate) fn bounded(count: u64) -> Result<usize> {
     })
 }
 
-/// Whether a token that is not marked as special is one: some models forget the mark.
+/// Returns `true` if a token looks special. Some models lack the mark.
 pub(crate) fn looks_special(token: &str) -> bool {
     let between = |start, end| token.starts_with(start) && token.ends_with(end);
     ["<pad>", "<mask>", "<2mass>", "[@BOS@]"].contains(&token)
@@ -139,7 +142,7 @@ pub(crate) fn looks_special(token: &str) -> bool {
         || between("<unused", ">")
 }
 
-/// The text of a token that users define: spaces as they are, not as SentencePiece writes them.
+/// Returns the text of a user-defined token, with SentencePiece's U+2581 replaced by spaces.
 pub(crate) fn with_spaces(token: &str) -> String {
     token.replace('\u{2581}', " ")
 }

@@ -1,4 +1,4 @@
-//! A WordPiece vocabulary: `tokenizer.json`, or `vocab.txt` with a token in each line.
+//! A WordPiece vocabulary: `tokenizer.json`, or `vocab.txt` with one token per line.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use super::special::{self, SpecialOptions};
 use super::tokens::{MAX_TOKENS, TokenType, Tokens, WORD_PIECE};
 
 const FILE: &str = "vocab.txt";
-/// What a token begins with that continues a word.
+/// Prefix of tokens that continue a word.
 const CONTINUING: &str = "##";
 
-/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
+/// Adds the keys of the vocabulary; returns `false` if the checkpoint has no such file, or one of
 /// another kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let file = if request.tokenizer()?.is_some() {
@@ -42,7 +42,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     Ok(true)
 }
 
-/// Marks what begins a word, as SentencePiece does, in place of what continues one.
+/// Marks tokens that begin a word, like SentencePiece, instead of those that continue one.
 fn mark_words(tokens: &mut Tokens) {
     for (text, &token_type) in tokens.texts.iter_mut().zip(&tokens.types) {
         if token_type == TokenType::Control as i32 {
@@ -55,7 +55,7 @@ fn mark_words(tokens: &mut Tokens) {
     }
 }
 
-/// What the `transformers` library makes of `vocab.txt`; `None` where it is absent.
+/// Converts `vocab.txt` like the `transformers` library; `None` if it is absent.
 fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
     let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(None) };
     let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not valid UTF-8"))?;

@@ -4,18 +4,18 @@ use ggmill_core::GgmlType;
 use ggmill_pipeline::{Error, ErrorKind, Expression, PackedIntegers, Result};
 use serde_json::Value;
 
-use super::groups::{group_size, numbered};
-use super::mxfp4;
-use super::quantization::{bits_of, refused};
+use super::fp4::repack_mxfp4;
+use super::packed::{group_size, read_group_indices};
 use super::scaled::{self, UNUSED, block_size};
 use super::unpacking::Unpacking;
+use super::{invalid_setting, read_bits};
 
-/// Formats of weights with scales beside them.
+/// Formats with one scale tensor per weight.
 const SCALED: [&str; 3] = ["float-quantized", "int-quantized", "naive-quantized"];
 
-/// Decodes or repacks all weights. Returns whether they are MXFP4.
+/// Decodes or repacks all weights. Returns `true` if they are MXFP4.
 pub(super) fn decode(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
-    // A list with entries that have no weights is of activations alone.
+    // Groups without `weights` quantize only activations.
     let groups: Vec<&Value> = settings
         .get("config_groups")
         .and_then(Value::as_object)
@@ -37,7 +37,7 @@ pub(super) fn decode(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool>
         "mxfp4-pack-quantized" => {
             for (number, base) in list.ending(".weight_packed") {
                 let scales = list.need(base, ".weight_scale", number)?;
-                mxfp4::repack(list, number, scales, [base, b".weight"].concat())?;
+                repack_mxfp4(list, number, scales, [base, b".weight"].concat())?;
             }
             list.leave_out_ending(&UNUSED);
             return Ok(true);
@@ -45,13 +45,13 @@ pub(super) fn decode(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool>
         _ => {
             let known = "float-quantized, int-quantized, naive-quantized, pack-quantized, \
                          nvfp4-pack-quantized or mxfp4-pack-quantized";
-            return Err(refused("format", format, known));
+            return Err(invalid_setting("format", format, known));
         }
     }
     Ok(false)
 }
 
-/// Weights times their scales.
+/// Decodes weights with scales.
 fn scaled(list: &mut Unpacking<'_>, group: &Value) -> Result<()> {
     let strategy = group.get("strategy").unwrap_or(&Value::Null);
     let block = match strategy.as_str() {
@@ -59,7 +59,7 @@ fn scaled(list: &mut Unpacking<'_>, group: &Value) -> Result<()> {
             block_size("block_structure", group.get("block_structure"))?
         }
         Some("group") => group_size(group, &["group_size"])?.map(|columns| [1, columns]),
-        _ => return Err(refused("strategy", strategy, "tensor, channel, block or group")),
+        _ => return Err(invalid_setting("strategy", strategy, "tensor, channel, block or group")),
     };
     list.leave_out_ending(&UNUSED);
     if let Some(&(zeros, _)) = list.ending(".weight_zero_point").first() {
@@ -73,20 +73,20 @@ fn scaled(list: &mut Unpacking<'_>, group: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Integers of a few bits, which come after all other weights, as in the reference.
+/// Decodes packed integers. Decoded weights come after all others, as in the reference.
 fn packed(list: &mut Unpacking<'_>, group: &Value) -> Result<()> {
     let strategy = group.get("strategy").unwrap_or(&Value::Null);
     if !matches!(strategy.as_str(), Some("group" | "channel" | "tensor")) {
-        return Err(refused("strategy", strategy, "tensor, channel or group"));
+        return Err(invalid_setting("strategy", strategy, "tensor, channel or group"));
     }
     let kind = group.get("type").unwrap_or(&Value::Null);
     if !kind.is_null() && kind.as_str() != Some("int") {
-        return Err(refused("type", kind, "int"));
+        return Err(invalid_setting("type", kind, "int"));
     }
     list.leave_out_ending(&UNUSED);
     for (number, base) in list.ending(".weight_packed") {
-        // Those that divide a word: there are two ways to store others.
-        let bits = bits_of(group, &["num_bits"], &[2, 4, 8])?;
+        // Only widths that divide a word: other widths have two incompatible layouts.
+        let bits = read_bits(group, &["num_bits"], &[2, 4, 8])?;
         let [scales, shape] =
             [".weight_scale", ".weight_shape"].map(|ending| list.need(base, ending, number));
         let (scales, shape) = (scales?, shape?);
@@ -123,12 +123,12 @@ fn weights(
         inputs.push(list.stored(zeros)?);
     }
     if let Some(numbers) = numbers {
-        numbered(list, numbers, columns, groups, &mut packed, &mut inputs)?;
+        read_group_indices(list, numbers, columns, groups, &mut packed, &mut inputs)?;
     }
     Expression::decode(packed, &inputs)
 }
 
-/// Rows and columns as a tensor of two integers has them.
+/// Returns the rows and columns from a tensor of two integers.
 fn dimensions(list: &Unpacking<'_>, number: usize) -> Result<[u64; 2]> {
     let bytes = list.bytes(number, 2)?;
     let found: Vec<i64> = match list.tensor(number).ggml_type {

@@ -1,49 +1,46 @@
-//! The weights of a checkpoint as descriptions see them: those that are packed are decoded, or
-//! become blocks of a type that GGML has.
+//! The weights of a checkpoint as descriptions see them: packed weights are decoded, or become
+//! blocks of a GGML type.
 //!
-//! [`Quantization`] is what the configuration says; each method is a file that replaces tensors of
-//! the list ([`Unpacking`]) by what they hold.
+//! [`Quantization`] holds the settings in the configuration. Each method has a function that
+//! replaces tensors in the list ([`Unpacking`]) by the weights that they contain.
 
-mod awq;
-mod bitnet;
-mod bitsandbytes;
 mod compressed;
-mod gptq;
-mod groups;
-mod mxfp4;
-mod nvfp4;
-mod quantization;
+mod fp4;
+mod packed;
 mod scaled;
 mod unpacking;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ggmill_arch::{Architecture, configured};
 use ggmill_core::{FileType, GgmlType, RawStr, Shape};
-use ggmill_pipeline::{Expression, Fp8, Pretrained, Result, SourceTensor};
+use ggmill_pipeline::{Error, ErrorKind, Expression, Fp8, Pretrained, Result, SourceTensor};
+use serde_json::Value;
 
-use self::nvfp4::Nvfp4Layers;
-pub(crate) use self::quantization::Quantization;
-pub(crate) use self::unpacking::Factors;
+use self::fp4::Nvfp4Layers;
+pub(crate) use self::unpacking::TensorScales;
 use self::unpacking::{Content, Unpacking, Weight, unscaled};
+use crate::vocabulary::document;
 
-/// The tensors of a checkpoint in order, without those that only say how others are packed.
+/// The tensors of a checkpoint in order, without those that only describe how others are packed
+/// (scales, zero points, …).
 pub(crate) struct Weights<'a> {
     checkpoint: &'a dyn Pretrained,
     tensors: Vec<Weight>,
-    /// Which weights are NVFP4, where some are.
+    /// Which weights are NVFP4; `None` if none are.
     nvfp4: Option<Nvfp4Layers>,
     mxfp4: Mxfp4,
 }
 
-/// In which files the file type says that experts are MXFP4.
+/// For which requested file types the result gets the file type `MXFP4_MOE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mxfp4 {
-    /// In none: they are not.
+    /// For none: no experts are MXFP4.
     Never,
-    /// In those of a float type, for experts that a description repacks.
+    /// For float types, for experts that a description repacks.
     Floats,
-    /// In all.
+    /// For all.
     Always,
 }
 
@@ -66,10 +63,10 @@ impl<'a> Weights<'a> {
                     mxfp4 = if is_mxfp4 { Mxfp4::Always } else { mxfp4 };
                 }
                 "modelopt" => scaled::modelopt(&mut list)?,
-                "gptq" => gptq::decode(&mut list, settings)?,
-                "awq" => awq::decode(&mut list, settings)?,
-                "bitnet" => bitnet::decode(&mut list)?,
-                "bitsandbytes" => bitsandbytes::decode(&mut list)?,
+                "gptq" => packed::gptq(&mut list, settings)?,
+                "awq" => packed::awq(&mut list, settings)?,
+                "bitnet" => scaled::bitnet(&mut list)?,
+                "bitsandbytes" => packed::bitsandbytes(&mut list)?,
                 "compressed-tensors" if nvfp4.is_none() => {
                     let is_mxfp4 = compressed::decode(&mut list, settings)?;
                     mxfp4 = if is_mxfp4 { Mxfp4::Always } else { mxfp4 };
@@ -85,17 +82,17 @@ impl<'a> Weights<'a> {
         self.checkpoint
     }
 
-    /// The tensor of the checkpoint.
+    /// Returns the tensor of the checkpoint.
     fn stored(&self, position: usize) -> &'a SourceTensor {
         &self.checkpoint.tensors()[self.tensors[position].number]
     }
 
-    /// The name: that in the checkpoint, or of what its packed tensors hold.
+    /// Returns the name of a weight: its name in the checkpoint, or the name of the decoded weight.
     pub(crate) fn name(&self, position: usize) -> RawStr<'_> {
         RawStr::new(&self.tensors[position].name)
     }
 
-    /// The names, as text.
+    /// Returns the names as text.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.tensors.iter().map(|tensor| String::from_utf8_lossy(&tensor.name).into())
     }
@@ -108,8 +105,8 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// The type of the values; `None` where they are of a type that GGML does not have, nor are
-    /// decoded.
+    /// Returns the type of the values, or `None` if they are stored in a type that GGML does not
+    /// have and are not decoded.
     pub(crate) fn ggml_type(&self, position: usize) -> Option<GgmlType> {
         let stored = self.stored(position);
         match (&self.tensors[position].content, stored.stored_type) {
@@ -120,8 +117,8 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// The type in a file that keeps the types of the checkpoint: Q8_0 for values that are decoded,
-    /// which have more bits in no checkpoint.
+    /// Returns the type in a file that keeps the types of the checkpoint. It is Q8_0 for decoded
+    /// values, which no checkpoint stores with more bits.
     pub(crate) fn kept_type(&self, position: usize) -> Option<GgmlType> {
         match &self.tensors[position].content {
             Content::Values(_) => Some(GgmlType::Q8_0),
@@ -129,7 +126,7 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// Names and shapes of the tensors that only say how others are packed.
+    /// Returns names and shapes of the tensors that only describe how others are packed.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = (String, Shape)> {
         let kept: BTreeSet<&[u8]> = self.tensors.iter().map(|weight| &*weight.name).collect();
         let all = self.checkpoint.tensors().iter();
@@ -137,18 +134,18 @@ impl<'a> Weights<'a> {
             .map(|tensor| (String::from_utf8_lossy(&tensor.name).into(), tensor.shape))
     }
 
-    /// The file that the tensor is in, where it is known.
+    /// Returns the path of the file that contains the tensor, if it is known.
     pub(crate) fn path(&self, position: usize) -> Option<&Path> {
         let range = self.checkpoint.range(self.tensors[position].number)?;
         Some(range.file.path())
     }
 
-    /// The name of the type in the checkpoint.
+    /// Returns the name of the type in the checkpoint.
     pub(crate) fn type_name(&self, position: usize) -> String {
         self.stored(position).type_name()
     }
 
-    /// The values.
+    /// Returns the values of a weight.
     pub(crate) fn values(&self, position: usize) -> Result<Expression> {
         let weight = &self.tensors[position];
         match &weight.content {
@@ -158,31 +155,31 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// What is stored, for packings that a description knows.
+    /// Returns the stored data, for packings that a description decodes itself.
     pub(crate) fn packed(&self, position: usize) -> Result<Expression> {
         Expression::stored(self.checkpoint, self.tensors[position].number)
     }
 
-    /// The factors that blocks do not have in themselves; `None` for weights that are not such
+    /// Returns the scales that apply to whole tensors of blocks, or `None` for weights that are not
     /// blocks.
-    pub(crate) fn factors(&self, position: usize) -> Option<Factors> {
+    pub(crate) fn scales(&self, position: usize) -> Option<TensorScales> {
         match &self.tensors[position].content {
             Content::Blocks(_, factors) => Some(factors.clone()),
             _ => None,
         }
     }
 
-    /// The layers of NVFP4, where some weights are.
+    /// Returns the NVFP4 layers, or `None` if there are none.
     pub(crate) fn nvfp4(&self) -> Option<&Nvfp4Layers> {
         self.nvfp4.as_ref()
     }
 
-    /// Whether packed weights are decoded to F32.
+    /// Returns `true` if packed weights are decoded to F32.
     pub(crate) fn are_decoded(&self) -> bool {
         self.tensors.iter().any(|tensor| matches!(tensor.content, Content::Values(_)))
     }
 
-    /// The file type where this one was asked for: weights that keep their blocks decide it.
+    /// Returns the file type for a requested one: weights that keep their blocks override it.
     pub(crate) fn file_type(&self, asked: FileType) -> FileType {
         let is_float = matches!(asked, FileType::F32 | FileType::F16 | FileType::BF16);
         if self.mxfp4 == Mxfp4::Always || is_float && self.mxfp4 == Mxfp4::Floats {
@@ -193,4 +190,116 @@ impl<'a> Weights<'a> {
             asked
         }
     }
+}
+
+/// The configuration file of NVIDIA's Model Optimizer.
+const FILE: &str = "hf_quant_config.json";
+
+/// Supported quantization methods.
+const METHODS: [&str; 9] = [
+    "awq",
+    "bitnet",
+    "bitsandbytes",
+    "compressed-tensors",
+    "fbgemm_fp8",
+    "fp8",
+    "gptq",
+    "modelopt",
+    "mxfp4",
+];
+
+/// The quantization settings of a checkpoint.
+#[derive(Debug)]
+pub(crate) struct Quantization {
+    /// The member of `config.json` or the file that has the settings, for messages.
+    place: &'static str,
+    /// `quant_method`, or empty.
+    pub(crate) method: String,
+    /// The object in `config.json`, or null.
+    pub(crate) settings: Value,
+    /// The object in [`FILE`], which is read only if the other lacks settings.
+    file: Value,
+}
+
+impl Quantization {
+    /// Reads the settings of a checkpoint; `None` if its weights are not quantized.
+    pub(crate) fn of(checkpoint: &dyn Pretrained) -> Result<Option<Self>> {
+        let config = checkpoint.config();
+        let found = ["quantization_config", "compression_config"]
+            .into_iter()
+            .find_map(|name| Some((name, configured(config, name)?)));
+        let settings = found.map_or(Value::Null, |(_, settings)| settings.clone());
+        let is_set = |name: &str| settings.get(name).is_some_and(|value| !value.is_null());
+        let mut file = Value::Null;
+        if !is_set("quant_algo") || !is_set("quantized_layers") {
+            file = document(checkpoint.side_files(), FILE)?.unwrap_or_default();
+        }
+        let producer = file.pointer("/producer/name").and_then(Value::as_str);
+        let loads = |name| settings.get(name).and_then(Value::as_bool) == Some(true);
+        let method = match settings.get("quant_method").and_then(Value::as_str) {
+            Some(method) => method.to_owned(),
+            // The first versions of bitsandbytes did not write `quant_method`.
+            None if loads("load_in_4bit") || loads("load_in_8bit") => "bitsandbytes".to_owned(),
+            None => producer.map(str::to_lowercase).unwrap_or_default(),
+        };
+        if found.is_none() && (file.is_null() || method.is_empty()) {
+            // Mistral's `params.json`.
+            let own = config.pointer("/quantization/qformat_weight").and_then(Value::as_str);
+            let method = own.map(|own| if own == "fp8_e4m3" { "fp8" } else { own }.to_owned());
+            let (settings, file) = (Value::Null, Value::Null);
+            return Ok(method.map(|method| Self { place: "quantization", method, settings, file }));
+        }
+        let place = found.map_or(FILE, |(name, _)| name);
+        let file = file.get("quantization").cloned().unwrap_or_default();
+        Ok(Some(Self { place, method, settings, file }))
+    }
+
+    /// Returns a setting of Model Optimizer.
+    fn optimizer_setting(&self, name: &str) -> Option<&Value> {
+        let set = |value: &&Value| !value.is_null();
+        self.file.get(name).or_else(|| self.settings.get(name)).filter(set)
+    }
+
+    /// Fails if the method is not supported, or not supported for this architecture.
+    pub(crate) fn refuse_unknown(&self, architecture: &Architecture) -> Result<()> {
+        let is_known = METHODS.contains(&&*self.method);
+        if is_known && architecture.takes_quantized(&self.method) {
+            return Ok(());
+        }
+        let method = match &*self.method {
+            "" => " without a quant_method".to_owned(),
+            method => format!(" ({})", RawStr::from(method)),
+        };
+        let reason = if is_known {
+            format!("not supported in checkpoints of {}", architecture.name())
+        } else {
+            format!("the supported methods are {}", METHODS.join(", "))
+        };
+        let message = format!(
+            "{}{method}: the weights are already quantized, {reason}; convert the original \
+             checkpoint",
+            self.place
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}
+
+/// Returns an error about a setting.
+fn invalid_setting(setting: &str, found: &Value, expected: &str) -> Error {
+    let message = format!(
+        "quantization_config: {setting} is {}, expected {expected}",
+        RawStr::from(&*found.to_string())
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// Returns the bits per weight, from the first of these settings that exists.
+fn read_bits(settings: &Value, names: &[&str], known: &[u32]) -> Result<u32> {
+    let found = names.iter().find_map(|name| Some((*name, settings.get(name)?)));
+    let (name, value) = found.unwrap_or((names[0], &Value::Null));
+    let bits = value.as_u64().and_then(|bits| u32::try_from(bits).ok());
+    bits.filter(|bits| known.contains(bits)).ok_or_else(|| {
+        let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+        invalid_setting(name, value, &known.join(", "))
+    })
 }

@@ -1,20 +1,21 @@
-//! Weights with scales: fp8 in its variants, integers of one byte.
+//! Weights with scale tensors: the variants of FP8, one-byte integers, and BitNet.
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{
-    Checkpoint, Error, ErrorKind, Expression, Fp8, Fp8Blocks, Result, SourceTensor,
+    Checkpoint, Error, ErrorKind, Expression, Fp8, Fp8Blocks, Result, SourceTensor, TernaryRows,
 };
 use serde_json::Value;
 
-use super::mxfp4;
-use super::quantization::refused;
+use super::fp4::repack_mxfp4;
+use super::invalid_setting;
 use super::unpacking::{Content, Unpacking, unscaled};
 
-/// Endings of the names of scales, with what the weights have in their place.
+/// Suffixes of scale names, each with the suffix of the weight.
 const SCALES: [(&str, &str); 3] =
     [("_scale_inv", ""), ("qscale_weight", "weight"), (".weight_scale", ".weight")];
 
-/// Endings of the names of scales that no file has: those of activations and of the cache.
+/// Suffixes of the names of scales that GGUF files do not contain: those of activations and of the
+/// KV cache.
 pub(super) const UNUSED: [&str; 11] = [
     ".activation_scale",
     "_activation_scale",
@@ -29,16 +30,16 @@ pub(super) const UNUSED: [&str; 11] = [
     ".output_zero_point",
 ];
 
-/// Ending of the names of scales beside `….weight` that other tensors have too: it counts only where
-/// the weights are packed.
+/// Suffix of the scales of `….weight`. Other tensors have it too, so it applies only if the weights
+/// are packed.
 const SCALE: &str = ".scale";
 
-/// How many devices a matrix can have been divided among whose rows of scales are those of the
-/// devices, one after the other. The first that fits counts, as in the reference.
+/// Numbers of devices over which a matrix can have been split, with the scales of the devices
+/// concatenated. The first that matches the shapes is used, as in the reference.
 const DEVICES: [u64; 2] = [8, 4];
 
-/// Weights times their scales, of checkpoints in fp8. Weights of four bits beside them are repacked.
-/// Returns whether there are some.
+/// Decodes FP8 weights and repacks MXFP4 weights of the same checkpoint. Returns `true` if there
+/// are MXFP4 weights.
 pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
     let block = block_size("weight_block_size", settings.get("weight_block_size"))?;
     list.leave_out_ending(&UNUSED);
@@ -46,12 +47,12 @@ pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
     let stored = settings.get("store_dtype").and_then(Value::as_str);
     if stored == Some("mxfp4") {
         if let Some(size) = settings.get("mxfp4_block_size").filter(|size| *size != 32) {
-            return Err(refused("mxfp4_block_size", size, "32"));
+            return Err(invalid_setting("mxfp4_block_size", size, "32"));
         }
         for (scales, base) in list.ending(".weight_scale") {
             let number = list.need(base, ".weight", scales)?;
             if is_bytes(list.tensor(number)) {
-                mxfp4::repack(list, number, scales, [base, b".weight"].concat())?;
+                repack_mxfp4(list, number, scales, [base, b".weight"].concat())?;
                 has_mxfp4 = true;
             }
         }
@@ -59,7 +60,7 @@ pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
     for (scales, base) in list.ending(SCALE) {
         let Some(number) = list.find(base, ".weight") else { continue };
         if is_bytes(list.tensor(number)) {
-            mxfp4::repack(list, number, scales, [base, b".weight"].concat())?;
+            repack_mxfp4(list, number, scales, [base, b".weight"].concat())?;
             has_mxfp4 = true;
         } else if list.tensor(number).stored_type.and_then(Fp8::of_name).is_some() {
             decode(list, number, scales, block)?;
@@ -74,7 +75,7 @@ pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
     Ok(has_mxfp4)
 }
 
-/// Whether the elements of a tensor are bytes that something packed.
+/// Returns `true` if a tensor has bytes, so its weights are packed.
 fn is_bytes(tensor: &SourceTensor) -> bool {
     match tensor.stored_type {
         Some(name) => name == "U8",
@@ -82,7 +83,7 @@ fn is_bytes(tensor: &SourceTensor) -> bool {
     }
 }
 
-/// The same of Model Optimizer's, whose scales may belong to weights that do not exist.
+/// Decodes the FP8 weights of Model Optimizer. Scales without a weight are ignored.
 pub(super) fn modelopt(list: &mut Unpacking<'_>) -> Result<()> {
     list.leave_out_ending(&UNUSED);
     for (scales, base) in list.ending(".weight_scale") {
@@ -94,7 +95,7 @@ pub(super) fn modelopt(list: &mut Unpacking<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A tensor becomes its weights times these scales, which are left out.
+/// Replaces a tensor by its weights times these scales, and removes the scales.
 pub(super) fn decode(
     list: &mut Unpacking<'_>,
     number: usize,
@@ -112,7 +113,7 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Rows and columns of the blocks that share a scale.
+/// Returns the rows and columns of the blocks that share a scale.
 pub(super) fn block_size(name: &str, value: Option<&Value>) -> Result<Option<[u64; 2]>> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
     let sizes: Option<Vec<u64>> =
@@ -126,8 +127,8 @@ pub(super) fn block_size(name: &str, value: Option<&Value>) -> Result<Option<[u6
     }
 }
 
-/// Weights times their scales: one for each block of this size, or, without a size, one for all,
-/// for each matrix or for each row.
+/// Returns the weights times their scales: one scale per block of this size or, without a block
+/// size, one per tensor, per matrix or per row.
 fn scaled(
     checkpoint: &dyn Checkpoint,
     weights: usize,
@@ -147,7 +148,7 @@ fn scaled(
     let scales = unscaled(checkpoint, scales)?;
     let shape = *weights.shape();
     let (dimensions, found) = (shape.dimensions(), scales.shape().dimensions());
-    // Scales have the slow dimensions of the weights; those that are missing have one.
+    // Missing slow dimensions of the scales have an extent of 1.
     let missing = dimensions.len().checked_sub(found.len());
     let missing = missing.ok_or_else(|| fault(scales.shape(), &shape))?;
     let mut extents = vec![1; missing];
@@ -176,7 +177,7 @@ fn scaled(
     if found == Some(height.div_ceil(rows)) {
         return Expression::decode(blocks, &[weights, scales]);
     }
-    // Blocks begin again with the rows of each device.
+    // Blocks restart at the first row of each device.
     let of_each = |devices: &u64| {
         let rows_of_each = height.checked_div(*devices).filter(|each| each * devices == *height)?;
         let scales_of_each = rows_of_each.div_ceil(rows);
@@ -195,4 +196,18 @@ fn scaled(
         Expression::decode(blocks, &[weights, scales])
     });
     Expression::concat(1, &parts.collect::<Result<Vec<_>>>()?)
+}
+
+/// Decodes BitNet: −1, 0 and 1 in two bits each, divided by a scale.
+pub(super) fn bitnet(list: &mut Unpacking<'_>) -> Result<()> {
+    for (scale, base) in list.ending(".weight_scale") {
+        let number = list.need(base, ".weight", scale)?;
+        let inputs = [list.stored(number)?, unscaled(list.checkpoint, scale)?];
+        let name = &list.tensor(number).name;
+        let values =
+            Expression::decode(TernaryRows::new(), &inputs).map_err(|error| error.tensor(name))?;
+        list.replace(number, &**name, Content::Values(values));
+        list.leave_out(scale);
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The list of a checkpoint's tensors while packed ones are replaced by what they hold.
+//! The list of a checkpoint's tensors while packed tensors are replaced by their weights.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,39 @@ use ggmill_pipeline::{
     Checkpoint, Encoding, Error, ErrorKind, Expression, Fp8, Pretrained, Result, SourceTensor,
 };
 
-/// A tensor of a checkpoint.
+/// A tensor as seen by descriptions.
 pub(super) struct Weight {
-    /// Its number in the checkpoint; of the first of several.
+    /// Index in the checkpoint; for several packed tensors, of the first.
     pub(super) number: usize,
     pub(super) name: Vec<u8>,
     pub(super) content: Content,
 }
 
-/// What a tensor holds.
+/// The content of a tensor.
 pub(super) enum Content {
     /// The stored data.
     Stored,
-    /// Numbers, in F32.
+    /// Decoded values in F32.
     Values(Expression),
-    /// Blocks of a type that GGML has.
-    Blocks(Expression, Factors),
+    /// Blocks of a GGML type, with scales of the whole tensor.
+    Blocks(Expression, TensorScales),
 }
 
-/// Factors of a tensor of blocks: of its weights, and of what is multiplied with them.
+/// Scales of a tensor of blocks: for its weights, and for the activations that it is multiplied
+/// with.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Factors {
+pub(crate) struct TensorScales {
     pub(crate) weights: Vec<f32>,
     pub(crate) inputs: Vec<f32>,
 }
 
-/// The tensors of a checkpoint that are left, and those that were made of several.
+/// The remaining tensors of a checkpoint, and the decoded ones.
 pub(super) struct Unpacking<'a> {
     pub(super) checkpoint: &'a dyn Pretrained,
     numbers: BTreeMap<&'a [u8], usize>,
-    /// In place, by number.
+    /// By index in the checkpoint; `None` for removed tensors.
     kept: Vec<Option<Weight>>,
-    /// After all others.
+    /// Decoded weights that come after all others.
     added: Vec<Weight>,
 }
 
@@ -64,7 +65,7 @@ impl<'a> Unpacking<'a> {
         &self.checkpoint.tensors()[number]
     }
 
-    /// The tensors left whose names end so, with what is before the ending.
+    /// Returns the remaining tensors whose names have this suffix, with the part before the suffix.
     pub(super) fn ending(&self, ending: &str) -> Vec<(usize, &'a [u8])> {
         let numbers = self.kept.iter().flatten().map(|weight| weight.number);
         let base = |number| {
@@ -74,13 +75,14 @@ impl<'a> Unpacking<'a> {
         numbers.filter_map(base).collect()
     }
 
-    /// The tensor of this name, in two pieces.
+    /// Returns the index of the remaining tensor named `base` + `ending`.
     pub(super) fn find(&self, base: &[u8], ending: &str) -> Option<usize> {
         let name = [base, ending.as_bytes()].concat();
         self.numbers.get(&*name).copied().filter(|&number| self.kept[number].is_some())
     }
 
-    /// The same of one that `number` needs.
+    /// Returns the index of the remaining tensor named `base` + `ending`, or an error about the
+    /// tensor `number`, which needs it.
     pub(super) fn need(&self, base: &[u8], ending: &str, number: usize) -> Result<usize> {
         self.find(base, ending).ok_or_else(|| {
             let name = [base, ending.as_bytes()].concat();
@@ -90,23 +92,23 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    /// Whether a tensor is left as it is stored: not decoded yet.
+    /// Returns `true` if a tensor is not yet decoded or removed.
     pub(super) fn is_stored(&self, number: usize) -> bool {
         let kept = self.kept.get(number).and_then(Option::as_ref);
         kept.is_some_and(|weight| matches!(weight.content, Content::Stored))
     }
 
-    /// An error about a tensor.
+    /// Returns an error about a tensor.
     pub(super) fn fault(&self, number: usize, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Checkpoint, message).tensor(&self.tensor(number).name)
     }
 
-    /// The tensor is none that a description should see.
+    /// Removes a tensor.
     pub(super) fn leave_out(&mut self, number: usize) {
         self.kept[number] = None;
     }
 
-    /// All whose names end so are.
+    /// Removes all tensors whose names have one of these suffixes.
     pub(super) fn leave_out_ending(&mut self, endings: &[&str]) {
         for ending in endings {
             for (number, _) in self.ending(ending) {
@@ -115,37 +117,37 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    /// In the place of a tensor is this one.
+    /// Replaces a tensor.
     pub(super) fn replace(&mut self, number: usize, name: impl Into<Vec<u8>>, content: Content) {
         self.kept[number] = Some(Weight { number, name: name.into(), content });
     }
 
-    /// These numbers come after all others.
+    /// Appends decoded values after all other tensors.
     pub(super) fn append(&mut self, number: usize, name: Vec<u8>, values: Expression) {
         self.added.push(Weight { number, name, content: Content::Values(values) });
     }
 
-    /// What is stored as a tensor.
+    /// Returns the stored data of a tensor.
     pub(super) fn stored(&self, number: usize) -> Result<Expression> {
         Expression::stored(self.checkpoint, number)
     }
 
-    /// The numbers of a small tensor: at most so many.
+    /// Reads a tensor of at most `most` elements as F32.
     pub(super) fn floats(&self, number: usize, most: u64) -> Result<Vec<f32>> {
         let values = unscaled(self.checkpoint, number)?;
-        let count = self.few(number, most)?;
+        let count = self.count_within(number, most)?;
         let singles = values.encode(ggmill_core::GgmlType::F32, Encoding::new(None, false))?;
         let bytes = singles.evaluate(self.checkpoint, 0..count)?;
         Ok(bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
     }
 
-    /// The bytes of a small tensor: at most so many elements.
+    /// Reads the bytes of a tensor of at most `most` elements.
     pub(super) fn bytes(&self, number: usize, most: u64) -> Result<Vec<u8>> {
-        let count = self.few(number, most)?;
+        let count = self.count_within(number, most)?;
         self.stored(number)?.evaluate(self.checkpoint, 0..count)
     }
 
-    fn few(&self, number: usize, most: u64) -> Result<u64> {
+    fn count_within(&self, number: usize, most: u64) -> Result<u64> {
         let count = self.tensor(number).shape.elements();
         if count > most {
             let message = format!("has {count} elements, expected at most {most}");
@@ -155,7 +157,7 @@ impl<'a> Unpacking<'a> {
     }
 }
 
-/// The values of a tensor that has no scale.
+/// Returns the values of a tensor without a scale.
 pub(super) fn unscaled(checkpoint: &dyn Checkpoint, number: usize) -> Result<Expression> {
     match checkpoint.tensors()[number].stored_type.and_then(Fp8::of_name) {
         Some(format) => Expression::decode(format, &[Expression::stored(checkpoint, number)?]),

@@ -1,4 +1,5 @@
-//! Model cards, generation configurations and overrides: whole files of the reference converter.
+//! Model cards, generation configurations and overrides: whole files compared with the reference
+//! converter's.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -16,7 +17,7 @@ const CASES: &str = include_str!("../fixtures/authorship/cases.json");
 const FILES: &str = include_str!("../fixtures/authorship/files.sha256");
 
 #[test]
-fn files_are_those_of_the_reference_converter() {
+fn files_equal_the_reference() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     for line in FILES.lines() {
         let (expected, name) = line.split_once(' ').unwrap();

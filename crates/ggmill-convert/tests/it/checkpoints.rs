@@ -1,4 +1,4 @@
-//! Checkpoints in shards, broken ones, and hostile ones.
+//! Sharded, broken and hostile checkpoints.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -21,8 +21,8 @@ fn failure(weights: &[u8], file_type: FileType) -> (ErrorKind, String) {
     (error.kind(), message)
 }
 
-/// Cut into three files with an index; the result is that of the whole but for the order of
-/// tensors, which follows the files.
+/// Three shards with an index give the same result as the single file, except for the order of
+/// tensors, which follows the shards.
 #[test]
 fn shards_with_an_index_are_one_checkpoint() {
     let tensors = stories_tensors();
@@ -46,7 +46,7 @@ fn shards_with_an_index_are_one_checkpoint() {
         assert!(other.data().unwrap() == tensor.data().unwrap(), "{}", tensor.name());
     }
 
-    // A shard that is gone is named.
+    // The error names a missing shard.
     let shard = directory.path().join("model-00002-of-00003.safetensors");
     let bytes = fs::read(&shard).unwrap();
     fs::remove_file(&shard).unwrap();
@@ -58,7 +58,7 @@ fn shards_with_an_index_are_one_checkpoint() {
     );
     fs::write(&shard, bytes).unwrap();
 
-    // An index that lies is not believed.
+    // A wrong index is an error.
     let mut lying = map.clone();
     lying.insert("model.norm.weight".into(), json!("model-00001-of-00003.safetensors"));
     fs::write(&index, json!({ "weight_map": lying }).to_string()).unwrap();
@@ -68,7 +68,7 @@ fn shards_with_an_index_are_one_checkpoint() {
         "{error}"
     );
 
-    // Nor does it lead out of the directory.
+    // Paths out of the directory are an error.
     for path in ["../model.safetensors", "/etc/passwd", "..", "a/b", "C:x"] {
         fs::write(&index, json!({ "weight_map": { "x": path } }).to_string()).unwrap();
         let error = converted(directory.path(), FileType::F16).unwrap_err();
@@ -77,7 +77,7 @@ fn shards_with_an_index_are_one_checkpoint() {
 }
 
 #[test]
-fn a_tensor_too_many_or_too_few_is_named() {
+fn unknown_and_missing_tensors_are_named() {
     let mut tensors = stories_tensors();
     tensors.push(("model.layers.0.mystery.weight".into(), "F32", vec![1], vec![0; 4]));
     let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
@@ -96,7 +96,7 @@ fn a_tensor_too_many_or_too_few_is_named() {
 }
 
 #[test]
-fn a_shape_must_be_what_the_configuration_says() {
+fn shapes_must_match_the_configuration() {
     let mut tensors = stories_tensors();
     let tensor = tensors
         .iter_mut()
@@ -109,7 +109,7 @@ fn a_shape_must_be_what_the_configuration_says() {
 }
 
 #[test]
-fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
+fn overflow_is_found_before_the_file_is_kept() {
     let mut tensors = stories_tensors();
     let tensor = tensors
         .iter_mut()
@@ -124,7 +124,7 @@ fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
         "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is NaN, expected a finite number"
     );
     assert_eq!(failure(&weights, FileType::F16), (kind, message));
-    // What is copied is copied.
+    // Copied elements can have any value.
     assert!(converted(directory(&weights).path(), FileType::F32).is_ok());
 
     let tensor = tensors
@@ -142,9 +142,9 @@ fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
     assert!(converted(directory(&weights).path(), FileType::BF16).is_ok());
 }
 
-/// Numbers that a description's arithmetic makes infinite, in a file that copies what it can.
+/// Arithmetic of the description that overflows to infinity, in a file that copies most elements.
 #[test]
-fn arithmetic_that_leaves_the_type_is_refused() {
+fn arithmetic_overflow_is_refused() {
     const NAME: &str = "[model.]layers.{bid}.mlp.up_proj.weight\"";
     let llama = include_str!("../../../ggmill-arch/data/architectures/llama.toml");
     let from = format!("from = [\"{NAME}");
@@ -182,7 +182,7 @@ fn arithmetic_that_leaves_the_type_is_refused() {
 }
 
 #[test]
-fn broken_safetensors_are_refused_with_words() {
+fn broken_safetensors_are_refused() {
     let whole = fs::read(real("tinystories260K/model.safetensors")).unwrap();
     for (weights, words) in [
         (vec![], "0 bytes, expected a safetensors file"),
@@ -203,9 +203,9 @@ fn broken_safetensors_are_refused_with_words() {
     }
 }
 
-/// Most readers take the last of two entries with one name; which one is meant, no file says.
+/// Most programs use the last of two entries with the same name, but the intended one is unknown.
 #[test]
-fn names_that_stand_for_two_things_are_refused() {
+fn duplicate_names_are_refused() {
     let file = |header: &str, data: usize| {
         [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; data]].concat()
     };
@@ -264,16 +264,16 @@ fn names_that_stand_for_two_things_are_refused() {
     );
 }
 
-/// A header that would take a gigabyte once parsed.
+/// Returns a header that would need a gigabyte of memory when parsed.
 fn many_strings() -> Vec<u8> {
     let entries: String = (0..2_000_000).map(|_| r#""":"","#).collect();
     let header = format!(r#"{{"__metadata__":{{{entries}"":""}},"x":{{}}}}"#);
     [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()
 }
 
-/// Int8 weights have scales somewhere, which no description of the model they were made from knows.
+/// INT8 weights need scales, which the description of the original model does not have.
 #[test]
-fn weights_that_are_quantized_already_are_refused() {
+fn unsupported_quantized_weights_are_refused() {
     let mut tensors = stories_tensors();
     let tensor = tensors
         .iter_mut()
@@ -287,7 +287,7 @@ fn weights_that_are_quantized_already_are_refused() {
         "{message}"
     );
 
-    // The same holds of types that GGML does not have, which alone do no harm.
+    // The same holds for types that GGML does not have.
     for stored_type in ["BOOL", "U8", "F8_E4M3FNUZ"] {
         let place = tensors
             .iter()
@@ -319,7 +319,7 @@ fn weights_that_are_quantized_already_are_refused() {
     );
 }
 
-/// What the scales of an fp8 checkpoint contradict is said of the tensor.
+/// Errors about scales of FP8 weights name the tensor.
 #[test]
 fn scales_that_do_not_fit_are_refused() {
     let name = "model.layers.1.self_attn.q_proj.weight";
@@ -353,7 +353,7 @@ fn scales_that_do_not_fit_are_refused() {
     }
 }
 
-/// What packed tensors contradict is said of the tensor, and a setting that is not decoded of the
+/// Errors about packed tensors name the tensor, and errors about unsupported settings name the
 /// setting.
 #[test]
 fn packed_tensors_that_do_not_fit_are_refused() {
@@ -452,7 +452,7 @@ fn packed_tensors_that_do_not_fit_are_refused() {
 
 /// Editors on some systems put a byte order mark before JSON.
 #[test]
-fn a_byte_order_mark_is_no_matter() {
+fn a_byte_order_mark_is_ignored() {
     let directory = directory(&safetensors(&stories_tensors()));
     let path = directory.path().join("config.json");
     fs::write(&path, [b"\xef\xbb\xbf", &fs::read(&path).unwrap()[..]].concat()).unwrap();
@@ -460,7 +460,7 @@ fn a_byte_order_mark_is_no_matter() {
 }
 
 #[test]
-fn hostile_tensor_names_are_shown_harmless() {
+fn hostile_tensor_names_are_escaped() {
     let mut tensors = stories_tensors();
     tensors.push(("\u{1b}[2J\u{202e}".into(), "F32", vec![1], vec![0; 4]));
     let (_, message) = failure(&safetensors(&tensors), FileType::F32);
@@ -468,7 +468,7 @@ fn hostile_tensor_names_are_shown_harmless() {
 }
 
 #[test]
-fn a_tokenizer_is_not_left_out_unasked() {
+fn a_tokenizer_is_not_omitted_silently() {
     let directory = directory(&safetensors(&stories_tensors()));
     fs::write(directory.path().join("tokenizer.json"), "{}").unwrap();
     assert_eq!(
@@ -478,7 +478,7 @@ fn a_tokenizer_is_not_left_out_unasked() {
 }
 
 #[test]
-fn a_run_can_be_stopped() {
+fn a_run_can_be_cancelled() {
     let (checkpoint, plan) = plan(&real("tinystories260K"), FileType::F32).unwrap();
     let mut told = 0;
     let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |progress| {

@@ -1,16 +1,19 @@
 //! A small checkpoint of every class of models that the reference converter knows and a description
 //! covers: our file is the reference's, byte for byte.
 //!
-//! `fixtures/classes` has a recipe for each: its configuration, the names, types and shapes of its
-//! tensors, and the hashes of the files that the reference made of it. `conformance/classes.py`
-//! records them; it says what a recipe has and how its weights follow from it, which is done again
-//! here. Recipes of quantized checkpoints that the reference refuses have the hashes of what the
-//! library that makes such checkpoints decodes (`conformance/classes_decoded.py`).
-//! `fixtures/mmproj` has recipes for projectors. `fixtures/mixtures` has recipes whose rows are
-//! multiples of 256, with hashes also of what `llama_model_quantize` makes of the reference's file
-//! at Q4_K_M (`conformance/one_pass.py`); ours is made in one pass.
+//! `fixtures/classes.json` has a recipe for each: its configuration, the names, types and shapes of
+//! its tensors, and the hashes of the files that the reference wrote for it. `conformance/classes.py`
+//! records them; it documents the fields of a recipe and how its weights follow from it, which is
+//! implemented again here. Recipes of quantized checkpoints that the reference refuses have the
+//! hashes of what the library that writes these checkpoints decodes
+//! (`conformance/classes_decoded.py`). `fixtures/mmproj.json` has recipes for projectors.
+//! `fixtures/mixtures.json` has recipes whose rows are multiples of 256, with hashes also of what
+//! `llama_model_quantize` writes for the reference's file at Q4_K_M (`conformance/one_pass.py`); ours
+//! is written in one pass.
+//!
+//! By default, a sample of the recipes is converted; with `GGMILL_LONG=1`, all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -19,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, WithTarget, convert, own_type};
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::formats::CheckpointDirectory;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 use ggmill_testdata::{real, sha256};
@@ -27,28 +30,49 @@ use serde_json::{Map, Value as Json};
 
 use crate::support::safetensors;
 
-/// The types of safetensors, in the order in which that library writes tensors.
+/// The types of safetensors, in the order in which the library writes tensors.
 const DTYPES: [&str; 16] = [
     "U64", "I64", "F64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16", "F8_E8M0", "F8_E4M3",
     "F8_E5M2", "I8", "U8", "BOOL",
 ];
 
+/// Recipes by name.
+pub(crate) type Recipes = BTreeMap<String, Json>;
+
 pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/classes")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// What is found for each file, on all threads, sorted.
+/// The recipes of `fixtures/KIND.json`.
+pub(crate) fn recipes(kind: &str) -> Recipes {
+    let file = fs::read(fixtures().join(format!("{kind}.json"))).unwrap();
+    serde_json::from_slice(&file).unwrap()
+}
+
+/// Every `step`th recipe, or all of them with `GGMILL_LONG=1`.
+pub(crate) fn sample(recipes: Recipes, step: usize) -> Recipes {
+    let step = if is_long_run() { 1 } else { step };
+    recipes.into_iter().step_by(step).collect()
+}
+
+/// Returns `true` if the tests that take minutes run in full: `GGMILL_LONG=1`.
+pub(crate) fn is_long_run() -> bool {
+    std::env::var_os("GGMILL_LONG").is_some_and(|value| value == "1")
+}
+
+/// The lines that `check` returns for each recipe, on all threads, sorted.
 pub(crate) fn for_each(
-    paths: &[PathBuf],
-    look: impl Fn(&Path) -> Vec<String> + Sync,
+    recipes: &Recipes,
+    check: impl Fn(&str, &Json) -> Vec<String> + Sync,
 ) -> Vec<String> {
+    let recipes: Vec<(&String, &Json)> = recipes.iter().collect();
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let these = look(path);
-                    found.lock().unwrap().extend(these);
+                while let Some((name, recipe)) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let lines = check(name, recipe);
+                    found.lock().unwrap().extend(lines);
                 }
             });
         }
@@ -58,7 +82,7 @@ pub(crate) fn for_each(
     found
 }
 
-/// SplitMix64, begun with the FNV-1a hash of a name.
+/// SplitMix64, seeded with the FNV-1a hash of a name.
 fn mixed(name: &str) -> impl Iterator<Item = u64> {
     let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -71,7 +95,7 @@ fn mixed(name: &str) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The bytes of a number in a floating-point type.
+/// Encodes a number in a floating-point type.
 fn float(dtype: &str, number: f64) -> Vec<u8> {
     match dtype {
         "F64" => number.to_le_bytes().to_vec(),
@@ -85,7 +109,7 @@ fn float(dtype: &str, number: f64) -> Vec<u8> {
     }
 }
 
-/// The bytes of an element that nothing but its tensor's name decides.
+/// Encodes an element that follows from its tensor's name.
 fn element(dtype: &str, h: u64) -> Vec<u8> {
     let small = || f64::from((h >> 56) as u8 as i8) / 256.0;
     match dtype {
@@ -100,7 +124,7 @@ fn element(dtype: &str, h: u64) -> Vec<u8> {
     }
 }
 
-/// The bytes of a number that a recipe gives.
+/// Encodes a number that a recipe specifies.
 fn given(dtype: &str, number: f64) -> Vec<u8> {
     match dtype {
         "BF16" | "F16" | "F32" | "F64" => float(dtype, number),
@@ -111,12 +135,12 @@ fn given(dtype: &str, number: f64) -> Vec<u8> {
     }
 }
 
-/// A safetensors file of these tensors of a recipe.
+/// Returns a safetensors file with these tensors of a recipe.
 pub(crate) fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
     safetensors(&weights_of(tensors))
 }
 
-/// Tensors of a recipe in the order of the file: name, type, shape, bytes.
+/// Returns tensors of a recipe in the order of the file: name, type, shape, bytes.
 pub(crate) fn weights_of(
     tensors: &Map<String, Json>,
 ) -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
@@ -156,7 +180,7 @@ pub(crate) fn weights_of(
     made.collect()
 }
 
-/// Makes the checkpoint of a recipe.
+/// Writes the checkpoint of a recipe.
 pub(crate) fn materialize(recipe: &Json, directory: &Path) {
     fs::create_dir_all(directory).unwrap();
     let copy = |from: &Path| {
@@ -194,7 +218,7 @@ fn vocabulary(recipe: &Json) -> &str {
     recipe["vocabulary"].as_str().unwrap_or("none")
 }
 
-/// Our file of a type that a recipe has a hash of, or why there is none.
+/// Converts a checkpoint to one of the types for which a recipe has hashes.
 fn file(
     recipe: &Json,
     directory: &Path,
@@ -212,7 +236,7 @@ fn file(
     let is_plain = PLAIN.iter().any(|name| directory.join(name).exists());
     let made = || {
         let checkpoint = CheckpointDirectory::open(directory)?;
-        // Of the model that a draft model is for.
+        // The target model of a draft.
         let target = directory.join("target");
         let target = target.is_dir().then(|| CheckpointDirectory::open_described(&target));
         let target = target.transpose()?;
@@ -253,7 +277,7 @@ fn file(
     made().map_err(|error| error.to_string())
 }
 
-/// What of the tensors that a recipe has hashes of is not as expected in our file of this type.
+/// Returns the tensors whose data does not have the recipe's hash of what the library decodes.
 fn decoded_faults(name: &str, hashes: &Json, made: Result<Vec<u8>, String>) -> Vec<String> {
     let bytes = match made {
         Ok(bytes) => bytes,
@@ -268,22 +292,19 @@ fn decoded_faults(name: &str, hashes: &Json, made: Result<Vec<u8>, String>) -> V
     hashes.as_object().unwrap().iter().filter_map(fault).collect()
 }
 
-/// What of a recipe is not as expected.
-fn faults(path: &Path) -> Vec<String> {
-    let name = path.file_stem().unwrap().to_str().unwrap();
-    let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+/// Converts a recipe and returns what differs from its expectations.
+fn faults(name: &str, recipe: &Json, is_projector: bool) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join(name);
-    let is_projector = path.parent().is_some_and(|parent| parent.ends_with("mmproj"));
-    // Those without hashes say in a sentence what the reference does: it does not know the class,
-    // refuses it or stops with an exception of its own; or what it does that we refuse.
+    // Recipes without hashes describe in a sentence what the reference does: it does not know the
+    // class, refuses it or raises an exception, or converts a checkpoint that we refuse.
     if recipe["reference"].is_string() != recipe["expected"].is_null() {
         return vec![format!("{name}: hashes, or a sentence on the reference")];
     }
     let Some(expected) = recipe["expected"].as_object() else {
-        materialize(&recipe, &directory);
+        materialize(recipe, &directory);
         if let Some(why) = recipe["refused"].as_str() {
-            return match file(&recipe, &directory, is_projector, "f16") {
+            return match file(recipe, &directory, is_projector, "f16") {
                 Err(error) if error.contains(why) => vec![],
                 Err(error) => vec![format!("{name}: {error}, expected {why}")],
                 Ok(_) => vec![format!("{name}: is converted")],
@@ -292,13 +313,13 @@ fn faults(path: &Path) -> Vec<String> {
         let decoded = recipe["decoded"].as_object().into_iter().flatten();
         return decoded
             .flat_map(|(kind, hashes)| {
-                decoded_faults(name, hashes, file(&recipe, &directory, false, kind))
+                decoded_faults(name, hashes, file(recipe, &directory, false, kind))
             })
             .collect();
     };
-    materialize(&recipe, &directory);
+    materialize(recipe, &directory);
     let fault =
-        |(kind, expected): (&String, &Json)| match file(&recipe, &directory, is_projector, kind) {
+        |(kind, expected): (&String, &Json)| match file(recipe, &directory, is_projector, kind) {
             Ok(found) if *expected == *sha256(&found) => None,
             Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
             Err(error) => Some(format!("{name}: {error}")),
@@ -307,58 +328,51 @@ fn faults(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_class_is_converted_as_the_reference_does() {
-    let paths = recipes(&fixtures());
-    assert!(paths.len() > 300, "{} recipes", paths.len());
+fn classes_equal_the_reference() {
+    let recipes = recipes("classes");
+    assert!(recipes.len() > 300, "{} recipes", recipes.len());
     // A description for checkpoints needs a recipe.
     let catalogue = Catalogue::new();
-    let described: BTreeSet<&str> = paths
-        .iter()
-        .filter_map(|path| {
-            let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-            catalogue.for_checkpoint(&recipe["config"]).ok().map(Architecture::name)
-        })
+    let described: BTreeSet<&str> = recipes
+        .values()
+        .filter_map(|recipe| catalogue.for_checkpoint(&recipe["config"]).ok())
+        .map(Architecture::name)
         .collect();
     for architecture in Architecture::builtins() {
         let is_for_checkpoints = architecture.checkpoint_classes().next().is_some();
         let name = architecture.name();
         assert!(!is_for_checkpoints || described.contains(name), "{name} has no recipe");
     }
-    require_equal(&paths);
+    require_equal(&sample(recipes, 12), false);
 }
 
-/// The reference's registry is `fixtures/registry.txt`. A class that is not converted is in
+/// The reference's registry is `fixtures/registry.txt`. Classes that are not converted are in
 /// `refused.toml` of `ggmill-arch`, with the reason.
 #[test]
 fn every_class_of_the_reference_is_converted_or_refused_by_name() {
-    let registry = fixtures().with_file_name("registry.txt");
+    let registry = fixtures().join("registry.txt");
     let registry = fs::read_to_string(registry).unwrap();
-    let class_of = |path: &PathBuf| {
-        let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        recipe["class"].as_str().unwrap().to_owned()
-    };
-    for (word, directory, projectors) in
-        [("model", "classes", false), ("projector", "mmproj", true)]
-    {
+    for (word, kind, projectors) in [("model", "classes", false), ("projector", "mmproj", true)] {
         let names = registry.lines().filter_map(|line| line.strip_prefix(word)).map(str::trim);
         let registered: BTreeSet<&str> = names.collect();
         assert!(registered.len() > 60, "{word}: {}", registered.len());
-        let recipes = recipes(&fixtures().with_file_name(directory));
-        let tested: BTreeSet<String> = recipes.iter().map(class_of).collect();
+        let recipes = recipes(kind);
+        let tested: BTreeSet<&str> =
+            recipes.values().map(|recipe| recipe["class"].as_str().unwrap()).collect();
         let refused: BTreeSet<&str> =
             ggmill_arch::refused_classes(projectors).map(|(class, _)| class).collect();
         let neither: Vec<_> = registered
             .iter()
-            .filter(|class| !refused.contains(**class) && !tested.contains(**class))
+            .filter(|class| !refused.contains(**class) && !tested.contains(*class))
             .collect();
         assert!(neither.is_empty(), "{word}: without a recipe and not refused: {neither:?}");
-        let both: Vec<_> = refused.iter().filter(|class| tested.contains(**class)).collect();
+        let both: Vec<_> = refused.iter().filter(|class| tested.contains(*class)).collect();
         assert!(both.is_empty(), "{word}: refused and tested: {both:?}");
         let unknown: Vec<_> = refused.difference(&registered).collect();
         assert!(unknown.is_empty(), "{word}: refused and not registered: {unknown:?}");
         let catalogue = Catalogue::new();
         for (class, reason) in ggmill_arch::refused_classes(projectors) {
-            // What has no part that sees is refused for that.
+            // Without `vision_config`, the error would be about the missing encoder.
             let config = serde_json::json!({ "architectures": [class], "vision_config": {} });
             let found = if projectors {
                 catalogue.for_projector(&config)
@@ -373,51 +387,36 @@ fn every_class_of_the_reference_is_converted_or_refused_by_name() {
 }
 
 #[test]
-fn a_mixture_in_one_pass_is_what_the_reference_makes_in_two() {
-    let paths = recipes(&fixtures().with_file_name("mixtures"));
+fn a_one_pass_mixture_equals_the_reference() {
+    let recipes = recipes("mixtures");
     let mut architectures = BTreeSet::new();
-    for path in &paths {
-        let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        assert!(recipe["expected"]["q4_k_m"].is_string(), "{}", path.display());
+    for (name, recipe) in &recipes {
+        assert!(recipe["expected"]["q4_k_m"].is_string(), "{name}");
         architectures.insert(recipe["class"].to_string());
     }
     assert!(architectures.len() >= 10, "{architectures:?}");
-    require_equal(&paths);
+    require_equal(&recipes, false);
 }
 
 #[test]
-fn every_projector_is_converted_as_the_reference_does() {
-    let paths = recipes(&fixtures().with_file_name("mmproj"));
+fn projectors_equal_the_reference() {
+    let recipes = recipes("mmproj");
     let catalogue = Catalogue::new();
     // A description needs a recipe.
-    let described: BTreeSet<&str> = paths
-        .iter()
-        .map(|path| {
-            let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-            catalogue.for_projector(&recipe["config"]).unwrap().title()
-        })
+    let described: BTreeSet<&str> = recipes
+        .values()
+        .map(|recipe| catalogue.for_projector(&recipe["config"]).unwrap().title())
         .collect();
     // Those without classes are for other layouts (own_layouts.rs).
     let of_classes = |projector: &&Architecture| projector.checkpoint_classes().next().is_some();
     let titles: BTreeSet<&str> =
         Architecture::projectors().filter(of_classes).map(Architecture::title).collect();
     assert_eq!(described, titles);
-    require_equal(&paths);
-}
-
-/// The recipes in a directory, by name.
-pub(crate) fn recipes(directory: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(directory)
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
-        .collect();
-    paths.sort();
-    paths
+    require_equal(&recipes, true);
 }
 
 /// Fails unless the file of every recipe is the reference's.
-fn require_equal(paths: &[PathBuf]) {
-    let found = for_each(paths, faults);
-    assert!(found.is_empty(), "{} of {}:\n{}", found.len(), paths.len(), found.join("\n"));
+fn require_equal(recipes: &Recipes, are_projectors: bool) {
+    let found = for_each(recipes, |name, recipe| faults(name, recipe, are_projectors));
+    assert!(found.is_empty(), "{} of {}:\n{}", found.len(), recipes.len(), found.join("\n"));
 }

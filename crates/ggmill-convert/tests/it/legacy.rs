@@ -1,5 +1,5 @@
-//! Files from before GGUF: the bytes of the reference's converter, the numbers of blocks that have
-//! changed since, and the refusals.
+//! Files from before GGUF: comparison with the reference's converter, values of block formats that
+//! have changed since, and errors.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ fn converted(legacy: &Legacy) -> Vec<u8> {
 }
 
 #[test]
-fn the_bytes_are_those_of_the_reference() {
+fn files_equal_the_reference() {
     let directory = tempfile::tempdir().unwrap();
     let expected: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(expected("legacy.json")).unwrap()).unwrap();
@@ -53,10 +53,10 @@ fn the_bytes_are_those_of_the_reference() {
     assert_eq!(compared, 7);
 }
 
-/// The reference refuses these; each has the tensors of its time in the blocks of today, read from
-/// wherever.
+/// The reference refuses these formats. Converted blocks must have the same values as the legacy
+/// ones, at any offset.
 #[test]
-fn old_blocks_become_those_of_today() {
+fn legacy_blocks_are_converted() {
     let directory = tempfile::tempdir().unwrap();
     for model in legacy_models().into_iter().filter(|model| !model.is_taken_by_reference) {
         let legacy = open(directory.path(), &model);
@@ -83,7 +83,7 @@ fn old_blocks_become_those_of_today() {
                 assert!(read == data[start..end], "{} {}", model.name, tensor.name());
             }
         }
-        // A second way to the same data.
+        // A second way to read the same data.
         let hashes = hash(&legacy, &[HashKind::Xxh64], false, &RunOptions::default(), &mut |_| {
             ControlFlow::Continue(())
         })
@@ -136,8 +136,8 @@ fn real_files_are_listed() {
     }
 }
 
-/// A file whose numbers and tensors contradict each other gives no model: the reference and earlier
-/// versions wrote one that says so many blocks and has two.
+/// The hyperparameters and tensors contradict each other. The reference and earlier versions wrote
+/// a file with the wrong number of blocks.
 #[test]
 fn contradictions_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn contradictions_are_refused() {
 
     let name = b"layers.1.ffn_norm.weight";
     let at = whole.windows(name.len()).position(|window| window == name).unwrap();
-    // Before the name two numbers about it, the type and one dimension.
+    // Two lengths, the type and one dimension precede the name.
     let cut = &whole[..at - 16];
     assert_eq!(
         convert(cut, &LegacyOptions::default()),
@@ -185,10 +185,9 @@ fn contradictions_are_refused() {
     );
 }
 
-/// Every beginning of a file, and every bit of its first bytes: an answer or an error, never a
-/// panic.
+/// Truncations at every length and flips of every bit in the first bytes never cause a panic.
 #[test]
-fn damage_is_answered() {
+fn damaged_files_never_panic() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("damaged.bin");
     let models = legacy_models();

@@ -1,26 +1,26 @@
-//! A small PEFT adapter for models of many classes: our file is the reference's, byte for byte, and
-//! what it changes is what the adapter changes.
+//! Small PEFT adapters for models of many classes, compared byte for byte with the reference, and
+//! by the product of their factors.
 //!
-//! `fixtures/lora` has a recipe for each: its configuration, the names, types and shapes of its
-//! tensors, and the hashes of the files that the reference made of it. `conformance/lora.py` records
-//! them.
+//! `fixtures/lora.json` has a recipe for each: its configuration, the names, types and shapes of
+//! its tensors, and the hashes of the reference's files. `conformance/lora.py` records them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::LazyLock;
 
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, RestoreOptions, convert, convert_lora, restore_checkpoint};
 use ggmill_core::FileType;
-use ggmill_pipeline::formats::{CheckpointDirectory, PeftAdapter};
+use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_pipeline::{
     Checkpoint as _, Expression, GgufCheckpoint, Pretrained as _, Recipe, RunOptions, run,
 };
 use ggmill_testdata::sha256;
 use serde_json::{Map, Value as Json};
 
-use crate::classes::{weights, weights_of};
+use crate::classes::{Recipes, fixtures, recipes, weights, weights_of};
 use crate::support::safetensors;
 
 const TYPES: [(&str, FileType); 4] = [
@@ -30,28 +30,15 @@ const TYPES: [(&str, FileType); 4] = [
     ("q8_0", FileType::Q8_0),
 ];
 
-fn fixtures(kind: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(kind)
+/// The recipes of base models.
+static BASES: LazyLock<Recipes> = LazyLock::new(|| recipes("classes"));
+
+/// The recipe of an adapter's base.
+fn base(recipe: &Json) -> &'static Json {
+    &BASES[recipe["of"].as_str().unwrap()]
 }
 
-fn read(path: &Path) -> Json {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-/// The recipes, by name.
-fn recipes() -> BTreeMap<String, Json> {
-    let files = fs::read_dir(fixtures("lora")).unwrap().map(|file| file.unwrap().path());
-    files
-        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), read(&path)))
-        .collect()
-}
-
-/// The recipe of the base.
-fn base(recipe: &Json) -> Json {
-    read(&fixtures("classes").join(format!("{}.json", recipe["of"].as_str().unwrap())))
-}
-
-/// Makes the adapter of a recipe with these weights, and the configuration of its base.
+/// Writes the adapter of a recipe with these weights, and the configuration of its base.
 fn materialize(
     recipe: &Json,
     name: &str,
@@ -87,8 +74,8 @@ fn written(recipe: Recipe, source: &dyn ggmill_pipeline::Checkpoint) -> Vec<u8> 
 }
 
 #[test]
-fn adapters_are_converted_as_the_reference_does() {
-    let recipes = recipes();
+fn adapters_equal_the_reference() {
+    let recipes = recipes("lora");
     let mut equal = 0;
     for (name, recipe) in &recipes {
         let place = tempfile::tempdir().unwrap();
@@ -114,19 +101,19 @@ fn adapters_are_converted_as_the_reference_does() {
     assert!(equal >= 10, "{equal} of {}", recipes.len());
 }
 
-/// Where there is no directory of the base, the file of it says the same: of these bases, all that
-/// have a way back.
+/// A GGUF file of the base gives the same result as its directory, for all bases that can be
+/// restored.
 #[test]
-fn a_file_of_the_base_says_what_its_directory_does() {
+fn a_gguf_base_equals_its_directory() {
     let mut equal = 0;
     let mut refused = Vec::new();
-    for (name, recipe) in &recipes() {
+    for (name, recipe) in &recipes("lora") {
         let Some(expected) = recipe["expected"].as_object() else { continue };
         let place = tempfile::tempdir().unwrap();
         let weights = weights(recipe["tensors"].as_object().unwrap());
         let (adapter, _) = materialize(recipe, name, &weights, place.path());
         let directory = place.path().join("whole");
-        crate::classes::materialize(&base(recipe), &directory);
+        crate::classes::materialize(base(recipe), &directory);
         let source = CheckpointDirectory::open(&directory).unwrap();
         let whole = crate::back::file(&source, FileType::F16, &place.path().join("whole.gguf"));
         let whole = whole.unwrap();
@@ -151,17 +138,17 @@ fn a_file_of_the_base_says_what_its_directory_does() {
     assert!(equal >= 10, "{equal}; refused: {refused:#?}");
 }
 
-/// As older versions of PEFT saved it: the file was written by torch 2.11 with the tensors of the
-/// recipe, in the order of their data there.
+/// The format of older PEFT versions. The file was written by torch 2.11 with the tensors of the
+/// recipe, in the order of their data.
 #[test]
-fn a_pytorch_file_has_the_same_adapter() {
-    let recipe = &recipes()["gptneox"];
+fn a_pytorch_adapter_equals_the_safetensors_one() {
+    let recipe = &recipes("lora")["gptneox"];
     let place = tempfile::tempdir().unwrap();
     let weights = weights(recipe["tensors"].as_object().unwrap());
     let (_, base) = materialize(recipe, "gptneox", &weights, place.path());
     let directory = place.path().join("gptneox");
     fs::remove_file(directory.join("adapter_model.safetensors")).unwrap();
-    let pickled = fixtures("torch").join("adapter/adapter_model.bin");
+    let pickled = fixtures().join("torch").join("adapter/adapter_model.bin");
     fs::copy(pickled, directory.join("adapter_model.bin")).unwrap();
     let adapter = PeftAdapter::open(&directory).unwrap();
     for (kind, file_type) in TYPES {
@@ -170,7 +157,7 @@ fn a_pytorch_file_has_the_same_adapter() {
     }
 }
 
-/// A factor of small whole numbers, so that products are exact.
+/// Returns a factor of small integers, so that products are exact.
 fn factor(name: &str, count: u64) -> Vec<f32> {
     let seed =
         name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
@@ -185,7 +172,7 @@ fn shape(tensor: &Json) -> Vec<u64> {
     tensor[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect()
 }
 
-/// The product of two matrices in PyTorch's order: of (rows, rank) and (rank, columns).
+/// Multiplies two matrices in PyTorch's order: (rows, rank) and (rank, columns).
 fn product(b: &[f32], a: &[f32], [rows, rank, columns]: [u64; 3]) -> Vec<f32> {
     let (rank, columns) = (rank as usize, columns as usize);
     let mut product = Vec::new();
@@ -208,7 +195,7 @@ fn values(model: &GgufCheckpoint, name: &str) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
 }
 
-/// The product of two factors of a GGUF adapter, as llama.cpp reads them.
+/// Multiplies two factors of a GGUF adapter like llama.cpp.
 fn of_factors(adapter: &GgufCheckpoint, name: &str) -> Vec<f32> {
     let [a, b] = ["lora_a", "lora_b"].map(|half| format!("{name}.{half}"));
     let dimensions = |name: &str| {
@@ -219,7 +206,7 @@ fn of_factors(adapter: &GgufCheckpoint, name: &str) -> Vec<f32> {
     let (a, b) = (values(adapter, &a), values(adapter, &b));
     let rank = of_b[0];
     if name.ends_with("token_embd.weight") {
-        // Rows of the first are looked up.
+        // Rows of the first factor are looked up.
         let second = transposed(&b, [of_b[1], rank]);
         return product(&a, &second, [of_a[1], rank, of_b[1]]);
     }
@@ -237,12 +224,12 @@ fn of_factors(adapter: &GgufCheckpoint, name: &str) -> Vec<f32> {
         .collect()
 }
 
-/// Converting the factors and multiplying them gives what converting their product gives, whatever
-/// the description does with it.
+/// Converting the factors and multiplying them must equal converting their product, for all
+/// operations of the descriptions.
 #[test]
-fn factors_are_converted_as_their_product_is() {
+fn converted_factors_equal_the_converted_product() {
     let mut seen = 0;
-    for (name, recipe) in recipes().iter().filter(|(_, recipe)| recipe["refused"].is_null()) {
+    for (name, recipe) in recipes("lora").iter().filter(|(_, recipe)| recipe["refused"].is_null()) {
         let place = tempfile::tempdir().unwrap();
         let tensors: &Map<String, Json> = recipe["tensors"].as_object().unwrap();
         let of_class = base(recipe);

@@ -1,5 +1,5 @@
-//! Checkpoints in the layouts of those who trained them, which `conformance/own_layouts.py` made
-//! and the reference converted.
+//! Checkpoints in the publishers' own layouts (Mistral, Meta, llama2.c), written by
+//! `conformance/own_layouts.py` and converted by the reference.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{AutoType, ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
-use ggmill_pipeline::formats::CheckpointDirectory;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, Result, RunOptions, run};
 use ggmill_testdata::sha256;
 use serde_json::Value;
@@ -40,9 +40,9 @@ fn converted_part(path: &Path, file_type: Option<FileType>, is_projector: bool) 
     run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }
 
-/// As with the reference's `--mistral-format`.
+/// Compared with the reference's `--mistral-format`.
 #[test]
-fn mistral_checkpoints_are_those_of_the_reference_converter() {
+fn mistral_checkpoints_equal_the_reference() {
     for (name, types) in expected().as_object().unwrap() {
         for (file_type, hash) in
             types.as_object().unwrap().iter().filter(|_| !name.starts_with("meta"))
@@ -51,7 +51,7 @@ fn mistral_checkpoints_are_those_of_the_reference_converter() {
             let path = fixtures().join(directory.unwrap_or(name));
             let file = converted_part(&path, file_type.parse().ok(), directory.is_some()).unwrap();
             assert_eq!(sha256(&file), *hash, "{name} to {file_type}");
-            // Any file of the layout stands for the directory.
+            // Any file of the layout can be named instead of the directory.
             if name == "mistral" {
                 let file = path.join("consolidated.safetensors");
                 let given = converted(&file, file_type.parse().ok()).unwrap();
@@ -61,9 +61,9 @@ fn mistral_checkpoints_are_those_of_the_reference_converter() {
     }
 }
 
-/// However many files share the tensors, and along whichever dimension.
+/// For any number of shards, split along any dimension.
 #[test]
-fn meta_checkpoints_have_the_tensors_of_the_reference() {
+fn meta_checkpoints_have_the_reference_tensors() {
     let expected = expected();
     let expected = expected["meta"].as_object().unwrap();
     for (name, context, heads) in [("meta", 4096, 4), ("meta-2", 4096, 4), ("meta-4-rows", 8192, 4)]
@@ -91,15 +91,15 @@ fn meta_checkpoints_have_the_tensors_of_the_reference() {
     }
 }
 
-/// LLaMA 3.2 as it is published, with its rank file: the metadata to the byte, and the tensors, of
-/// the same model in Hugging Face's layout.
+/// LLaMA 3.2 as published, with its rank file: the metadata and the tensors are those of the same
+/// model in Hugging Face's layout, byte for byte.
 #[test]
-fn meta_checkpoints_of_llama_3_are_those_of_the_reference_converter() {
+fn meta_llama_3_checkpoints_equal_the_reference() {
     let expected = expected();
     for (file_type, expected) in expected["meta-3.2"].as_object().unwrap() {
         let file = converted(&fixtures().join("meta-3.2"), file_type.parse().ok()).unwrap();
         let model = Gguf::parse(&file).unwrap();
-        // From behind magic, version and counts to the first tensor info.
+        // After magic, version and counts, up to the first tensor info.
         let first = model.tensors().iter().next().unwrap().name().to_string();
         let info = [&(first.len() as u64).to_le_bytes(), first.as_bytes()].concat();
         let end = file.windows(info.len()).position(|bytes| bytes == info).unwrap();
@@ -113,9 +113,9 @@ fn meta_checkpoints_of_llama_3_are_those_of_the_reference_converter() {
     }
 }
 
-/// A file of llama2.c is the model that it was made from: every tensor, and the tokens.
+/// A llama2.c file has the tensors and the tokens of the original model.
 #[test]
-fn llama2c_files_are_the_model_that_they_hold() {
+fn llama2c_files_have_the_original_tensors_and_tokens() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("stories.bin");
     let real = ggmill_testdata::real("tinystories260K");
@@ -132,7 +132,7 @@ fn llama2c_files_are_the_model_that_they_hold() {
         let found = bare.tensor(&tensor.name().to_string()).unwrap();
         assert!(found.raw_data().unwrap() == tensor.raw_data().unwrap(), "{}", tensor.name());
     }
-    // The tokens of the model's SentencePiece form, as the program writes them.
+    // The tokens of the SentencePiece model, as llama2.c writes them.
     let tokens = theirs.metadata().array("tokenizer.ggml.tokens").unwrap();
     let scores = theirs.metadata().array("tokenizer.ggml.scores").unwrap();
     let mut bytes = 7u32.to_le_bytes().to_vec();
@@ -162,15 +162,15 @@ fn llama2c_files_are_the_model_that_they_hold() {
         let error = converted(&file, Some(FileType::F32)).unwrap_err().to_string();
         assert!(error.starts_with("tokenizer.bin: "), "{error}");
     }
-    // A file cut short is not one of these.
+    // A truncated file is not recognized.
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     assert!(converted(&file, Some(FileType::F32)).is_err());
 }
 
-/// One file less is not a smaller model.
+/// A missing shard is an error.
 #[test]
-fn shares_are_complete() {
+fn a_missing_meta_shard_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     for entry in fs::read_dir(fixtures().join("meta-2")).unwrap() {

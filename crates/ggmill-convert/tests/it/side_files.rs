@@ -1,4 +1,4 @@
-//! The files beside the weights, in a directory and in memory.
+//! Side files in a directory and in memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use ggmill_testdata::{real, sha256};
 
 use crate::support::converted;
 
-/// A Hub cache: the files of a snapshot are links into a directory of blobs.
+/// In a Hugging Face cache, the files of a snapshot are links into a directory of blobs.
 #[test]
 #[cfg(unix)]
-fn a_snapshot_of_links_is_a_checkpoint() {
+fn a_hub_snapshot_of_links_is_a_checkpoint() {
     use std::os::unix::fs::symlink;
 
     let cache = tempfile::tempdir().unwrap();
@@ -26,12 +26,12 @@ fn a_snapshot_of_links_is_a_checkpoint() {
         fs::write(blobs.join(&blob), content).unwrap();
         symlink(format!("../../blobs/{blob}"), snapshot.join(entry.file_name())).unwrap();
     }
-    // The directory itself is one link away too.
+    // The directory itself can be a link.
     symlink(&snapshot, cache.path().join("tinystories260K")).unwrap();
     let file = converted(&cache.path().join("tinystories260K"), FileType::F16).unwrap();
     let model = Gguf::parse(&file).unwrap();
     assert_eq!(model.metadata().array("tokenizer.ggml.tokens").unwrap().len(), 512);
-    // Links lead elsewhere, names do not.
+    // Links can lead out of the directory, names cannot.
     let checkpoint = CheckpointDirectory::open(&snapshot).unwrap();
     for name in ["../../blobs/x", "/etc/hostname", "..", "a/../b", "a/b/c", "", "C:x", "a\\b"] {
         assert!(!checkpoint.side_files().has(name), "{name}");
@@ -39,9 +39,9 @@ fn a_snapshot_of_links_is_a_checkpoint() {
     }
 }
 
-/// One interface, whatever is behind it.
+/// Both implementations of the interface return the same.
 #[test]
-fn a_directory_and_a_map_say_the_same() {
+fn a_directory_and_a_map_are_equivalent() {
     let contents = [
         ("tokenizer.json", "{}"),
         ("additional_chat_templates/rag.jinja", "rag"),

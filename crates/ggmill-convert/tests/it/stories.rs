@@ -1,5 +1,5 @@
-//! A real trained checkpoint: the bytes of the reference converter, and the numbers of an
-//! independent form of the same model.
+//! A real trained checkpoint, compared with the reference converter and with the weights of
+//! llama2.c's file of the same model.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -29,10 +29,9 @@ fn fixture(name: &str) -> Json {
     .unwrap()
 }
 
-/// Key by key and tensor by tensor first, so that a difference has a name; then all of it, padding
-/// included.
+/// Compares keys and tensors first, for a readable error; then the whole file including padding.
 #[test]
-fn the_bytes_are_those_of_the_reference_converter() {
+fn files_equal_the_reference() {
     for (file_type, name) in TYPES {
         let fixture = fixture(name);
         let bytes = converted(&real("tinystories260K"), file_type).unwrap();
@@ -67,9 +66,9 @@ fn the_bytes_are_those_of_the_reference_converter() {
     }
 }
 
-/// The same without the vocabulary, as the reference's step for models that have none writes it.
+/// Compares the file without vocabulary, as the reference writes it for models that have none.
 #[test]
-fn without_its_vocabulary_the_file_says_none() {
+fn a_file_without_vocabulary_has_the_model_none() {
     let fixture = fixture("f16-no-vocab");
     let checkpoint = CheckpointDirectory::open(&real("tinystories260K")).unwrap();
     let mut options = ConvertOptions::new(FileType::F16);
@@ -85,10 +84,10 @@ fn without_its_vocabulary_the_file_says_none() {
     assert_eq!(sha256(&file), fixture["sha256"]);
 }
 
-/// llama2.c keeps attention heads in the order of the original training code, which is ggml's: the
-/// permutation must have been undone.
+/// llama2.c keeps attention heads in the order of the original training code, like ggml, so the
+/// permutation must be undone.
 #[test]
-fn the_weights_are_those_of_the_llama2c_form() {
+fn weights_equal_the_llama2c_file() {
     let form = fs::read(real("tinystories260K.llama2c.bin")).unwrap();
     let word = |at: usize| i32::from_le_bytes(form[at * 4..at * 4 + 4].try_into().unwrap());
     let [dim, hidden, layers, heads, kv_heads, vocab, _context] =
@@ -121,12 +120,12 @@ fn the_weights_are_those_of_the_llama2c_form() {
         }
     }
     next("output_norm.weight".into(), dim);
-    // What is left are the tables of rotations, which a GGUF file does not hold.
+    // The rest are the RoPE tables, which a GGUF file does not contain.
     assert!(form.len() > at);
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_the_number_of_threads() {
+fn output_is_independent_of_the_thread_count() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| converted(&real("tinystories260K"), FileType::Q8_0).unwrap())

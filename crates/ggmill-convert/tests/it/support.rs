@@ -26,7 +26,7 @@ pub(crate) fn converted(directory: &Path, file_type: FileType) -> Result<Vec<u8>
     run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }
 
-/// A safetensors file composed from its parts: name, dtype, shape, bytes.
+/// Returns a safetensors file with these tensors: name, dtype, shape, bytes.
 pub(crate) fn safetensors(tensors: &[(String, &str, Vec<u64>, Vec<u8>)]) -> Vec<u8> {
     let mut header = serde_json::Map::new();
     let mut data = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn safetensors(tensors: &[(String, &str, Vec<u64>, Vec<u8>)]) -> Vec<
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
 }
 
-/// The tensors of the bundled checkpoint, taken apart.
+/// Returns the tensors of the bundled checkpoint.
 pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
     let bytes = std::fs::read(ggmill_testdata::real("tinystories260K/model.safetensors")).unwrap();
     let header_len = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
@@ -64,7 +64,7 @@ pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)
         .collect()
 }
 
-/// A directory with the bundled configuration and these weights.
+/// Creates a directory with the bundled configuration and these weights.
 pub(crate) fn directory(weights: &[u8]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::copy(
@@ -76,8 +76,8 @@ pub(crate) fn directory(weights: &[u8]) -> tempfile::TempDir {
     directory
 }
 
-/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of
-/// files.
+/// Runs a recipe in memory and to a file, which can copy ranges of files, and returns the result,
+/// which must be the same.
 pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
     let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {

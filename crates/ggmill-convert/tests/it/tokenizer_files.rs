@@ -1,4 +1,4 @@
-//! Tokenizers by the path of a directory or of one of their files.
+//! Tokenizers opened by the path of a directory or of one of their files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use ggmill_testdata::real;
 const VOCABULARY: &str = r#"{"h": 0, "i": 1, "hi": 2, "<|endoftext|>": 3}"#;
 const MERGES: &str = "#version: 0.2\nh i\n";
 const CONFIG: &str = r#"{"tokenizer_class": "GPT2Tokenizer"}"#;
-/// h, i and hi in Base64.
+/// "h", "i" and "hi" in Base64.
 const RANKS: &str = "aA== 0\naQ== 1\naGk= 2\n";
 
 struct Directory(tempfile::TempDir);
@@ -43,7 +43,7 @@ fn tokens(metadata: &MetadataBuf) -> Vec<String> {
 }
 
 #[test]
-fn two_files_are_one_tokenizer_by_either_name() {
+fn either_file_of_a_pair_opens_the_tokenizer() {
     let with_class = [("tokenizer_config.json", CONFIG)];
     for config in [&with_class[..], &[]] {
         let files = [&[("vocab.json", VOCABULARY), ("merges.txt", MERGES)][..], config].concat();
@@ -52,7 +52,7 @@ fn two_files_are_one_tokenizer_by_either_name() {
             let (metadata, remarks) = converted(&directory.path(name), Some("gpt-2")).unwrap();
             assert_eq!(tokens(&metadata), ["h", "i", "hi", "<|endoftext|>"], "{name}");
             assert!(metadata.get("tokenizer.ggml.merges").is_some(), "{name}");
-            // That a class was assumed is said.
+            // A note says that a class was assumed.
             assert_eq!(remarks.len(), usize::from(config.is_empty()), "{name}: {remarks:?}");
             assert!(remarks.iter().all(|remark| remark.contains("GPT2Tokenizer")), "{remarks:?}");
         }
@@ -65,7 +65,7 @@ fn two_files_are_one_tokenizer_by_either_name() {
 }
 
 #[test]
-fn a_file_that_is_named_is_read_whatever_is_beside_it() {
+fn a_named_file_takes_precedence() {
     let other = r#"{"model": {"type": "BPE", "vocab": {"x": 0, "<|endoftext|>": 1},
         "merges": ["x x"]}}"#;
     let directory = Directory::with(&[
@@ -82,7 +82,7 @@ fn a_file_that_is_named_is_read_whatever_is_beside_it() {
 }
 
 #[test]
-fn ranks_need_the_name_of_a_pre_tokenizer() {
+fn ranks_need_a_pre_tokenizer_name() {
     for name in ["tiktoken.model", "tokenizer.model", "other.tiktoken", "other.model"] {
         let directory = Directory::with(&[(name, RANKS)]);
         let (metadata, _) = converted(&directory.path(name), Some("gpt-2")).unwrap();
@@ -101,13 +101,13 @@ fn ranks_need_the_name_of_a_pre_tokenizer() {
 }
 
 #[test]
-fn a_real_tokenizer_is_the_same_by_file_and_directory() {
+fn a_file_and_its_directory_give_the_same_tokenizer() {
     let path = real("tinystories260K");
     let of_directory = tokens(&converted(&path, None).unwrap().0);
     let of_file = tokens(&converted(&path.join("tokenizer.model"), None).unwrap().0);
     assert_eq!(of_directory.len(), 512);
     assert!(of_directory == of_file);
-    // By another name it is the same, and as one of another kind it is refused.
+    // Another file name gives the same result; the name of another format is an error.
     let directory = Directory::with(&[]);
     let content = fs::read(path.join("tokenizer.model")).unwrap();
     fs::write(directory.path("mine.model"), &content).unwrap();
@@ -115,14 +115,14 @@ fn a_real_tokenizer_is_the_same_by_file_and_directory() {
     fs::write(directory.path("sentencepiece.bpe.model"), &content).unwrap();
     let error = converted(&directory.path("sentencepiece.bpe.model"), None).unwrap_err();
     assert!(error.to_string().starts_with("sentencepiece.bpe.model: "), "{error}");
-    // Version 3 of a tokenizer whose file has no version.
+    // As version 3, although the file has no version.
     fs::write(directory.path("tokenizer.model.v3"), &content).unwrap();
     let found = converted(&directory.path("tokenizer.model.v3"), None).unwrap();
     assert_eq!(tokens(&found.0), of_file);
 }
 
 #[test]
-fn what_is_not_a_tokenizer_is_told_apart() {
+fn other_files_are_not_tokenizers() {
     let directory = Directory::with(&[
         ("model.gguf", "GGUF"),
         ("model.model", "GGUF\u{3}"),
@@ -142,7 +142,7 @@ fn what_is_not_a_tokenizer_is_told_apart() {
     }
     let error = TokenizerFiles::open(directory.path("broken.json")).unwrap_err();
     assert!(error.to_string().starts_with("broken.json: is not valid JSON"), "{error}");
-    // What looks like one is read as one.
+    // Files that look like a tokenizer are read as one.
     let error = converted(&directory.path("half.json"), None).unwrap_err();
     assert!(error.to_string().starts_with("tekken.json: "), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Checkpoints in PyTorch files, which `conformance/torch_checkpoints.py` made and the reference
-//! converted.
+//! Checkpoints in PyTorch files, written by `conformance/torch_checkpoints.py` and converted by the
+//! reference.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{AutoType, ConvertOptions, convert};
 use ggmill_core::FileType;
-use ggmill_pipeline::formats::{CheckpointDirectory, TorchFile, extract_safetensors};
+use ggmill_formats::{CheckpointDirectory, TorchFile, extract_safetensors};
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _, Result, RunOptions, run};
 use ggmill_testdata::sha256;
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn the_bytes_are_those_of_the_reference_converter() {
+fn files_equal_the_reference() {
     let expected: Value =
         serde_json::from_slice(&fs::read(fixtures().join("expected.json")).unwrap()).unwrap();
     for (name, types) in expected.as_object().unwrap() {
@@ -44,10 +44,10 @@ fn the_bytes_are_those_of_the_reference_converter() {
     }
 }
 
-/// The form from before PyTorch 1.6, safetensors with the same tensors, and one file given instead
-/// of its directory, are the same checkpoint.
+/// The format before PyTorch 1.6, safetensors with the same tensors, and a file instead of its
+/// directory give the same result.
 #[test]
-fn the_container_does_not_matter() {
+fn containers_give_the_same_file() {
     let plain = fixtures().join("plain");
     let whole = converted(&plain, Some(FileType::F16)).unwrap();
     assert!(converted(&plain.join("pytorch_model.bin"), Some(FileType::F16)).unwrap() == whole);
@@ -60,7 +60,7 @@ fn the_container_does_not_matter() {
     copy(&plain.join("legacy.bin"), &directory.join("pytorch_model.bin"));
     assert!(converted(&directory, Some(FileType::F16)).unwrap() == whole);
 
-    // Where there are safetensors too, they count.
+    // safetensors files take precedence.
     fs::write(directory.join("pytorch_model.bin"), b"not looked at").unwrap();
     let torch = TorchFile::open(plain.join("pytorch_model.bin")).unwrap();
     let numbers: Vec<usize> = (0..torch.tensors().len()).collect();
@@ -92,14 +92,14 @@ fn shards_and_their_index_agree() {
     assert!(converted(directory.path(), Some(FileType::F16)).is_err());
     fs::remove_file(at("pytorch_model.bin.index.json")).unwrap();
     converted(directory.path(), Some(FileType::F16)).unwrap();
-    // More than one file is read, so a foreign one among them is an error.
+    // All shards are read, so a foreign file is an error.
     fs::write(at("pytorch_model.other.bin"), b"text").unwrap();
     assert!(failure().contains("pytorch_model.other.bin"), "{}", failure());
 }
 
-/// A run reads what it needs, whatever the views.
+/// Strided views are read correctly by any number of threads.
 #[test]
-fn threads_read_the_same() {
+fn views_are_read_by_any_number_of_threads() {
     let checkpoint = CheckpointDirectory::open(&fixtures().join("views")).unwrap();
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();

@@ -1,8 +1,8 @@
-//! Vocabularies of every kind, to the byte.
+//! Vocabularies of every kind, compared byte for byte with the reference.
 //!
-//! Each case under `tests/vocabularies` has the files of a checkpoint's directory without its
-//! weights, and the keys and the SHA-256 of what the reference converter makes of them
-//! (`--vocab-only`). `conformance/vocabularies.py` makes them.
+//! Each case under `tests/vocabularies` has the files of a checkpoint without weights, and the keys
+//! and the SHA-256 of the reference converter's file (`--vocab-only`).
+//! `conformance/vocabularies.py` records them.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 struct Bare {
     checkpoint: WithConfig<MemorySource>,
-    /// The name of a pre-tokenizer that is asked for.
+    /// The requested pre-tokenizer.
     pre: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Bare {
         self.converted_by(catalogue.for_checkpoint(self.checkpoint.config()).expect("a known one"))
     }
 
-    /// Converts it with a description that has this `[vocabulary]` alone.
+    /// Converts it with a description that has only this `[vocabulary]` section.
     fn vocabulary(&self, vocabulary: &str) -> Result<Vec<u8>, Error> {
         let vocabulary = vocabulary.replace("\n[", "\n[vocabulary.");
         let text = format!(
@@ -75,13 +75,13 @@ impl Bare {
     }
 }
 
-/// The bytes that pairs of hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 fn bytes_of(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2);
     pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// A text that has these lines, by number, and empty ones before and between.
+/// Returns a text with these lines by number, and empty lines between.
 fn lines(by_number: &Value) -> Vec<u8> {
     let by_number = by_number.as_object().unwrap();
     let last: usize = by_number.keys().map(|number| number.parse().unwrap()).max().unwrap();
@@ -92,20 +92,20 @@ fn lines(by_number: &Value) -> Vec<u8> {
         .into()
 }
 
-/// The keys of a file that has no header, which is put before it.
+/// Parses the keys of a file without header.
 fn keys(file: &[u8]) -> Value {
     let parsed = |count: u64| {
         let header = [b"GGUF", &3u32.to_le_bytes()[..], &[0; 8], &count.to_le_bytes()].concat();
         let model = Gguf::parse([&header, file].concat()).ok()?;
         Some(model.metadata().iter().map(|it| it.key().to_string()).collect::<Vec<_>>())
     };
-    // The most keys it can be read with are all.
+    // The largest number of keys with which it can be parsed.
     let keys: Vec<String> = (1..64).map_while(parsed).last().unwrap();
     json!(keys)
 }
 
 #[test]
-fn every_case_is_what_the_reference_makes_of_it() {
+fn vocabularies_equal_the_reference() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
     let mut cases: Vec<_> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -114,7 +114,7 @@ fn every_case_is_what_the_reference_makes_of_it() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let case: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         let mut checkpoint = Bare::of(name, &case["files"]);
-        // The hash of the check text's IDs is the name that the reference was given.
+        // The reference was patched to return the hash of the check text's IDs as the name.
         if let Some(hash) = case["pre"].as_str() {
             let error = match case["vocabulary"].as_str() {
                 Some(vocabulary) => checkpoint.vocabulary(vocabulary),
@@ -141,9 +141,10 @@ fn every_case_is_what_the_reference_makes_of_it() {
     assert!(cases.len() >= 40, "{}", cases.len());
 }
 
-/// What SentencePiece cannot load, what contradicts itself, and what would take too much memory.
+/// Models that SentencePiece cannot load, contradictions, and sizes that would need too much
+/// memory.
 #[test]
-fn broken_vocabularies_are_refused_with_words() {
+fn broken_vocabularies_are_refused() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
     let case: Value =
         serde_json::from_slice(&fs::read(directory.join("spm-added.json")).unwrap()).unwrap();
@@ -176,9 +177,9 @@ fn broken_vocabularies_are_refused_with_words() {
     }
 }
 
-/// Files that are not what a class makes a tokenizer of.
+/// Files that the tokenizer class does not accept.
 #[test]
-fn broken_pairs_are_refused_with_words() {
+fn broken_pairs_are_refused() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
     let of = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(directory.join(name)).unwrap()).unwrap()
@@ -214,9 +215,9 @@ fn broken_pairs_are_refused_with_words() {
     }
 }
 
-/// A pre-tokenizer that nobody has seen: named with the nearest, and written by any name.
+/// The error names the nearest known pre-tokenizer, and any name can be requested.
 #[test]
-fn an_unknown_pre_tokenizer_is_named_and_can_be_given() {
+fn an_unknown_pre_tokenizer_is_compared_and_can_be_requested() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
     let case = fs::read(directory.join("llama-bpe.json")).unwrap();
     let mut case: Value = serde_json::from_slice(&case).unwrap();
