@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_io::{Directory, NotWhole};
+use ggmill_io::{Directory, OpenFailure};
 
 use crate::listing::Listing;
 use crate::outcome::Failure;
@@ -64,7 +64,7 @@ pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     refused(path)
 }
 
-pub(crate) fn not_whole(_: &Path) -> Option<Result<(), NotWhole>> {
+pub(crate) fn open_failure(_: &Path) -> Option<Result<(), OpenFailure>> {
     None
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill_core::{Model, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::{Directory, NotWhole};
+use ggmill_io::{Directory, OpenFailure};
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
@@ -136,7 +136,7 @@ pub(crate) fn salvage<T>(
 }
 
 /// What keeps a file and those of its set from being opened as one model; `None` for a path.
-pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
+pub(crate) fn open_failure(path: &Path) -> Option<Result<(), OpenFailure>> {
     let opened = with(path, |client, location| Ok(client.open(location).err()))?;
     let found = |error: Error| {
         let text = error.to_string();
@@ -144,7 +144,7 @@ pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
         let text = text
             .strip_prefix(error.name())
             .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
-        NotWhole::new(text, matches!(error.kind(), ErrorKind::Format(_)))
+        OpenFailure::new(text, matches!(error.kind(), ErrorKind::Format(_)))
     };
     Some(opened.ok().flatten().map(found).map_or(Ok(()), Err))
 }
@@ -171,7 +171,7 @@ pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>
         let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
         let name = found.name().map(str::to_owned);
         let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
-        Ok((Directory::elsewhere(place.to_string(), name, files, open), file))
+        Ok((Directory::remote(place.to_string(), name, files, open), file))
     })
 }
 
