@@ -66,7 +66,7 @@ pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
 /// A file with the shards of its set: of a directory those that exist, of a server all, which are
 /// asked for whether they are there or not.
 fn with_siblings(path: &Path) -> Files {
-    remote::siblings(path).unwrap_or_else(|| ggmill_io::shards_beside(path))
+    remote::siblings(path).unwrap_or_else(|| ggmill_io::sibling_shards(path))
 }
 
 /// The file, or the wanted files of a directory and those in it, in order; and the directories that

@@ -6,7 +6,7 @@ use std::path::Path;
 use ggmill::Hint;
 use ggmill_core::{ErrorKind, Model, Part, RawStr, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::{NotWhole, RandomAccess};
+use ggmill_io::{OpenFailure, RandomAccess};
 use ggmill_pipeline::GgufCheckpoint;
 
 use crate::content::hint_for_content;
@@ -150,11 +150,11 @@ pub(crate) fn salvage<T>(
 }
 
 /// What keeps a file and those of its set from being opened as one model.
-pub(crate) fn not_whole(path: &Path) -> Option<NotWhole> {
-    if let Some(found) = remote::not_whole(path) {
+pub(crate) fn open_failure(path: &Path) -> Option<OpenFailure> {
+    if let Some(found) = remote::open_failure(path) {
         return found.err();
     }
-    ggmill_io::not_whole(path)
+    ggmill_io::open_failure(path)
 }
 
 /// The names of a model's files, without their directories.

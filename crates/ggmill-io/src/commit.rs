@@ -1,43 +1,42 @@
-//! The order in which files that belong together get their names, apart from the files it is done
-//! to.
+//! The commit protocol for files that belong together, independent of the file system so that tests
+//! can inject faults:
 //!
-//! 1. Each file is on the disk. None has a name: whatever happens now, it is as if they had never
-//!    been.
-//! 2. Each gets its name. A name that exists leads to a whole file.
-//! 3. The directories are on the disk, and with them the names.
+//! 1. Sync each file. None has a name yet, so a crash leaves nothing behind.
+//! 2. Give each its name. Every name that exists leads to a complete file.
+//! 3. Sync the directories, which makes the names durable.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 
-/// A file that is complete and has no name yet.
-pub(crate) trait Complete {
-    /// Makes sure that its bytes are on the disk.
+/// A complete file without its final name.
+pub(crate) trait Unnamed {
+    /// Syncs its data to the disk.
     fn sync(&mut self) -> Result<()>;
-    /// Where its name will be.
+    /// Its final path.
     fn target(&self) -> &Path;
-    /// Gives it its name, and says whether another file had that before.
+    /// Renames it to its target, and returns whether that may have replaced a file.
     fn name(self) -> Result<Replaced>;
 }
 
-/// The directories that files get their names in. Tests have one on a disk that loses power.
+/// The directories of the targets. Tests implement it with a simulated disk that loses power.
 pub(crate) trait Directories {
-    /// Makes sure that the names in the directory of this file are on the disk.
+    /// Syncs the directory of `target`, which makes the names in it durable.
     fn sync(&mut self, target: &Path) -> Result<()>;
-    /// Takes a name away again. What cannot be taken away stays: the error that matters was before.
+    /// Removes a name during rollback. Ignores errors: the first error is the one to report.
     fn remove(&mut self, target: &Path);
 }
 
-/// Whether a file may have taken the place of another, which cannot be brought back.
+/// Whether a rename may have replaced a file, which cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replaced {
     Perhaps,
     Nothing,
 }
 
-/// Names all files or none, apart from those that took the place of others.
+/// Names all files or none, except that replaced files stay replaced.
 pub(crate) fn commit(
-    mut files: Vec<impl Complete>,
+    mut files: Vec<impl Unnamed>,
     directories: &mut impl Directories,
 ) -> Result<()> {
     for file in &mut files {
@@ -56,11 +55,12 @@ pub(crate) fn commit(
             }
         }
     }
-    let mut one_of_each: Vec<&Path> = targets.iter().map(PathBuf::as_path).collect();
-    one_of_each.sort_unstable_by_key(|target| target.parent());
-    one_of_each.dedup_by_key(|target| target.parent());
-    let done =
-        done.and_then(|()| one_of_each.into_iter().try_for_each(|target| directories.sync(target)));
+    let mut one_per_directory: Vec<&Path> = targets.iter().map(PathBuf::as_path).collect();
+    one_per_directory.sort_unstable_by_key(|target| target.parent());
+    one_per_directory.dedup_by_key(|target| target.parent());
+    let done = done.and_then(|()| {
+        one_per_directory.into_iter().try_for_each(|target| directories.sync(target))
+    });
     if done.is_err() {
         for target in new {
             directories.remove(target);
@@ -78,20 +78,20 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// A disk whose power can fail, or one of whose steps. Of names that were given or taken away
-    /// and not synced any may survive; of a file that was not synced, nothing does.
+    /// A simulated disk that can lose power or fail a step. Any subset of unsynced name changes may
+    /// survive; the data of an unsynced file does not.
     #[derive(Clone, Debug, Default)]
     struct Flaky {
-        /// Files that are on the disk.
+        /// Files whose data is durable.
         synced: Vec<usize>,
-        /// The files that names lead to, on the disk and as the program sees them.
+        /// Names and their files: the durable state, and the state the program sees.
         durable: BTreeMap<PathBuf, usize>,
         seen: BTreeMap<PathBuf, usize>,
-        /// Steps done, and the step that fails or before which the power does.
+        /// Steps done so far, the step that fails, and the step before which the power fails.
         steps: usize,
         fails: Option<usize>,
         dies: Option<usize>,
-        /// A mutant: files are not synced.
+        /// Mutation: `sync` does nothing.
         lies: bool,
     }
 
@@ -108,7 +108,7 @@ mod tests {
             }
         }
 
-        /// The names that can be there when the power comes back: each change survives or not.
+        /// Every durable state possible after a power loss: each unsynced change survives or not.
         fn survivors(&self) -> Vec<BTreeMap<PathBuf, usize>> {
             let paths: Vec<&PathBuf> = self
                 .seen
@@ -137,7 +137,7 @@ mod tests {
         replaces: bool,
     }
 
-    impl Complete for File<'_> {
+    impl Unnamed for File<'_> {
         fn sync(&mut self) -> Result<()> {
             let mut disk = self.disk.borrow_mut();
             disk.step(&self.target)?;
@@ -185,10 +185,10 @@ mod tests {
         }
     }
 
-    /// A file that was there before.
+    /// The file that exists before the commit.
     const OLD: usize = 99;
 
-    /// Three files, one of them in another directory, and the second replacing one or not.
+    /// Commits three files, one in another directory; the second replaces a file if `replaces`.
     fn run(replaces: bool, flaky: &Flaky) -> (Result<()>, Flaky) {
         let before = BTreeMap::from([(PathBuf::from("a/1"), OLD)]);
         let names = if replaces { before } else { BTreeMap::new() };
@@ -209,13 +209,13 @@ mod tests {
         (done, disk.into_inner())
     }
 
-    /// Each name leads to a file that is on the disk, wherever the power failed.
+    /// Returns `true` if in every surviving state each name leads to a durable file.
     fn is_sound(disk: &Flaky) -> bool {
         disk.survivors().iter().flat_map(BTreeMap::values).all(|file| disk.synced.contains(file))
     }
 
     #[test]
-    fn all_names_are_there_when_it_is_done() {
+    fn a_commit_makes_all_names_durable() {
         for replaces in [false, true] {
             let (done, disk) = run(replaces, &Flaky::default());
             done.unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_leaves_names_of_whole_files_only() {
+    fn a_crash_leaves_only_names_of_complete_files() {
         let mut count = 0;
         for replaces in [false, true] {
             for dies in 0..8 {
@@ -254,11 +254,11 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_takes_every_new_name_back() {
+    fn a_failed_step_removes_every_new_name() {
         for fails in 0..8 {
             let (done, disk) = run(false, &Flaky { fails: Some(fails), ..Flaky::default() });
             assert!(done.is_err() && disk.seen.is_empty() && is_sound(&disk), "{fails}: {disk:?}");
-            // What was replaced cannot come back, and is one or the other.
+            // A replaced file stays replaced: its name leads to the old or the new file.
             let (done, disk) = run(true, &Flaky { fails: Some(fails), ..Flaky::default() });
             assert!(done.is_err() && is_sound(&disk), "{fails}");
             assert_eq!(disk.seen.keys().collect::<Vec<_>>(), [Path::new("a/1")], "{fails}");

@@ -8,10 +8,10 @@ use ggmill_core::ReadAt;
 use crate::error::{Detail, Error, Result};
 use crate::random_access::RandomAccess;
 
-/// A directory of files that belong together, such as a checkpoint.
+/// A directory of files that belong together, such as a checkpoint; local or [remote](Self::remote).
 ///
-/// Files are asked for by name. A name that comes from inside a file is never a path: one that
-/// leads elsewhere is refused before anything is opened.
+/// Files are opened by name. A name may come from an untrusted file, so names with path components
+/// are refused before anything is opened.
 ///
 /// ```
 /// # let temporary = tempfile::tempdir()?;
@@ -26,17 +26,17 @@ use crate::random_access::RandomAccess;
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// `None` for a directory of this machine.
+    /// `None` for a local directory.
     listing: Option<Listing>,
 }
 
-/// Opens a file by its path within a directory that is elsewhere.
+/// Opens a file of a remote directory by its path.
 type OpenFile = dyn Fn(&str) -> ggmill_core::Result<Box<dyn ReadAt>> + Send + Sync;
 
-/// What is in a directory that is not on this machine.
+/// The files of a remote directory.
 #[derive(Clone)]
 struct Listing {
-    /// The paths of all files, of which those below `prefix` are in the directory.
+    /// The paths of all files; this directory has those below `prefix`.
     files: Arc<BTreeSet<String>>,
     open: Arc<OpenFile>,
     /// Empty, or ending in `/`.
@@ -51,7 +51,7 @@ impl fmt::Debug for Listing {
 }
 
 impl Listing {
-    /// The names of the files in the directory itself.
+    /// Returns the names of the files directly in the directory.
     fn names(&self) -> impl Iterator<Item = &str> {
         let below = self.files.range(self.prefix.clone()..);
         below
@@ -61,10 +61,10 @@ impl Listing {
 }
 
 impl Directory {
-    /// The most files [`files`](Self::files) lists.
+    /// The maximum number of entries that [`files`](Self::files) lists.
     pub const MAX_LISTED: usize = 1 << 16;
 
-    /// A directory. Fails when the path leads to none.
+    /// Opens a local directory. Fails if the path does not lead to one.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         match std::fs::metadata(path) {
@@ -78,24 +78,24 @@ impl Directory {
         }
     }
 
-    /// A directory that is not on this machine: its address, for messages, its own name, the paths of
-    /// the files in it and below, and what opens one by its path.
+    /// Creates a remote directory from its address (for messages), its name, the paths of all files in
+    /// it and below, and a function that opens a file by its path.
     ///
     /// ```
     /// use ggmill_io::Directory;
     /// let files = ["config.json".to_owned(), "1_Dense/config.json".to_owned()];
     /// let directory =
-    ///     Directory::elsewhere("hf://owner/name", Some("name".to_owned()), files, |path| {
+    ///     Directory::remote("hf://owner/name", Some("name".to_owned()), files, |path| {
     ///         Ok(Box::new(format!("{path}!").into_bytes()))
     ///     });
     /// assert_eq!(directory.files()?, ["config.json"]);
     /// assert_eq!(directory.subdirectories()?, ["1_Dense"]);
-    /// let inner = directory.subdirectory("1_Dense")?.ok_or("is there")?;
+    /// let inner = directory.subdirectory("1_Dense")?.ok_or("exists")?;
     /// assert_eq!(inner.file("config.json")?.read_whole(99)?, b"1_Dense/config.json!");
     /// assert!(directory.file("other.json").is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn elsewhere(
+    pub fn remote(
         path: impl Into<PathBuf>,
         name: Option<String>,
         files: impl IntoIterator<Item = String>,
@@ -106,7 +106,7 @@ impl Directory {
         Self { path: path.into(), listing: Some(listing) }
     }
 
-    /// The meaning of a path given by a user: a directory, or a file of one with its name.
+    /// Opens the path of a user: a directory, or the directory of a file together with the file's name.
     pub fn open_either(path: impl AsRef<Path>) -> Result<(Self, Option<String>)> {
         let path = path.as_ref();
         let file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
@@ -120,24 +120,23 @@ impl Directory {
         }
     }
 
-    /// The path it was opened by.
+    /// Returns the path it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its own name, where it has one that is text.
+    /// Returns its name, if it has one that is valid UTF-8.
     pub fn name(&self) -> Option<String> {
         if let Some(listing) = &self.listing {
             return listing.name.clone();
         }
-        // `.` has a name too, and only the system knows it.
+        // Resolves `.`, which has no name in the path.
         let path = std::fs::canonicalize(&self.path).ok()?;
         Some(path.file_name()?.to_str()?.to_owned())
     }
 
-    /// Whether there is a file of this name. What exists and is not a file, such as a link to one
-    /// that is missing, counts as well, so that opening it says why it cannot be read; a directory
-    /// does not.
+    /// Returns `true` if it has a file of this name. Other entries except directories count too, such
+    /// as a dangling link, so that opening them reports why they cannot be read.
     pub fn has(&self, name: &str) -> bool {
         match (&self.listing, self.join(name)) {
             (None, Ok(path)) => match std::fs::metadata(&path) {
@@ -149,7 +148,7 @@ impl Directory {
         }
     }
 
-    /// Opens a file. Fails when the name is not a plain one, and as [`RandomAccess::open`] does.
+    /// Opens a file. Fails if `name` has path components, and like [`RandomAccess::open`].
     pub fn file(&self, name: &str) -> Result<RandomAccess> {
         let path = self.join(name)?;
         let Some(listing) = &self.listing else { return RandomAccess::open(path) };
@@ -157,26 +156,25 @@ impl Directory {
             return Err(Error::io(&path, "cannot open", std::io::ErrorKind::NotFound.into()));
         }
         let opened = (listing.open)(&format!("{}{name}", listing.prefix));
-        let source = opened.map_err(|error| Error::new(&path, Detail::Elsewhere(error)))?;
-        Ok(RandomAccess::elsewhere(path, source))
+        let source = opened.map_err(|error| Error::new(&path, Detail::Remote(error)))?;
+        Ok(RandomAccess::remote(path, source))
     }
 
-    /// The directory of this name within it, or `None` where there is none. Fails when the name is
-    /// not a plain one.
+    /// Opens a subdirectory; `None` if it does not exist. Fails if `name` has path components.
     pub fn subdirectory(&self, name: &str) -> Result<Option<Self>> {
         let path = self.join(name)?;
         let Some(listing) = &self.listing else {
             return Ok(path.is_dir().then_some(Self { path, listing: None }));
         };
         let prefix = format!("{}{name}/", listing.prefix);
-        let is_there = listing.files.range(prefix.clone()..).next();
-        let is_there = is_there.is_some_and(|file| file.starts_with(&prefix));
+        let first = listing.files.range(prefix.clone()..).next();
+        let exists = first.is_some_and(|file| file.starts_with(&prefix));
         let listing = Listing { prefix, name: Some(name.to_owned()), ..listing.clone() };
-        Ok(is_there.then_some(Self { path, listing: Some(listing) }))
+        Ok(exists.then_some(Self { path, listing: Some(listing) }))
     }
 
-    /// The names of its files, sorted. Names that are not text are ignored. Fails when the system
-    /// cannot list them, or the directory has more entries than [`MAX_LISTED`](Self::MAX_LISTED).
+    /// Returns the names of its files, sorted, without names that are not UTF-8. Fails if the directory
+    /// cannot be listed or has more than [`MAX_LISTED`](Self::MAX_LISTED) entries.
     pub fn files(&self) -> Result<Vec<String>> {
         match &self.listing {
             Some(listing) => Ok(listing.names().map(str::to_owned).collect()),
@@ -184,7 +182,7 @@ impl Directory {
         }
     }
 
-    /// The names of the directories in it, sorted, as [`files`](Self::files) lists files.
+    /// Returns the names of its subdirectories, like [`files`](Self::files).
     pub fn subdirectories(&self) -> Result<Vec<String>> {
         let Some(listing) = &self.listing else {
             return self.listed(|name| self.path.join(name).is_dir());
@@ -196,7 +194,7 @@ impl Directory {
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// The names of what is in a directory of this machine, sorted.
+    /// Returns the names of the wanted entries of a local directory, sorted.
     fn listed(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let cannot = |source| Error::io(&self.path, "cannot list", source);
         let mut names = Vec::new();
@@ -215,10 +213,10 @@ impl Directory {
 
     fn join(&self, name: &str) -> Result<PathBuf> {
         let mut components = Path::new(name).components();
-        // What separates directories or drives on any system separates none here.
-        let plain = !name.contains(['/', '\\', ':', '\0'])
+        // Separators of any operating system are refused on all of them.
+        let is_plain = !name.contains(['/', '\\', ':', '\0'])
             && matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
-        if plain {
+        if is_plain {
             Ok(self.path.join(name))
         } else {
             Err(Error::new(&self.path, Detail::NotPlain { name: name.into() }))

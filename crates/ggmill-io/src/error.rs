@@ -1,45 +1,43 @@
 //! Errors, with the file they concern.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use ggmill_core::{ByteSize, RawStr, Subject, shard_file_name};
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an error arose.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused, or the path leads to something that is not a regular file.
-    /// [`Error::io_error`] says more.
+    /// The operating system returned an error ([`Error::io_error`]), or the path does not lead to a
+    /// regular file.
     Io,
-    /// Something else wrote to the file after it was opened: what was read from it may be half of
-    /// each.
+    /// Another program wrote to the file after it was opened, so bytes read from it may mix old and new
+    /// content.
     Changed,
-    /// The output exists, and replacing it was not allowed.
+    /// The output exists and must not be replaced.
     Exists,
-    /// The file cannot be edited in place: it is read-only, a symbolic link, or something else
-    /// works on it.
+    /// The file cannot be edited in place: it is read-only, a symbolic link, or locked or changed by
+    /// another program.
     NotEditable,
-    /// An edit was interrupted: a journal lies beside the file, or has just been left there.
-    /// [`InPlace::recover`](crate::InPlace::recover) goes on with it.
+    /// An edit was interrupted, before or just now, and its journal is next to the file.
+    /// [`InPlace::recover`](crate::InPlace::recover) finishes or undoes it.
     Journal,
-    /// The files do not make up a whole model: a shard is missing, exists more than once, or
-    /// belongs to another set.
+    /// The shards do not form a complete model: one is missing, duplicated, or from another set.
     Shards,
-    /// The caller asked for what cannot be: an output that is one of the files it is made of.
+    /// The caller passed invalid arguments, such as an output that is one of its inputs.
     Misuse,
-    /// The content of the file, by the kinds of `ggmill-core`. A file that became shorter while it
+    /// The content of the file is invalid, with the kind from `ggmill-core`. A file truncated while it
     /// was open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
     Format(ggmill_core::ErrorKind),
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `not_editable`. Of a
-    /// fault in the content it is the name that `ggmill-core` gives it.
+    /// Returns the stable name of the kind in snake case, such as `not_editable`. For
+    /// [`Format`](Self::Format) it is the name of the kind from `ggmill-core`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -54,11 +52,11 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind and the path of the file it is about. The size of a pointer.
+/// An error with its kind and the path of its file. It is as small as a pointer.
 ///
-/// The message begins with that path, escaped, and holds that of the cause; [`Error::io_error`] and
-/// [`Error::format_error`] have the cause itself. [`source`](std::error::Error::source) is what the
-/// cause came from, so that a program that prints the whole chain says everything once.
+/// The message begins with the path, escaped, and includes that of the cause, which
+/// [`Error::io_error`] and [`Error::format_error`] return. [`source`](std::error::Error::source)
+/// skips the cause, so that printing the whole chain repeats nothing.
 ///
 /// ```
 /// let error = ggmill_io::open("no-such-model.gguf").err().ok_or("an error")?;
@@ -73,7 +71,7 @@ struct Inner {
     detail: Detail,
 }
 
-/// The facts behind a message.
+/// The data of a message.
 #[derive(Debug)]
 pub(crate) enum Detail {
     Io {
@@ -111,11 +109,11 @@ pub(crate) enum Detail {
     },
     Shards(ggmill_core::Error),
     Edit(EditFault),
-    /// A file that is not on this machine; the message names it.
-    Elsewhere(ggmill_core::Error),
+    /// An error of a remote file, whose message already names it.
+    Remote(ggmill_core::Error),
 }
 
-/// Why a file is not edited in place.
+/// Why a file was not edited in place.
 #[derive(Debug)]
 pub(crate) enum EditFault {
     ReadOnly,
@@ -123,12 +121,12 @@ pub(crate) enum EditFault {
     Busy,
     Changed,
     Halfway { source: io::Error },
-    Pending { journal: PathBuf },
-    Damaged { journal: PathBuf },
-    NotIts { journal: PathBuf },
+    PendingJournal { journal: PathBuf },
+    DamagedJournal { journal: PathBuf },
+    ForeignJournal { journal: PathBuf },
 }
 
-/// Of a file that ends too early: its actual length, and the minimum length expected.
+/// The actual and the required length of a truncated file.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) len: u64,
@@ -159,7 +157,7 @@ impl Error {
         }
     }
 
-    /// The kind of error.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Io { .. } | Detail::NotRegular { .. } => ErrorKind::Io,
@@ -168,7 +166,7 @@ impl Error {
             Detail::Exists => ErrorKind::Exists,
             Detail::IsInput => ErrorKind::Misuse,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
-            Detail::Elsewhere(source) => match source.kind() {
+            Detail::Remote(source) => match source.kind() {
                 ggmill_core::ErrorKind::Changed => ErrorKind::Changed,
                 ggmill_core::ErrorKind::Io => ErrorKind::Io,
                 kind => ErrorKind::Format(kind),
@@ -185,12 +183,12 @@ impl Error {
         }
     }
 
-    /// The file the error is about. Of a missing shard, the path it should have.
+    /// Returns the path of the file; for a missing shard, its expected path.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The absolute offset in the file, where there is one.
+    /// Returns the absolute offset in the file, if the error has one.
     pub fn offset(&self) -> Option<u64> {
         match &self.0.detail {
             Detail::Format { source, .. } => source.offset(),
@@ -199,7 +197,7 @@ impl Error {
         }
     }
 
-    /// The key or tensor the error is about, where there is one.
+    /// Returns the key or tensor that the error concerns, if any.
     pub fn subject(&self) -> Option<Subject<'_>> {
         match &self.0.detail {
             Detail::Format { source, .. } | Detail::Shards(source) => source.subject(),
@@ -207,23 +205,21 @@ impl Error {
         }
     }
 
-    /// Whether the error is that an edit was interrupted and nothing has been done about it yet:
-    /// [`InPlace::recover`](crate::InPlace::recover) does.
+    /// Returns `true` if an interrupted edit is pending, which
+    /// [`InPlace::recover`](crate::InPlace::recover) resolves.
     pub fn is_pending(&self) -> bool {
-        matches!(self.0.detail, Detail::Edit(EditFault::Pending { .. }))
+        matches!(self.0.detail, Detail::Edit(EditFault::PendingJournal { .. }))
     }
 
-    /// The error of the operating system, if there is one.
+    /// Returns the error of the operating system, if there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.detail {
             Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
             _ => None,
         }
     }
-}
 
-impl Error {
-    /// The fault in the content of the file, or of the files of a set.
+    /// Returns the error in the content of the file or the shard set, if it is one.
     pub fn format_error(&self) -> Option<&ggmill_core::Error> {
         match &self.0.detail {
             Detail::Format { source, .. } | Detail::Shards(source) => Some(source),
@@ -233,8 +229,7 @@ impl Error {
 }
 
 impl From<Error> for ggmill_core::Error {
-    /// As the error of a source of bytes: it keeps its kind, and
-    /// [`cause`](ggmill_core::Error::cause) is this error.
+    /// Keeps the kind; [`cause`](ggmill_core::Error::cause) is this error.
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::Format(kind) => kind,
@@ -246,17 +241,17 @@ impl From<Error> for ggmill_core::Error {
     }
 }
 
-/// A path as text that cannot affect a terminal.
+/// Returns a path as text, escaped so that it cannot affect a terminal.
 pub(crate) fn shown(path: &Path) -> RawStr<'_> {
     RawStr::new(path.as_os_str().as_encoded_bytes())
 }
 
-/// The last part of a path, to name a second file of the same directory.
+/// Returns the last component of a path, for messages that already name its directory.
 fn file_name(path: &Path) -> RawStr<'_> {
     RawStr::new(path.file_name().unwrap_or(path.as_os_str()).as_encoded_bytes())
 }
 
-/// The cause in plain words where there are such.
+/// Displays common I/O errors in plain words, without the error number.
 struct Cause<'a>(&'a io::Error);
 
 impl fmt::Display for Cause<'_> {
@@ -275,7 +270,7 @@ impl fmt::Display for Cause<'_> {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { len, needed } = *self;
-        // Rounded down, so that a file that lacks its last byte does not show as whole.
+        // Rounded down, so that a file without its last byte does not show 100%.
         let percent = u128::from(len) * 100 / u128::from(needed.max(1));
         write!(
             f,
@@ -306,17 +301,17 @@ impl fmt::Display for EditFault {
                 "the edit was interrupted: {}; its journal is next to the file",
                 Cause(source)
             ),
-            Self::Pending { journal } => write!(
+            Self::PendingJournal { journal } => write!(
                 f,
                 "an edit of this file was interrupted: its journal {} is next to the file",
                 file_name(journal)
             ),
-            Self::Damaged { journal } => write!(
+            Self::DamagedJournal { journal } => write!(
                 f,
                 "an edit was interrupted, and its journal {} is damaged",
                 file_name(journal)
             ),
-            Self::NotIts { journal } => write!(
+            Self::ForeignJournal { journal } => write!(
                 f,
                 "the journal {} belongs to a different file, or to a different state of this one",
                 file_name(journal)
@@ -327,7 +322,7 @@ impl fmt::Display for EditFault {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Detail::Shards(source) | Detail::Elsewhere(source) = &self.0.detail {
+        if let Detail::Shards(source) | Detail::Remote(source) = &self.0.detail {
             return source.fmt(f);
         }
         write!(f, "{}: ", shown(&self.0.path))?;
@@ -367,8 +362,8 @@ impl fmt::Display for Error {
                     example(*number, *count)
                 )
             }
-            // Already told, with the path that it begins with.
-            Detail::Shards(_) | Detail::Elsewhere(_) => Ok(()),
+            // Handled above, because their messages already begin with the path.
+            Detail::Shards(_) | Detail::Remote(_) => Ok(()),
             Detail::Edit(fault) => fault.fmt(f),
         }
     }
@@ -386,7 +381,7 @@ impl std::error::Error for Error {
             Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => {
                 source.source()
             }
-            Detail::Format { source, .. } | Detail::Shards(source) | Detail::Elsewhere(source) => {
+            Detail::Format { source, .. } | Detail::Shards(source) | Detail::Remote(source) => {
                 source.source()
             }
             _ => None,

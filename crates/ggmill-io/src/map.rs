@@ -12,9 +12,9 @@ use crate::error::{Detail, Error, Result};
 use crate::open::{open_set, parse};
 use crate::random_access::RandomAccess;
 
-/// A whole file as bytes, paged in by the operating system as they are touched.
+/// A memory-mapped file, paged in by the operating system on access.
 pub struct Mapping {
-    /// `None` for an empty file, of which there is nothing to map.
+    /// `None` for an empty file, which cannot be mapped.
     map: Option<Mmap>,
     pub(crate) file: RandomAccess,
 }
@@ -40,7 +40,6 @@ impl ReadAt for Mapping {
         self.file.name()
     }
 
-    /// The file that is mapped.
     fn as_any(&self) -> Option<&dyn Any> {
         self.file.as_any()
     }
@@ -58,8 +57,8 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// Maps a GGUF file, or all shards of a set by any of them, and parses it: the fastest way to open
-/// one, and tensor data without a copy.
+/// Maps and parses a GGUF file, or all shards of a set from any of them: the fastest way to open a
+/// model, with tensor data as slices instead of copies.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -71,7 +70,7 @@ impl fmt::Debug for Mapping {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Fails as [`open`](crate::open) does.
+/// Fails like [`open`](crate::open).
 ///
 /// # Safety
 ///
@@ -85,7 +84,7 @@ pub unsafe fn map(path: impl AsRef<Path>) -> Result<Model> {
     unsafe { map_with(path, &Limits::default()) }
 }
 
-/// [`map`] with limits of one's own; they hold for each shard.
+/// [`map`] with custom limits, which apply to each shard.
 ///
 /// # Safety
 ///
@@ -97,7 +96,7 @@ pub unsafe fn map_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model>
     })
 }
 
-/// Maps one file by itself, whatever set it belongs to.
+/// Maps a single file and ignores the set it may belong to.
 ///
 /// # Safety
 ///
@@ -108,7 +107,7 @@ pub unsafe fn map_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<
     parse(&mapping.file, Arc::clone(&mapping), limits)
 }
 
-/// Maps a file of any format, a checkpoint of safetensors say. An empty file gives no bytes.
+/// Maps a file of any format, such as safetensors. An empty file gives an empty slice.
 ///
 /// # Safety
 ///
@@ -120,7 +119,7 @@ pub unsafe fn map_file(path: impl AsRef<Path>) -> Result<Mapping> {
     }
     let len = usize::try_from(file.len())
         .map_err(|_| Error::new(file.path(), Detail::TooLarge { size: file.len() }))?;
-    // It was opened by its path.
+    // `open` above gives a local file.
     let Ok(opened) = file.local() else { return Ok(Mapping { map: None, file }) };
     let opened = opened?;
     // SAFETY: the map is read-only, of a regular file, and as long as the file was a moment ago;

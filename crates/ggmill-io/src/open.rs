@@ -1,28 +1,27 @@
-//! From a path to a model: one file, or all shards of a set.
+//! Opening a model: one file, all shards of a set, or a stream.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ggmill_core::{ErrorKind, Limits, Model, Part, ReadAt, ShardName, Split};
+use ggmill_core::{Decoder, ErrorKind, Limits, Model, Part, Progress, ReadAt, ShardName, Split};
 
 use crate::error::{Detail, Error, Missing, Result, shown};
 use crate::random_access::RandomAccess;
 
-/// How many files of one set are open at a time; the rest is opened for each read. Systems let a
-/// process have as few as 256 open, and it may read one set and write another.
+/// The number of files of one set that are kept open; further files are reopened for each read. Some
+/// systems allow a process only 256 open files, and it may read one set and write another.
 pub const MAX_OPEN_FILES: usize = 100;
 
-/// Opens a model by its file, or by any shard of a set: headers are read, tensor data by position
-/// when asked for. The safe twin of [`map`](crate::map).
+/// Opens a model by its file, or by any shard of a set: reads the headers now and tensor data by
+/// position on request. The safe counterpart of [`map`](crate::map).
 ///
 /// A set is recognized by `split.count` above 1 and by the name `<prefix>-00002-of-00003.gguf`; the
-/// two must agree. The other shards are looked for in the same directory under the names that
-/// follow from this one; nothing inside a file is ever used as a path.
+/// two must agree. The other shards are expected in the same directory under the names derived from
+/// this one; nothing inside a file is ever used as a path.
 ///
-/// Nothing that happens to the files afterwards can do more than make a later read fail. Fails when
-/// a file cannot be opened or is not a regular file, and when its content is refused; of a file
-/// that ends too early the error states its actual length. A shard that is missing, exists more
+/// A later change to the files can only make a read fail. Fails if a file cannot be opened, is not a
+/// regular file or is not valid GGUF; for a truncated file the error states its actual length. A shard that is missing, exists more
 /// than once or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards)
 /// that names the file.
 ///
@@ -47,27 +46,27 @@ pub fn open(path: impl AsRef<Path>) -> Result<Model> {
     open_with(path, &Limits::default())
 }
 
-/// [`open`] with limits of one's own; they hold for each shard.
+/// [`open`] with custom limits, which apply to each shard.
 pub fn open_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
     open_set(path.as_ref(), &|path| open_alone_with(path, limits))
 }
 
-/// Opens one file by itself, whatever set it belongs to. Fails as [`open`] does of the file.
+/// Opens a single file and ignores the set it may belong to. Fails like [`open`].
 pub fn open_alone(path: impl AsRef<Path>) -> Result<Model> {
     open_alone_with(path, &Limits::default())
 }
 
-/// [`open_alone`] with limits of one's own.
+/// [`open_alone`] with custom limits.
 pub fn open_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
     let file = Arc::new(RandomAccess::open(path)?);
     parse(&file, Arc::clone(&file), limits)
 }
 
-/// Opens what can be known of one file that may be broken or cut short, with everything that
-/// [`open`] would refuse it for: [`Model::salvage`] on a file.
+/// Opens a possibly damaged or truncated file and records every fault for which [`open`] would
+/// refuse it ([`Model::salvage`]).
 ///
-/// Fails when the file cannot be read, and when it is not GGUF at all. With faults, tensors can lie
-/// outside the file or in each other.
+/// Fails if the file cannot be read or is not GGUF at all. In a file with faults, tensors can lie
+/// outside the file or overlap.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -84,11 +83,10 @@ pub fn salvage(path: impl AsRef<Path>) -> Result<Model> {
     Model::salvage(Arc::clone(&file)).map_err(|error| of_file(file.path(), error))
 }
 
-/// Opens a model by all of its shards, given in any order, whatever their names and directories
-/// are.
+/// Opens a set from the paths of all its shards, in any order and under any names.
 ///
-/// Which shard a file is, its `split.*` keys say. Fails as [`open`] does, and when a file is given
-/// that is not a shard, or no shard of this set.
+/// The `split.*` keys give the number of each shard. Fails like [`open`], and if a file is not a
+/// shard or belongs to another set.
 pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
     let mut shards = Vec::with_capacity(paths.len());
     for path in paths {
@@ -103,7 +101,7 @@ pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
     join(shards, &paths.iter().map(|path| path.as_ref().to_owned()).collect::<Vec<_>>())
 }
 
-/// The name of a file taken apart, where it says that the file is one shard of several.
+/// Parses the name of a shard; `None` if the name is not that of one of several shards.
 ///
 /// ```
 /// let name = ggmill_io::shard_name("models/tiny-00002-of-00003.gguf".as_ref()).ok_or("a shard's")?;
@@ -118,8 +116,7 @@ pub fn shard_name(path: &Path) -> Option<ShardName<'_>> {
         .filter(|name| name.count() > 1)
 }
 
-/// The file that a part of a model is read from, where it is one: for those who need its path, or
-/// hand ranges of it on.
+/// Returns the file that a part of a model is read from, or `None` if its source is not a file.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -133,28 +130,27 @@ pub fn file_of(part: &Part) -> Option<&RandomAccess> {
     part.source()?.as_any()?.downcast_ref()
 }
 
-/// The files a model is read from, in order.
+/// Returns the files of a model, in the order of its shards.
 pub fn files(model: &Model) -> impl Iterator<Item = &RandomAccess> {
     model.parts().iter().filter_map(file_of)
 }
 
-/// Closes the files of a model: each read opens one again for itself. See
-/// [`RandomAccess::close_idle`].
+/// Closes the files of a model; each read reopens its file ([`RandomAccess::close_idle`]).
 pub fn close_idle(model: &Model) {
     files(model).for_each(RandomAccess::close_idle);
 }
 
-/// A model over a source that is this file. What it is refused for names the file, and says of one
-/// that ends too early how long it should be.
+/// Parses `source`, which reads `file`. Errors name the file; for a truncated file they state the
+/// length it should have.
 pub(crate) fn parse(
     file: &RandomAccess,
     source: Arc<impl ReadAt + 'static>,
     limits: &Limits,
 ) -> Result<Model> {
     Model::open_with(Arc::clone(&source), limits).map_err(|error| {
-        // By the last tensor, where there is one, rather than by the first that is missing.
-        let whole = || Model::salvage(source).ok()?.parts().first()?.needed_len();
-        let needed = || whole().max(error.needed_length()).filter(|&needed| needed > file.len());
+        // The end of the last tensor, because the error has only the end of the first missing one.
+        let full_len = || Model::salvage(source).ok()?.parts().first()?.needed_len();
+        let needed = || full_len().max(error.needed_length()).filter(|&needed| needed > file.len());
         let missing = (error.kind() == ErrorKind::Truncated)
             .then(needed)
             .flatten()
@@ -169,7 +165,7 @@ pub(crate) fn parse(
     })
 }
 
-/// The error of a file, which may be one of this crate already.
+/// Adds the path to an error, unless it wraps an [`Error`] of this crate.
 fn of_file(path: &Path, error: ggmill_core::Error) -> Error {
     let kind = error.kind();
     match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
@@ -179,7 +175,7 @@ fn of_file(path: &Path, error: ggmill_core::Error) -> Error {
     }
 }
 
-/// The file, or the whole set it is a shard of, each file opened by `open`.
+/// Opens `path`, or the whole set it is a shard of, with `open` for each file.
 pub(crate) fn open_set(path: &Path, open: &dyn Fn(&Path) -> Result<Model>) -> Result<Model> {
     let opened = open(path)?;
     let Some(name) = shard_name(path) else {
@@ -200,7 +196,7 @@ pub(crate) fn open_set(path: &Path, open: &dyn Fn(&Path) -> Result<Model>) -> Re
     check(&opened, name.number(), path)?;
     let sibling = |number| path.with_file_name(name.sibling(number));
 
-    // All of them, before any is opened: the caller who has to fetch them wants to know which.
+    // Checked before any shard is opened, so that the error lists all missing shards.
     let is_missing = |number: &u32| matches!(std::fs::metadata(sibling(*number)), Err(error) if error.kind() == io::ErrorKind::NotFound);
     let numbers: Vec<u32> =
         (1..=name.count()).filter(|&number| number != name.number()).filter(is_missing).collect();
@@ -238,4 +234,78 @@ fn join(shards: Vec<Model>, paths: &[PathBuf]) -> Result<Model> {
 
 fn split_of(model: &Model, path: &Path) -> Result<Option<Split>> {
     Split::of(&model.metadata()).map_err(|error| Error::format(path, error))
+}
+
+/// Bytes of the beginning that are kept, enough to recognize another format.
+const BEGINNING: usize = 4096;
+
+/// The result of reading a stream.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Streamed {
+    /// The model, whose tensor data cannot be read, or the error of the header.
+    pub model: ggmill_core::Result<Model>,
+    /// The first bytes, at most 4096, to recognize a stream of another format.
+    pub beginning: Vec<u8>,
+}
+
+/// Reads only the header. `len` is the length of the whole stream, if it is known. Fails if the
+/// stream cannot be read.
+///
+/// ```
+/// let bytes = ggmill_core::Builder::new().plan()?.header().to_vec();
+/// let model = ggmill_io::open_stream(&bytes[..], None)?.model?;
+/// assert_eq!(model.index().version(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_stream(mut input: impl Read, len: Option<u64>) -> io::Result<Streamed> {
+    let mut decoder = Decoder::new(len, &Limits::default());
+    let mut beginning = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    let header = loop {
+        let bytes = read(&mut input, &mut buffer)?;
+        beginning.extend(bytes.iter().take(BEGINNING.saturating_sub(beginning.len())));
+        match decoder.feed(bytes) {
+            Ok(Progress::Needs(_)) if !bytes.is_empty() => {}
+            Ok(_) => break decoder.finish(),
+            Err(error) => break Err(error),
+        }
+    };
+    Ok(Streamed { model: header.map(|header| Model::from_header(header, Vec::new())), beginning })
+}
+
+/// [`salvage`] for a stream: reads it to its end to learn its length, so that tensors beyond the
+/// end are reported.
+pub fn salvage_stream(mut input: impl Read) -> io::Result<Streamed> {
+    let mut decoder = Decoder::new(None, &Limits::default());
+    let mut buffer = vec![0; 64 << 10];
+    let (mut kept, mut len, mut reading) = (Vec::new(), 0u64, true);
+    loop {
+        let bytes = read(&mut input, &mut buffer)?;
+        if bytes.is_empty() {
+            break;
+        }
+        len = len.saturating_add(bytes.len() as u64);
+        if reading {
+            kept.extend_from_slice(bytes);
+            reading = matches!(decoder.feed(bytes), Ok(Progress::Needs(_)));
+        }
+    }
+    // Parsed again now that the length is known, to check counts and offsets against it.
+    let mut decoder = Decoder::new(Some(len), &Limits::default());
+    let _ = decoder.feed(&kept);
+    kept.truncate(BEGINNING);
+    let model = decoder.salvage().map(|(header, faults)| Model::from_header(header, faults));
+    Ok(Streamed { model, beginning: kept })
+}
+
+/// Reads the next bytes; an empty slice at the end.
+fn read<'a>(input: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    loop {
+        match input.read(buffer) {
+            Ok(read) => return Ok(buffer.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }

@@ -8,14 +8,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ggmill_core::{RawStr, ReadAt};
 
 use crate::error::{Detail, EditFault, Error, Result, shown};
-use crate::journal::pending_journal;
-use crate::positioned;
+use crate::in_place::pending_journal;
 
-/// A file read by position: no cursor, so several threads may share it. It is a regular file of this
-/// machine, or one that is [elsewhere](Self::elsewhere).
+/// A file with positioned reads and no cursor, so that several threads can share it: a local regular
+/// file, or a [remote](Self::remote) one.
 ///
-/// GGUF files are opened with [`open`](crate::open), whose model reads from one of these; files of
-/// other formats by this itself.
+/// A model from [`open`](crate::open) reads from one of these; use it directly for files of other
+/// formats.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -34,22 +33,20 @@ pub struct RandomAccess {
     len: u64,
 }
 
-/// Where the bytes are.
 #[derive(Debug)]
 enum Content {
-    File {
-        /// `None` for a file that is opened for each read.
+    Local {
+        /// `None` after [`RandomAccess::close_idle`]: each read reopens the file.
         file: RwLock<Option<Arc<File>>>,
-        /// The system's metadata when it was opened: which file it is, and when it was last
-        /// written to.
+        /// The metadata at opening: the identity of the file and its modification time.
         metadata: Box<Metadata>,
     },
-    Elsewhere(Arc<dyn ReadAt>),
+    Remote(Arc<dyn ReadAt>),
 }
 
 impl RandomAccess {
-    /// Opens a file. Fails when it cannot be opened, and at once when it is a directory, a pipe, a
-    /// socket or a device.
+    /// Opens a local file. Fails if it cannot be opened, and without blocking if it is a directory, a
+    /// pipe, a socket or a device.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = open(path)?;
@@ -61,30 +58,30 @@ impl RandomAccess {
         }
         let (path, len) = (path.to_owned(), metadata.len());
         let file = RwLock::new(Some(Arc::new(file)));
-        Ok(Self { content: Content::File { file, metadata: Box::new(metadata) }, path, len })
+        Ok(Self { content: Content::Local { file, metadata: Box::new(metadata) }, path, len })
     }
 
-    /// A file that is not on this machine, under a name for messages: its address.
+    /// Wraps a remote file. `path` is its address, used in messages.
     ///
     /// ```
-    /// let file = ggmill_io::RandomAccess::elsewhere("hf://owner/name/config.json", b"{}".to_vec());
+    /// let file = ggmill_io::RandomAccess::remote("hf://owner/name/config.json", b"{}".to_vec());
     /// assert_eq!(file.read_whole(1 << 20)?, b"{}");
-    /// assert!(file.is_elsewhere());
+    /// assert!(file.is_remote());
     /// # Ok::<(), ggmill_io::Error>(())
     /// ```
-    pub fn elsewhere(path: impl Into<PathBuf>, source: impl ReadAt + 'static) -> Self {
+    pub fn remote(path: impl Into<PathBuf>, source: impl ReadAt + 'static) -> Self {
         let (path, len) = (path.into(), source.len());
-        Self { content: Content::Elsewhere(Arc::new(source)), path, len }
+        Self { content: Content::Remote(Arc::new(source)), path, len }
     }
 
-    /// Whether the file is not on this machine, so that its path names none.
-    pub fn is_elsewhere(&self) -> bool {
-        matches!(self.content, Content::Elsewhere(_))
+    /// Returns `true` for a remote file, which has no local path.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.content, Content::Remote(_))
     }
 
-    /// Closes the file. Each read opens it again for itself, and fails when the path does not lead
-    /// to the same file, unchanged. For one of so many that a process may not have them all
-    /// open ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
+    /// Closes the file handle. Each later read reopens the file, and fails if the path no longer leads
+    /// to the same unchanged file. Use this for sets of more than
+    /// [`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES) files.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -100,23 +97,22 @@ impl RandomAccess {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close_idle(&self) {
-        if let Content::File { file, .. } = &self.content {
+        if let Content::Local { file, .. } = &self.content {
             *file.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 
-    /// The path it was opened by.
+    /// Returns the path it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length in bytes when it was opened.
+    /// Returns its length in bytes at opening.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The system's metadata of the file when it was opened; `None` for one that is
-    /// [elsewhere](Self::elsewhere).
+    /// Returns the file system's metadata at opening; `None` for a [remote](Self::remote) file.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -124,23 +120,23 @@ impl RandomAccess {
     /// # std::fs::write(&path, b"0123456789")?;
     /// let file = ggmill_io::RandomAccess::open(&path)?;
     /// assert_eq!(file.metadata().map(|metadata| metadata.len()), Some(10));
-    /// assert!(ggmill_io::RandomAccess::elsewhere("config.json", b"{}".to_vec()).metadata().is_none());
+    /// assert!(ggmill_io::RandomAccess::remote("config.json", b"{}".to_vec()).metadata().is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn metadata(&self) -> Option<&Metadata> {
         match &self.content {
-            Content::File { metadata, .. } => Some(metadata),
-            Content::Elsewhere(_) => None,
+            Content::Local { metadata, .. } => Some(metadata),
+            Content::Remote(_) => None,
         }
     }
 
-    /// Whether it had no bytes when it was opened.
+    /// Returns `true` if it was empty at opening.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills `out` with the bytes from `offset` on. Fails when the file ends before they do, as it
-    /// may when something shortened it meanwhile.
+    /// Fills `out` with the bytes from `offset` on. Fails if the file ends earlier, for example
+    /// because another program truncated it.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(out.len() as u64);
         if end > self.len {
@@ -154,13 +150,13 @@ impl RandomAccess {
             Err(source) => {
                 return source
                     .read_at(offset, out)
-                    .map_err(|error| Error::new(&self.path, Detail::Elsewhere(error)));
+                    .map_err(|error| Error::new(&self.path, Detail::Remote(error)));
             }
         };
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let position = offset.saturating_add(filled as u64);
-            match positioned::read_once(&file, position, rest) {
+            match read_once(&file, position, rest) {
                 Ok(0) => {
                     return Err(Error::new(
                         &self.path,
@@ -175,27 +171,27 @@ impl RandomAccess {
         Ok(())
     }
 
-    /// Fails when something else has written to the file since it was opened: what was read from it
-    /// may be half of each. A change within the same tick of the file system's clock, a few
-    /// milliseconds, is not seen.
+    /// Fails if another program has written to the file since it was opened: bytes read from it may
+    /// mix old and new content. A change within one tick of the file system's clock, a few
+    /// milliseconds, is not detected.
     ///
-    /// Fails too when an edit of the file was interrupted
-    /// ([`ErrorKind::Journal`](crate::ErrorKind::Journal)): what it holds is neither the old file
-    /// nor the new one.
+    /// Also fails if an edit of the file was interrupted
+    /// ([`ErrorKind::Journal`](crate::ErrorKind::Journal)): its content is neither the old file nor
+    /// the new one.
     pub fn verify(&self) -> Result<()> {
         let file = match self.local() {
             Ok(file) => file?,
             Err(source) => {
                 return source
                     .verify()
-                    .map_err(|error| Error::new(&self.path, Detail::Elsewhere(error)));
+                    .map_err(|error| Error::new(&self.path, Detail::Remote(error)));
             }
         };
-        let Content::File { metadata, .. } = &self.content else { return Ok(()) };
+        let Content::Local { metadata, .. } = &self.content else { return Ok(()) };
         self.check(&file, metadata)?;
         match pending_journal(&self.path) {
             Some(journal) => {
-                Err(Error::new(&self.path, Detail::Edit(EditFault::Pending { journal })))
+                Err(Error::new(&self.path, Detail::Edit(EditFault::PendingJournal { journal })))
             }
             None => Ok(()),
         }
@@ -211,8 +207,8 @@ impl RandomAccess {
         if same { Ok(()) } else { Err(Error::new(&self.path, Detail::Changed)) }
     }
 
-    /// All of it, for a file that is small by its nature: a configuration, a list. Fails when it
-    /// has more than `limit` bytes, before any are read.
+    /// Reads the whole file, for small ones such as a configuration. Fails before reading if it has
+    /// more than `limit` bytes.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -230,7 +226,7 @@ impl RandomAccess {
         self.read_vec(0, self.len)
     }
 
-    /// Its first bytes, at most so many: enough to tell what the file is.
+    /// Reads the first bytes, at most `most`, to recognize the format.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -244,8 +240,8 @@ impl RandomAccess {
         self.read_vec(0, self.len.min(most as u64))
     }
 
-    /// The bytes from `offset` on, as many as `size`, which is checked against the length of the
-    /// file before memory is allocated.
+    /// Reads `size` bytes from `offset` on. Checks the range against the length of the file before
+    /// allocating.
     pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(size);
         if end > self.len {
@@ -263,23 +259,23 @@ impl RandomAccess {
         Ok(bytes)
     }
 
-    /// The error for requested bytes outside the file, which ends at `len`.
+    /// The error for a requested range outside the file, which ends at `len`.
     #[cold]
     pub(crate) fn outside(&self, start: u64, end: u64, len: u64) -> Error {
         Error::new(&self.path, Detail::Outside { start, end, len })
     }
 
-    /// The file of this machine, opened again if it was closed; or what reads one that is elsewhere.
+    /// Returns the open local file, reopened if it was closed, or the source of a remote one.
     pub(crate) fn local(&self) -> Result<Result<Arc<File>>, &dyn ReadAt> {
         match &self.content {
-            Content::File { file, metadata } => Ok(self.held(file, metadata)),
-            Content::Elsewhere(source) => Err(&**source),
+            Content::Local { file, metadata } => Ok(self.opened(file, metadata)),
+            Content::Remote(source) => Err(&**source),
         }
     }
 
-    fn held(&self, file: &RwLock<Option<Arc<File>>>, metadata: &Metadata) -> Result<Arc<File>> {
-        let held = file.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(file) = held {
+    fn opened(&self, file: &RwLock<Option<Arc<File>>>, metadata: &Metadata) -> Result<Arc<File>> {
+        let open_file = file.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(file) = open_file {
             return Ok(file);
         }
         let file = open(&self.path)?;
@@ -298,7 +294,7 @@ impl ReadAt for RandomAccess {
     }
 
     fn prefetch(&self, ranges: &[Range<u64>]) {
-        if let Content::Elsewhere(source) = &self.content {
+        if let Content::Remote(source) = &self.content {
             source.prefetch(ranges);
         }
     }
@@ -319,14 +315,15 @@ impl ReadAt for RandomAccess {
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // Without this, opening a named pipe waits for a writer. It means nothing for regular files.
+    // Without this, opening a named pipe blocks until there is a writer. It has no effect on regular
+    // files.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
         rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
     );
     options.open(path).map_err(|source| match std::fs::metadata(path) {
-        // Windows and sockets: what the path leads to says more than the refusal to open it.
+        // On Windows and for sockets, the type of the file says more than the error of `open`.
         Ok(metadata) if !metadata.is_file() => not_regular(path, &metadata),
         _ => Error::io(path, "cannot open", source),
     })
@@ -338,18 +335,18 @@ fn is_one_file(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Length and time have to do.
+/// There is no file identity here: length and modification time must suffice.
 #[cfg(not(unix))]
 fn is_one_file(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// The error for a path that leads to something else than a regular file.
+/// The error for a path that does not lead to a regular file.
 pub(crate) fn not_regular(path: &Path, metadata: &Metadata) -> Error {
-    Error::new(path, Detail::NotRegular { found: what_is(metadata) })
+    Error::new(path, Detail::NotRegular { found: file_type_name(metadata) })
 }
 
-fn what_is(metadata: &Metadata) -> &'static str {
+fn file_type_name(metadata: &Metadata) -> &'static str {
     if metadata.is_dir() {
         return "a directory";
     }
@@ -368,4 +365,94 @@ fn what_is(metadata: &Metadata) -> &'static str {
         }
     }
     "something else"
+}
+
+/// Reads some bytes from `offset` on; returns 0 at the end of the file.
+pub(crate) fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    system::read_once(file, offset, out)
+}
+
+/// Fills `out` from `offset` on.
+pub(crate) fn read_exact(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+    while !out.is_empty() {
+        match system::read_once(file, offset, out) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                out = out.get_mut(read..).unwrap_or_default();
+                offset = offset.saturating_add(read as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all bytes at `offset`.
+pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match system::write_once(file, offset, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                offset = offset.saturating_add(written as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+mod system {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::{File, io};
+
+    pub(super) fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        file.read_at(out, offset)
+    }
+
+    pub(super) fn write_once(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        file.write_at(bytes, offset)
+    }
+}
+
+#[cfg(windows)]
+mod system {
+    use std::os::windows::fs::FileExt as _;
+
+    use super::{File, io};
+
+    pub(super) fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        file.seek_read(out, offset)
+    }
+
+    pub(super) fn write_once(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        file.seek_write(bytes, offset)
+    }
+}
+
+/// Systems without positioned I/O: seek and read under a lock, because the cursor is shared.
+#[cfg(not(any(unix, windows)))]
+mod system {
+    use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+    use std::sync::{Mutex, PoisonError};
+
+    use super::{File, io};
+
+    static CURSOR: Mutex<()> = Mutex::new(());
+
+    pub(super) fn read_once(mut file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let _guard = CURSOR.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(offset))?;
+        file.read(out)
+    }
+
+    pub(super) fn write_once(mut file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let _guard = CURSOR.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(offset))?;
+        file.write(bytes)
+    }
 }

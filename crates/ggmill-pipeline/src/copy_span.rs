@@ -102,7 +102,7 @@ fn ranges_of<'a>(
     let pieces = plan.expressions.get(number)?.copies()?;
     let span = |piece: Piece| {
         // What is elsewhere is read by several threads, as other data are.
-        let range = source.range(piece.tensor).filter(|range| !range.file.is_elsewhere());
+        let range = source.range(piece.tensor).filter(|range| !range.file.is_remote());
         let FileRange { file, offset, endian } = range?;
         let offset = offset
             .checked_add(piece.offset)

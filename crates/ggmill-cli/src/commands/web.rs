@@ -72,7 +72,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         let hint = "expected a file, an https: address or hf://OWNER/NAME/FILE".to_owned();
         return Err(Failure::new(message).with_hint(Some(hint)));
     }
-    let files = ggmill_io::shards_beside(path);
+    let files = ggmill_io::sibling_shards(path);
     for file in &files {
         // The page says what is wrong with the content; here it has to be a file.
         ggmill_io::RandomAccess::open(file).map_err(|error| Failure::new(&error))?;

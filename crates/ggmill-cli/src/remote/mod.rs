@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ggmill::OpenOptions;
 use ggmill_core::{Model, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::NotWhole;
+use ggmill_io::{Directory, OpenFailure};
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
@@ -78,15 +77,6 @@ fn client(location: &Location) -> Result<&'static Client, Failure> {
     Ok(client.get_or_init(|| made))
 }
 
-/// The options of the library to open this argument with: for an address, a client that knows what
-/// the environment says.
-pub(crate) fn options(path: &Path) -> Result<OpenOptions, Failure> {
-    Ok(match location(path)? {
-        None => OpenOptions::new(),
-        Some(location) => OpenOptions::new().client(client(&location)?.clone()),
-    })
-}
-
 /// Does something with a remote file; `None` where the argument is a path.
 fn with<T>(
     path: &Path,
@@ -146,7 +136,7 @@ pub(crate) fn salvage<T>(
 }
 
 /// What keeps a file and those of its set from being opened as one model; `None` for a path.
-pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
+pub(crate) fn open_failure(path: &Path) -> Option<Result<(), OpenFailure>> {
     let opened = with(path, |client, location| Ok(client.open(location).err()))?;
     let found = |error: Error| {
         let text = error.to_string();
@@ -154,7 +144,7 @@ pub(crate) fn not_whole(path: &Path) -> Option<Result<(), NotWhole>> {
         let text = text
             .strip_prefix(error.name())
             .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
-        NotWhole::new(text, matches!(error.kind(), ErrorKind::Format(_)))
+        OpenFailure::new(text, matches!(error.kind(), ErrorKind::Format(_)))
     };
     Some(opened.ok().flatten().map(found).map_or(Ok(()), Err))
 }
@@ -164,6 +154,24 @@ pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>
     with(path, |client, location| {
         let file = client.open_file(location).map_err(|error| failure(&error))?;
         Ok(Box::new(file) as Box<dyn ReadAt>)
+    })
+}
+
+/// Opens the directory of a checkpoint, with the name of the file in it where that is what the
+/// argument names. Only the Hub lists directories.
+pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>), Failure>> {
+    /// The endings of files with weights.
+    const WEIGHTS: [&str; 4] = [".safetensors", ".bin", ".pth", ".pt"];
+    with(path, |client, location| {
+        let is_weights = |name: &&str| WEIGHTS.iter().any(|ending| name.ends_with(ending));
+        let file = location.file_name().filter(is_weights).map(str::to_owned);
+        let place = file.as_ref().and_then(|_| location.directory());
+        let place = place.unwrap_or_else(|| location.clone());
+        let found = client.directory(&place).map_err(|error| failure(&error))?;
+        let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
+        let name = found.name().map(str::to_owned);
+        let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
+        Ok((Directory::remote(place.to_string(), name, files, open), file))
     })
 }
 
@@ -231,7 +239,7 @@ fn failure(error: &Error) -> Failure {
     Failure::new(error).with_hint(error.advice().and_then(advice))
 }
 
-pub(crate) fn advice(advice: &Advice) -> Option<String> {
+fn advice(advice: &Advice) -> Option<String> {
     Some(match advice {
         Advice::HubToken => "the repository is private or gated, or does not exist; set HF_TOKEN \
                              to an access token (https://huggingface.co/settings/tokens)"

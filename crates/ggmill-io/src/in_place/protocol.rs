@@ -1,25 +1,28 @@
-//! The order of writes that makes an edit in place safe, apart from the files it is done to.
+//! The order of writes that makes an edit in place safe, independent of the file system so that tests
+//! can inject faults:
 //!
-//! 1. The journal, whole and on the disk. The file is as it was: from here on, until the journal
-//!    goes, it can be finished.
-//! 2. When the file is to grow: the insertion, and a sync. It happens or does not, and the length
-//!    of the file says which.
-//! 3. The new bytes, and a sync. Torn or not, the journal has them all.
-//! 4. The journal goes.
+//! 1. Write and sync the journal. The file is unchanged; from here on, until the journal is removed,
+//!    the edit can be finished.
+//! 2. If the file grows: insert bytes and sync. The insertion is atomic, and the length of the file
+//!    tells whether it happened.
+//! 3. Write the new bytes and sync. If this write is torn, the journal has all of them.
+//! 4. Remove the journal.
+//!
+//! `docs/formats/journal.md` has the layout of the journal.
 
+use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 
-use xxhash_rust::xxh64::Xxh64;
+use ggmill_core::Limits;
+use xxhash_rust::xxh64::{Xxh64, xxh64};
 
-use crate::journal::{Journal, MAX_JOURNAL, checksum, journal_len};
-
-/// Bytes that are read or written at once.
+/// Bytes of one read or write.
 const PIECE: usize = 1 << 20;
-/// How much of the beginning and of the end of the preserved bytes is checked against the journal.
+/// Bytes at the beginning and at the end of the preserved data that the journal has a checksum of.
 const SAMPLE: u64 = 64 << 10;
 
-/// A file being edited and its journal, as far as the protocol needs to know them. Tests have one
-/// that loses power.
+/// The file being edited and its journal. Tests implement it with a simulated disk that loses power.
 pub(crate) trait Medium {
     fn len(&self) -> io::Result<u64>;
     /// Fills `out` from `offset` on.
@@ -27,12 +30,11 @@ pub(crate) trait Medium {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Inserts `len` bytes at the beginning of the file.
     fn insert(&mut self, len: u64) -> io::Result<()>;
-    /// Takes `len` bytes away from the beginning of the file.
+    /// Removes `len` bytes at the beginning of the file.
     fn collapse(&mut self, len: u64) -> io::Result<()>;
-    /// Everything before is on the disk when it returns.
+    /// Makes everything written before durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Writes the journal: whole or not at all, and on the disk when it returns. Fails when there
-    /// is one.
+    /// Writes the journal atomically and syncs it. Fails if there is one.
     fn put_journal(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn journal(&self) -> io::Result<Option<Vec<u8>>>;
     fn remove_journal(&mut self) -> io::Result<()>;
@@ -41,19 +43,19 @@ pub(crate) trait Medium {
 /// Why an edit or a recovery stopped.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The file is as it was, and the journal is gone.
+    /// The file is unchanged and the journal removed.
     Io(&'static str, io::Error),
-    /// The file is half written and the journal is complete: a recovery finishes it.
+    /// The file is partly written and the journal complete: recovery finishes the edit.
     Halfway(io::Error),
-    /// The header is no longer the one the change was made for.
+    /// The header is not the one that the change was computed from.
     Changed,
-    /// There is a journal, and it is damaged.
-    Damaged,
-    /// There is a journal, and it belongs to another file or to another state of this one.
-    NotIts,
+    /// The journal is damaged.
+    DamagedJournal,
+    /// The journal belongs to another file, or to another state of this one.
+    ForeignJournal,
 }
 
-/// A header and the one that takes its place. Everything after stays as it is; when the new one is
+/// An old header and its replacement. Everything after the header is preserved; if the new one is
 /// longer, the difference is inserted first.
 ///
 /// ```
@@ -67,18 +69,18 @@ pub struct HeaderChange<'a> {
 }
 
 impl<'a> HeaderChange<'a> {
-    /// The change from `old`, the first bytes of a file, to `new`, which is as long or longer.
+    /// Creates the change from `old`, the first bytes of a file, to `new`, which must not be shorter.
     pub fn new(old: &'a [u8], new: &'a [u8]) -> Self {
         Self { old, new }
     }
 
-    /// How much longer the file becomes.
+    /// Returns the number of bytes by which the file grows.
     pub fn grow(&self) -> u64 {
         (self.new.len() as u64).saturating_sub(self.old.len() as u64)
     }
 
-    /// Which bytes of the new header are written: from the first to the last that differ, or all of
-    /// them when the file grows.
+    /// Returns the range of the new header that is written: from the first to the last byte that
+    /// differs, or all of it if the file grows.
     pub fn range(&self) -> std::ops::Range<u64> {
         if self.grow() > 0 {
             return 0..self.new.len() as u64;
@@ -88,11 +90,11 @@ impl<'a> HeaderChange<'a> {
         if start == self.new.len() {
             return 0..0;
         }
-        let behind = self.old.iter().rev().zip(self.new.iter().rev()).take_while(same).count();
-        start as u64..(self.new.len().saturating_sub(behind)) as u64
+        let suffix = self.old.iter().rev().zip(self.new.iter().rev()).take_while(same).count();
+        start as u64..(self.new.len().saturating_sub(suffix)) as u64
     }
 
-    /// Bytes of the journal that goes before it.
+    /// Returns the length of the journal of this change in bytes.
     pub fn journal_len(&self) -> u64 {
         journal_len(self.range().end.saturating_sub(self.range().start))
     }
@@ -109,21 +111,21 @@ impl<'a> HeaderChange<'a> {
 #[must_use]
 #[expect(clippy::exhaustive_enums, reason = "done or not done")]
 pub enum Applied {
-    /// It is done, and on the disk.
+    /// The edit is done and synced.
     Done,
-    /// The file system would not insert bytes. The file is as it was.
+    /// The file system could not insert bytes. The file is unchanged.
     CannotGrow,
 }
 
-/// The journal found beside a file.
+/// The outcome of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the states a crash can leave")]
 pub enum Recovery {
     /// No journal: nothing was interrupted.
     Nothing,
-    /// The edit had begun and is now done.
+    /// The edit had begun and is now finished.
     Finished,
-    /// The edit had not begun and never will: the file is as it was before.
+    /// The edit had not begun and is discarded: the file is unchanged.
     Undone,
 }
 
@@ -176,8 +178,8 @@ pub(crate) fn apply(medium: &mut impl Medium, change: HeaderChange<'_>) -> Resul
     Ok(Applied::Done)
 }
 
-/// Puts everything back after a write that failed, such as on a full disk. A crash meanwhile finds
-/// the journal.
+/// Restores the file after a failed write, such as on a full disk. After a crash during this, recovery
+/// uses the journal.
 fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     let grow = change.grow();
     write(medium, grow, change.old)?;
@@ -189,11 +191,11 @@ fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     medium.remove_journal()
 }
 
-/// Goes on with an edit that was interrupted. `is_good` says of a header, with its padding, and of
-/// the length of the file whether the file may become that.
+/// Finishes or undoes an interrupted edit. `is_valid` checks the resulting header, with its padding,
+/// and the length of the file.
 pub(crate) fn recover(
     medium: &mut impl Medium,
-    is_good: &dyn Fn(&[u8], u64) -> bool,
+    is_valid: &dyn Fn(&[u8], u64) -> bool,
 ) -> Result<Recovery, Fault> {
     let cannot_read = |error| Fault::Io("cannot read", error);
     let Some(bytes) =
@@ -201,25 +203,25 @@ pub(crate) fn recover(
     else {
         return Ok(Recovery::Nothing);
     };
-    let journal = Journal::decode(&bytes).ok_or(Fault::Damaged)?;
+    let journal = Journal::decode(&bytes).ok_or(Fault::DamagedJournal)?;
     let len = medium.len().map_err(cannot_read)?;
     if journal.grow > 0 && len == journal.old_len {
         let found = sum_with(medium, journal.kept_from, 0, &[]).map_err(cannot_read)?;
         if found != journal.before {
-            return Err(Fault::NotIts);
+            return Err(Fault::ForeignJournal);
         }
         medium.remove_journal().map_err(|error| Fault::Io("cannot remove the journal", error))?;
         return Ok(Recovery::Undone);
     }
     let header_len = journal.kept_from.saturating_add(journal.grow);
-    // All of this is asked before anything is written: a file that was put in the place of the
-    // interrupted one is left alone.
-    let is_its = len == journal.old_len.saturating_add(journal.grow)
+    // All checks precede the first write, so that another file at this path is left unchanged.
+    let matches = len == journal.old_len.saturating_add(journal.grow)
         && kept_sum(medium, header_len, len).map_err(cannot_read)? == journal.kept
         && sum_with(medium, header_len, journal.start, &journal.bytes).map_err(cannot_read)?
             == journal.after;
-    if !is_its || !is_good(&header_with(medium, header_len, &journal).map_err(cannot_read)?, len) {
-        return Err(Fault::NotIts);
+    if !matches || !is_valid(&header_with(medium, header_len, &journal).map_err(cannot_read)?, len)
+    {
+        return Err(Fault::ForeignJournal);
     }
     write(medium, journal.start, &journal.bytes)
         .and_then(|()| medium.sync())
@@ -251,8 +253,7 @@ fn is_at_start(medium: &impl Medium, expected: &[u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The checksum of the first `len` bytes of the file, as they would be with `bytes` written at
-/// `start`.
+/// Returns the checksum of the first `len` bytes of the file as if `bytes` were written at `start`.
 fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Result<u64> {
     let mut sum = Xxh64::new(0);
     let end = start.saturating_add(bytes.len() as u64);
@@ -262,10 +263,10 @@ fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Res
     Ok(sum.digest())
 }
 
-/// The first `len` bytes of the file, as they would be with those of the journal written. The sum
-/// of them was right, so that the file has them.
+/// Returns the first `len` bytes of the file as if the bytes of the journal were written. The caller
+/// has checked that the file has them.
 fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<Vec<u8>> {
-    // What is after the largest journal cannot be a header.
+    // A header is shorter than the longest journal.
     let len = usize::try_from(len.min(MAX_JOURNAL)).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut header = Vec::new();
     header.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -284,8 +285,8 @@ fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<
     Ok(header)
 }
 
-/// The checksum of the beginning and the end of what stays: enough to tell whether it is where it
-/// should be, and whose it is.
+/// Returns the checksum of the beginning and the end of the preserved bytes, which identifies the file
+/// and their position.
 fn kept_sum(medium: &impl Medium, from: u64, to: u64) -> io::Result<u64> {
     let mut sum = Xxh64::new(0);
     sum_range(medium, from, to.min(from.saturating_add(SAMPLE)), &mut sum)?;
@@ -304,4 +305,179 @@ fn sum_range(medium: &impl Medium, from: u64, to: u64, sum: &mut Xxh64) -> io::R
         offset = offset.saturating_add(wanted as u64);
     }
     Ok(())
+}
+
+const MAGIC: &[u8; 8] = b"GGMILLJ1";
+/// Bytes before the header bytes: the magic and eight numbers.
+const HEAD: usize = 9 * 8;
+/// Bytes of the checksum at the end.
+const TAIL: usize = 8;
+
+/// Returns the path of a file's journal: the path of the file with `.ggmill-journal` appended.
+///
+/// ```
+/// assert_eq!(ggmill_io::journal_path("models/a.gguf"), std::path::Path::new("models/a.gguf.ggmill-journal"));
+/// ```
+pub fn journal_path(file: impl AsRef<Path>) -> PathBuf {
+    let mut path = OsString::from(file.as_ref());
+    path.push(".ggmill-journal");
+    path.into()
+}
+
+/// Returns the path of the journal that an interrupted edit has left next to a file, if it exists.
+pub fn pending_journal(file: impl AsRef<Path>) -> Option<PathBuf> {
+    let file = std::fs::canonicalize(file).ok()?;
+    let path = journal_path(file);
+    std::fs::symlink_metadata(&path).ok()?.is_file().then_some(path)
+}
+
+/// Bytes of the largest journal: the longest header that readers accept, padded, plus head and tail.
+pub(crate) const MAX_JOURNAL: u64 = {
+    let limits = Limits::DEFAULT;
+    limits.header_bytes + 2 * limits.alignment as u64 + (HEAD + TAIL) as u64
+};
+
+/// The journal of an edit in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Journal {
+    /// The length of the file before the edit.
+    pub(crate) old_len: u64,
+    /// Bytes inserted at its beginning.
+    pub(crate) grow: u64,
+    /// The offset of the preserved bytes before the edit.
+    pub(crate) kept_from: u64,
+    /// [`checksum`] of the bytes before `kept_from`, before the edit.
+    pub(crate) before: u64,
+    /// [`checksum`] of the bytes before the preserved ones, after the edit.
+    pub(crate) after: u64,
+    /// [`checksum`] of a sample of the preserved bytes ([`SAMPLE`]).
+    pub(crate) kept: u64,
+    /// The offset of `bytes` in the grown file.
+    pub(crate) start: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The checksum that journals use.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    xxh64(bytes, 0)
+}
+
+/// Returns the length of a journal of `bytes` changed bytes.
+pub(crate) fn journal_len(bytes: u64) -> u64 {
+    bytes.saturating_add((HEAD + TAIL) as u64)
+}
+
+impl Journal {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out =
+            Vec::with_capacity(HEAD.saturating_add(self.bytes.len()).saturating_add(TAIL));
+        out.extend_from_slice(MAGIC);
+        let numbers = [
+            self.old_len,
+            self.grow,
+            self.kept_from,
+            self.before,
+            self.after,
+            self.kept,
+            self.start,
+            self.bytes.len() as u64,
+        ];
+        for number in numbers {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.bytes);
+        let sum = checksum(&out);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Decodes a journal; `None` if it is damaged or truncated.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (content, sum) = bytes.split_last_chunk::<TAIL>()?;
+        if checksum(content) != u64::from_le_bytes(*sum) {
+            return None;
+        }
+        let (head, bytes) = content.split_first_chunk::<HEAD>()?;
+        let number = |place: usize| {
+            Some(u64::from_le_bytes(head.get(place.checked_mul(8)?..)?.first_chunk().copied()?))
+        };
+        let [old_len, grow, kept_from, before, after, kept, start, len] = [
+            number(1)?,
+            number(2)?,
+            number(3)?,
+            number(4)?,
+            number(5)?,
+            number(6)?,
+            number(7)?,
+            number(8)?,
+        ];
+        let header_len = kept_from.checked_add(grow)?;
+        let is_valid = head.starts_with(MAGIC)
+            && len == bytes.len() as u64
+            && kept_from <= old_len
+            && old_len.checked_add(grow).is_some()
+            && start.checked_add(len).is_some_and(|end| end <= header_len);
+        is_valid.then(|| Self {
+            old_len,
+            grow,
+            kept_from,
+            before,
+            after,
+            kept,
+            start,
+            bytes: bytes.to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal() -> Journal {
+        Journal {
+            old_len: 1000,
+            grow: 64,
+            kept_from: 100,
+            before: 1,
+            after: 2,
+            kept: 3,
+            start: 10,
+            bytes: (0..50).collect(),
+        }
+    }
+
+    #[test]
+    fn encoding_round_trips() {
+        let encoded = journal().encode();
+        assert_eq!(encoded.len() as u64, journal_len(50));
+        assert_eq!(Journal::decode(&encoded), Some(journal()));
+    }
+
+    /// Detects every truncation and every changed byte.
+    #[test]
+    fn damage_is_detected() {
+        let encoded = journal().encode();
+        for len in 0..encoded.len() {
+            assert_eq!(Journal::decode(&encoded[..len]), None);
+        }
+        for place in 0..encoded.len() {
+            let mut other = encoded.clone();
+            other[place] ^= 0x10;
+            assert_eq!(Journal::decode(&other), None);
+        }
+    }
+
+    /// Refuses journals with a correct checksum and inconsistent numbers.
+    #[test]
+    fn inconsistent_journals_are_refused() {
+        for inconsistent in [
+            Journal { kept_from: 1001, ..journal() },
+            Journal { start: 115, ..journal() },
+            Journal { start: u64::MAX, ..journal() },
+            Journal { grow: u64::MAX, ..journal() },
+        ] {
+            assert_eq!(Journal::decode(&inconsistent.encode()), None);
+        }
+    }
 }

@@ -1,17 +1,17 @@
-//! The protocol on a disk that loses power after every step, with every part of what was not
-//! synced.
+//! The protocol on a simulated disk that loses power after every step, with every subset of the
+//! unsynced changes surviving.
 
 use std::cell::Cell;
 use std::io;
 
-use super::protocol::{Applied, Fault, HeaderChange, Medium, Recovery, apply, recover};
+use crate::in_place::protocol::{Applied, Fault, HeaderChange, Medium, Recovery, apply, recover};
 
-/// These tests are about the order of steps, not about what is written.
-fn anything(_: &[u8], _: u64) -> bool {
+/// Accepts every header: these tests check the order of steps, not the content.
+fn any_header(_: &[u8], _: u64) -> bool {
     true
 }
 
-/// Something that was done and may not be on the disk yet.
+/// A change that may not be durable yet.
 #[derive(Clone, Debug)]
 enum Step {
     Write(usize, Vec<u8>),
@@ -19,19 +19,19 @@ enum Step {
     Collapse(usize),
 }
 
-/// A disk whose power can fail. What the program sees is `seen`; what survives is `synced` and any
-/// part of `pending`.
+/// A simulated disk that can lose power. The program sees `seen`; after a power loss `synced` and any
+/// subset of `pending` survive.
 #[derive(Clone, Debug, Default)]
 struct Flaky {
     seen: Vec<u8>,
     synced: Vec<u8>,
     pending: Vec<Step>,
     journal: Option<Vec<u8>>,
-    /// Steps left until the power fails, or until writes fail.
+    /// Steps left until the power fails, and writes left until they fail.
     left: Cell<usize>,
     writes_left: usize,
     inserts: bool,
-    /// A mutant: syncs do nothing.
+    /// Mutation: `sync` does nothing.
     lies: bool,
 }
 
@@ -58,8 +58,8 @@ impl Flaky {
         self.pending.push(step);
     }
 
-    /// Every content the file can have when the power comes back: any of the pending steps, the
-    /// written ones torn anywhere, front or back first.
+    /// Returns every content the file can have after a power loss: any subset of the pending steps, with
+    /// writes torn anywhere, front or back first.
     fn survivors(&self) -> Vec<Vec<u8>> {
         let mut states = vec![self.synced.clone()];
         for step in &self.pending {
@@ -99,7 +99,7 @@ fn perform(file: &mut Vec<u8>, step: &Step) {
 
 fn torn(step: &Step) -> Vec<Step> {
     let Step::Write(offset, bytes) = step else { return vec![step.clone()] };
-    // Sectors of 16 bytes, so that all ways to tear a write are few enough to try.
+    // Sectors of 16 bytes keep the number of torn writes small enough to try all of them.
     let cuts: Vec<usize> =
         (0..bytes.len()).step_by(16).chain([1, bytes.len() - 1, bytes.len()]).collect();
     let mut all: Vec<Step> =
@@ -164,7 +164,7 @@ impl Medium for Flaky {
     }
 }
 
-/// The old file, the header it gets, and the new file.
+/// An old file and the header that replaces its first `header_len` bytes.
 struct Case {
     old: Vec<u8>,
     header_len: usize,
@@ -186,8 +186,8 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Same length in the middle, at the start, all of it; growing by one unit and by more than the
-/// header is long; a file that is nothing but header.
+/// Edits of equal length in the middle, at the start and of the whole header; growth by one unit and by
+/// more than the header; a file that is only a header.
 fn cases() -> Vec<Case> {
     let case = |data: usize, header_len: usize, new_header: Vec<u8>| Case {
         old: [pattern(header_len, 0), pattern(data, 1)].concat(),
@@ -209,7 +209,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// All that can be found after a crash within `run`, which begins with `start`.
+/// Returns every disk state possible after a crash during `run`, which begins with `start`.
 fn crashes(start: &Flaky, run: &dyn Fn(&mut Flaky)) -> Vec<Flaky> {
     let mut found = Vec::new();
     for left in 0..64 {
@@ -221,21 +221,24 @@ fn crashes(start: &Flaky, run: &dyn Fn(&mut Flaky)) -> Vec<Flaky> {
             return found;
         }
     }
-    panic!("more steps than thought");
+    panic!("more than 64 steps");
 }
 
-/// Whether recovery of `disk` ends with one of these files, whole, and without a journal: `None`
-/// when not. Crashes in the recovery too, so deep, and says after how many crashes in all.
+/// Recovers `disk` and returns the number of crashes tried, or `None` if the result is not one of
+/// `ends` without a journal. Also crashes during recovery, nested `depth` times.
 fn recovers(disk: &Flaky, ends: &[&[u8]], depth: usize) -> Option<u32> {
     let mut whole = disk.clone();
-    if recover(&mut whole, &anything).is_err()
+    if recover(&mut whole, &any_header).is_err()
         || whole.journal.is_some()
         || !ends.contains(&&*whole.seen)
     {
         return None;
     }
-    let again =
-        if depth == 0 { Vec::new() } else { crashes(disk, &|disk| drop(recover(disk, &anything))) };
+    let again = if depth == 0 {
+        Vec::new()
+    } else {
+        crashes(disk, &|disk| drop(recover(disk, &any_header)))
+    };
     again.iter().try_fold(1, |count, disk| Some(count + recovers(disk, ends, depth - 1)?))
 }
 
@@ -262,7 +265,7 @@ fn a_crash_at_any_instant_leaves_the_old_file_or_the_new_one() {
     assert!(count > 1000, "{count} crashes");
 }
 
-/// The test above can fail: with syncs that do nothing, growing files are lost.
+/// The test above can fail: if `sync` does nothing, growing files are lost.
 #[test]
 fn the_syncs_are_needed() {
     let case = &cases()[4];
@@ -271,14 +274,14 @@ fn the_syncs_are_needed() {
     assert!(!found.iter().all(|disk| recovers(disk, &[&case.old, &case.new_file()], 0).is_some()));
 }
 
-/// A disk that is full, or a write that fails for another reason: everything as it was, even when
-/// the power fails on the way back.
+/// After a failed write, such as on a full disk, the file is restored, even if the power fails during
+/// that.
 #[test]
-fn a_write_that_fails_is_taken_back() {
+fn a_failed_write_is_undone() {
     for case in cases() {
         let run = |disk: &mut Flaky| {
             disk.writes_left = 0;
-            // What is put back goes where bytes have been before.
+            // Restoring overwrites existing bytes, which needs no space.
             let fault = apply(&mut Recovering(disk), case.change()).unwrap_err();
             assert!(
                 matches!(
@@ -297,7 +300,7 @@ fn a_write_that_fails_is_taken_back() {
     }
 }
 
-/// Lets writes succeed once one has failed.
+/// Lets all writes after the first failed one succeed.
 struct Recovering<'a>(&'a mut Flaky);
 
 impl Medium for Recovering<'_> {
@@ -333,7 +336,7 @@ impl Medium for Recovering<'_> {
 }
 
 #[test]
-fn where_nothing_can_be_inserted_nothing_happens() {
+fn without_insertion_the_file_is_unchanged() {
     let case = &cases()[4];
     let mut disk = Flaky { inserts: false, ..Flaky::new(&case.old) };
     assert_eq!(apply(&mut disk, case.change()).unwrap(), Applied::CannotGrow);
@@ -341,7 +344,7 @@ fn where_nothing_can_be_inserted_nothing_happens() {
 }
 
 #[test]
-fn a_file_that_changed_is_left_alone() {
+fn a_changed_file_is_left_unchanged() {
     let case = &cases()[0];
     let mut other = case.old.clone();
     other[95] ^= 1;
@@ -352,10 +355,9 @@ fn a_file_that_changed_is_left_alone() {
     assert!(disk.seen == other && disk.journal.is_none() && short.journal.is_none());
 }
 
-/// A journal beside a file that is another one by now: nothing is written, and the journal stays
-/// for somebody to look at.
+/// A journal of another file changes nothing, and stays for inspection.
 #[test]
-fn a_journal_is_not_believed_blindly() {
+fn a_journal_of_another_file_is_refused() {
     for case in cases() {
         let mut interrupted = Flaky::new(&case.old);
         interrupted.left.set(if case.change().grow() > 0 { 3 } else { 1 });
@@ -373,8 +375,10 @@ fn a_journal_is_not_believed_blindly() {
             other.journal.clone_from(&journal);
             let before = other.seen.clone();
             let sampled = file.len() < 10_000 || place != file.len() / 2;
-            match recover(&mut other, &anything) {
-                Err(Fault::NotIts) => assert!(other.seen == before && other.journal == journal),
+            match recover(&mut other, &any_header) {
+                Err(Fault::ForeignJournal) => {
+                    assert!(other.seen == before && other.journal == journal);
+                }
                 result => assert!(!sampled, "{result:?}"),
             }
         }
@@ -383,9 +387,9 @@ fn a_journal_is_not_believed_blindly() {
                 journal: journal.as_ref().map(|bytes| bytes[..len].to_vec()),
                 ..Flaky::new(file)
             };
-            assert!(matches!(recover(&mut other, &anything), Err(Fault::Damaged)));
+            assert!(matches!(recover(&mut other, &any_header), Err(Fault::DamagedJournal)));
             assert!(other.seen == *file && other.journal.is_some());
         }
     }
-    assert_eq!(recover(&mut Flaky::new(b"file"), &anything).unwrap(), Recovery::Nothing);
+    assert_eq!(recover(&mut Flaky::new(b"file"), &any_header).unwrap(), Recovery::Nothing);
 }

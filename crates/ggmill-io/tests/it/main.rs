@@ -1,4 +1,4 @@
-//! What this crate promises, through its public interface.
+//! Tests of the public interface.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod model;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use ggmill_core::{Builder, GgmlType, Index, Limits, MetadataBuf, Model, Plan, Shape, Writer};
 
-/// Maps a file that nothing touches meanwhile.
+/// Maps a file that no other program writes to.
 #[expect(unsafe_code, reason = "every test that maps comes through here")]
 fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Model> {
     // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a directory
@@ -19,8 +19,8 @@ fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Model> {
     unsafe { ggmill_io::map_alone_with(path, limits) }
 }
 
-/// A file of one F32 tensor of `len` elements for each name, of which every byte is the number of
-/// the tensor, counted from 1.
+/// Builds a file with one F32 tensor of `len` elements for each name. Every byte of a tensor is its
+/// number, counted from 1.
 fn file_of(metadata: MetadataBuf, names: &[&str], len: u64) -> Vec<u8> {
     let plan = plan_of(metadata, names, len);
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
@@ -46,7 +46,7 @@ fn plan_of(metadata: MetadataBuf, names: &[&str], len: u64) -> Plan {
         .unwrap()
 }
 
-/// The names in a directory, hidden ones included, sorted.
+/// Lists a directory, hidden names included, sorted.
 fn names_in(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(directory)
         .unwrap()
@@ -56,7 +56,7 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Bytes up to the end of the last tensor.
+/// Returns the end of the last tensor in bytes.
 fn data_end(index: &Index, header: &[u8]) -> u64 {
     index
         .tensors(header)

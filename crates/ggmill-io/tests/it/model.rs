@@ -1,4 +1,4 @@
-//! Sets of shards: recognized from any of them, and refused where they are not one set.
+//! Shard sets: recognized from any shard, and refused if the shards do not belong together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::file_of;
 
-/// Metadata of shard `number`, from 0, of three, as the reference tool writes them: the model's own
-/// in the first only.
+/// Builds the metadata of shard `number` (from 0) of three, like the reference tool: the metadata of
+/// the model are only in the first.
 fn metadata(number: u16) -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     if number == 0 {
@@ -34,7 +34,7 @@ fn path(directory: &TempDir, number: u16) -> PathBuf {
     directory.path().join(name(number))
 }
 
-/// A good set of three, of which a test then spoils one.
+/// Writes a valid set of three, of which a test then damages one.
 fn set() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for number in 0..3 {
@@ -47,15 +47,14 @@ fn set() -> TempDir {
     directory
 }
 
-/// A set of which shard `number` has `metadata` and `tensors` instead.
+/// Writes a valid set, except that shard `number` has these `metadata` and `tensors`.
 fn set_with(number: u16, metadata: MetadataBuf, tensors: &[&str]) -> TempDir {
     let directory = set();
     fs::write(path(&directory, number), file_of(metadata, tensors, 8)).unwrap();
     directory
 }
 
-/// The message of opening the set by shard `by`, which must be about shard `about`, less the
-/// directory.
+/// Opens the set by shard `by` and returns the error without the directory. It must name shard `about`.
 fn fault(directory: &TempDir, by: u16, about: u16) -> String {
     let error = open(path(directory, by)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards, "{error}");
@@ -67,7 +66,7 @@ fn fault(directory: &TempDir, by: u16, about: u16) -> String {
         .to_owned()
 }
 
-/// The whole model, from whichever shard it is opened.
+/// Opening any shard gives the whole model.
 #[test]
 fn any_shard_opens_the_set() {
     let directory = set();
@@ -114,7 +113,7 @@ fn any_shard_opens_the_set() {
     }
 }
 
-/// Mapped, a set is what it is when it is read.
+/// A mapped set equals the set read by position.
 #[expect(unsafe_code, reason = "the test is about it")]
 #[test]
 fn a_set_is_mapped_whole() {
@@ -133,10 +132,10 @@ fn a_set_is_mapped_whole() {
     mapped.verify().unwrap();
 }
 
-/// Keys of any integer type; a first shard without tensors; shards that repeat the architecture;
-/// none that counts tensors.
+/// Accepts keys of any integer type, a first shard without tensors, shards that repeat the
+/// architecture, and sets without a tensor count.
 #[test]
-fn sets_in_other_words() {
+fn sets_with_other_key_types() {
     fn set_of<T: ToValue>(number: impl Fn(u16) -> T) -> TempDir {
         let directory = tempfile::tempdir().unwrap();
         for shard in 0..3 {
@@ -165,7 +164,7 @@ fn sets_in_other_words() {
     }
 }
 
-/// A single file is a model of one shard, also when a merge has left `split.count` 0 or a name says
+/// A single file is a model of one shard, also if a merge has left `split.count` 0 or it is named
 /// 1 of 1.
 #[test]
 fn single_files() {
@@ -203,7 +202,7 @@ fn missing_shards() {
     assert_eq!(fault(&directory, 2, 0), "missing: shards 1, 2 of 3");
 }
 
-/// Many missing shards make a short message, soon.
+/// For many missing shards the message is short and fast.
 #[test]
 fn most_shards_missing() {
     let directory = tempfile::tempdir().unwrap();
@@ -222,9 +221,9 @@ fn most_shards_missing() {
     );
 }
 
-/// A copy of one shard under the name of another: its number tells.
+/// A copy of one shard under the name of another is detected by its number.
 #[test]
-fn a_shard_twice() {
+fn a_duplicate_shard() {
     let directory = set();
     fs::copy(path(&directory, 0), path(&directory, 1)).unwrap();
     let expected =
@@ -244,7 +243,7 @@ fn a_number_outside_the_set() {
     );
 }
 
-/// From another set: of another length, or with no keys at all.
+/// A shard of another set: with another count, or without keys.
 #[test]
 fn foreign_shards() {
     let mut longer = metadata(1);
@@ -299,7 +298,7 @@ fn a_wrong_number_of_tensors() {
     );
 }
 
-/// A lone shard under another name cannot lead to the others; the error says what it is.
+/// A renamed shard does not lead to the other shards; the error states its number and count.
 #[test]
 fn a_renamed_shard() {
     let directory = set();
@@ -309,11 +308,11 @@ fn a_renamed_shard() {
     assert_eq!((error.kind(), error.path()), (ErrorKind::Shards, &*renamed));
     let expected = r#": contains shard 2 of 3, expected a name of the form "NAME-00002-of-00003.gguf" next to the other shards"#;
     assert!(error.to_string().ends_with(expected), "{error}");
-    // One file by itself can still be looked at.
+    // It can still be opened alone.
     assert_eq!(ggmill_io::open_alone(&renamed).unwrap().tensors().len(), 1);
 }
 
-/// A broken shard is named, and so is one with nonsense in its keys.
+/// The error names a broken shard, and one with invalid keys.
 #[test]
 fn broken_shards() {
     let directory = set();
@@ -337,7 +336,7 @@ fn broken_shards() {
     }
 }
 
-/// A directory in the place of a shard is not waited for or read.
+/// A directory with the name of a shard is refused.
 #[test]
 fn a_directory_as_a_shard() {
     let directory = set();
@@ -347,13 +346,13 @@ fn a_directory_as_a_shard() {
     assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path(&directory, 1)));
 }
 
-/// All shards by their paths, in any order and under any names.
+/// Opens a set from explicit paths, in any order and under any names.
 #[test]
 fn a_set_given_file_by_file() {
     let directory = set();
-    let elsewhere = tempfile::tempdir().unwrap();
+    let target = tempfile::tempdir().unwrap();
     let moved: Vec<PathBuf> =
-        ["last", "first", "middle"].iter().map(|name| elsewhere.path().join(name)).collect();
+        ["last", "first", "middle"].iter().map(|name| target.path().join(name)).collect();
     for (to, number) in moved.iter().zip([2, 0, 1]) {
         fs::copy(path(&directory, number), to).unwrap();
     }
@@ -367,11 +366,11 @@ fn a_set_given_file_by_file() {
     };
     assert_eq!(names(&open_shards(&moved).unwrap()), names(&by_name));
 
-    let plain = elsewhere.path().join("plain.gguf");
+    let plain = target.path().join("plain.gguf");
     fs::write(&plain, file_of(MetadataBuf::new(), &["a"], 8)).unwrap();
     let mut other = metadata(1);
     other.set("split.count", 5u16);
-    let of_five = elsewhere.path().join("of-five.gguf");
+    let of_five = target.path().join("of-five.gguf");
     fs::write(&of_five, file_of(other, &["a"], 8)).unwrap();
     for (paths, expected) in [
         (&[&moved[0], &moved[2]][..], "middle: shard 1 of 3 not given"),

@@ -1,4 +1,4 @@
-//! Who may read what: on Unix only.
+//! Permissions of written files, on Unix only.
 #![cfg(unix)]
 
 use std::fs::{self, Permissions};
@@ -18,7 +18,7 @@ fn write(path: &Path, overwrite: Overwrite) {
     sink.commit().unwrap();
 }
 
-/// A new file may be read by whoever may read any other new file.
+/// A new file has default permissions.
 #[test]
 fn a_new_file_is_like_any_other() {
     let directory = tempfile::tempdir().unwrap();
@@ -28,7 +28,7 @@ fn a_new_file_is_like_any_other() {
     assert_eq!(mode(&ours), mode(&plain));
 }
 
-/// A file that takes the place of another is as private as it was.
+/// A replacement has the permissions of the old file.
 #[test]
 fn a_replaced_file_keeps_its_permissions() {
     let directory = tempfile::tempdir().unwrap();
@@ -41,9 +41,9 @@ fn a_replaced_file_keeps_its_permissions() {
     }
 }
 
-/// Nobody may do what is forbidden; those who may do everything cannot test it.
+/// Missing permissions are errors. Skipped for root, who has all of them.
 #[test]
-fn what_is_forbidden() {
+fn missing_permissions_are_errors() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
     fs::write(&path, b"GGUF").unwrap();
@@ -66,6 +66,6 @@ fn what_is_forbidden() {
             directory.path().display()
         )
     );
-    // Or it could not be removed.
+    // So that the directory can be removed.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o700)).unwrap();
 }

@@ -8,8 +8,8 @@ use ggmill_testdata::{corpus, every_gguf, real};
 
 use crate::{data_end, file_of, map_with};
 
-/// Opened, mapped and parsed in memory, every real file has the same index and the same bytes in
-/// its header and tensors.
+/// `open`, `map` and parsing in memory give the same index, header and tensor bytes for every real
+/// file.
 #[test]
 fn real_files_open_as_they_map() {
     for path in every_gguf() {
@@ -42,10 +42,10 @@ fn real_files_open_as_they_map() {
     }
 }
 
-/// What is left of a broken file on disk is what is left of its bytes in memory, with the same
-/// faults; and whatever opens has none.
+/// Lenient opening gives the same tensors and faults for a file on disk as for its bytes in memory, and
+/// no faults for a file that `open` accepts.
 #[test]
-fn corpus_files_are_salvaged_as_in_memory() {
+fn lenient_opening_equals_lenient_parsing() {
     let directory = tempfile::tempdir().unwrap();
     for case in corpus::all() {
         let path = directory.path().join(format!("{}.gguf", case.name));
@@ -77,7 +77,7 @@ fn corpus_files_are_salvaged_as_in_memory() {
     }
 }
 
-/// The header is in memory, and no more than it.
+/// Only the header is kept in memory.
 #[test]
 fn only_the_header_is_kept() {
     let opened = ggmill_io::open_alone(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
@@ -85,8 +85,8 @@ fn only_the_header_is_kept() {
     assert!(opened.index().header_len() < opened.file_len().unwrap() / 2);
 }
 
-/// Every small file there is, broken or not, gets one answer from both ways, and the path of the
-/// file in front of it.
+/// `open` and `map` give the same result for every corpus file, broken or not, and errors begin with its
+/// path.
 #[test]
 fn corpus_files_open_as_they_map() {
     let directory = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn corpus_files_open_as_they_map() {
     }
 }
 
-/// A header larger than the pieces it is read in, with one string larger than the largest of them.
+/// A header larger than the read size, with one string larger than the largest read.
 #[test]
 fn headers_larger_than_the_pieces_they_are_read_in() {
     let directory = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn headers_larger_than_the_pieces_they_are_read_in() {
     assert_eq!(opened.read_tensor(&opened.tensor("a").unwrap()).unwrap(), [1; 32]);
 }
 
-/// However much of a file is missing, both ways refuse it alike.
+/// `open` and `map` refuse a truncated file in the same way, at any length.
 #[test]
 fn files_cut_anywhere() {
     let directory = tempfile::tempdir().unwrap();
@@ -173,8 +173,8 @@ fn files_cut_anywhere() {
     }
 }
 
-/// Of a download that broke off, the error says how far it got: by the last tensor, not by the
-/// first that is missing.
+/// For an incomplete download, the error states the share of the whole file, from the end of the last
+/// tensor, not of the first missing one.
 #[test]
 fn an_incomplete_download_says_how_much_is_there() {
     let directory = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ fn an_incomplete_download_says_how_much_is_there() {
     );
 }
 
-/// A string that claims far more than the file has does not make anybody read or allocate it.
+/// A string length beyond the file is refused without reading or allocating it.
 #[test]
 fn a_length_beyond_the_file_is_refused_at_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -200,13 +200,13 @@ fn a_length_beyond_the_file_is_refused_at_once() {
     head.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     head.extend_from_slice(&(1u64 << 60).to_le_bytes());
     fs::write(&path, head).unwrap();
-    // Sparse: a terabyte that takes no room, which nobody may walk through either.
+    // A sparse terabyte, which must not be read through either.
     file.set_len(1 << 40).unwrap();
     let error = ggmill_io::open_alone(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Format(Kind::Truncated), "{error}");
 }
 
-/// What a file loses while it is open is an error of the read that wants it.
+/// Reading a range that was truncated after opening is an error.
 #[test]
 fn a_file_shortened_while_open() {
     let directory = tempfile::tempdir().unwrap();
@@ -232,7 +232,7 @@ fn a_file_shortened_while_open() {
     assert_eq!(opened.verify().unwrap_err().kind(), Kind::Changed);
 }
 
-/// A read behind the end, at any offset there is, is an error.
+/// A read beyond the end is an error, at any offset.
 #[test]
 fn reads_outside_the_file() {
     let file = RandomAccess::open(real("tinystories260K/config.json")).unwrap();
@@ -249,7 +249,7 @@ fn reads_outside_the_file() {
     }
 }
 
-/// Four threads read one file at once, each its own tensor.
+/// Four threads read different tensors of one file at once.
 #[test]
 fn threads_share_a_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -269,7 +269,7 @@ fn threads_share_a_file() {
     });
 }
 
-/// An empty file has nothing to map, and is a file nevertheless.
+/// An empty file cannot be mapped, but opens as an empty slice.
 #[test]
 #[expect(unsafe_code, reason = "the test is about it")]
 fn an_empty_file() {
@@ -300,7 +300,7 @@ fn any_file_can_be_mapped() {
     assert!(mapping.as_ref() == fs::read(path).unwrap());
 }
 
-/// A type nobody has published lists, and only its data is refused.
+/// A tensor of an unknown type is listed, and reading its data is refused.
 #[test]
 fn data_of_an_unknown_type_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -308,7 +308,7 @@ fn data_of_an_unknown_type_is_refused() {
     let mut bytes = file_of(MetadataBuf::new(), &["a"], 8);
     let mut decoder = Decoder::new(None, &Limits::default());
     assert_eq!(decoder.feed(&bytes).unwrap(), Progress::Complete);
-    // The type stands before the offset, the last field of the header.
+    // The type precedes the offset, which is the last field of the header.
     let at = usize::try_from(decoder.position()).unwrap() - 12;
     bytes[at..at + 4].copy_from_slice(&999u32.to_le_bytes());
     fs::write(&path, bytes).unwrap();

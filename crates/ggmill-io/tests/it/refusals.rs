@@ -1,4 +1,4 @@
-//! Paths that lead to no model: refused at once, with the path and the reason.
+//! Paths that do not lead to a model: refused without blocking, with the path and the reason.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use ggmill_io::{Error, ErrorKind, RandomAccess};
 
 use crate::map_with;
 
-/// What every way of opening says of a path; they must agree.
+/// Returns the error that all ways of opening agree on.
 fn refusal(path: &Path) -> String {
     let all: Vec<Error> = vec![
         ggmill_io::open_alone(path).unwrap_err(),
@@ -42,7 +42,7 @@ fn a_directory() {
     );
 }
 
-/// A name from a stranger is shown, not obeyed.
+/// Control characters in a path are escaped.
 #[test]
 fn control_characters_in_a_path() {
     assert_eq!(
@@ -51,9 +51,9 @@ fn control_characters_in_a_path() {
     );
 }
 
-/// Whoever prints an error and all that it comes from says each thing once.
+/// Printing an error with its chain of sources repeats nothing.
 #[test]
-fn the_chain_of_causes_says_everything_once() {
+fn the_chain_of_sources_repeats_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cut.gguf");
     std::fs::write(&path, b"GGUF\x03\0\0\0").unwrap();
@@ -76,7 +76,7 @@ fn the_chain_of_causes_says_everything_once() {
     }
 }
 
-/// The error is as large as a pointer, and can cross threads.
+/// The error has the size of a pointer and can cross threads.
 #[test]
 fn errors_are_small() {
     fn crosses_threads<T: Send + Sync + 'static>() {}
@@ -84,7 +84,7 @@ fn errors_are_small() {
     assert_eq!(size_of::<Error>(), size_of::<usize>());
 }
 
-/// A pipe nobody writes to would be waited for until the end of days.
+/// Opening a pipe without a writer would block forever.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_pipe() {

@@ -1,4 +1,4 @@
-//! `FileSink`: whole or not at all, and never over a file by accident.
+//! `FileSink`: atomic, and never over a file by accident.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,7 @@ fn start(path: &Path, overwrite: Overwrite, bytes: &[u8]) -> FileSink {
     sink
 }
 
-/// What a writer puts into a file sink is what it puts into memory, whatever the sizes of the
-/// pieces.
+/// A file sink receives the same bytes as one in memory, for any piece sizes.
 #[test]
 fn a_planned_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -32,7 +31,7 @@ fn a_planned_file() {
     let mut writer = Writer::start(&plan, sink).unwrap();
     for number in 0..names.len() {
         let data = vec![u8::try_from(number).unwrap() + 1; 2_800_000];
-        // Small ones, one that fills the buffer to the brim, large ones.
+        // Small pieces, one that fills the buffer exactly, large ones.
         let mut rest = data.as_slice();
         for len in [1, 1000, (1 << 20) - 1001, 1, (1 << 20), (1 << 20) + 1]
             .into_iter()
@@ -54,7 +53,7 @@ fn a_planned_file() {
     assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
-/// A real file, written in pieces, comes back as it was.
+/// A real file, copied in pieces, is unchanged.
 #[test]
 fn a_real_file_copied() {
     let directory = tempfile::tempdir().unwrap();
@@ -68,8 +67,7 @@ fn a_real_file_copied() {
     assert!(fs::read(&path).unwrap() == bytes);
 }
 
-/// Ranges of a file and bytes that are handed over, in turns: what stands in the end is what was
-/// appended, in that order.
+/// Appended ranges and bytes alternate and keep their order.
 #[test]
 fn ranges_of_another_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -102,7 +100,7 @@ fn ranges_of_another_file() {
     assert!(fs::read(&path).unwrap() == expected);
 }
 
-/// A source that loses its end while it is copied is an error, not a shorter file.
+/// A source truncated during the copy is an error, not a shorter file.
 #[test]
 fn a_source_that_shrinks() {
     let directory = tempfile::tempdir().unwrap();
@@ -117,16 +115,16 @@ fn a_source_that_shrinks() {
     assert_eq!(names_in(directory.path()), ["source"]);
 }
 
-/// From one file system to another, where the kernel shares nothing.
+/// Copies ranges between file systems, where the kernel cannot share blocks.
 #[cfg(target_os = "linux")]
 #[test]
 fn ranges_across_file_systems() {
-    let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else {
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else {
         println!("skipped: no second file system");
         return;
     };
     let directory = tempfile::tempdir().unwrap();
-    let (source, path) = (elsewhere.path().join("source"), directory.path().join("model.gguf"));
+    let (source, path) = (other.path().join("source"), directory.path().join("model.gguf"));
     let bytes = vec![5; 2_500_000];
     fs::write(&source, &bytes).unwrap();
     let file = RandomAccess::open(&source).unwrap();
@@ -137,7 +135,7 @@ fn ranges_across_file_systems() {
     assert!(fs::read(&path).unwrap() == [&bytes[3..2_499_993], b"end"].concat());
 }
 
-/// Files that belong together have their names all or not at all.
+/// `commit_all` names all files or none.
 #[test]
 fn several_files_or_none() {
     let directory = tempfile::tempdir().unwrap();
@@ -155,9 +153,9 @@ fn several_files_or_none() {
     assert_eq!(fs::read(&paths[1]).unwrap(), b"new");
 }
 
-/// Files that were put aside are gone on with where they were left, and end as others do.
+/// Closed files continue where they were left.
 #[test]
-fn put_aside_and_taken_up_again() {
+fn closed_files_are_reopened() {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| directory.path().join(name)).collect();
     let source = directory.path().join("source");
@@ -189,7 +187,7 @@ fn put_aside_and_taken_up_again() {
         assert!(fs::read(path).unwrap() == [&b"GGUF"[..], &[7; 4000], b"end"].concat());
         fs::remove_file(path).unwrap();
     }
-    // Somebody tidies up meanwhile: an error, not a file without its beginning.
+    // Another program deletes the temporary file: an error, not a file without its beginning.
     let late = sinks();
     for entry in fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap()) {
         if entry.file_name() != "source" {
@@ -200,9 +198,9 @@ fn put_aside_and_taken_up_again() {
     assert_eq!(names_in(directory.path()), ["source"]);
 }
 
-/// What is read from a file that was put aside is what was there when it was opened, or nothing.
+/// A closed source that was replaced is an error.
 #[test]
-fn a_source_put_aside_is_another_file_later() {
+fn a_closed_source_that_was_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("source");
     fs::write(&path, b"0123456789").unwrap();
@@ -212,7 +210,7 @@ fn a_source_put_aside_is_another_file_later() {
     file.read_at(3, &mut piece).unwrap();
     assert_eq!(&piece, b"3456");
     file.verify().unwrap();
-    // The same length and the same time.
+    // Equal length and modification time.
     let time = fs::metadata(&path).unwrap().modified().unwrap();
     let other = directory.path().join("other");
     fs::write(&other, b"abcdefghij").unwrap();
@@ -231,7 +229,7 @@ fn a_source_put_aside_is_another_file_later() {
     assert_eq!(file.read_at(3, &mut piece).unwrap_err().kind(), ErrorKind::Io);
 }
 
-/// Reserved space that is not used is not in the file.
+/// Unused reserved space is not part of the file.
 #[test]
 fn reserving_too_much() {
     let directory = tempfile::tempdir().unwrap();
@@ -244,10 +242,10 @@ fn reserving_too_much() {
     assert_eq!(fs::read(&path).unwrap(), b"GGUF");
 }
 
-/// A disk too small says so before the first byte. (No disk here has eight exabytes.)
+/// Reserving more than the disk has fails at once. (No disk here has eight exabytes.)
 #[cfg(target_os = "linux")]
 #[test]
-fn reserving_more_than_there_is() {
+fn reserving_more_than_the_disk_has() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
     let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
@@ -257,7 +255,7 @@ fn reserving_more_than_there_is() {
     }
 }
 
-/// A sink that is dropped, by an error or a panic, leaves nothing, and what was there is untouched.
+/// A dropped sink leaves nothing behind, and existing files are unchanged.
 #[test]
 fn dropped_before_the_commit() {
     let directory = tempfile::tempdir().unwrap();
@@ -276,8 +274,8 @@ fn dropped_before_the_commit() {
     assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
-/// A process that is killed in the middle leaves every file as it was, and nothing else where files
-/// without a name can be had.
+/// A killed process leaves existing files unchanged, and nothing behind where unnamed files are
+/// supported.
 #[test]
 fn killed_before_the_commit() {
     const DIRECTORY: &str = "GGMILL_IO_TEST_DIRECTORY";
@@ -296,13 +294,13 @@ fn killed_before_the_commit() {
         .unwrap();
     assert!(!output.status.success());
     assert_eq!(fs::read(directory.path().join("model.gguf")).unwrap(), b"old");
-    if has_nameless_files(directory.path()) {
+    if has_unnamed_files(directory.path()) {
         assert_eq!(names_in(directory.path()), ["model.gguf"]);
     }
 }
 
-/// Whether the system, and the file system of this directory, can make files without a name.
-fn has_nameless_files(directory: &Path) -> bool {
+/// Returns `true` if the file system of this directory supports unnamed files.
+fn has_unnamed_files(directory: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
@@ -321,7 +319,7 @@ fn an_existing_file_is_refused_early_and_late() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
     let sink = start(&path, Overwrite::Refuse, b"new");
-    // It appears while we write.
+    // Another program creates it during the write.
     fs::write(&path, b"old").unwrap();
     let late = sink.commit().unwrap_err();
     let early = FileSink::create(&path, Overwrite::Refuse).unwrap_err();
@@ -335,7 +333,7 @@ fn an_existing_file_is_refused_early_and_late() {
     assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
-/// Of many who want the same name, one gets it and the others are told.
+/// Of many sinks for one path, one commits and the others fail.
 #[test]
 fn one_of_many_gets_the_name() {
     const WRITERS: u8 = 8;
@@ -365,7 +363,7 @@ fn one_of_many_gets_the_name() {
     assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
-/// Whoever has the old file open or mapped keeps it whole while a new one takes its name.
+/// A program that has the old file open keeps its content after a replacement.
 #[test]
 fn a_replaced_file_lives_on_for_its_readers() {
     let directory = tempfile::tempdir().unwrap();
@@ -412,7 +410,7 @@ fn targets_that_cannot_be_files() {
     assert_eq!(names_in(path), ["directory", "file"]);
 }
 
-/// Somebody who may do anything must not replace a device by a file.
+/// Root must not replace a device by a file.
 #[cfg(unix)]
 #[test]
 fn a_device_is_not_replaced() {
@@ -420,7 +418,7 @@ fn a_device_is_not_replaced() {
     assert_eq!(error.to_string(), "/dev/null: is a device, expected a regular file");
 }
 
-/// A link is replaced by the file; what it led to stays.
+/// A link is replaced by the file; its target is unchanged.
 #[cfg(unix)]
 #[test]
 fn symbolic_links() {
@@ -446,8 +444,8 @@ fn symbolic_links() {
     assert_eq!(names_in(directory.path()), ["dangling.gguf", "link.gguf", "model.gguf"]);
 }
 
-/// A bare name is in the current directory. (The current directory of a process cannot be changed in one
-/// test of many, so a child does it.)
+/// A bare name is in the current directory. (A child process tests this, because the current directory
+/// is shared by all tests.)
 #[test]
 fn a_bare_name() {
     const CHILD: &str = "GGMILL_IO_TEST_BARE_NAME";
@@ -491,7 +489,7 @@ fn the_same_file_by_other_paths() {
     }
 }
 
-/// Root edits a file that is somebody else's: it stays theirs.
+/// Root replaces a file of another user, and the owner stays.
 #[cfg(unix)]
 #[test]
 fn a_replaced_file_keeps_its_owner() {

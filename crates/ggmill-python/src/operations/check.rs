@@ -54,7 +54,7 @@ pub(crate) fn check(
         .with_select(selectors(&select)?)
         .with_ignore(selectors(&ignore)?)
         .with_findings_per_rule(most);
-    let paths = io::shards_beside(&path);
+    let paths = io::sibling_shards(&path);
     let mut opened = Vec::with_capacity(paths.len());
     let mut refused = Vec::new();
     for path in paths {
@@ -110,7 +110,7 @@ fn reports(opened: &[Opened], options: &Options) -> Vec<Report> {
         })
         .collect();
     let models: Vec<&Model> = opened.iter().map(|file| &file.model).collect();
-    let whole = || io::not_whole(&opened.first()?.path);
+    let whole = || io::open_failure(&opened.first()?.path);
     check_files(&inputs, io::set_fault(&models, whole).as_deref(), options)
 }
 

@@ -16,7 +16,7 @@ use crate::outcome::Failure;
 use crate::paths::{file_name, shown};
 use crate::progress::Bar;
 use crate::remote::is_remote;
-use crate::source::{not_whole, salvage};
+use crate::source::{open_failure, salvage};
 
 /// Shards on a server that cannot be opened before no more of their set are asked for: how many
 /// there are is what a name says.
@@ -151,7 +151,7 @@ fn open(
 fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
     let inputs: Vec<Input<'_>> = files.iter().filter_map(|opened| opened.input(criteria)).collect();
     let models: Vec<&Model> = files.iter().map(|opened| &opened.model).collect();
-    let whole = || not_whole(&files.first()?.path);
+    let whole = || open_failure(&files.first()?.path);
     check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &criteria.options)
 }
 
