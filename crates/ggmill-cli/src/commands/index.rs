@@ -138,9 +138,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         }
         #[cfg(feature = "parquet")]
         Format::Parquet => {
-            let [tensors, metadata, state] =
-                ["tensors.parquet", "metadata.parquet", "ndjson.sz"]
-                    .map(|extension| args.output.with_extension(extension));
+            let [tensors, metadata, state] = ["tensors.parquet", "metadata.parquet", "ndjson.sz"]
+                .map(|extension| args.output.with_extension(extension));
             let mut sinks = begin([&args.output, &tensors, &metadata, &state], args, &paths)?;
             let mut work = work(Some(&state))?;
             let [files, tensors, metadata, state] = sinks.each_mut();

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::write::pretty;
-use crate::vocabulary::bytes::encode_base64;
+use crate::vocabulary::base64::encode_base64;
 use crate::vocabulary::patterns;
 use crate::vocabulary::tokens::{
     BYTE_LEVEL, MAX_TOKENS, SENTENCEPIECE, TokenType, UNIGRAM, WORD_PIECE,

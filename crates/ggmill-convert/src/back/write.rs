@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ggmill_core::{GgmlType, RawStr};
-use ggmill_formats::extract_safetensors;
 use ggmill_io::{FileSink, NewDirectory};
+use ggmill_pipeline::formats::extract_safetensors;
 use ggmill_pipeline::{
     Checkpoint as _, Derived, GgufCheckpoint, RecipeTensor, Report, Result, RunOptions, ShardLimit,
 };

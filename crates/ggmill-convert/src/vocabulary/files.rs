@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ggmill_core::RawStr;
-use ggmill_formats::{Unambiguous, json_from_slice};
 use ggmill_io::Directory;
+use ggmill_pipeline::formats::{Unambiguous, json_from_slice};
 use ggmill_pipeline::{Error, ErrorKind, Result, SideFiles};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};

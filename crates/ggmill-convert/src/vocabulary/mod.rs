@@ -3,20 +3,16 @@
 //! The keys and their order are those of the reference converter (llama.cpp, `conversion/base.py`,
 //! and `vocab.py` of `gguf` 0.19.0).
 
-mod added;
+pub(crate) mod base64;
 mod bpe;
 mod builtin;
 mod byte_pairs;
-pub(crate) mod bytes;
-mod class;
+pub(crate) mod class;
 mod fairseq_unigram;
 mod fast;
 mod files;
 mod llama_hf;
-mod merger;
-mod merges;
 mod model_proto;
-mod normalize;
 pub(crate) mod patterns;
 mod post_processor;
 mod pretokenizer;
@@ -25,13 +21,10 @@ mod ranks;
 mod request;
 mod sentencepiece;
 mod special;
-mod split;
 mod tekken;
 mod template;
 mod token_lists;
-mod tokenizer_json;
 pub(crate) mod tokens;
-mod word_pieces;
 mod wordpiece;
 
 pub use files::{TokenizerFiles, has_tokenizer};

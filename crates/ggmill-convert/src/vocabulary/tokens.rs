@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ggmill_arch::VocabularySpec;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+pub(crate) use ggmill_tokenizer::tokenizer_json::MAX_TOKENS;
 
 /// `tokenizer.ggml.model` of a SentencePiece BPE vocabulary.
 pub(crate) const SENTENCEPIECE: &str = "llama";
@@ -23,9 +24,6 @@ pub(crate) const WORLD: &str = "rwkv";
 /// `tokenizer.ggml.model` of a list of tokens with scores; the tokenization with the highest total
 /// score is used.
 pub(crate) const SCORED: &str = "plamo2";
-
-/// Maximum number of tokens of a vocabulary. The largest in use have about 262,144.
-pub(crate) const MAX_TOKENS: usize = 1 << 22;
 
 /// The values of `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

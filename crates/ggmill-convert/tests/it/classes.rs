@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, WithTarget, convert, own_type};
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 use ggmill_testdata::{real, sha256};

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, RestoreOptions, convert, convert_lora, restore_checkpoint};
 use ggmill_core::FileType;
-use ggmill_formats::{CheckpointDirectory, PeftAdapter};
+use ggmill_pipeline::formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_pipeline::{
     Checkpoint as _, Expression, GgufCheckpoint, Pretrained as _, Recipe, RunOptions, run,
 };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{AutoType, ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, Result, RunOptions, run};
 use ggmill_testdata::sha256;
 use serde_json::Value;

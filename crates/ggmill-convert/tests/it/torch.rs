@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{AutoType, ConvertOptions, convert};
 use ggmill_core::FileType;
-use ggmill_formats::{CheckpointDirectory, TorchFile, extract_safetensors};
+use ggmill_pipeline::formats::{CheckpointDirectory, TorchFile, extract_safetensors};
 use ggmill_pipeline::{Checkpoint as _, Pretrained as _, Result, RunOptions, run};
 use ggmill_testdata::sha256;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
-use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, Pretrained as _, RunOptions, run};
 use ggmill_quantize::{Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, quantize};
 use ggmill_testdata::models::{Model, models};

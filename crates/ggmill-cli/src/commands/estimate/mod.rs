@@ -11,7 +11,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{ByteSize, GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Companions, CACHE_TYPES, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
+    CACHE_TYPES, Companions, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
