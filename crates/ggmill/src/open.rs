@@ -132,8 +132,7 @@ impl OpenOptions {
 mod remote {
     use std::path::Path;
 
-    use ggmill_core::{RawStr, ReadAt};
-    use ggmill_inspect::{FileKind, SNIFFED, sniff};
+    use ggmill_core::ReadAt;
     use ggmill_io::Directory;
     use ggmill_remote::{Client, ErrorKind, Location, Options};
 
@@ -190,7 +189,7 @@ mod remote {
             let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
             let name = found.name().map(str::to_owned);
             let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
-            Ok((Directory::elsewhere(place.to_string(), name, files, open), file))
+            Ok((Directory::remote(place.to_string(), name, files, open), file))
         }
     }
 
