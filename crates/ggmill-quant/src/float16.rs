@@ -104,7 +104,7 @@ mod tests {
             let (ours, theirs) = (f16_to_f32(bits), half::f16::from_bits(bits).to_f32());
             assert_eq!(ours.to_bits(), theirs.to_bits(), "{bits:#06x}");
         }
-        // Every 16-bit number, the midpoint to the next, quarter points, and the neighbours of
+        // Every 16-bit number, the midpoint to the next, quarter points, and the neighbors of
         // each.
         for upper in 0..=u16::MAX {
             for place in [0_u32, 0x1000, 0x2000, 0x3000, 0x8000] {

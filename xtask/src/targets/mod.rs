@@ -180,7 +180,7 @@ const QUANT: &[&str] = &[
     "--skip=overflowing_sums_are_quantized_alike",
     "--skip=lanes_are_independent",
     "--skip=arbitrary_numbers_are_quantized_alike",
-    "--skip=neighbours_are_complete_and_sorted",
+    "--skip=neighbors_are_complete_and_sorted",
 ];
 
 /// Cases of a property under emulation.

@@ -274,7 +274,7 @@ impl ImatrixEntry {
         Ok(Self { form: ImatrixForm::Gguf, sums, counts })
     }
 
-    /// Adds another entry, with the operations of the reference, in their order and in single
+    /// Adds another entry, with the operations of the reference in the same order and in single
     /// precision.
     fn add(&mut self, other: &Self, chunk_size: u32) -> Result<(), String> {
         if self.sums.len() != other.sums.len() {

@@ -53,7 +53,7 @@ pub(super) struct Grid<const D: usize> {
     pub(super) points: &'static [[u8; D]],
     /// The number of levels.
     pub(super) levels: u8,
-    /// The number of different distances within which grid points are neighbours.
+    /// The number of different distances within which grid points are neighbors.
     n_distances: usize,
     index: OnceLock<GridIndex>,
 }
@@ -88,9 +88,9 @@ impl<const D: usize> Grid<D> {
     }
 }
 
-/// For every point, its index on the grid or the indices of its neighbours.
+/// For every point, its index on the grid or the indices of its neighbors.
 ///
-/// The neighbours of a point are the grid points at the least distance and at the next greater
+/// The neighbors of a point are the grid points at the least distance and at the next greater
 /// distances, up to the number of different distances that the format defines for the grid. They
 /// are sorted by distance, then by index.
 pub(super) struct GridIndex {
@@ -109,13 +109,13 @@ pub(super) struct GridIndex {
 pub(super) enum GridLookup<'a> {
     /// The point is the grid point with this index.
     OnGrid(u16),
-    /// The point is not on the grid and has these neighbours.
-    OffGrid(Neighbours<'a>),
+    /// The point is not on the grid and has these neighbors.
+    OffGrid(Neighbors<'a>),
 }
 
 /// The grid points nearest to a point.
 #[derive(Clone, Copy)]
-pub(super) struct Neighbours<'a> {
+pub(super) struct Neighbors<'a> {
     /// The indices of the points. Never empty.
     pub(super) indices: &'a [u16],
     /// The words of the points, and at least [`MAX_LANES`] more.
@@ -181,7 +181,7 @@ impl GridIndex {
         match self.index[number] {
             OFF_GRID => {
                 let (start, end) = (self.starts[number] as usize, self.starts[number + 1] as usize);
-                GridLookup::OffGrid(Neighbours {
+                GridLookup::OffGrid(Neighbors {
                     indices: &self.lists[start..end],
                     words: &self.words[start..end + MAX_LANES],
                 })
@@ -210,7 +210,7 @@ mod tests {
                 GridLookup::OnGrid(index) => {
                     assert_eq!(grid.number(&grid.points[usize::from(index)]), number);
                 }
-                GridLookup::OffGrid(Neighbours { indices: list, words }) => {
+                GridLookup::OffGrid(Neighbors { indices: list, words }) => {
                     assert!(list.iter().zip(words).all(|(&index, &found)| found == word(&grid.points[usize::from(index)])));
                     assert_eq!(words.len(), list.len() + MAX_LANES);
                     let point = grid.point(number);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_complete_and_sorted() {
+    fn neighbors_are_complete_and_sorted() {
         check(&IQ1);
         check(&IQ2_XXS);
         check(&IQ2_XS);

@@ -4,7 +4,7 @@
 //! wins. This is the definition; [`search_lanes`](super::search_lanes) does the same with several
 //! candidates at once.
 
-use super::grid::{Grid, GridLookup, Neighbours, bits};
+use super::grid::{Grid, GridLookup, Neighbors, bits};
 use super::iq1::{Split, Splits, ascending};
 use crate::block::BITS_TO_BYTES;
 use crate::numeric::nearest_int;
@@ -35,11 +35,11 @@ pub(super) trait Strategy: Copy {
         scale: f32,
     ) -> (f32, [u16; P]);
 
-    /// Returns the index of the neighbour with the least weighted error, the first of equals.
+    /// Returns the index of the neighbor with the least weighted error, the first of equals.
     /// `quants` are the values of the levels before scaling.
     fn nearest_of<const D: usize>(
         self,
-        near: Neighbours<'_>,
+        near: Neighbors<'_>,
         values: &[f32; D],
         weights: &[f32; D],
         scale: f32,
@@ -74,14 +74,14 @@ impl Strategy for ScalarSearch {
 
     fn nearest_of<const D: usize>(
         self,
-        near: Neighbours<'_>,
+        near: Neighbors<'_>,
         values: &[f32; D],
         weights: &[f32; D],
         scale: f32,
         quants: &[f32; 8],
     ) -> u16 {
         // If no error is a number below `f32::MAX`, the reference aborts or reads out of bounds.
-        // The nearest neighbour is a defined result.
+        // The nearest neighbor is a defined result.
         let mut found = near.indices[0];
         let mut least = f32::MAX;
         for (&index, &word) in near.indices.iter().zip(near.words) {

@@ -1,10 +1,10 @@
 //! The searches of the IQ types with lanes, which hold several candidate scales, or several
-//! neighbours of a point.
+//! neighbors of a point.
 //!
 //! The scalar code of [`search`](super::search) is the definition; each lane repeats it in its
 //! order.
 
-use super::grid::{GridLookup, Neighbours, bits};
+use super::grid::{GridLookup, Neighbors, bits};
 use super::iq1::{Split, Splits};
 use super::search::{Best, Fit, Group, ODD_LEVELS, Search, Strategy, point_values};
 use crate::lanes::{Floats, Lanes, MAX_LANES, Mask};
@@ -69,7 +69,7 @@ impl<L: Lanes> Strategy for LaneSearch<L> {
     #[inline(always)]
     fn nearest_of<const D: usize>(
         self,
-        near: Neighbours<'_>,
+        near: Neighbors<'_>,
         values: &[f32; D],
         weights: &[f32; D],
         scale: f32,
@@ -409,7 +409,7 @@ impl<F: Floats> Terms<F> {
     /// Returns, for each candidate, the position in `list` of the point of least error, the first
     /// of equals.
     #[inline(always)]
-    fn least<L: Lanes<F = F>, const D: usize>(&self, lanes: L, list: Neighbours<'_>) -> F {
+    fn least<L: Lanes<F = F>, const D: usize>(&self, lanes: L, list: Neighbors<'_>) -> F {
         let one = lanes.splat(1.0);
         let (mut least, mut found, mut place) =
             (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
