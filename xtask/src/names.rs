@@ -25,7 +25,7 @@ const EXCEPTIONS: &[Exception] = &[
         because: "they are names of vocabularies in tokenizer.ggml.model, too",
     },
     Exception {
-        file: "crates/ggmill-tokenizer/src/vocabulary.rs",
+        file: "crates/ggmill-tokenizer/src/vocabulary/mod.rs",
         names: &["plamo2", "rwkv"],
         because: "they are names of algorithms of tokenizers, too",
     },

@@ -10,7 +10,7 @@ use crate::trie::Trie;
 
 /// A model that encodes pieces of a text.
 pub(super) enum Encoder<'a> {
-    Bpe(Bpe<'a>),
+    Bpe(Box<Bpe<'a>>),
     WordPiece(WordPiece),
 }
 
@@ -20,7 +20,7 @@ impl<'a> Encoder<'a> {
         Ok(if model.is_word_piece() {
             Self::WordPiece(WordPiece::new(model)?)
         } else {
-            Self::Bpe(Bpe::new(model)?)
+            Self::Bpe(Box::new(Bpe::new(model)?))
         })
     }
 

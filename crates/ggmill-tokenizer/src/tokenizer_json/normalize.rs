@@ -85,18 +85,18 @@ impl Normalizer {
         self.0.iter().fold(text, |text, step| match step {
             Step::Compatibility => text.replace('\u{ff5e}', "~").into(),
             Step::Lowercase => text.to_lowercase().into(),
-            Step::StripAccents => remove(&NONSPACING_MARKS, &text).into(),
+            Step::StripAccents => remove(NONSPACING_MARKS.as_ref(), &text).into(),
             Step::Bert { clean, space_ideographs, strip_accents, lowercase } => {
                 let mut text = text.into_owned();
                 if *clean {
-                    text = remove(&CONTROLS, &text);
+                    text = remove(CONTROLS.as_ref(), &text);
                     text = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
                 }
                 if *space_ideographs {
                     text = with_spaced_ideographs(&text);
                 }
                 if *strip_accents {
-                    text = remove(&NONSPACING_MARKS, &text);
+                    text = remove(NONSPACING_MARKS.as_ref(), &text);
                 }
                 if *lowercase { text.to_lowercase() } else { text }.into()
             }
@@ -119,10 +119,8 @@ static CONTROLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[[\p{C}\u{fffd}]&&[^\t\n\r]]").ok());
 
 /// Removes the matches of an expression.
-fn remove(expression: &Option<Regex>, text: &str) -> String {
-    expression
-        .as_ref()
-        .map_or_else(|| text.to_owned(), |regex| regex.replace_all(text, "").into_owned())
+fn remove(expression: Option<&Regex>, text: &str) -> String {
+    expression.map_or_else(|| text.to_owned(), |regex| regex.replace_all(text, "").into_owned())
 }
 
 /// Adds spaces before and after each ideograph.

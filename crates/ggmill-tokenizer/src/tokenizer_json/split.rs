@@ -357,7 +357,7 @@ fn class_length(text: &str) -> usize {
 /// Returns the length of the count at the beginning, such as `{2,3}`, and the highest number in it.
 fn count(text: &str) -> Option<(usize, usize)> {
     let (inside, _) = text.strip_prefix('{')?.split_once('}')?;
-    let numbers = inside.split(',').map(|number| number.trim()).filter(|number| !number.is_empty());
+    let numbers = inside.split(',').map(str::trim).filter(|number| !number.is_empty());
     let numbers: Option<Vec<usize>> = numbers.map(|number| number.parse().ok()).collect();
     Some((inside.len() + 2, numbers?.into_iter().max()?))
 }
