@@ -72,7 +72,7 @@ pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -
 pub(crate) fn fault_of(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Checkpoint | ErrorKind::Unsupported | ErrorKind::Architecture => {
-            error.of_kind(ErrorKind::Vocabulary)
+            error.with_kind(ErrorKind::Vocabulary)
         }
         _ => error,
     }

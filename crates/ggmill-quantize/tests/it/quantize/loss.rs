@@ -28,7 +28,7 @@ fn tensors_made_of_several_are_named() {
     let plan = Recipe::new(MetadataBuf::new(), tensors).plan(&source).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("made.gguf");
-    let options = RunOptions::on(1);
+    let options = RunOptions::with_threads(1);
     let file =
         run(&plan, &source, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap();
     std::fs::write(&path, file).unwrap();
