@@ -111,13 +111,13 @@ impl Expression {
     pub fn decode(decoder: impl Decode + 'static, inputs: &[Self]) -> Result<Self> {
         let types: Vec<_> =
             inputs.iter().map(|input| (input.ggml_type(), *input.shape())).collect();
-        let about = |error: Error| match inputs.first() {
+        let with_operand = |error: Error| match inputs.first() {
             Some(first) => {
                 Error::new(error.kind(), format!("{} of {first}: {error}", decoder.name()))
             }
             None => error,
         };
-        let (ggml_type, shape) = decoder.output(&types).map_err(about)?;
+        let (ggml_type, shape) = decoder.output(&types).map_err(with_operand)?;
         Self::new(
             shape,
             ggml_type,
