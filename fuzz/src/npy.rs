@@ -19,10 +19,11 @@ pub fn npy(data: &[u8]) {
     if file.tensors()[0].shape.elements() == 0 {
         return;
     }
-    let written = extract_npy(&file, 0, true, Vec::new(), &RunOptions::on(1), &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .expect("an array becomes one");
+    let written =
+        extract_npy(&file, 0, true, Vec::new(), &RunOptions::with_threads(1), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .expect("an array becomes one");
     assert!(
         same(&file, &open("again.npy", &written).expect("what is written is read")),
         "the same array"

@@ -91,7 +91,7 @@ pub(crate) fn packed(config: Value, architecture: &Architecture, unpacked: Vec<S
             list(&value[2]).into_iter().flatten().map(|byte| byte.to_le_bytes()[0]).collect();
         let tensor = SourceTensor::new(name.as_bytes(), ggml_type, shape);
         tensors.push(match stored {
-            Some(stored) => tensor.of_stored_type(stored),
+            Some(stored) => tensor.with_stored_type(stored),
             None => tensor,
         });
         bytes.push(if own.is_empty() { vec![0x55, 0x3a] } else { own });

@@ -19,11 +19,14 @@ pub fn safetensors(data: &[u8]) {
     let names: Vec<&[u8]> = file.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert!(names.is_sorted_by(|a, b| a < b), "names are unique and in order");
     let numbers: Vec<usize> = (0..names.len()).collect();
-    let Ok(written) =
-        extract_safetensors(&file, &numbers, true, Vec::new(), &RunOptions::on(1), &mut |_| {
-            ControlFlow::Continue(())
-        })
-    else {
+    let Ok(written) = extract_safetensors(
+        &file,
+        &numbers,
+        true,
+        Vec::new(),
+        &RunOptions::with_threads(1),
+        &mut |_| ControlFlow::Continue(()),
+    ) else {
         return;
     };
     let again = SafetensorsFile::open(scratch("again.safetensors", &written))

@@ -85,10 +85,11 @@ fn a_large_tensor_needs_little_memory() {
         .unwrap();
 
     let before = NOW.load(Ordering::Relaxed);
-    let written =
-        run(&plan, &checkpoint, Count(0), &RunOptions::on(2), &mut |_| ControlFlow::Continue(()))
-            .unwrap()
-            .0;
+    let written = run(&plan, &checkpoint, Count(0), &RunOptions::with_threads(2), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap()
+    .0;
     let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
     assert_eq!(written, plan.layout().total_len());
     // 256 MiB of weights were converted. This is a separate test binary, so that no other test is

@@ -8,7 +8,8 @@ use ggmill_core::ReadAt;
 use crate::error::{Detail, Error, Result};
 use crate::random_access::RandomAccess;
 
-/// A directory of files that belong together, such as a checkpoint; local or [remote](Self::remote).
+/// A directory of files that belong together, such as a checkpoint; local or
+/// [remote](Self::remote).
 ///
 /// Files are opened by name. A name may come from an untrusted file, so names with path components
 /// are refused before anything is opened.
@@ -78,8 +79,8 @@ impl Directory {
         }
     }
 
-    /// Creates a remote directory from its address (for messages), its name, the paths of all files in
-    /// it and below, and a function that opens a file by its path.
+    /// Creates a remote directory from its address (for messages), its name, the paths of all files
+    /// in it and below, and a function that opens a file by its path.
     ///
     /// ```
     /// use ggmill_io::Directory;
@@ -106,7 +107,8 @@ impl Directory {
         Self { path: path.into(), listing: Some(listing) }
     }
 
-    /// Opens the path of a user: a directory, or the directory of a file together with the file's name.
+    /// Opens the path of a user: a directory, or the directory of a file together with the file's
+    /// name.
     pub fn open_either(path: impl AsRef<Path>) -> Result<(Self, Option<String>)> {
         let path = path.as_ref();
         let file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
@@ -135,8 +137,8 @@ impl Directory {
         Some(path.file_name()?.to_str()?.to_owned())
     }
 
-    /// Returns `true` if it has a file of this name. Other entries except directories count too, such
-    /// as a dangling link, so that opening them reports why they cannot be read.
+    /// Returns `true` if it has a file of this name. Other entries except directories count too,
+    /// such as a dangling link, so that opening them reports why they cannot be read.
     pub fn has(&self, name: &str) -> bool {
         match (&self.listing, self.join(name)) {
             (None, Ok(path)) => match std::fs::metadata(&path) {
@@ -173,8 +175,8 @@ impl Directory {
         Ok(exists.then_some(Self { path, listing: Some(listing) }))
     }
 
-    /// Returns the names of its files, sorted, without names that are not UTF-8. Fails if the directory
-    /// cannot be listed or has more than [`MAX_LISTED`](Self::MAX_LISTED) entries.
+    /// Returns the names of its files, sorted, without names that are not UTF-8. Fails if the
+    /// directory cannot be listed or has more than [`MAX_LISTED`](Self::MAX_LISTED) entries.
     pub fn files(&self) -> Result<Vec<String>> {
         match &self.listing {
             Some(listing) => Ok(listing.names().map(str::to_owned).collect()),

@@ -15,13 +15,13 @@ pub enum ErrorKind {
     /// The operating system returned an error ([`Error::io_error`]), or the path does not lead to a
     /// regular file.
     Io,
-    /// Another program wrote to the file after it was opened, so bytes read from it may mix old and new
-    /// content.
+    /// Another program wrote to the file after it was opened, so bytes read from it may mix old and
+    /// new content.
     Changed,
     /// The output exists and must not be replaced.
     Exists,
-    /// The file cannot be edited in place: it is read-only, a symbolic link, or locked or changed by
-    /// another program.
+    /// The file cannot be edited in place: it is read-only, a symbolic link, or locked or changed
+    /// by another program.
     NotEditable,
     /// An edit was interrupted, before or just now, and its journal is next to the file.
     /// [`InPlace::recover`](crate::InPlace::recover) finishes or undoes it.
@@ -30,8 +30,8 @@ pub enum ErrorKind {
     Shards,
     /// The caller passed invalid arguments, such as an output that is one of its inputs.
     Misuse,
-    /// The content of the file is invalid, with the kind from `ggmill-core`. A file truncated while it
-    /// was open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
+    /// The content of the file is invalid, with the kind from `ggmill-core`. A file truncated while
+    /// it was open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
     Format(ggmill_core::ErrorKind),
 }
 

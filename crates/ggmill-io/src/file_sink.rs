@@ -54,8 +54,8 @@ pub enum Overwrite {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A new file gets default permissions; a replacement gets those of the old file. A symbolic link at
-/// the path is replaced, not followed.
+/// A new file gets default permissions; a replacement gets those of the old file. A symbolic link
+/// at the path is replaced, not followed.
 #[derive(Debug)]
 pub struct FileSink {
     target: PathBuf,
@@ -70,8 +70,8 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Starts a file for `path`. Fails if the directory is missing or not writable, if the path leads
-    /// to a directory or a device, or if a file exists and `overwrite` refuses to replace it.
+    /// Starts a file for `path`. Fails if the directory is missing or not writable, if the path
+    /// leads to a directory or a device, or if a file exists and `overwrite` refuses to replace it.
     pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
         let target = path.as_ref().to_owned();
         let existing = std::fs::metadata(&target).ok();
@@ -98,7 +98,8 @@ impl FileSink {
         let mut temporary = Temporary::create_in(directory)
             .map_err(|source| Error::io(directory, "cannot write into this directory", source))?;
         if let Some(metadata) = existing {
-            // Before the first byte is written, so that private content is never readable by others.
+            // Before the first byte is written, so that private content is never readable by
+            // others.
             let keep = |file: &File| keep_permissions(file, &metadata);
             temporary
                 .file()
@@ -116,8 +117,8 @@ impl FileSink {
         })
     }
 
-    /// Starts a file of `len` bytes: refuses to overwrite one of `inputs` and reserves the space. Fails
-    /// like [`refuse_inputs`](crate::refuse_inputs), [`create`](Self::create) and
+    /// Starts a file of `len` bytes: refuses to overwrite one of `inputs` and reserves the space.
+    /// Fails like [`refuse_inputs`](crate::refuse_inputs), [`create`](Self::create) and
     /// [`reserve`](Self::reserve).
     ///
     /// To check an output path before the work begins, call this with a length of 0 and drop the
@@ -156,9 +157,9 @@ impl FileSink {
         self.written
     }
 
-    /// Reserves disk space for a file of `len` bytes, so that a full disk fails now and not after an
-    /// hour. Where the file system cannot reserve space, compares `len` with the free space, if that
-    /// is known.
+    /// Reserves disk space for a file of `len` bytes, so that a full disk fails now and not after
+    /// an hour. Where the file system cannot reserve space, compares `len` with the free space, if
+    /// that is known.
     pub fn reserve(&mut self, len: u64) -> Result<()> {
         self.temporary
             .file()
@@ -191,8 +192,8 @@ impl FileSink {
     /// Syncs and closes the file until it is used again, for sets of more than
     /// [`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES) files.
     ///
-    /// The file then has a temporary name that begins with `.ggmill-`, and a killed process leaves it
-    /// behind.
+    /// The file then has a temporary name that begins with `.ggmill-`, and a killed process leaves
+    /// it behind.
     pub fn close_idle(&mut self) -> Result<()> {
         if self.written > 0 {
             self.sync()?;
@@ -228,8 +229,8 @@ impl FileSink {
 
     /// Syncs the file, renames it to its path, and syncs the directory.
     ///
-    /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) if it must not replace a file and one
-    /// exists now.
+    /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) if it must not replace a file and
+    /// one exists now.
     pub fn commit(self) -> Result<()> {
         commit_all(vec![self])
     }
@@ -354,8 +355,8 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
 #[cfg(unix)]
 fn keep_permissions(file: &File, existing: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
-    // Running as root, restore the original owner and group. For other users this may fail, and then
-    // they own the new file.
+    // Running as root, restore the original owner and group. For other users this may fail, and
+    // then they own the new file.
     let _ = fchown(file, Some(existing.uid()), Some(existing.gid()));
     // Keep the permission bits. A model has no use for setuid and setgid.
     file.set_permissions(std::fs::Permissions::from_mode(existing.permissions().mode() & 0o777))
@@ -405,8 +406,8 @@ fn check_free(file: &File, len: u64) -> io::Result<()> {
     if free < u128::from(len) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
-/// Starts write-back of a range, which otherwise happens at the sync. `POSIX_FADV_DONTNEED` does this
-/// without consuming the errors that the sync has to report. It also drops the pages that are
+/// Starts write-back of a range, which otherwise happens at the sync. `POSIX_FADV_DONTNEED` does
+/// this without consuming the errors that the sync has to report. It also drops the pages that are
 /// already clean, a few percent.
 #[cfg(target_os = "linux")]
 fn write_back(file: &File, offset: u64, len: u64) {
@@ -465,8 +466,8 @@ pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait RangeSink: Sink {
-    /// Appends `len` bytes of the file from `offset` on and returns `true`, or does nothing and returns
-    /// `false`.
+    /// Appends `len` bytes of the file from `offset` on and returns `true`, or does nothing and
+    /// returns `false`.
     fn append_range(
         &mut self,
         file: &RandomAccess,

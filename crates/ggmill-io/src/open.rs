@@ -9,8 +9,8 @@ use ggmill_core::{Decoder, ErrorKind, Limits, Model, Part, Progress, ReadAt, Sha
 use crate::error::{Detail, Error, Missing, Result, shown};
 use crate::random_access::RandomAccess;
 
-/// The number of files of one set that are kept open; further files are reopened for each read. Some
-/// systems allow a process only 256 open files, and it may read one set and write another.
+/// The number of files of one set that are kept open; further files are reopened for each read.
+/// Some systems allow a process only 256 open files, and it may read one set and write another.
 pub const MAX_OPEN_FILES: usize = 100;
 
 /// Opens a model by its file, or by any shard of a set: reads the headers now and tensor data by
@@ -20,10 +20,10 @@ pub const MAX_OPEN_FILES: usize = 100;
 /// two must agree. The other shards are expected in the same directory under the names derived from
 /// this one; nothing inside a file is ever used as a path.
 ///
-/// A later change to the files can only make a read fail. Fails if a file cannot be opened, is not a
-/// regular file or is not valid GGUF; for a truncated file the error states its actual length. A shard that is missing, exists more
-/// than once or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards)
-/// that names the file.
+/// A later change to the files can only make a read fail. Fails if a file cannot be opened, is not
+/// a regular file or is not valid GGUF; for a truncated file the error states its actual length. A
+/// shard that is missing, exists more than once or belongs to another set is an error of kind
+/// [`Shards`](crate::ErrorKind::Shards) that names the file.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};

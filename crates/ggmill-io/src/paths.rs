@@ -83,8 +83,8 @@ const EPERM: i32 = 1;
 /// Renames a file within its file system. Fails with
 /// [`ErrorKind::Exists`](crate::ErrorKind::Exists), without changing anything, if `to` exists.
 ///
-/// Creates a hard link, which fails atomically if the name exists, and then removes the old name. On
-/// file systems without hard links it checks for the name first, which leaves a race.
+/// Creates a hard link, which fails atomically if the name exists, and then removes the old name.
+/// On file systems without hard links it checks for the name first, which leaves a race.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

@@ -10,8 +10,8 @@ use ggmill_core::{RawStr, ReadAt};
 use crate::error::{Detail, EditFault, Error, Result, shown};
 use crate::in_place::pending_journal;
 
-/// A file with positioned reads and no cursor, so that several threads can share it: a local regular
-/// file, or a [remote](Self::remote) one.
+/// A file with positioned reads and no cursor, so that several threads can share it: a local
+/// regular file, or a [remote](Self::remote) one.
 ///
 /// A model from [`open`](crate::open) reads from one of these; use it directly for files of other
 /// formats.
@@ -45,8 +45,8 @@ enum Content {
 }
 
 impl RandomAccess {
-    /// Opens a local file. Fails if it cannot be opened, and without blocking if it is a directory, a
-    /// pipe, a socket or a device.
+    /// Opens a local file. Fails if it cannot be opened, and without blocking if it is a directory,
+    /// a pipe, a socket or a device.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = open(path)?;
@@ -79,8 +79,8 @@ impl RandomAccess {
         matches!(self.content, Content::Remote(_))
     }
 
-    /// Closes the file handle. Each later read reopens the file, and fails if the path no longer leads
-    /// to the same unchanged file. Use this for sets of more than
+    /// Closes the file handle. Each later read reopens the file, and fails if the path no longer
+    /// leads to the same unchanged file. Use this for sets of more than
     /// [`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES) files.
     ///
     /// ```
@@ -242,7 +242,7 @@ impl RandomAccess {
 
     /// Reads `size` bytes from `offset` on. Checks the range against the length of the file before
     /// allocating.
-    pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
+    fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(size);
         if end > self.len {
             return Err(Error::new(
@@ -315,8 +315,8 @@ impl ReadAt for RandomAccess {
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // Without this, opening a named pipe blocks until there is a writer. It has no effect on regular
-    // files.
+    // Without this, opening a named pipe blocks until there is a writer. It has no effect on
+    // regular files.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -368,7 +368,7 @@ fn file_type_name(metadata: &Metadata) -> &'static str {
 }
 
 /// Reads some bytes from `offset` on; returns 0 at the end of the file.
-pub(crate) fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
     system::read_once(file, offset, out)
 }
 

@@ -53,8 +53,8 @@ pub fn sibling_shards(path: &Path) -> Vec<PathBuf> {
     (1..=name.count()).filter_map(there).collect()
 }
 
-/// Returns a leftover shard of another set with the same prefix and a different count, such as of an
-/// earlier split: the first by name. `None` if the directory cannot be listed.
+/// Returns a leftover shard of another set with the same prefix and a different count, such as of
+/// an earlier split: the first by name. `None` if the directory cannot be listed.
 pub fn stale_shard(prefix: &Path, count: usize) -> Option<PathBuf> {
     let name = prefix.file_name()?.to_str()?;
     let directory = prefix
@@ -75,8 +75,8 @@ pub fn stale_shard(prefix: &Path, count: usize) -> Option<PathBuf> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenFailure {
-    /// The error in one line without control characters. It names the file without its directory, so
-    /// that the text does not depend on where the files are.
+    /// The error in one line without control characters. It names the file without its directory,
+    /// so that the text does not depend on where the files are.
     pub text: String,
     /// If true, the error is in the content of one file, not in the composition of the set.
     pub is_in_content: bool,
@@ -117,8 +117,8 @@ pub fn open_failure(path: &Path) -> Option<OpenFailure> {
 /// opened alone, in the order of their names. `None` if they are no set, or if the fault is in the
 /// content of one file.
 ///
-/// `open_failure` returns why the first shard cannot be opened with its set; for files with paths it
-/// is [`open_failure`].
+/// `open_failure` returns why the first shard cannot be opened with its set; for files with paths
+/// it is [`open_failure`].
 pub fn set_fault(
     shards: &[&Model],
     open_failure: impl FnOnce() -> Option<OpenFailure>,

@@ -12,11 +12,11 @@ use crate::file_sink::{FileSink, Overwrite, directory_of, sync_directory};
 /// Prefix of the names of temporary files and directories: hidden, and identifies this program.
 const PREFIX: &str = ".ggmill-";
 
-/// A temporary file in the directory of its target. Dropping it without [`Temporary::persist`] deletes
-/// it.
+/// A temporary file in the directory of its target. Dropping it without [`Temporary::persist`]
+/// deletes it.
 ///
-/// On Linux file systems with `O_TMPFILE` it has no name, so that even a killed process leaves nothing
-/// behind.
+/// On Linux file systems with `O_TMPFILE` it has no name, so that even a killed process leaves
+/// nothing behind.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     /// `None` after [`Temporary::close`], which sets `path`.
@@ -57,8 +57,8 @@ impl Temporary {
         }
     }
 
-    /// Closes the file. An unnamed file first gets a temporary name in `directory`, so that it can be
-    /// reopened.
+    /// Closes the file. An unnamed file first gets a temporary name in `directory`, so that it can
+    /// be reopened.
     pub(crate) fn close(&mut self, directory: &Path) -> io::Result<()> {
         if let (Some(file), None) = (&self.file, &self.path) {
             self.path = Some(link_temporary(file, directory)?);
@@ -118,8 +118,8 @@ mod unnamed {
 
     use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
-    /// Creates an unnamed file in `directory`. `None` if the file system does not support them, or if
-    /// the file could not be linked later.
+    /// Creates an unnamed file in `directory`. `None` if the file system does not support them, or
+    /// if the file could not be linked later.
     pub(super) fn create_in(directory: &Path) -> Option<File> {
         let file = OpenOptions::new()
             .read(true)
@@ -142,8 +142,9 @@ mod unnamed {
 
 /// Writes a directory of files atomically.
 ///
-/// The files go into a temporary directory in the same parent, which [`NewDirectory::commit`] renames;
-/// dropping it earlier leaves nothing behind. It never replaces an existing directory or file.
+/// The files go into a temporary directory in the same parent, which [`NewDirectory::commit`]
+/// renames; dropping it earlier leaves nothing behind. It never replaces an existing directory or
+/// file.
 ///
 /// ```
 /// # let place = tempfile::tempdir()?;
@@ -178,8 +179,8 @@ impl NewDirectory {
         Ok(Self { target, temporary })
     }
 
-    /// Fails if [`create`](Self::create) would, without creating a directory. Tests whether the parent
-    /// is writable with a temporary file.
+    /// Fails if [`create`](Self::create) would, without creating a directory. Tests whether the
+    /// parent is writable with a temporary file.
     pub fn check(path: impl AsRef<Path>) -> Result<()> {
         let target = unused_path(path.as_ref())?;
         let parent = directory_of(&target);
@@ -191,7 +192,8 @@ impl NewDirectory {
         &self.target
     }
 
-    /// Starts a file in it: `NAME`, or `DIRECTORY/NAME` in a subdirectory. Fails for any other path.
+    /// Starts a file in it: `NAME`, or `DIRECTORY/NAME` in a subdirectory. Fails for any other
+    /// path.
     pub fn file(&self, name: &str) -> Result<FileSink> {
         let relative = Path::new(name);
         let components: Vec<Component<'_>> = relative.components().collect();
@@ -215,7 +217,8 @@ impl NewDirectory {
         sink.commit()
     }
 
-    /// Renames the directory to its path. Fails if the path exists by now, and leaves that unchanged.
+    /// Renames the directory to its path. Fails if the path exists by now, and leaves that
+    /// unchanged.
     pub fn commit(self) -> Result<()> {
         let Self { target, temporary } = self;
         let cannot = |source| Error::io(&target, "cannot be given its name", source);
@@ -236,7 +239,8 @@ impl NewDirectory {
     }
 }
 
-/// Checks that nothing exists at `path`, and strips a trailing separator so that its parent is found.
+/// Checks that nothing exists at `path`, and strips a trailing separator so that its parent is
+/// found.
 fn unused_path(path: &Path) -> Result<PathBuf> {
     let target: PathBuf = path.components().collect();
     if target.file_name().is_none() || std::fs::symlink_metadata(&target).is_ok() {
@@ -257,8 +261,8 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    /// Named and unnamed temporary files give the same result, whether they are closed in between or
-    /// not.
+    /// Named and unnamed temporary files give the same result, whether they are closed in between
+    /// or not.
     #[test]
     fn named_and_unnamed_files_agree() {
         let kinds = [Temporary::create_in, Temporary::named_in];

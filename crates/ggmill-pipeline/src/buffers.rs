@@ -1,5 +1,5 @@
-//! Memory that is used again: getting megabytes from the system and giving them back for every
-//! chunk costs as much as byte-swapping them.
+//! Reused buffers: allocating and freeing megabytes for every chunk costs as much as byte-swapping
+//! them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use ggmill_core::ByteSize;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// So many zeros. Fails with [`ErrorKind::Memory`] where memory is short of them: a file may say
-/// that a single row has billions of elements.
+/// Allocates `len` zeros. Fails with [`ErrorKind::Memory`] if there is not enough memory, because a
+/// file may claim a row of billions of elements.
 ///
 /// ```
 /// assert_eq!(ggmill_pipeline::zeroed::<f32>(2)?, [0.0, 0.0]);
@@ -20,7 +20,7 @@ pub fn zeroed<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
     Ok(buffer)
 }
 
-/// Gives a buffer a length. Fails as [`zeroed`] does.
+/// Resizes a buffer. Fails like [`zeroed`].
 pub(crate) fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
     buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| {
         let bytes = len.saturating_mul(size_of::<T>());
@@ -33,20 +33,20 @@ pub(crate) fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> Res
     Ok(())
 }
 
-/// Buffers that are not in use.
+/// A pool of unused buffers.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     buffers: Mutex<Vec<Vec<u8>>>,
-    most: usize,
+    capacity: usize,
 }
 
 impl BufferPool {
-    /// Keeps up to so many.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { buffers: Mutex::new(Vec::with_capacity(most)), most }
+    /// Creates a pool that keeps at most `capacity` buffers.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { buffers: Mutex::new(Vec::with_capacity(capacity)), capacity }
     }
 
-    /// A buffer of this length with anything in it.
+    /// Returns a buffer of this length with unspecified content.
     pub(crate) fn take(&self, len: usize) -> Result<Vec<u8>> {
         let mut buffer =
             self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
@@ -54,10 +54,10 @@ impl BufferPool {
         Ok(buffer)
     }
 
-    /// Takes one back.
-    pub(crate) fn give(&self, buffer: Vec<u8>) {
+    /// Returns a buffer to the pool.
+    pub(crate) fn put_back(&self, buffer: Vec<u8>) {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffers.len() < self.most {
+        if buffers.len() < self.capacity {
             buffers.push(buffer);
         }
     }
@@ -68,16 +68,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_is_taken_again() {
+    fn buffers_are_reused() {
         let buffers = BufferPool::new(1);
-        let place = |buffer: &Vec<u8>| buffer.as_ptr();
         let (first, second) = (buffers.take(100).unwrap(), buffers.take(100).unwrap());
-        let places = (place(&first), place(&second));
-        buffers.give(first);
-        // One too many.
-        buffers.give(second);
+        let pointer = first.as_ptr();
+        buffers.put_back(first);
+        // Beyond the capacity.
+        buffers.put_back(second);
         let again = buffers.take(50).unwrap();
-        assert_eq!((place(&again), again.len()), (places.0, 50));
+        assert_eq!((again.as_ptr(), again.len()), (pointer, 50));
         assert!(buffers.take(100).unwrap().iter().all(|&byte| byte == 0));
         assert_eq!(buffers.take(usize::MAX).unwrap_err().kind(), ErrorKind::Memory);
     }

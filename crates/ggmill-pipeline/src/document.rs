@@ -1,4 +1,4 @@
-//! Plans as JSON (`docs/formats/plan.md`): written, and read again.
+//! Plans as JSON, written and read (`docs/formats/plan.md`).
 
 use std::fmt;
 
@@ -7,20 +7,19 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::plan::Plan;
-use crate::sensitivity::Sensitivity;
+use crate::recipe::{Plan, Sensitivity};
 
 /// The schema of one plan.
 const PLAN: &str = "ggmill.plan/1";
 /// The schema of the plans of a set of shards.
 const PLANS: &str = "ggmill.plans/1";
 
-/// The document of a plan for a file at `output`, which was `written` or is only planned.
+/// Returns the document of a plan for the file `output`. `written` is false for a dry run.
 pub fn plan_document(plan: &Plan, output: RawStr<'_>, written: bool) -> impl Serialize + use<> {
     document(plan, output, written)
 }
 
-/// The document of the plans for a set of shards, each with its file.
+/// Returns the document of the plans of a shard set, each with its file.
 pub fn plans_document<'a>(
     plans: impl IntoIterator<Item = (&'a Plan, RawStr<'a>)>,
     written: bool,
@@ -64,27 +63,26 @@ fn document(plan: &Plan, output: RawStr<'_>, written: bool) -> Value {
     })
 }
 
-/// Why bytes are not a plan.
+/// Why a document is not a valid plan.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PlanDocumentError {
-    /// They are not JSON.
+    /// It is not JSON.
     Json(serde_json::Error),
-    /// They are JSON of another schema.
+    /// It has another schema.
     Schema,
     /// A tensor lacks its name or its type.
     Incomplete,
-    /// A tensor has a sensitivity without a type, or with a divergence that is not a finite number
-    /// of at least 0.
+    /// A sensitivity has no type, or its divergence is not a finite number of at least 0.
     Sensitivity {
         /// The tensor.
         tensor: Vec<u8>,
     },
-    /// A tensor has a type that does not exist.
+    /// A tensor has an unknown type.
     Type {
         /// The tensor.
         tensor: Vec<u8>,
-        /// The value in the place of its type.
+        /// The value of its type.
         found: String,
     },
 }
@@ -107,8 +105,8 @@ impl fmt::Display for PlanDocumentError {
 
 impl std::error::Error for PlanDocumentError {}
 
-/// Names and types of the tensors in a plan, or in the plans of a set of shards, in order. Nothing
-/// else is used, so a plan can be written by hand.
+/// Returns names and types of the tensors in a plan or in the plans of a shard set, in order. It
+/// ignores everything else, so that a plan can be written by hand.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -135,8 +133,8 @@ pub fn planned_types(json: &[u8]) -> Result<Vec<(Vec<u8>, GgmlType)>, PlanDocume
     Ok(types)
 }
 
-/// Names and sensitivities of those tensors of a plan that have one, in order. A divergence is never
-/// below 0, so one that is fails as one that is not a number does.
+/// Returns names and sensitivities of the tensors in a plan that have one, in order. Fails for a
+/// divergence that is negative or not a number.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -174,10 +172,10 @@ pub fn planned_sensitivities(
     Ok(sensitivities)
 }
 
-/// The tensors of a plan, or of the plans of a set of shards.
+/// Calls `visit` for each tensor of a plan or of the plans of a shard set.
 fn each_tensor(
     json: &[u8],
-    mut take: impl FnMut(&Value) -> Result<(), PlanDocumentError>,
+    mut visit: impl FnMut(&Value) -> Result<(), PlanDocumentError>,
 ) -> Result<(), PlanDocumentError> {
     let document: Value = serde_json::from_slice(json).map_err(PlanDocumentError::Json)?;
     let single = std::slice::from_ref(&document);
@@ -192,10 +190,10 @@ fn each_tensor(
         .iter()
         .filter_map(|plan| plan.get("tensors")?.as_array())
         .flatten()
-        .try_for_each(&mut take)
+        .try_for_each(&mut visit)
 }
 
-/// The bytes of a name: a string, or `{"bytes_hex": "…"}` where it is not UTF-8.
+/// Returns the bytes of a name: a string, or `{"bytes_hex": "…"}` for a name that is not UTF-8.
 fn name_of(name: &Value) -> Option<Vec<u8>> {
     if let Some(text) = name.as_str() {
         return Some(text.as_bytes().to_vec());

@@ -1,4 +1,4 @@
-//! Errors between a checkpoint and a file.
+//! Errors of sources, recipes, plans and runs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,52 +8,51 @@ use ggmill_core::RawStr;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a conversion failed, sorted by blame.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A file of the checkpoint could not be opened, read or written.
+    /// A file could not be opened, read or written.
     Io,
-    /// A file of the checkpoint ends before it should: an incomplete download or copy.
+    /// A file is truncated, such as an incomplete download.
     Truncated,
-    /// Something else wrote to a file of the checkpoint after it was opened, or an edit of it was
-    /// interrupted: what was read may be half of each.
+    /// Another program wrote to a source file after it was opened, or an edit of it was
+    /// interrupted, so the bytes read may mix old and new content.
     Changed,
-    /// The checkpoint contradicts itself or is incomplete.
+    /// The checkpoint is invalid or incomplete.
     Checkpoint,
-    /// No architecture description fits the checkpoint, or the one that does asks for something the
-    /// checkpoint lacks.
+    /// No architecture description matches the checkpoint, or the checkpoint lacks something that
+    /// the description requires.
     Architecture,
-    /// Well formed, but this version does not convert it.
+    /// Valid, but not supported by this version.
     Unsupported,
-    /// A tensor holds numbers that the type asked for cannot (NaN, infinity, too large or too
-    /// small).
+    /// A tensor has values that the requested type cannot represent: NaN, infinity, out of range.
     NonFinite,
-    /// Importance weights are missing where a type needs them, do not fit, or cannot be read.
+    /// Importance weights are missing for a type that requires them, do not fit, or cannot be read.
     Importance,
-    /// A tensor is quantized already, and quantizing it again was not asked for.
+    /// A tensor is already quantized, and requantization was not requested.
     Quantized,
-    /// A size was asked for that no choice of types reaches.
+    /// No choice of types reaches the requested size.
     Budget,
-    /// A list of types does not belong to the model.
+    /// A list of types does not match the model.
     Types,
-    /// Memory is short of what a single row takes.
+    /// There is not enough memory for a single row.
     Memory,
-    /// The pre-tokenizer of a vocabulary is not one that is known.
+    /// The pre-tokenizer of a vocabulary is unknown.
     PreTokenizer,
-    /// A vocabulary contradicts itself, or has no form in what it is to become.
+    /// A vocabulary is invalid, or has no equivalent in the target format.
     Vocabulary,
-    /// The caller asked for the run to stop.
+    /// The caller cancelled the run.
     Cancelled,
-    /// An edit asks for what the file does not have, for a value that its type cannot hold, or for
-    /// what would break the file.
+    /// An edit names a key or tensor that the file lacks, a value out of range of its type, or a
+    /// change that would make the file invalid.
     Edit,
-    /// The caller broke a rule of the interface.
+    /// The caller passed invalid arguments.
     Misuse,
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `non_finite`.
+    /// Returns the stable name of the kind in snake case, such as `non_finite`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -77,53 +76,44 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind, what it is about (a file, a tensor) and what was found. The size of a
+/// An error with its kind, its subject (a file, tensor or key) and a message. It is as small as a
 /// pointer.
 pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: ErrorKind,
     subject: String,
-    named: Option<Named>,
     path: Option<PathBuf>,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// The name of a tensor or a key that an error is about.
-enum Named {
-    Tensor(Vec<u8>),
-    Key(Vec<u8>),
-}
-
 impl Error {
-    /// An error of this kind with this message.
+    /// Creates an error.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
             subject: String::new(),
-            named: None,
             path: None,
             message: message.into(),
             source: None,
         }))
     }
 
-    /// An error that another one caused, whose message is the message.
+    /// Wraps another error and takes over its message.
     #[cold]
     pub fn caused(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Box::new(Inner {
             kind,
             subject: String::new(),
-            named: None,
             path: None,
             message: source.to_string(),
             source: Some(Box::new(source)),
         }))
     }
 
-    /// Sets the subject of the error, unless it is known already.
+    /// Sets the subject, unless it is already set.
     #[must_use]
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         if self.0.subject.is_empty() {
@@ -132,74 +122,54 @@ impl Error {
         self
     }
 
-    /// The same for a tensor.
+    /// Sets a tensor as the subject, unless one is already set.
     #[must_use]
-    pub fn tensor(mut self, name: impl AsRef<[u8]>) -> Self {
-        let name = name.as_ref();
-        self.0.named.get_or_insert_with(|| Named::Tensor(name.to_vec()));
-        self.about(format!("tensor {:?}", RawStr::new(name)))
+    pub fn tensor(self, name: impl AsRef<[u8]>) -> Self {
+        self.about(format!("tensor {:?}", RawStr::new(name.as_ref())))
     }
 
-    /// The same for a metadata key.
+    /// Sets a metadata key as the subject, unless one is already set.
     #[must_use]
-    pub fn key(mut self, key: impl AsRef<[u8]>) -> Self {
-        let key = key.as_ref();
-        self.0.named.get_or_insert_with(|| Named::Key(key.to_vec()));
-        self.about(format!("key {:?}", RawStr::new(key)))
+    pub fn key(self, key: impl AsRef<[u8]>) -> Self {
+        self.about(format!("key {:?}", RawStr::new(key.as_ref())))
     }
 
-    /// The same for a file, whose path is kept.
+    /// Sets the path, and the file as the subject, unless they are already set.
     #[must_use]
     pub fn file(mut self, path: &Path) -> Self {
         self.0.path.get_or_insert_with(|| path.to_owned());
         self.about(shown(path))
     }
 
-    /// Sets the kind: what a fault of a file that was asked for on the way means to the caller.
+    /// Replaces the kind, such as that of an auxiliary file's error by what it means to the caller.
     #[must_use]
-    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// The cause of the error, if another error caused it. The message is that of the cause.
+    /// Returns the wrapped error, if there is one. Its message is the message of this error.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.source.as_deref()
     }
 
-    /// The kind of error.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The file the error is about, where it is about one.
+    /// Returns the path of the file, if the error concerns one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
 
-    /// Returns the name of the tensor the error is about.
-    pub fn tensor_name(&self) -> Option<&[u8]> {
-        match &self.0.named {
-            Some(Named::Tensor(name)) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// Returns the metadata key the error is about.
-    pub fn key_name(&self) -> Option<&[u8]> {
-        match &self.0.named {
-            Some(Named::Key(key)) => Some(key),
-            _ => None,
-        }
-    }
-
-    /// The file or tensor the error is about; empty when it is about the whole.
+    /// Returns the file, tensor or key that the error concerns; empty if none.
     pub fn subject(&self) -> &str {
         &self.0.subject
     }
 }
 
-/// A path escaped for display.
+/// Returns a path escaped for display.
 fn shown(path: &Path) -> String {
     RawStr::new(path.as_os_str().as_encoded_bytes()).to_string()
 }
@@ -207,7 +177,7 @@ fn shown(path: &Path) -> String {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.subject.is_empty() {
-            // Of a tensor or a key, also the file.
+            // The subject can be a tensor or key; then the path precedes it.
             if let Some(path) = &self.0.path {
                 let path = shown(path);
                 if path != self.0.subject {
@@ -228,7 +198,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The message is that of the cause, so what comes next is what the cause came from.
+        // The message is that of the cause, so the chain continues with the source of the cause.
         self.cause()?.source()
     }
 }
@@ -260,7 +230,6 @@ impl From<ggmill_core::Error> for Error {
             Ok(Err(cause)) => Self(Box::new(Inner {
                 kind,
                 subject: String::new(),
-                named: None,
                 path: None,
                 message: cause.to_string(),
                 source: Some(cause),
@@ -270,7 +239,7 @@ impl From<ggmill_core::Error> for Error {
     }
 }
 
-/// The kind of a reader's error for the callers of this crate.
+/// Maps the kind of a reader's error.
 fn kind_of(kind: ggmill_core::ErrorKind) -> ErrorKind {
     match kind {
         ggmill_core::ErrorKind::Truncated => ErrorKind::Truncated,

@@ -2,20 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod buffers;
-mod copy_span;
 mod document;
 mod error;
 mod expression;
 pub mod formats;
-mod plan;
-mod range;
 mod recipe;
 mod run;
-mod sensitivity;
-mod shard_files;
 mod source;
 mod split;
-mod workers;
 
 pub use buffers::zeroed;
 pub use document::{
@@ -26,15 +20,10 @@ pub use expression::{
     AddPlaces, Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4,
     Narrow, Nvfp4, PackedIntegers, TernaryRows, matrices,
 };
-pub use plan::Plan;
-pub use range::run_range;
-pub use recipe::{Form, Recipe, RecipeTensor};
-pub use run::{Progress, Report, RunOptions, run};
-pub use sensitivity::Sensitivity;
-pub use shard_files::ShardFiles;
+pub use recipe::{Form, Plan, Recipe, RecipeTensor, Sensitivity};
+pub use run::{Progress, Report, RunOptions, Workers, run, run_range};
 pub use source::{
     Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
     SourceTensor, WithConfig,
 };
-pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
-pub use workers::Workers;
+pub use split::{SPLIT_KEYS, ShardFiles, ShardLimit, SplitOptions, split};

@@ -1,19 +1,20 @@
-//! The definition of a file: the step between a checkpoint and a plan.
+//! Recipes, which define a file, and plans, which lay it out.
 
-use ggmill_core::{Builder, Endian, GgmlType, Limits, MetadataBuf, Model, Shape};
+use ggmill_core::{
+    Builder, Decoder, Endian, GgmlType, Limits, MetadataBuf, Model, NamingError, PlannedTensor,
+    Shape, size_label, suggested_file_name,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Expression;
-use crate::plan::Plan;
-use crate::sensitivity::Sensitivity;
 use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 
-/// A file to be: its metadata, and which tensors it has, each with the [`Expression`] its elements
-/// come from. Every command that writes a model makes one and hands it to the same [`Recipe::plan`]
-/// and [`run`](crate::run).
+/// The definition of an output file: its metadata and its tensors, each with the [`Expression`]
+/// that computes its elements. Every command that writes a model builds one and passes it to
+/// [`Recipe::plan`] and [`run`](crate::run).
 ///
-/// A recipe is data: one step makes it, others change it, and what they make together is one plan
-/// and one pass over the sources.
+/// A recipe is data, so that several steps, such as conversion and quantization, can modify one
+/// recipe and still need one plan and one pass over the sources.
 ///
 /// ```
 /// use ggmill_core::{GgmlType, Gguf, MetadataBuf, Shape};
@@ -36,9 +37,9 @@ pub struct Recipe {
     pub metadata: MetadataBuf,
     /// The tensors, in order.
     pub tensors: Vec<RecipeTensor>,
-    /// Notes about the choices made: fallbacks, omissions.
+    /// Notes about fallbacks and omissions.
     pub notes: Vec<String>,
-    /// The form of the file.
+    /// Version, byte order and padding of the file.
     pub form: Form,
 }
 
@@ -48,44 +49,44 @@ pub struct Recipe {
 pub struct RecipeTensor {
     /// The name in the file.
     pub name: Vec<u8>,
-    /// Where its elements come from; its shape and type are those of the file.
+    /// The elements; its shape and type are those in the file.
     pub expression: Expression,
-    /// What its quantization does to the output of the model, where that was measured.
+    /// The measured effect of its quantization on the output of the model, if known.
     pub sensitivity: Option<Sensitivity>,
 }
 
 impl RecipeTensor {
-    /// A tensor of this name with these elements.
+    /// Creates a tensor.
     pub fn new(name: impl Into<Vec<u8>>, expression: Expression) -> Self {
         Self { name: name.into(), expression, sensitivity: None }
     }
 
-    /// The type it has in the file.
+    /// Returns its type in the file.
     pub fn ggml_type(&self) -> GgmlType {
         self.expression.ggml_type()
     }
 
-    /// The shape it has in the file.
+    /// Returns its shape in the file.
     pub fn shape(&self) -> &Shape {
         self.expression.shape()
     }
 }
 
-/// The form of a file: version 3 and little-endian unless its recipe says
-/// otherwise.
+/// Version, byte order and padding of a file. The default is version 3, little-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Form {
-    /// Whether the file has version 2 of the format.
+    /// If true, the file has version 2 of the format.
     pub version_2: bool,
     /// The byte order of every number.
     pub endian: Endian,
-    /// Whether a header that nothing follows is padded anyway.
+    /// If true, the header is padded even if no tensors follow.
     pub pad_header: bool,
 }
 
 impl Form {
-    /// That of a file or set. Version 1 is not written any more.
+    /// Returns the form of a model. A file of version 1 becomes version 3, as version 1 cannot be
+    /// written.
     fn of(model: &Model) -> Self {
         let Some(first) = model.parts().first() else { return Self::default() };
         let index = first.index();
@@ -96,15 +97,15 @@ impl Form {
 }
 
 impl Recipe {
-    /// A file of version 3, little-endian, with these metadata and tensors.
+    /// Creates the recipe of a little-endian file of version 3.
     pub fn new(metadata: MetadataBuf, tensors: Vec<RecipeTensor>) -> Self {
         Self { metadata, tensors, ..Self::default() }
     }
 
-    /// A model as it is: every key and every tensor of the file or set, in order, in its byte order
-    /// and version (3 for a file of version 1). Other recipes for GGUF files begin here and
-    /// change what they are about. The room that edits leave
-    /// ([`GGMILL_PADDING`](ggmill_core::keys::GGMILL_PADDING)) says nothing, and is left out.
+    /// Creates the recipe of an exact copy: every key and tensor of the file or set, in order, with
+    /// its byte order and version (3 for a file of version 1). Recipes that edit a GGUF file start
+    /// from this one. Omits the padding that edits leave
+    /// ([`GGMILL_PADDING`](ggmill_core::keys::GGMILL_PADDING)).
     pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
         let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata())
             .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
@@ -116,8 +117,7 @@ impl Recipe {
         Ok(Self { metadata, tensors, notes: Vec::new(), form: Form::of(checkpoint.model()) })
     }
 
-    /// The tensors with the names, types and shapes that they get: those of the file, as a source
-    /// would list them.
+    /// Returns the tensors of the output with their names, types and shapes.
     pub fn source_tensors(&self) -> Vec<SourceTensor> {
         self.tensors
             .iter()
@@ -125,18 +125,18 @@ impl Recipe {
             .collect()
     }
 
-    /// The metadata of the file.
+    /// Returns the metadata of the file.
     pub fn metadata(&self) -> &MetadataBuf {
         &self.metadata
     }
 
-    /// Notes about the choices made: fallbacks, omissions.
+    /// Returns notes about fallbacks and omissions.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Lays the file out to the byte and holds every tensor against its sources. Reads no tensor
-    /// data.
+    /// Computes every offset of the file and checks every tensor against the source. Reads no
+    /// tensor data.
     pub fn plan(self, checkpoint: &dyn Checkpoint) -> Result<Plan> {
         let Form { version_2, endian, pad_header } = self.form;
         let mut builder = Builder::new().metadata(self.metadata).endian(endian);
@@ -148,11 +148,11 @@ impl Recipe {
         }
         let mut expressions = Vec::with_capacity(self.tensors.len());
         let mut sensitivities = Vec::with_capacity(self.tensors.len());
-        let most = Limits::default().dimensions as usize;
+        let limit = Limits::default().dimensions as usize;
         for tensor in self.tensors {
-            if tensor.shape().dimensions().len() > most {
+            if tensor.shape().dimensions().len() > limit {
                 let message = format!(
-                    "has {} dimensions, expected at most {most}",
+                    "has {} dimensions, expected at most {limit}",
                     tensor.shape().dimensions().len()
                 );
                 return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
@@ -167,5 +167,91 @@ impl Recipe {
         }
         let layout = builder.plan().map_err(|error| Error::caused(ErrorKind::Misuse, error))?;
         Ok(Plan { layout, expressions, sensitivities, endian, notes: self.notes })
+    }
+}
+
+/// The layout of a file, computed before any tensor data is read, with the expression of each
+/// tensor.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) layout: ggmill_core::Plan,
+    /// One for each tensor of the layout.
+    pub(crate) expressions: Vec<Expression>,
+    /// One for each tensor of the layout.
+    pub(crate) sensitivities: Vec<Option<Sensitivity>>,
+    pub(crate) endian: Endian,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Plan {
+    /// Returns the layout: header, offsets, sizes.
+    pub fn layout(&self) -> &ggmill_core::Plan {
+        &self.layout
+    }
+
+    /// Returns the expression of each tensor, in the order of the layout.
+    pub fn expressions(&self) -> &[Expression] {
+        &self.expressions
+    }
+
+    /// Fails if a tensor that the plan reads differs in this source from the one it was planned
+    /// for.
+    pub(crate) fn check(&self, source: &dyn Checkpoint) -> Result<()> {
+        let check = |(tensor, expression): (&PlannedTensor, &Expression)| {
+            expression
+                .check(source.tensors())
+                .map_err(|error| error.tensor(tensor.name().as_bytes()))
+        };
+        self.layout.tensors().iter().zip(&self.expressions).try_for_each(check)
+    }
+
+    /// Returns the planned file as a model without data: metadata, tensors, length. Fails if the
+    /// header exceeds the limits of the reader.
+    pub fn model(&self) -> Result<Model> {
+        let failed = |error| Error::caused(ErrorKind::Misuse, error);
+        let mut decoder = Decoder::new(Some(self.layout.total_len()), &Limits::default());
+        decoder.feed(self.layout.header()).map_err(failed)?;
+        Ok(Model::from_header(decoder.finish().map_err(failed)?, Vec::new()))
+    }
+
+    /// Returns the name of the file by the naming convention ([`suggested_file_name`]). Fails if
+    /// the metadata are insufficient.
+    pub fn file_name(&self) -> core::result::Result<String, NamingError> {
+        let model = self.model().map_err(|_| NamingError::NoBaseName)?;
+        let tensors = self.layout.tensors().iter();
+        let label = size_label(tensors.map(|tensor| (tensor.name(), tensor.shape())));
+        suggested_file_name(&model.metadata(), label, None)
+    }
+
+    /// Returns notes about fallbacks and omissions.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// The measured effect of quantizing only one tensor on the output of a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Sensitivity {
+    /// The type of the tensor in the measurement.
+    pub ggml_type: GgmlType,
+    /// The mean KL divergence from the output of the unquantized model, in nats.
+    pub divergence: f64,
+    /// If true, it was quantized with importance weights.
+    pub with_importance: bool,
+}
+
+impl Sensitivity {
+    /// Creates the result of a measurement without importance weights. `None` for an infinite
+    /// divergence or NaN. A negative divergence, which rounding can cause, becomes zero.
+    pub fn new(ggml_type: GgmlType, divergence: f64) -> Option<Self> {
+        let divergence = divergence.is_finite().then_some(divergence.max(0.0))?;
+        Some(Self { ggml_type, divergence, with_importance: false })
+    }
+
+    /// Sets whether importance weights were used.
+    #[must_use]
+    pub fn with_importance(self, with_importance: bool) -> Self {
+        Self { with_importance, ..self }
     }
 }

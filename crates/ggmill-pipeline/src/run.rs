@@ -1,9 +1,9 @@
-//! The run: reads, converts and writes a plan, chunk by chunk, in bounded memory.
+//! Running a plan: reads, converts and writes chunk by chunk, in bounded memory.
 
 use std::ops::{ControlFlow, Range};
 
-use ggmill_core::{Endian, PlannedTensor, WriteError, Writer};
-use ggmill_io::RangeSink;
+use ggmill_core::{Endian, PlannedTensor, Sink, WriteError, Writer};
+use ggmill_io::{RandomAccess, RangeSink};
 use ggmill_quant as quant;
 use rayon::ThreadPool;
 use rayon::iter::{
@@ -11,48 +11,59 @@ use rayon::iter::{
 };
 
 use crate::buffers::BufferPool;
-use crate::copy_span::CopySpan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{CHUNK, Evaluator, Expression, read_by};
-use crate::plan::Plan;
-use crate::source::Checkpoint;
+use crate::expression::{CHUNK, Evaluator, Expression, SourceRange, read_by};
+use crate::recipe::Plan;
+use crate::source::{Checkpoint, FileRange};
 
-/// How a run is done. What it gives does not depend on it.
+/// Options of a run. The output does not depend on them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How many threads make chunks. When not given, as many as the caller's pool has, which by
-    /// default is as many as the machine runs at once. Each uses memory for a few chunks.
+    /// The number of threads that compute chunks. `None` means the size of the caller's rayon pool,
+    /// by default the number of logical CPUs. Each thread uses memory for a few chunks.
     pub threads: Option<usize>,
 }
 
 impl RunOptions {
-    /// A run on so many threads.
-    pub fn on(threads: usize) -> Self {
+    /// Runs on `threads` threads.
+    pub fn with_threads(threads: usize) -> Self {
         Self { threads: Some(threads) }
     }
 
-    /// Does work that is spread over threads, such as hashing or comparing models, on so many.
+    /// Runs `work` in a thread pool with the configured number of threads.
     ///
     /// ```
     /// use ggmill_pipeline::RunOptions;
-    /// assert_eq!(RunOptions::on(2).install(|| 6 * 7)?, 42);
+    /// assert_eq!(RunOptions::with_threads(2).install(|| 6 * 7)?, 42);
     /// # Ok::<(), ggmill_pipeline::Error>(())
     /// ```
     ///
-    /// Fails when the threads cannot be started.
+    /// Fails if the threads cannot be started.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
         Ok(self.pool()?.install(work))
     }
 
-    pub(crate) fn pool(&self) -> Result<ThreadPool> {
+    /// Starts a thread pool. Fails if the threads cannot be started.
+    ///
+    /// ```
+    /// use ggmill_pipeline::RunOptions;
+    /// let workers = RunOptions::with_threads(2).workers()?;
+    /// assert_eq!(workers.map(&[1, 2, 3], |number| number * 2), [2, 4, 6]);
+    /// # Ok::<(), ggmill_pipeline::Error>(())
+    /// ```
+    pub fn workers(&self) -> Result<Workers> {
+        self.pool().map(Workers)
+    }
+
+    fn pool(&self) -> Result<ThreadPool> {
         let threads = rayon::ThreadPoolBuilder::new()
             .num_threads(self.threads.unwrap_or_else(rayon::current_num_threads));
         threads.build().map_err(|error| Error::caused(ErrorKind::Io, error))
     }
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Progress<'a> {
@@ -65,24 +76,24 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// `written` of `total` bytes, the last of them of this tensor.
+    /// Creates a report: `written` of `total` bytes, the last ones of this tensor.
     pub fn new(tensor: &'a str, written: u64, total: u64) -> Self {
         Self { tensor, written, total }
     }
 }
 
-/// The report of a run's progress; it may come from any thread. [`ControlFlow::Break`] ends the
+/// A callback for the progress of a run, called from any thread. [`ControlFlow::Break`] cancels the
 /// run.
 pub type Report<'r> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + Send + 'r;
 
-/// Streams a plan into a sink, and gives the sink back when every tensor is complete.
+/// Writes the file of a plan to a sink, and returns the sink.
 ///
-/// Tensors to which nothing is done are moved from file to file unread, where the source is files
-/// and the sink can do that. Everything else goes through memory, bounded by a few chunks for each
-/// thread, regardless of the size of the model. The bytes do not depend on the number of threads:
-/// chunks are made in parallel and written in order. Fails when something else writes to a source
-/// meanwhile. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`];
-/// the sink is then dropped, and `ggmill-io`'s leaves nothing behind.
+/// Unchanged tensors are copied from file to file by the sink, if it supports that. Everything else
+/// goes through memory, bounded by a few chunks per thread regardless of the size of the model.
+/// Chunks are computed in parallel and written in order, so the output does not depend on the
+/// number of threads. Fails if another program writes to a source during the run. `progress` is
+/// called after each chunk and can cancel the run with [`ControlFlow::Break`]; this drops the sink,
+/// and a [`FileSink`](ggmill_io::FileSink) then leaves nothing behind.
 pub fn run<S>(
     plan: &Plan,
     source: &dyn Checkpoint,
@@ -97,59 +108,59 @@ where
     let pool = options.pool()?;
     let window = 2 * pool.current_num_threads();
     let tensors = plan.layout.tensors();
-    let mut writer = Writer::start(&plan.layout, sink).map_err(written)?;
+    let mut writer = Writer::start(&plan.layout, sink).map_err(write_error)?;
     let mut meter =
         Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
     let mut number = 0;
-    // Hours of work on half an edit would end there.
+    // An interrupted edit of the source must fail now, not after hours of work.
     source.verify()?;
     plan.check(source)?;
     source.prefetch(&read_by(&plan.expressions));
-    let mut takes_ranges = true;
-    let mut made = Made::default();
-    // One window is made while another is written.
+    let mut copies_ranges = true;
+    let mut computed = Window::default();
+    // One window is computed while another is written.
     let evaluator = Evaluator::new(source, 2 * window);
     let buffers = &evaluator.buffers;
     while let Some(expression) = plan.expressions.get(number) {
-        if takes_ranges && let Some(spans) = CopySpan::from(plan, source, number) {
-            std::mem::take(&mut made).write(&mut writer, tensors, buffers, &mut meter)?;
+        if copies_ranges && let Some(spans) = CopySpan::starting_at(plan, source, number) {
+            std::mem::take(&mut computed).write(&mut writer, tensors, buffers, &mut meter)?;
             let end = spans.last().map_or(number, |span| span.end);
-            takes_ranges =
-                move_spans(&mut writer, number, &spans, &tensors[number..end], &mut meter)?;
-            if takes_ranges {
+            copies_ranges =
+                copy_spans(&mut writer, number, &spans, &tensors[number..end], &mut meter)?;
+            if copies_ranges {
                 number = end;
                 continue;
             }
         }
         for window in chunks(expression).chunks(window) {
-            let mut next = Made { number, chunks: Vec::with_capacity(window.len()) };
-            // What was made before is written by this thread while the others make the next.
+            let mut next = Window { number, chunks: Vec::with_capacity(window.len()) };
+            // This thread writes the previous window while the pool computes the next.
             pool.in_place_scope(|scope| {
                 let (chunks, evaluator) = (&mut next.chunks, &evaluator);
-                let turn = move |chunk: &Range<u64>| {
-                    make(expression, chunk.clone(), evaluator, plan.endian)
+                let compute_chunk = move |chunk: &Range<u64>| {
+                    compute(expression, chunk.clone(), evaluator, plan.endian)
                 };
-                scope.spawn(move |_| window.par_iter().map(turn).collect_into_vec(chunks));
-                std::mem::take(&mut made).write(&mut writer, tensors, buffers, &mut meter)
+                scope.spawn(move |_| window.par_iter().map(compute_chunk).collect_into_vec(chunks));
+                std::mem::take(&mut computed).write(&mut writer, tensors, buffers, &mut meter)
             })?;
-            made = next;
+            computed = next;
         }
         number += 1;
     }
-    made.write(&mut writer, tensors, buffers, &mut meter)?;
-    // What was read of a file that changed meanwhile may be half of each.
+    computed.write(&mut writer, tensors, buffers, &mut meter)?;
+    // If the source changed during the run, the output may mix old and new content.
     source.verify()?;
-    writer.finish().map_err(written)
+    writer.finish().map_err(write_error)
 }
 
-/// Chunks of one tensor that wait to be written, or why there are none.
+/// Computed chunks of one tensor, or their errors, to be written in order.
 #[derive(Default)]
-struct Made {
+struct Window {
     number: usize,
     chunks: Vec<Result<Vec<u8>>>,
 }
 
-impl Made {
+impl Window {
     fn write<S>(
         self,
         writer: &mut Writer<'_, S>,
@@ -164,16 +175,16 @@ impl Made {
         let Some(tensor) = tensors.get(self.number) else { return Ok(()) };
         for bytes in self.chunks {
             let bytes = bytes.map_err(|error| error.tensor(tensor.name().as_bytes()))?;
-            writer.write(self.number, &bytes).map_err(written)?;
+            writer.write(self.number, &bytes).map_err(write_error)?;
             meter.add(tensor, bytes.len() as u64)?;
-            buffers.give(bytes);
+            buffers.put_back(bytes);
         }
         Ok(())
     }
 }
 
-/// Has the sink take spans by itself; `false` when it cannot.
-fn move_spans<S>(
+/// Lets the sink copy spans directly. Returns `false` if it cannot.
+fn copy_spans<S>(
     writer: &mut Writer<'_, S>,
     number: usize,
     spans: &[CopySpan<'_>],
@@ -184,21 +195,21 @@ where
     S: RangeSink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    let mut has_moved = false;
+    let mut has_copied = false;
     for (span, (offset, len)) in
         spans.iter().flat_map(|span| span.pieces().map(move |piece| (span, piece)))
     {
         if !writer
             .write_with(number, len, |sink| sink.append_range(span.file, offset, len))
-            .map_err(written)?
+            .map_err(write_error)?
         {
-            if !has_moved {
+            if !has_copied {
                 return Ok(false);
             }
-            // It took a part of the tensor, and not this one.
-            span.read(offset, len, &mut |bytes| writer.write(number, bytes).map_err(written))?;
+            // It has copied an earlier part of the tensor, so this part must follow.
+            span.read(offset, len, &mut |bytes| writer.write(number, bytes).map_err(write_error))?;
         }
-        has_moved = true;
+        has_copied = true;
         if let [tensor] = tensors {
             meter.add(tensor, len)?;
         }
@@ -209,7 +220,7 @@ where
     Ok(true)
 }
 
-/// Counts what has been written and says so.
+/// Counts written bytes and reports the progress.
 struct Meter<'a> {
     progress: &'a mut Report<'a>,
     written: u64,
@@ -223,8 +234,8 @@ impl Meter<'_> {
     }
 }
 
-/// Says how far a run has come, and fails when it is to stop.
-pub(crate) fn report(
+/// Reports the progress, and fails if the callback cancels.
+fn report(
     progress: &mut Report<'_>,
     tensor: &PlannedTensor,
     written: u64,
@@ -236,15 +247,15 @@ pub(crate) fn report(
     }
 }
 
-fn written<E: std::error::Error + Send + Sync + 'static>(error: WriteError<E>) -> Error {
+fn write_error<E: std::error::Error + Send + Sync + 'static>(error: WriteError<E>) -> Error {
     match error {
         WriteError::Plan(error) => Error::caused(ErrorKind::Misuse, error),
         WriteError::Sink(error) => Error::caused(ErrorKind::Io, error),
     }
 }
 
-/// Cuts a tensor into ranges of elements: whole rows where its type packs rows into blocks.
-pub(crate) fn chunks(this: &Expression) -> Vec<Range<u64>> {
+/// Splits a tensor into ranges of elements; whole rows for a quantized type.
+fn chunks(this: &Expression) -> Vec<Range<u64>> {
     let elements = this.shape().elements();
     let row_len = this.shape().row_len().max(1);
     let step = if this.ggml_type().is_quantized() {
@@ -256,8 +267,8 @@ pub(crate) fn chunks(this: &Expression) -> Vec<Range<u64>> {
     starts.map(|start| start..elements.min(start.saturating_add(step))).collect()
 }
 
-/// The bytes of one chunk of output, in its byte order.
-pub(crate) fn make(
+/// Computes the bytes of one chunk in the byte order of the output.
+fn compute(
     this: &Expression,
     chunk: Range<u64>,
     evaluator: &Evaluator<'_>,
@@ -271,17 +282,254 @@ pub(crate) fn make(
     Ok(bytes)
 }
 
+/// A thread pool for hashing, comparing and measuring, with [`RunOptions::threads`] threads.
+#[derive(Debug)]
+pub struct Workers(ThreadPool);
+
+impl Workers {
+    /// Returns the number of threads.
+    pub fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+
+    /// Applies `work` to each item in parallel, and returns the results in the order of the items.
+    pub fn map<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> R + Send + Sync,
+    ) -> Vec<R> {
+        self.0.install(|| items.par_iter().map(work).collect())
+    }
+}
+
+/// Writes bytes `range` of the file to a sink: exactly the bytes that [`run`](crate::run) would
+/// write there. Several processes can each produce a range, in any order, and together produce the
+/// file.
+///
+/// Nothing is cached between calls, so each call repeats the pass of a reduction. Fails for a range
+/// outside the file, and like `run`.
+pub fn run_range<S>(
+    plan: &Plan,
+    source: &dyn Checkpoint,
+    range: Range<u64>,
+    mut sink: S,
+    options: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<S>
+where
+    S: Sink,
+    S::Error: std::error::Error + Send + Sync + 'static,
+{
+    if range.start > range.end || range.end > plan.layout.total_len() {
+        let message = format!(
+            "bytes {} to {} of a file of {}",
+            range.start,
+            range.end,
+            plan.layout.total_len()
+        );
+        return Err(Error::new(ErrorKind::Misuse, message));
+    }
+    source.verify()?;
+    plan.check(source)?;
+    let pool = options.pool()?;
+    let window = 2 * pool.current_num_threads();
+    let evaluator = Evaluator::new(source, 2 * window);
+    let total = range.end - range.start;
+    let mut at = range.start;
+    let mut put = |sink: &mut S, at: &mut u64, bytes: &[u8], tensor: Option<&PlannedTensor>| {
+        sink.append(bytes).map_err(|error| Error::caused(ErrorKind::Io, error))?;
+        *at += bytes.len() as u64;
+        tensor.map_or(Ok(()), |tensor| report(progress, tensor, *at - range.start, total))
+    };
+    let header = plan.layout.header();
+    let part = |bound: u64| usize::try_from(bound).unwrap_or(usize::MAX).min(header.len());
+    put(&mut sink, &mut at, &header[part(range.start)..part(range.end)], None)?;
+    for (tensor, expression) in plan.layout.tensors().iter().zip(&plan.expressions) {
+        let (start, end) = (tensor.offset(), tensor.offset() + tensor.size());
+        if end <= at || start >= range.end {
+            continue;
+        }
+        pad(start, &mut at, &mut |at, bytes| put(&mut sink, at, bytes, None))?;
+        let pieces = covering_blocks(expression, at - start, end.min(range.end) - start);
+        for window in pieces.chunks(window) {
+            let mut computed = Vec::with_capacity(window.len());
+            pool.install(|| {
+                window
+                    .par_iter()
+                    .map(|piece| {
+                        compute(expression, piece.elements.clone(), &evaluator, plan.endian)
+                    })
+                    .collect_into_vec(&mut computed);
+            });
+            for (piece, bytes) in window.iter().zip(computed) {
+                let bytes = bytes.map_err(|error| error.tensor(tensor.name().as_bytes()))?;
+                put(&mut sink, &mut at, &bytes[piece.wanted.clone()], Some(tensor))?;
+                evaluator.buffers.put_back(bytes);
+            }
+        }
+    }
+    pad(range.end, &mut at, &mut |at, bytes| put(&mut sink, at, bytes, None))?;
+    source.verify()?;
+    Ok(sink)
+}
+
+/// Writes zeros up to offset `until`.
+fn pad(until: u64, at: &mut u64, put: &mut dyn FnMut(&mut u64, &[u8]) -> Result<()>) -> Result<()> {
+    while *at < until {
+        let zeros = [0; 4096];
+        let len = usize::try_from(until - *at).unwrap_or(usize::MAX).min(zeros.len());
+        put(at, &zeros[..len])?;
+    }
+    Ok(())
+}
+
+/// Whole blocks to compute, and the range of their bytes to write.
+struct BlockRange {
+    elements: Range<u64>,
+    wanted: Range<usize>,
+}
+
+/// Returns the blocks that cover bytes `start..end` of a tensor, chunk by chunk.
+fn covering_blocks(expression: &Expression, start: u64, end: u64) -> Vec<BlockRange> {
+    let Some(layout) = expression.ggml_type().layout() else { return Vec::new() };
+    let (elements, bytes) = (u64::from(layout.elements), u64::from(layout.bytes));
+    let piece = |chunk: Range<u64>| {
+        let (first, last) = (chunk.start / elements * bytes, chunk.end / elements * bytes);
+        let (start, end) = (start.max(first), end.min(last));
+        if start >= end {
+            return None;
+        }
+        let blocks = start / bytes..end.div_ceil(bytes);
+        let wanted = start - blocks.start * bytes..end - blocks.start * bytes;
+        let wanted = usize::try_from(wanted.start).ok()?..usize::try_from(wanted.end).ok()?;
+        Some(BlockRange { elements: blocks.start * elements..blocks.end * elements, wanted })
+    };
+    chunks(expression).into_iter().filter_map(piece).collect()
+}
+
+/// Bytes copied in one call: small enough to show progress, large enough that the overhead does not
+/// matter.
+const PIECE: u64 = 64 << 20;
+
+/// The maximum padding between tensors that are copied together. Each byte of it must be zero.
+const MAX_PADDING: usize = 4096;
+
+/// Consecutive tensors that are unchanged and consecutive in a source file too, with equal padding,
+/// so that they can be copied as one range.
+#[derive(Debug)]
+struct CopySpan<'a> {
+    file: &'a RandomAccess,
+    /// The offset of the first tensor in that file.
+    offset: u64,
+    /// Bytes up to the end of the last tensor, including the padding in between.
+    len: u64,
+    /// The number of the tensor after the last.
+    end: usize,
+}
+
+impl<'a> CopySpan<'a> {
+    /// Returns the spans that begin with this tensor: one that may include later tensors, or
+    /// several if the tensor is composed of several source ranges. `None` if the data must be
+    /// computed.
+    fn starting_at(plan: &Plan, source: &'a dyn Checkpoint, number: usize) -> Option<Vec<Self>> {
+        let planned = plan.layout.tensors();
+        let first = planned.get(number).filter(|tensor| tensor.size() > 0)?;
+        let mut spans = ranges_of(plan, source, number)?;
+        let [span] = &mut spans[..] else { return Some(spans) };
+        while let Some(next) = planned.get(span.end).filter(|_| span.len < PIECE) {
+            let gap = next.offset().saturating_sub(first.offset()).saturating_sub(span.len);
+            // A span of several tensors is copied in one piece.
+            let joined = span.len.saturating_add(gap).saturating_add(next.size());
+            if joined >= 2 * PIECE
+                || next.size() > 0
+                    && !span.is_continued_by(ranges_of(plan, source, span.end).as_deref(), gap)
+            {
+                break;
+            }
+            if next.size() > 0 {
+                span.len = joined;
+            }
+            span.end += 1;
+        }
+        Some(spans)
+    }
+
+    /// Reads a piece and passes its bytes to `each`, up to 1 MiB at a time.
+    fn read(
+        &self,
+        mut offset: u64,
+        mut len: u64,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)];
+        while len > 0 {
+            let bytes = &mut buffer[..usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)];
+            self.file.read_at(offset, bytes)?;
+            each(bytes)?;
+            (offset, len) = (offset + bytes.len() as u64, len - bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if `ranges` is one range that continues this span after `gap` zeros.
+    fn is_continued_by(&self, ranges: Option<&[CopySpan<'_>]>, gap: u64) -> bool {
+        let end = self.offset.saturating_add(self.len);
+        let Some([range]) = ranges else { return false };
+        std::ptr::eq(range.file, self.file)
+            && range.offset.checked_sub(gap) == Some(end)
+            && is_zero(self.file, end, gap)
+    }
+
+    /// Splits the span into pieces, as offsets in the file and lengths. Several tensors are always
+    /// one piece, so that no piece ends within padding.
+    fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let Self { offset, len, .. } = *self;
+        let step = if len < 2 * PIECE { len } else { PIECE };
+        (0..len.div_ceil(step.max(1)))
+            .map(move |piece| (offset + piece * step, step.min(len - piece * step)))
+    }
+}
+
+/// Returns the source ranges of a tensor's data, or `None` if the data must be computed.
+fn ranges_of<'a>(
+    plan: &Plan,
+    source: &'a dyn Checkpoint,
+    number: usize,
+) -> Option<Vec<CopySpan<'a>>> {
+    let pieces = plan.expressions.get(number)?.source_ranges()?;
+    let span = |piece: SourceRange| {
+        // Remote data are read in parallel, like computed data.
+        let range = source.range(piece.tensor).filter(|range| !range.file.is_remote());
+        let FileRange { file, offset, endian } = range?;
+        let offset = offset
+            .checked_add(piece.offset)
+            .filter(|offset| endian == plan.endian && offset.checked_add(piece.len).is_some())?;
+        Some(CopySpan { file, offset, len: piece.len, end: number + 1 })
+    };
+    pieces.into_iter().map(span).collect()
+}
+
+/// Returns `true` if the range has at most [`MAX_PADDING`] bytes and all are zero.
+fn is_zero(file: &RandomAccess, offset: u64, len: u64) -> bool {
+    let mut bytes = [0; MAX_PADDING];
+    match usize::try_from(len).ok().and_then(|len| bytes.get_mut(..len)) {
+        Some([]) => true,
+        Some(bytes) => file.read_at(offset, bytes).is_ok() && bytes.iter().all(|&byte| byte == 0),
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::RunOptions;
+    use super::*;
 
-    /// A limit on the threads of a program is one on those of its runs.
+    /// The size of the caller's pool is the default number of threads.
     #[test]
-    fn a_run_has_the_threads_of_its_caller() {
+    fn a_run_defaults_to_the_threads_of_its_caller() {
         let threads =
             |options: &RunOptions| options.pool().map(|pool| pool.current_num_threads()).ok();
-        let within = RunOptions::on(3)
-            .install(|| (threads(&RunOptions::default()), threads(&RunOptions::on(2))));
+        let within = RunOptions::with_threads(3)
+            .install(|| (threads(&RunOptions::default()), threads(&RunOptions::with_threads(2))));
         assert_eq!(within.ok(), Some((Some(3), Some(2))));
     }
 }

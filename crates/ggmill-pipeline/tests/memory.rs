@@ -1,4 +1,4 @@
-//! Memory stays bounded, whatever is composed of how much.
+//! Peak memory is bounded for any composition and size.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,20 +14,20 @@ use ggmill_pipeline::{
     SourceTensor, run,
 };
 
-/// Counts what is allocated by every thread of this test program, and refuses what is larger than
-/// anything that is needed.
+/// Counts the allocations of all threads of this test program, and fails allocations above
+/// [`LARGEST`].
 struct Counting;
 
-/// Bytes of the largest allocation.
+/// Limit for a single allocation in bytes.
 const LARGEST: usize = 64 << 20;
-/// One test at a time: what others allocate would count.
+/// Serializes the tests, because the counters are global.
 static ALONE: Mutex<()> = Mutex::new(());
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-#[expect(unsafe_code, reason = "an allocator that counts is unsafe by its signature")]
-// SAFETY: every call is handed to the system's allocator as it is, or answered with no memory.
+#[expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
+// SAFETY: every call is forwarded to the system allocator unchanged, or returns null.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > LARGEST {
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Tensors that take no room: every number is zero.
+/// A source of zeros, which needs no memory.
 #[derive(Debug)]
 struct Zeros(Vec<SourceTensor>);
 
@@ -112,25 +112,26 @@ fn compositions_of_large_tensors_take_little_memory() -> Result<()> {
             .plan(&source)?;
         let before = NOW.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
-        let written =
-            run(&plan, &source, Count(0), &RunOptions::on(2), &mut |_| ControlFlow::Continue(()))?
-                .0;
+        let written = run(&plan, &source, Count(0), &RunOptions::with_threads(2), &mut |_| {
+            ControlFlow::Continue(())
+        })?
+        .0;
         let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
         assert_eq!(written, plan.layout().total_len());
-        // A hundred million elements went through. A program of its own, so that nothing else is
-        // counted.
+        // A hundred million elements were processed. This is a separate test program, so that
+        // nothing else is counted.
         assert!(peak < 96 << 20, "{name}: {peak} bytes at once for {bytes}");
     }
     Ok(())
 }
 
-/// A row that a file says has billions of elements is no reason to abort.
+/// A row of billions of elements is an error, not an abort.
 #[test]
 fn rows_longer_than_memory_are_errors() -> Result<()> {
     let _alone = ALONE.lock().unwrap();
     let source = Zeros(vec![
         tensor("long", GgmlType::F16, &[1 << 32, 2]),
-        // As blocks it fits, as numbers it does not.
+        // Fits in memory quantized, but not as `f32`.
         tensor("half as long", GgmlType::F16, &[1 << 25, 2]),
         tensor("blocks", GgmlType::Q4_0, &[1 << 32, 2]),
     ]);
@@ -146,7 +147,7 @@ fn rows_longer_than_memory_are_errors() -> Result<()> {
     ] {
         let plan = Recipe::new(MetadataBuf::new(), vec![RecipeTensor::new(name, expression)])
             .plan(&source)?;
-        let options = RunOptions::on(1);
+        let options = RunOptions::with_threads(1);
         let made =
             run(&plan, &source, Count(0), &options, &mut |_| ControlFlow::Continue(())).map(drop);
         let error = made.unwrap_err();

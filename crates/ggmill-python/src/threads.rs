@@ -23,7 +23,7 @@ pub(crate) fn some(threads: Option<usize>) -> NonZero<usize> {
 
 /// Options of a run on so many threads. Always a pool of its own, never that of the process.
 pub(crate) fn run_options(threads: Option<usize>) -> RunOptions {
-    RunOptions::on(count(threads))
+    RunOptions::with_threads(count(threads))
 }
 
 /// Whole rows of `input` worked into rows of `output`, in pieces that threads share. `work` gets

@@ -54,7 +54,7 @@ pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -
 pub(crate) fn as_vocabulary_error(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Checkpoint | ErrorKind::Unsupported | ErrorKind::Architecture => {
-            error.of_kind(ErrorKind::Vocabulary)
+            error.with_kind(ErrorKind::Vocabulary)
         }
         _ => error,
     }

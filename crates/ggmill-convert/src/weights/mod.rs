@@ -113,7 +113,7 @@ impl<'a> Weights<'a> {
             (Content::Values(_), _) => Some(GgmlType::F32),
             (Content::Blocks(blocks, _), _) => Some(blocks.ggml_type()),
             (Content::Stored, None) => Some(stored.ggml_type),
-            (Content::Stored, Some(name)) => Fp8::of_name(name).map(|_| GgmlType::F32),
+            (Content::Stored, Some(name)) => Fp8::from_name(name).map(|_| GgmlType::F32),
         }
     }
 

@@ -62,7 +62,7 @@ pub(super) fn fp8(list: &mut Unpacking<'_>, settings: &Value) -> Result<bool> {
         if is_bytes(list.tensor(number)) {
             repack_mxfp4(list, number, scales, [base, b".weight"].concat())?;
             has_mxfp4 = true;
-        } else if list.tensor(number).stored_type.and_then(Fp8::of_name).is_some() {
+        } else if list.tensor(number).stored_type.and_then(Fp8::from_name).is_some() {
             decode(list, number, scales, block)?;
         }
     }
@@ -141,7 +141,7 @@ fn scaled(
     };
     let format = checkpoint.tensors()[weights].stored_type.map(|name| {
         let message = || format!("elements of type {name} cannot have scales");
-        Fp8::of_name(name).ok_or_else(|| Error::new(ErrorKind::Unsupported, message()))
+        Fp8::from_name(name).ok_or_else(|| Error::new(ErrorKind::Unsupported, message()))
     });
     let format = format.transpose()?;
     let weights = Expression::stored(checkpoint, weights)?;
@@ -169,8 +169,8 @@ fn scaled(
     }
     let mut blocks = Fp8Blocks::new(columns, rows);
     blocks = match format {
-        Some(format) => blocks.of(format),
-        None => blocks.of_numbers(),
+        Some(format) => blocks.with_format(format),
+        None => blocks.with_stored_numbers(),
     };
     let found = scales.shape().dimensions().get(1).copied();
     let [_, height] = dimensions else { return Expression::decode(blocks, &[weights, scales]) };

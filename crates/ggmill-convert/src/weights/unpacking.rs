@@ -159,7 +159,7 @@ impl<'a> Unpacking<'a> {
 
 /// Returns the values of a tensor without a scale.
 pub(super) fn unscaled(checkpoint: &dyn Checkpoint, number: usize) -> Result<Expression> {
-    match checkpoint.tensors()[number].stored_type.and_then(Fp8::of_name) {
+    match checkpoint.tensors()[number].stored_type.and_then(Fp8::from_name) {
         Some(format) => Expression::decode(format, &[Expression::stored(checkpoint, number)?]),
         None => Expression::tensor(checkpoint, number),
     }

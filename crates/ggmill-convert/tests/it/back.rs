@@ -41,8 +41,9 @@ pub(crate) fn file(
     let plan = convert(checkpoint, architecture, &options)
         .and_then(|recipe| recipe.plan(checkpoint))
         .map_err(|error| text(&error))?;
-    let made =
-        run(&plan, checkpoint, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(()));
+    let made = run(&plan, checkpoint, Vec::new(), &RunOptions::with_threads(1), &mut |_| {
+        ControlFlow::Continue(())
+    });
     fs::write(path, made.map_err(|error| text(&error))?).unwrap();
     GgufCheckpoint::open(path).map_err(|error| text(&error))
 }
@@ -326,8 +327,9 @@ fn dropped_elements_must_be_reproducible() {
     let mut options = ConvertOptions::new(FileType::F32);
     options.no_vocab = true;
     let plan = convert(&source, &architecture, &options).unwrap().plan(&source).unwrap();
-    let file =
-        run(&plan, &source, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(()));
+    let file = run(&plan, &source, Vec::new(), &RunOptions::with_threads(1), &mut |_| {
+        ControlFlow::Continue(())
+    });
     let file = file.unwrap();
     let path = place.path().join("lossy.gguf");
     let restored = |file: &[u8]| {

@@ -70,7 +70,8 @@ fn converted(
 
 fn written(recipe: Recipe, source: &dyn ggmill_pipeline::Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(source).unwrap();
-    run(&plan, source, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(())).unwrap()
+    run(&plan, source, Vec::new(), &RunOptions::with_threads(1), &mut |_| ControlFlow::Continue(()))
+        .unwrap()
 }
 
 #[test]

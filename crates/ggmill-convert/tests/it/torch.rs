@@ -106,7 +106,7 @@ fn views_are_read_by_any_number_of_threads() {
     let options = ConvertOptions::new(FileType::F32);
     let plan = convert(&checkpoint, architecture, &options).unwrap().plan(&checkpoint).unwrap();
     let on = |threads| {
-        let options = RunOptions::on(threads);
+        let options = RunOptions::with_threads(threads);
         run(&plan, &checkpoint, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap()
     };
     assert!(on(1) == on(3));

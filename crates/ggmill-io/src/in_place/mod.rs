@@ -22,9 +22,9 @@ mod tests;
 
 /// A file opened for editing in place, locked against other editors until this is dropped.
 ///
-/// [`InPlace::apply`] writes a journal next to the file ([`journal_path`]) before it changes the file.
-/// After a crash, the next [`InPlace::open`] fails, and [`InPlace::recover`] finishes or undoes the
-/// edit.
+/// [`InPlace::apply`] writes a journal next to the file ([`journal_path`]) before it changes the
+/// file. After a crash, the next [`InPlace::open`] fails, and [`InPlace::recover`] finishes or
+/// undoes the edit.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -48,8 +48,8 @@ impl InPlace {
     ///
     /// Fails for a symbolic link (the error names its target), a read-only file, a file that is not
     /// regular, and if another program holds the lock. Fails with
-    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) if a journal is next to the file: its writes
-    /// are applied only by [`InPlace::recover`].
+    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) if a journal is next to the file: its
+    /// writes are applied only by [`InPlace::recover`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let this = Self::lock(path)?;
@@ -82,15 +82,16 @@ impl InPlace {
         if metadata.permissions().readonly() {
             return Err(Error::new(path, Detail::Edit(EditFault::ReadOnly)));
         }
-        // Without file locks, only the check of the header before the first write protects the file.
+        // Without file locks, only the check of the header before the first write protects the
+        // file.
         if let Err(TryLockError::WouldBlock) = disk.lock() {
             return Err(Error::new(path, Detail::Edit(EditFault::Busy)));
         }
         Ok(Self { disk, metadata })
     }
 
-    /// Returns the block size in which the file system can insert bytes into a file, or `None` if it
-    /// cannot. Tests it on a temporary file in the same directory.
+    /// Returns the block size in which the file system can insert bytes into a file, or `None` if
+    /// it cannot. Tests it on a temporary file in the same directory.
     pub fn insert_block(&self) -> Option<u64> {
         self.disk.insert_block()
     }
@@ -103,8 +104,8 @@ impl InPlace {
         return 1;
     }
 
-    /// Changes the header and syncs it. On failure the file is unchanged, unless the error has the kind
-    /// [`Journal`](crate::ErrorKind::Journal), which requires [`InPlace::recover`].
+    /// Changes the header and syncs it. On failure the file is unchanged, unless the error has the
+    /// kind [`Journal`](crate::ErrorKind::Journal), which requires [`InPlace::recover`].
     ///
     /// If the header grows, bytes are inserted at the beginning of the file; the growth must be a
     /// multiple of [`InPlace::insert_block`].
@@ -116,8 +117,8 @@ impl InPlace {
         Ok(applied)
     }
 
-    /// Fails if another program has changed or replaced the file since it was opened. A program that
-    /// replaces the file with an edited copy checks this last.
+    /// Fails if another program has changed or replaced the file since it was opened. A program
+    /// that replaces the file with an edited copy checks this last.
     pub fn check_unchanged(&self) -> Result<()> {
         let path = self.disk.path();
         let now = self.disk.metadata()?;
@@ -129,8 +130,8 @@ impl InPlace {
     }
 }
 
-/// Returns `true` if `header` parses as the header of a file of `file_len` bytes and the tensor data
-/// begins right after it.
+/// Returns `true` if `header` parses as the header of a file of `file_len` bytes and the tensor
+/// data begins right after it.
 fn is_gguf(header: &[u8], file_len: u64) -> bool {
     let mut decoder = Decoder::new(Some(file_len), &Limits::default());
     let Ok(parsed) = decoder.feed(header).and_then(|_| decoder.finish()) else { return false };
@@ -179,7 +180,8 @@ struct Disk {
     path: PathBuf,
     file: File,
     journal: PathBuf,
-    /// If true, bytes were inserted or removed since the last sync, so it must include the metadata.
+    /// If true, bytes were inserted or removed since the last sync, so it must include the
+    /// metadata.
     has_moved: bool,
 }
 
@@ -288,8 +290,8 @@ impl Medium for Disk {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        // Overwriting bytes needs no metadata sync, which would wait for the writes of other programs
-        // in the file system's journal.
+        // Overwriting bytes needs no metadata sync, which would wait for the writes of other
+        // programs in the file system's journal.
         if !self.has_moved {
             return self.file.sync_data();
         }

@@ -1,8 +1,8 @@
-//! The order of writes that makes an edit in place safe, independent of the file system so that tests
-//! can inject faults:
+//! The order of writes that makes an edit in place safe, independent of the file system so that
+//! tests can inject faults:
 //!
-//! 1. Write and sync the journal. The file is unchanged; from here on, until the journal is removed,
-//!    the edit can be finished.
+//! 1. Write and sync the journal. The file is unchanged; from here on, until the journal is
+//!    removed, the edit can be finished.
 //! 2. If the file grows: insert bytes and sync. The insertion is atomic, and the length of the file
 //!    tells whether it happened.
 //! 3. Write the new bytes and sync. If this write is torn, the journal has all of them.
@@ -22,7 +22,8 @@ const PIECE: usize = 1 << 20;
 /// Bytes at the beginning and at the end of the preserved data that the journal has a checksum of.
 const SAMPLE: u64 = 64 << 10;
 
-/// The file being edited and its journal. Tests implement it with a simulated disk that loses power.
+/// The file being edited and its journal. Tests implement it with a simulated disk that loses
+/// power.
 pub(crate) trait Medium {
     fn len(&self) -> io::Result<u64>;
     /// Fills `out` from `offset` on.
@@ -69,7 +70,8 @@ pub struct HeaderChange<'a> {
 }
 
 impl<'a> HeaderChange<'a> {
-    /// Creates the change from `old`, the first bytes of a file, to `new`, which must not be shorter.
+    /// Creates the change from `old`, the first bytes of a file, to `new`, which must not be
+    /// shorter.
     pub fn new(old: &'a [u8], new: &'a [u8]) -> Self {
         Self { old, new }
     }
@@ -178,8 +180,8 @@ pub(crate) fn apply(medium: &mut impl Medium, change: HeaderChange<'_>) -> Resul
     Ok(Applied::Done)
 }
 
-/// Restores the file after a failed write, such as on a full disk. After a crash during this, recovery
-/// uses the journal.
+/// Restores the file after a failed write, such as on a full disk. After a crash during this,
+/// recovery uses the journal.
 fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     let grow = change.grow();
     write(medium, grow, change.old)?;
@@ -191,8 +193,8 @@ fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     medium.remove_journal()
 }
 
-/// Finishes or undoes an interrupted edit. `is_valid` checks the resulting header, with its padding,
-/// and the length of the file.
+/// Finishes or undoes an interrupted edit. `is_valid` checks the resulting header, with its
+/// padding, and the length of the file.
 pub(crate) fn recover(
     medium: &mut impl Medium,
     is_valid: &dyn Fn(&[u8], u64) -> bool,
@@ -263,8 +265,8 @@ fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Res
     Ok(sum.digest())
 }
 
-/// Returns the first `len` bytes of the file as if the bytes of the journal were written. The caller
-/// has checked that the file has them.
+/// Returns the first `len` bytes of the file as if the bytes of the journal were written. The
+/// caller has checked that the file has them.
 fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<Vec<u8>> {
     // A header is shorter than the longest journal.
     let len = usize::try_from(len.min(MAX_JOURNAL)).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -285,8 +287,8 @@ fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<
     Ok(header)
 }
 
-/// Returns the checksum of the beginning and the end of the preserved bytes, which identifies the file
-/// and their position.
+/// Returns the checksum of the beginning and the end of the preserved bytes, which identifies the
+/// file and their position.
 fn kept_sum(medium: &impl Medium, from: u64, to: u64) -> io::Result<u64> {
     let mut sum = Xxh64::new(0);
     sum_range(medium, from, to.min(from.saturating_add(SAMPLE)), &mut sum)?;
@@ -331,7 +333,8 @@ pub fn pending_journal(file: impl AsRef<Path>) -> Option<PathBuf> {
     std::fs::symlink_metadata(&path).ok()?.is_file().then_some(path)
 }
 
-/// Bytes of the largest journal: the longest header that readers accept, padded, plus head and tail.
+/// Bytes of the largest journal: the longest header that readers accept, padded, plus head and
+/// tail.
 pub(crate) const MAX_JOURNAL: u64 = {
     let limits = Limits::DEFAULT;
     limits.header_bytes + 2 * limits.alignment as u64 + (HEAD + TAIL) as u64
@@ -341,11 +344,11 @@ pub(crate) const MAX_JOURNAL: u64 = {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     /// The length of the file before the edit.
-    pub(crate) old_len: u64,
+    old_len: u64,
     /// Bytes inserted at its beginning.
     pub(crate) grow: u64,
     /// The offset of the preserved bytes before the edit.
-    pub(crate) kept_from: u64,
+    kept_from: u64,
     /// [`checksum`] of the bytes before `kept_from`, before the edit.
     pub(crate) before: u64,
     /// [`checksum`] of the bytes before the preserved ones, after the edit.
@@ -358,17 +361,17 @@ pub(crate) struct Journal {
 }
 
 /// The checksum that journals use.
-pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+fn checksum(bytes: &[u8]) -> u64 {
     xxh64(bytes, 0)
 }
 
 /// Returns the length of a journal of `bytes` changed bytes.
-pub(crate) fn journal_len(bytes: u64) -> u64 {
+fn journal_len(bytes: u64) -> u64 {
     bytes.saturating_add((HEAD + TAIL) as u64)
 }
 
 impl Journal {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         let mut out =
             Vec::with_capacity(HEAD.saturating_add(self.bytes.len()).saturating_add(TAIL));
         out.extend_from_slice(MAGIC);

@@ -19,8 +19,8 @@ enum Step {
     Collapse(usize),
 }
 
-/// A simulated disk that can lose power. The program sees `seen`; after a power loss `synced` and any
-/// subset of `pending` survive.
+/// A simulated disk that can lose power. The program sees `seen`; after a power loss `synced` and
+/// any subset of `pending` survive.
 #[derive(Clone, Debug, Default)]
 struct Flaky {
     seen: Vec<u8>,
@@ -58,8 +58,8 @@ impl Flaky {
         self.pending.push(step);
     }
 
-    /// Returns every content the file can have after a power loss: any subset of the pending steps, with
-    /// writes torn anywhere, front or back first.
+    /// Returns every content the file can have after a power loss: any subset of the pending steps,
+    /// with writes torn anywhere, front or back first.
     fn survivors(&self) -> Vec<Vec<u8>> {
         let mut states = vec![self.synced.clone()];
         for step in &self.pending {
@@ -186,8 +186,8 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Edits of equal length in the middle, at the start and of the whole header; growth by one unit and by
-/// more than the header; a file that is only a header.
+/// Edits of equal length in the middle, at the start and of the whole header; growth by one unit
+/// and by more than the header; a file that is only a header.
 fn cases() -> Vec<Case> {
     let case = |data: usize, header_len: usize, new_header: Vec<u8>| Case {
         old: [pattern(header_len, 0), pattern(data, 1)].concat(),
@@ -274,8 +274,8 @@ fn the_syncs_are_needed() {
     assert!(!found.iter().all(|disk| recovers(disk, &[&case.old, &case.new_file()], 0).is_some()));
 }
 
-/// After a failed write, such as on a full disk, the file is restored, even if the power fails during
-/// that.
+/// After a failed write, such as on a full disk, the file is restored, even if the power fails
+/// during that.
 #[test]
 fn a_failed_write_is_undone() {
     for case in cases() {

@@ -14,8 +14,8 @@ use ggmill_core::{Builder, GgmlType, Index, Limits, MetadataBuf, Model, Plan, Sh
 /// Maps a file that no other program writes to.
 #[expect(unsafe_code, reason = "every test that maps comes through here")]
 fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Model> {
-    // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a directory
-    // that only this test knows.
+    // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a
+    // directory that only this test knows.
     unsafe { ggmill_io::map_alone_with(path, limits) }
 }
 

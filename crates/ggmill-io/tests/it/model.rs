@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::file_of;
 
-/// Builds the metadata of shard `number` (from 0) of three, like the reference tool: the metadata of
-/// the model are only in the first.
+/// Builds the metadata of shard `number` (from 0) of three, like the reference tool: the metadata
+/// of the model are only in the first.
 fn metadata(number: u16) -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     if number == 0 {
@@ -54,7 +54,8 @@ fn set_with(number: u16, metadata: MetadataBuf, tensors: &[&str]) -> TempDir {
     directory
 }
 
-/// Opens the set by shard `by` and returns the error without the directory. It must name shard `about`.
+/// Opens the set by shard `by` and returns the error without the directory. It must name shard
+/// `about`.
 fn fault(directory: &TempDir, by: u16, about: u16) -> String {
     let error = open(path(directory, by)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards, "{error}");

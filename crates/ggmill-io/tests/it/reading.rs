@@ -42,8 +42,8 @@ fn real_files_open_as_they_map() {
     }
 }
 
-/// Lenient opening gives the same tensors and faults for a file on disk as for its bytes in memory, and
-/// no faults for a file that `open` accepts.
+/// Lenient opening gives the same tensors and faults for a file on disk as for its bytes in memory,
+/// and no faults for a file that `open` accepts.
 #[test]
 fn lenient_opening_equals_lenient_parsing() {
     let directory = tempfile::tempdir().unwrap();
@@ -85,8 +85,8 @@ fn only_the_header_is_kept() {
     assert!(opened.index().header_len() < opened.file_len().unwrap() / 2);
 }
 
-/// `open` and `map` give the same result for every corpus file, broken or not, and errors begin with its
-/// path.
+/// `open` and `map` give the same result for every corpus file, broken or not, and errors begin
+/// with its path.
 #[test]
 fn corpus_files_open_as_they_map() {
     let directory = tempfile::tempdir().unwrap();
@@ -173,8 +173,8 @@ fn files_cut_anywhere() {
     }
 }
 
-/// For an incomplete download, the error states the share of the whole file, from the end of the last
-/// tensor, not of the first missing one.
+/// For an incomplete download, the error states the share of the whole file, from the end of the
+/// last tensor, not of the first missing one.
 #[test]
 fn an_incomplete_download_says_how_much_is_there() {
     let directory = tempfile::tempdir().unwrap();

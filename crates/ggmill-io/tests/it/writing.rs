@@ -444,8 +444,8 @@ fn symbolic_links() {
     assert_eq!(names_in(directory.path()), ["dangling.gguf", "link.gguf", "model.gguf"]);
 }
 
-/// A bare name is in the current directory. (A child process tests this, because the current directory
-/// is shared by all tests.)
+/// A bare name is in the current directory. (A child process tests this, because the current
+/// directory is shared by all tests.)
 #[test]
 fn a_bare_name() {
     const CHILD: &str = "GGMILL_IO_TEST_BARE_NAME";

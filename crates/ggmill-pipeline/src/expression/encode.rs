@@ -1,45 +1,44 @@
-//! Encoding: numbers in the type a file has them in.
+//! Encoding to the types of a file.
 
 use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_quant as quant;
 
-use super::copy::{Out, size};
-use super::evaluate::Evaluator;
-use super::region::Region;
-use super::{Expression, Kind};
 use crate::buffers::zeroed;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expression::evaluate::Evaluator;
+use crate::expression::region::{Out, Region, size};
+use crate::expression::{Expression, Kind};
 
-/// Known properties of the numbers when they are converted.
+/// Parameters of an encoding.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Encoding {
-    /// How much each column matters, one row of weights for each matrix of a stack. Types without
-    /// blocks have no use for it.
+    /// The importance weight of each column, one row for each matrix of a stack. Ignored by types
+    /// without blocks.
     pub importance: Option<Arc<[f32]>>,
-    /// Whether every number has to be finite, before and after: also those of a tensor that keeps
-    /// its type.
+    /// If true, every value must be finite before and after the encoding, also if the type does not
+    /// change.
     pub finite: bool,
 }
 
 impl Encoding {
-    /// One that refuses numbers that are not finite, or are not once they are encoded.
+    /// Creates an encoding that fails for values that are not finite before or after it.
     pub fn finite() -> Self {
         Self { importance: None, finite: true }
     }
 
-    /// One with importance weights, where there are any.
+    /// Creates an encoding with optional importance weights.
     pub fn new(importance: Option<Vec<f32>>, finite: bool) -> Self {
         Self { importance: importance.map(Into::into), finite }
     }
 }
 
 impl Expression {
-    /// The elements in another type. What has the type already stays as it is, to the byte,
-    /// whatever it holds; with `finite` it is checked. Fails when the row length is not a multiple
-    /// of the block size of the type, and when importance weights do not fit the shape.
+    /// Converts the elements to another type. Elements that already have the type are copied
+    /// unchanged; `finite` only checks them. Fails if the row length is not a multiple of the block
+    /// size, or if the importance weights do not match the shape.
     pub fn encode(&self, ggml_type: GgmlType, encoding: Encoding) -> Result<Self> {
         let shape = *self.shape();
         if let Some(weights) = &encoding.importance
@@ -57,7 +56,7 @@ impl Expression {
     }
 }
 
-/// How many matrices are stacked in a tensor: its third dimension.
+/// Returns the number of matrices stacked in a tensor: its third dimension.
 pub fn matrices(shape: &Shape) -> u64 {
     shape.dimensions().get(2).copied().unwrap_or(1)
 }
@@ -83,20 +82,21 @@ impl Evaluator<'_> {
                     element(region, &this.0.extents, index as u64 / block) * block
                         + index as u64 % block
                 };
-                refuse_non_finite(&values, |index| place(shape, element(index)))
+                refuse_non_finite(&values, |index| row_and_column(shape, element(index)))
             });
         }
         if block == 1 {
             return self.through_bytes(&mut region, out, atom, &mut |region, out| {
                 let mut values = zeroed(size(region.atoms()))?;
                 self.floats(child, region.clone(), &mut values)?;
-                let place =
-                    |index: usize| place(shape, element(region, &this.0.extents, index as u64));
+                let place = |index: usize| {
+                    row_and_column(shape, element(region, &this.0.extents, index as u64))
+                };
                 if encoding.finite {
                     refuse_non_finite(&values, place)?;
                 }
                 quant::quantize(to, &values, values.len(), None, out)
-                    .map_err(|error| placed(&error, to, values.len(), &place))?;
+                    .map_err(|error| codec_error(&error, to, values.len(), &place))?;
                 if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
             });
         }
@@ -112,7 +112,7 @@ impl Evaluator<'_> {
             let matrix = |row: u64| size(row / rows_of_matrix % matrices(shape).max(1));
             let mut done = 0;
             while let Some(&first) = rows.get(done) {
-                // Each matrix of a stack has its own weights.
+                // Each matrix of a stack has its own importance weights.
                 let count = match encoding.importance {
                     Some(_) => {
                         rows[done..].iter().take_while(|&&row| matrix(row) == matrix(first)).count()
@@ -128,7 +128,7 @@ impl Evaluator<'_> {
                     &mut out[done * row_bytes..][..count * row_bytes],
                 );
                 quant::quantize(to, values, width, weights, blocks).map_err(|error| {
-                    placed(&error, to, width, &|index| place(done * width + index))
+                    codec_error(&error, to, width, &|index| place(done * width + index))
                 })?;
                 done += count;
             }
@@ -137,7 +137,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Which element of the array is number `index` of a packed region.
+/// Returns the element of the array at position `index` of a packed region.
 fn element(region: &Region, extents: &[u64], mut index: u64) -> u64 {
     let (start, loops) = region.flatten(extents);
     loops.iter().fold(start, |element, this| {
@@ -147,8 +147,8 @@ fn element(region: &Region, extents: &[u64], mut index: u64) -> u64 {
     })
 }
 
-/// The row and column of an element.
-fn place(shape: &Shape, element: u64) -> (u64, u64) {
+/// Returns the row and column of an element.
+fn row_and_column(shape: &Shape, element: u64) -> (u64, u64) {
     let row_len = shape.row_len().max(1);
     (element / row_len, element % row_len)
 }
@@ -164,7 +164,7 @@ fn refuse_non_finite(values: &[f32], place: impl Fn(usize) -> (u64, u64)) -> Res
     ))
 }
 
-/// Fails when the type cannot hold a number that was encoded.
+/// Fails if the type cannot represent one of the encoded values.
 fn refuse_out_of_range(
     to: GgmlType,
     values: &[f32],
@@ -188,8 +188,9 @@ fn refuse_out_of_range(
     Err(Error::new(ErrorKind::NonFinite, message))
 }
 
-/// Names the place of a number the type cannot hold, which the codec has in rows of this length.
-fn placed(
+/// Converts a codec's error, whose rows have `row_len` elements, to one with the row and column of
+/// the tensor.
+fn codec_error(
     error: &quant::Error,
     to: GgmlType,
     row_len: usize,
@@ -207,14 +208,14 @@ fn placed(
     }
 }
 
-/// The first value that is so, and its index. A test without a branch for each value is several
-/// times faster, so it is asked of many at once.
-fn first_where(values: &[f32], is_so: impl Fn(f32) -> bool) -> Option<(usize, f32)> {
+/// Finds the first value for which `is_match` holds, and its index. Tests many values without a
+/// branch for each, which is several times faster.
+fn first_where(values: &[f32], is_match: impl Fn(f32) -> bool) -> Option<(usize, f32)> {
     const STRIDE: usize = 256;
-    for (number, some) in values.chunks(STRIDE).enumerate() {
-        if some.iter().fold(false, |any, &value| any | is_so(value)) {
-            let within = some.iter().position(|&value| is_so(value))?;
-            return Some((number * STRIDE + within, some[within]));
+    for (number, chunk) in values.chunks(STRIDE).enumerate() {
+        if chunk.iter().fold(false, |any, &value| any | is_match(value)) {
+            let index = chunk.iter().position(|&value| is_match(value))?;
+            return Some((number * STRIDE + index, chunk[index]));
         }
     }
     None

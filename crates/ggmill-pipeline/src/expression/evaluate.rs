@@ -1,4 +1,4 @@
-//! Evaluation: the bytes of a range of an expression, from what its parts give.
+//! Evaluation of a range of an expression, and reading the source in few pieces.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex};
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 
-use super::copy::{Out, Stride, from_packed, of_linear, size};
-use super::decode::{Elements, Inputs, decode_rows};
-use super::read::Reading;
-use super::region::{Linear, Loop, Region, pack, strides, unflatten};
-use super::values::Values;
-use super::{CHUNK, Expression, Kind};
 use crate::buffers::{BufferPool, resize, zeroed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::expression::decode::{Elements, Inputs, decode_rows};
+use crate::expression::region::{
+    Linear, Loop, Out, Region, Stride, from_packed, join, linear_strides, pack, size, strides,
+    unflatten,
+};
+use crate::expression::{CHUNK, Expression, Kind, Values};
 use crate::source::Checkpoint;
 
-/// Expressions evaluated over one source, and what is remembered of them.
+/// Evaluates expressions over one source, and caches their reductions.
 pub(crate) struct Evaluator<'a> {
     pub(super) source: &'a dyn Checkpoint,
     pub(crate) buffers: BufferPool,
-    /// By expression, which stays where it is as long as this lives.
+    /// By the address of the expression's node, which outlives the evaluator.
     pub(super) reduced: Mutex<BTreeMap<usize, Slot>>,
 }
 
@@ -38,12 +38,12 @@ impl Elements for Evaluator<'_> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// For the tensors of this source, keeping so many buffers.
+    /// Creates an evaluator that keeps at most `buffers` buffers.
     pub(crate) fn new(source: &'a dyn Checkpoint, buffers: usize) -> Self {
         Self { source, buffers: BufferPool::new(buffers), reduced: Mutex::default() }
     }
 
-    /// The bytes of elements `start..end`, whole blocks, little-endian.
+    /// Computes elements `start..end`, which must be whole blocks: little-endian bytes.
     pub(crate) fn bytes(&self, this: &Expression, start: u64, end: u64) -> Result<Vec<u8>> {
         check(this, start..end)?;
         let (elements, atom) = this.0.block;
@@ -63,7 +63,7 @@ impl<'a> Evaluator<'a> {
         Ok(bytes)
     }
 
-    /// Elements `start..end` as numbers.
+    /// Computes elements `start..end` as `f32`.
     pub(super) fn values(&self, this: &Expression, start: u64, end: u64) -> Result<Vec<f32>> {
         check(this, start..end)?;
         let mut values = zeroed(size(end - start))?;
@@ -73,7 +73,7 @@ impl<'a> Evaluator<'a> {
         Ok(values)
     }
 
-    /// Puts the atoms of a region where they go.
+    /// Computes the atoms of a region and stores them at their positions in `out`.
     pub(super) fn fill(
         &self,
         this: &Expression,
@@ -90,7 +90,7 @@ impl<'a> Evaluator<'a> {
                     buffer: self.buffers.take(0)?,
                 };
                 reading.read(self.source, start, loops, region.to)?;
-                self.buffers.give(reading.buffer);
+                self.buffers.put_back(reading.buffer);
                 Ok(())
             }
             Kind::Zeros => {
@@ -99,8 +99,8 @@ impl<'a> Evaluator<'a> {
             }
             Kind::Axes { child, order } => {
                 let at = region.at;
-                for (dimension, &of_child) in order.iter().enumerate() {
-                    region.at[of_child] = at[dimension];
+                for (dimension, &child_dimension) in order.iter().enumerate() {
+                    region.at[child_dimension] = at[dimension];
                 }
                 region.loops.iter_mut().for_each(|this| this.dimension = order[this.dimension]);
                 self.fill(child, region, out)
@@ -136,14 +136,14 @@ impl<'a> Evaluator<'a> {
             }
             Kind::Values(Values::Integers(values)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                walk(&loops, start, region.to, &mut |from, to| {
+                visit_loops(&loops, start, region.to, &mut |from, to| {
                     put(out, to, values[size(from)].to_le_bytes());
                 });
                 Ok(())
             }
             Kind::Values(Values::ComputedIntegers(value)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                walk(&loops, start, region.to, &mut |from, to| {
+                visit_loops(&loops, start, region.to, &mut |from, to| {
                     put(out, to, value(from).to_le_bytes());
                 });
                 Ok(())
@@ -164,12 +164,12 @@ impl<'a> Evaluator<'a> {
             | Kind::MatrixProduct { .. } => {
                 if this.ggml_type() == GgmlType::F32 {
                     return Self::through_floats(&mut region, out, &mut |region, out| {
-                        self.numbers(this, region, out)
+                        self.arithmetic(this, region, out)
                     });
                 }
                 self.through_bytes(&mut region, out, this.0.block.1, &mut |region, out| {
                     let mut values = zeroed(size(region.atoms()))?;
-                    self.numbers(this, region, &mut values)?;
+                    self.arithmetic(this, region, &mut values)?;
                     quant::quantize(this.ggml_type(), &values, values.len(), None, out)
                         .map_err(|error| Error::caused(ErrorKind::Unsupported, error))
                 })
@@ -177,8 +177,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The numbers of a packed region of something calculated, one for each element.
-    fn numbers(&self, this: &Expression, region: &Region, out: &mut [f32]) -> Result<()> {
+    /// Computes a packed region of an arithmetic expression as `f32`, one for each element.
+    fn arithmetic(&self, this: &Expression, region: &Region, out: &mut [f32]) -> Result<()> {
         match &this.0.kind {
             Kind::Float { child } => self.floats(child, region.clone(), out),
             Kind::Map { child, map } => {
@@ -196,17 +196,17 @@ impl<'a> Evaluator<'a> {
             Kind::Reduce { child, reduction } => {
                 let numbers = self.reduced(this, child, *reduction)?;
                 let (start, loops) = region.flatten(&this.0.extents);
-                Out::Floats(out).put_floats(&of_linear(&loops), &numbers[size(start)..], 0);
+                Out::Floats(out).put_floats(&linear_strides(&loops), &numbers[size(start)..], 0);
                 Ok(())
             }
             Kind::Values(Values::Floats(values)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                Out::Floats(out).put_floats(&of_linear(&loops), &values[size(start)..], 0);
+                Out::Floats(out).put_floats(&linear_strides(&loops), &values[size(start)..], 0);
                 Ok(())
             }
             Kind::Values(Values::ComputedFloats(value)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                walk(&loops, start, 0, &mut |from, to| out[to] = value(from));
+                visit_loops(&loops, start, 0, &mut |from, to| out[to] = value(from));
                 Ok(())
             }
             Kind::MatrixProduct { factors } => self.matrix_product(this, factors, region, out),
@@ -214,8 +214,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The elements of a region as numbers, where they go in `out`. The region is one of elements,
-    /// also where the type has blocks.
+    /// Computes a region as `f32` and stores it in `out`. The region counts elements, also for a
+    /// type with blocks.
     pub(super) fn floats(
         &self,
         this: &Expression,
@@ -232,14 +232,14 @@ impl<'a> Evaluator<'a> {
                 let mut bytes = self.buffers.take(out.len().saturating_mul(atom))?;
                 self.fill(this, region.clone(), &mut Out::Bytes { bytes: &mut bytes, atom })?;
                 quant::dequantize(this.ggml_type(), &bytes, out).map_err(unsupported)?;
-                self.buffers.give(bytes);
+                self.buffers.put_back(bytes);
                 Ok(())
             });
         }
-        // The whole blocks around it.
+        // The range of whole blocks that covers the region.
         let (low, high) = region.range(0);
         let (first, blocks) = (low / block, high.div_ceil(block) - low / block);
-        if let Some(halves) = halves(&mut region, blocks * block) {
+        if let Some(halves) = split_large(&mut region, blocks * block) {
             return halves.into_iter().try_for_each(|half| self.floats(this, half, out));
         }
         let mut whole = Region { to: 0, ..region.clone() };
@@ -283,11 +283,12 @@ impl<'a> Evaluator<'a> {
                 size(region.to),
             );
         }
-        self.buffers.give(bytes);
+        self.buffers.put_back(bytes);
         Ok(())
     }
 
-    /// Columns of the first factor, weighted with rows of the second.
+    /// Computes a region of a matrix product: sums of columns of the first factor, weighted by
+    /// elements of the second.
     fn matrix_product(
         &self,
         this: &Expression,
@@ -298,49 +299,52 @@ impl<'a> Evaluator<'a> {
         let mut region = region.clone();
         let (low, high) = region.range(0);
         let width = high - low;
-        if let Some(halves) = halves(&mut region, width) {
+        if let Some(halves) = split_large(&mut region, width) {
             return halves
                 .into_iter()
                 .try_for_each(|half| self.fill(this, half, &mut Out::Floats(out)));
         }
         let inner = first.extent(1);
-        let over = |dimension: usize, count: u64, to: u64| {
+        let loop_over = |dimension: usize, count: u64, to: u64| {
             (count > 1).then_some(Loop { count, dimension, step: 1, to })
         };
         let others: Vec<Loop> =
             region.loops.iter().filter(|this| this.dimension != 0).copied().collect();
         let count: u64 = others.iter().map(|this| this.count).product();
         let mut sums = zeroed::<f32>(size(width.saturating_mul(count)))?;
-        // Some columns at a time, in their order: what is added to each sum comes in the order it
-        // would have with all of them.
-        let step = columns_at_once(width.max(count));
+        // A few columns at a time, in order, so that every sum has the same order of additions for
+        // any number of columns.
+        let max_step = columns_per_step(width.max(count));
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let mut start = 0;
         while start < inner {
-            let some = step.min(inner - start);
+            let step = max_step.min(inner - start);
             let mut at = region.at;
             (at[0], at[1]) = (low, start);
             let columns = Region {
                 at,
-                loops: over(0, width, 1).into_iter().chain(over(1, some, width)).collect(),
+                loops: loop_over(0, width, 1)
+                    .into_iter()
+                    .chain(loop_over(1, step, width))
+                    .collect(),
                 to: 0,
             };
             let mut rows = Region { at: region.at, loops: others.clone(), to: 0 };
             rows.at[0] = start;
-            let weights = pack(&mut rows.loops, some);
-            rows.loops.extend(over(0, some, 1));
-            resize(&mut left, size(width.saturating_mul(some)))?;
+            let weights = pack(&mut rows.loops, step);
+            rows.loops.extend(loop_over(0, step, 1));
+            resize(&mut left, size(width.saturating_mul(step)))?;
             resize(&mut right, size(weights))?;
             self.floats(first, columns, &mut left)?;
             self.floats(second, rows, &mut right)?;
             for (sums, weights) in
-                sums.chunks_exact_mut(size(width)).zip(right.chunks_exact(size(some)))
+                sums.chunks_exact_mut(size(width)).zip(right.chunks_exact(size(step)))
             {
                 for (column, weight) in left.chunks_exact(size(width)).zip(weights) {
                     sums.iter_mut().zip(column).for_each(|(sum, value)| *sum += value * weight);
                 }
             }
-            start += some;
+            start += step;
         }
         let mut packed = others.clone();
         pack(&mut packed, width);
@@ -354,20 +358,22 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Has whole rows made for a region of atoms, and puts those that are wanted where they go.
-    /// `make` gets the numbers of the rows, the packed region of rows of `width` elements, and
-    /// the bytes.
+    /// Computes the whole rows that contain a region of atoms, and stores the requested ones in
+    /// `out`. `compute` gets the numbers of the rows, the packed region of rows of `width`
+    /// elements, and the bytes to fill.
     pub(super) fn rows(
         &self,
         this: &Expression,
         mut region: Region,
         out: &mut Out<'_>,
         width: u64,
-        make: &mut MakeRows<'_>,
+        compute: &mut ComputeRows<'_>,
     ) -> Result<()> {
         let (extent, atom) = (this.0.extents[0], this.0.block.1);
-        if let Some(halves) = halves(&mut region, extent * this.0.block.0) {
-            return halves.into_iter().try_for_each(|half| self.rows(this, half, out, width, make));
+        if let Some(halves) = split_large(&mut region, extent * this.0.block.0) {
+            return halves
+                .into_iter()
+                .try_for_each(|half| self.rows(this, half, out, width, compute));
         }
         let mut whole = Region { to: 0, ..region.clone() };
         whole.at[0] = 0;
@@ -394,34 +400,34 @@ impl<'a> Evaluator<'a> {
                 if is_whole
                     && region.loops.iter().filter(|this| this.dimension == 0).count() <= 1 =>
             {
-                make(&rows, whole, &mut bytes[size(region.to) * atom..][..size(atoms) * atom])
+                compute(&rows, whole, &mut bytes[size(region.to) * atom..][..size(atoms) * atom])
             }
             _ => {
                 let mut bytes = self.buffers.take(size(atoms).saturating_mul(atom))?;
-                make(&rows, whole, &mut bytes)?;
+                compute(&rows, whole, &mut bytes)?;
                 out.put_bytes(&strides, &bytes[size(region.at[0]) * atom..], size(region.to));
-                self.buffers.give(bytes);
+                self.buffers.put_back(bytes);
                 Ok(())
             }
         }
     }
 
-    /// Has numbers made for a packed region, and puts them where they go: at once where that is one
-    /// after the other too.
+    /// Computes a packed region as `f32` and stores it in `out`: directly if the region is packed
+    /// there too, otherwise through a buffer.
     fn through_floats(
         region: &mut Region,
         out: &mut Out<'_>,
-        make: &mut dyn FnMut(&Region, &mut [f32]) -> Result<()>,
+        compute: &mut dyn FnMut(&Region, &mut [f32]) -> Result<()>,
     ) -> Result<()> {
         let packed = region.pack();
         let count = size(packed.atoms());
         match out {
             Out::Floats(out) if region.is_packed() => {
-                make(&packed, &mut out[size(region.to)..][..count])
+                compute(&packed, &mut out[size(region.to)..][..count])
             }
             _ => {
                 let mut values = zeroed(count)?;
-                make(&packed, &mut values)?;
+                compute(&packed, &mut values)?;
                 out.put_floats(
                     &from_packed(&packed.loops, &region.loops),
                     &values,
@@ -432,35 +438,35 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The same with the bytes of atoms.
+    /// [`through_floats`](Self::through_floats) for the bytes of atoms.
     pub(super) fn through_bytes(
         &self,
         region: &mut Region,
         out: &mut Out<'_>,
         atom: usize,
-        make: &mut dyn FnMut(&Region, &mut [u8]) -> Result<()>,
+        compute: &mut dyn FnMut(&Region, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let packed = region.pack();
         let count = size(packed.atoms()) * atom;
         match out {
             Out::Bytes { bytes, .. } if region.is_packed() => {
-                make(&packed, &mut bytes[size(region.to) * atom..][..count])
+                compute(&packed, &mut bytes[size(region.to) * atom..][..count])
             }
             _ => {
                 let mut bytes = self.buffers.take(count)?;
-                make(&packed, &mut bytes)?;
+                compute(&packed, &mut bytes)?;
                 out.put_bytes(&from_packed(&packed.loops, &region.loops), &bytes, size(region.to));
-                self.buffers.give(bytes);
+                self.buffers.put_back(bytes);
                 Ok(())
             }
         }
     }
 }
 
-/// How many columns of a factor are multiplied at once, when its part of them or that of the other
-/// factor has rows of this many: a chunk's worth, and whole blocks where that is several.
-fn columns_at_once(rows: u64) -> u64 {
-    /// No type has longer blocks.
+/// Returns the number of columns of a factor to multiply in one step, if a column has `rows`
+/// elements: one chunk, in whole blocks if it has several.
+fn columns_per_step(rows: u64) -> u64 {
+    /// The longest block of any type.
     const BLOCK: u64 = 256;
     match CHUNK / rows.max(1) {
         few @ 0..BLOCK => few.max(1),
@@ -468,7 +474,7 @@ fn columns_at_once(rows: u64) -> u64 {
     }
 }
 
-type MakeRows<'m> = dyn FnMut(&[u64], Region, &mut [u8]) -> Result<()> + 'm;
+type ComputeRows<'c> = dyn FnMut(&[u64], Region, &mut [u8]) -> Result<()> + 'c;
 
 fn check(this: &Expression, range: Range<u64>) -> Result<()> {
     if range.start <= range.end && range.end <= this.shape().elements() {
@@ -480,9 +486,9 @@ fn check(this: &Expression, range: Range<u64>) -> Result<()> {
     ))
 }
 
-/// Sorts the loops of a region by where they lead. Where rows of this width are needed for it and
-/// they are more than a chunk or two, gives it in two halves.
-fn halves(region: &mut Region, width: u64) -> Option<[Region; 2]> {
+/// Sorts the loops of a region by their step in the output. If its rows of `width` elements exceed
+/// two chunks, returns it in two halves.
+fn split_large(region: &mut Region, width: u64) -> Option<[Region; 2]> {
     region.loops.sort_by_key(|this| this.to);
     let rows = region.loops.iter().enumerate().filter(|(_, this)| this.dimension != 0);
     let count: u64 = rows.clone().map(|(_, this)| this.count).product();
@@ -492,8 +498,7 @@ fn halves(region: &mut Region, width: u64) -> Option<[Region; 2]> {
     Some(region.clone().halves(longest))
 }
 
-/// The numbers of the rows that the loops over all dimensions but the first lead to, counted over
-/// all these dimensions.
+/// Returns the numbers of the rows in a region, counted over all dimensions but the first.
 fn row_numbers(region: &Region, extents: &[u64]) -> Vec<u64> {
     let strides = strides(extents);
     let row = extents[0].max(1);
@@ -501,24 +506,113 @@ fn row_numbers(region: &Region, extents: &[u64]) -> Vec<u64> {
         region.at.iter().zip(strides).skip(1).map(|(at, stride)| at * stride).sum::<u64>() / row;
     let mut rows = vec![first];
     for this in &region.loops {
-        let (step, before) = (this.step * strides[this.dimension] / row, rows.len());
+        let (step, len) = (this.step * strides[this.dimension] / row, rows.len());
         for i in 1..this.count {
-            rows.extend_from_within(..before);
-            let new = rows.len() - before;
+            rows.extend_from_within(..len);
+            let new = rows.len() - len;
             rows[new..].iter_mut().for_each(|row| *row += i * step);
         }
     }
     rows
 }
 
-/// Calls `visit` with the place in the array and in the output of every iteration.
-fn walk(loops: &[Linear], from: u64, to: u64, visit: &mut dyn FnMut(u64, usize)) {
+/// Calls `visit` with the index in the array and in the output of every iteration.
+fn visit_loops(loops: &[Linear], from: u64, to: u64, visit: &mut dyn FnMut(u64, usize)) {
     let Some((last, rest)) = loops.split_last() else { return visit(from, size(to)) };
     for i in 0..last.count {
-        walk(rest, from + i * last.step, to + i * last.to, visit);
+        visit_loops(rest, from + i * last.step, to + i * last.to, visit);
     }
 }
 
 fn put(out: &mut Out<'_>, to: usize, bytes: [u8; 4]) {
     out.put_bytes(&[], &bytes, to);
+}
+
+/// A gap of up to this many bytes is read rather than skipped, because skipping costs a system
+/// call.
+const GAP: u64 = 2048;
+
+/// Bytes converted to `f32` at once, so that they stay in the L2 cache.
+const CONVERT_BYTES: usize = 1 << 16;
+
+/// A read of elements of one source tensor.
+struct Reading<'a, 'o> {
+    number: usize,
+    /// Bytes of an atom.
+    atom: usize,
+    out: &'a mut Out<'o>,
+    /// Bytes that are read before they are scattered.
+    buffer: Vec<u8>,
+}
+
+impl Reading<'_, '_> {
+    /// Reads the atoms that the loops visit from `start` on.
+    fn read(
+        &mut self,
+        source: &dyn Checkpoint,
+        start: u64,
+        mut loops: Vec<Linear>,
+        to: u64,
+    ) -> Result<()> {
+        join(&mut loops);
+        let atom = self.atom as u64;
+        let run = match *loops {
+            [] => Some(1),
+            [Linear { count, step: 1, to: 1 }] => Some(count),
+            _ => None,
+        };
+        if let Some(count) = run {
+            return self.read_run(source, start, count, to);
+        }
+        let requested: u64 =
+            loops.iter().filter(|this| this.step > 0).map(|this| this.count).product();
+        let span: u64 = loops.iter().map(|this| (this.count - 1) * this.step).sum::<u64>() + 1;
+        let Some(last) = loops.last().copied() else { return Ok(()) };
+        let is_dense = (span.saturating_sub(requested)).saturating_mul(atom)
+            <= requested.saturating_mul(atom).max(GAP.saturating_mul(last.count));
+        if is_dense && span <= 2 * CHUNK || last.step <= 1 {
+            resize(&mut self.buffer, size(span.saturating_mul(atom)))?;
+            source.read(self.number, start * atom, &mut self.buffer)?;
+            self.out.put_bytes(&linear_strides(&loops), &self.buffer, size(to));
+            return Ok(());
+        }
+        loops.pop();
+        if is_dense && last.count > 2 {
+            for (first, count) in
+                [(0, last.count / 2), (last.count / 2, last.count - last.count / 2)]
+            {
+                let half = loops.iter().copied().chain([Linear { count, ..last }]).collect();
+                self.read(source, start + first * last.step, half, to + first * last.to)?;
+            }
+            return Ok(());
+        }
+        for i in 0..last.count {
+            self.read(source, start + i * last.step, loops.clone(), to + i * last.to)?;
+        }
+        Ok(())
+    }
+
+    /// Reads contiguous atoms to contiguous positions.
+    fn read_run(&mut self, source: &dyn Checkpoint, start: u64, count: u64, to: u64) -> Result<()> {
+        let (count, to, atom) = (size(count), size(to), self.atom);
+        match &mut *self.out {
+            Out::Bytes { bytes, .. } => source.read(
+                self.number,
+                start * atom as u64,
+                &mut bytes[to * atom..][..count * atom],
+            ),
+            Out::Floats(floats) => {
+                let mut at = start * 4;
+                for floats in floats[to..][..count].chunks_mut(CONVERT_BYTES / 4) {
+                    self.buffer.resize(4 * floats.len(), 0);
+                    source.read(self.number, at, &mut self.buffer)?;
+                    for (float, &bytes) in floats.iter_mut().zip(self.buffer.as_chunks::<4>().0) {
+                        *float = f32::from_le_bytes(bytes);
+                    }
+                    at += self.buffer.len() as u64;
+                }
+                Ok(())
+            }
+        }
+    }
 }

@@ -1,79 +1,54 @@
-//! The definition of a tensor: an expression over the tensors of a source.
+//! Expressions, which define tensors over the tensors of a source.
 //!
-//! An [`Expression`] is built of sources and values, views, arithmetic, decoders and encodings. Its
-//! shape and type are computed and checked as it is built. It is evaluated for a range of its
-//! elements at a time, in bounded memory: a view only changes which elements of what lies below are
-//! asked for ([`region`]), and reads what it needs of the source in as few pieces as it can
-//! ([`read`]).
-
-mod add_places;
-mod arithmetic;
-mod bilinear;
-mod coded_blocks;
-mod copies;
-mod copy;
-mod decode;
-mod encode;
-mod evaluate;
-mod fp8;
-mod mxfp4;
-mod narrow;
-mod nvfp4;
-mod packed_integers;
-mod read;
-mod reduce;
-mod region;
-mod shown;
-mod ternary_rows;
-mod values;
-mod views;
+//! An [`Expression`] is a tree of source tensors, values, views, arithmetic, decoders and
+//! encodings. Shape and type are computed and checked when it is built. It is evaluated for a range
+//! of elements at a time, in bounded memory: a view only changes which elements of its child are
+//! requested ([`region`]), and a source tensor is read in few pieces ([`evaluate`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ggmill_core::{GgmlType, Shape};
+use ggmill_core::{GgmlType, RawStr, Shape};
 
-pub use self::add_places::AddPlaces;
-use self::arithmetic::{Map, Pair};
-pub use self::bilinear::Bilinear;
-pub use self::coded_blocks::CodedBlocks;
-pub(crate) use self::copies::Piece;
-pub use self::decode::{Decode, Inputs};
-pub use self::encode::{Encoding, matrices};
-pub(crate) use self::evaluate::Evaluator;
-pub use self::fp8::{Fp8, Fp8Blocks};
-pub use self::mxfp4::Mxfp4;
-pub use self::narrow::Narrow;
-pub use self::nvfp4::Nvfp4;
-pub use self::packed_integers::PackedIntegers;
-use self::reduce::Reduction;
-use self::region::RANK;
-pub use self::ternary_rows::TernaryRows;
-use self::values::Values;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expression::arithmetic::{Map, Pair, Reduction};
+use crate::expression::region::RANK;
 use crate::source::{Checkpoint, SourceTensor};
 
-/// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
+pub use crate::expression::decode::{AddPlaces, Bilinear, Decode, Inputs, Narrow};
+pub use crate::expression::encode::{Encoding, matrices};
+pub use crate::expression::packed_floats::{Fp8, Fp8Blocks, Mxfp4, Nvfp4};
+pub use crate::expression::packed_integers::{CodedBlocks, PackedIntegers, TernaryRows};
+
+pub(crate) use crate::expression::evaluate::Evaluator;
+
+mod arithmetic;
+mod decode;
+mod encode;
+mod evaluate;
+mod packed_floats;
+mod packed_integers;
+mod region;
+mod views;
+
+/// Elements of a chunk, unless a single row is longer: 4 MiB as `f32`.
 pub(crate) const CHUNK: u64 = 1 << 20;
 
-/// An array and where its elements come from: the tensors of a source, views of them, arithmetic on
-/// them.
+/// An array computed from the tensors of a source by views, arithmetic, decoders and encodings.
 ///
-/// Dimensions are in stored order everywhere: number 0 is the one whose elements lie side by side,
-/// the last that PyTorch lists. Every step is checked when it is built; what is wrong is an
-/// [`Error`] of kind [`ErrorKind::Misuse`] that says which step and of what. Cloning one copies a
-/// pointer.
+/// Dimensions are in stored order everywhere: dimension 0 is contiguous, the last that PyTorch
+/// lists. Every step is checked when it is built; an invalid one is an [`Error`] of kind
+/// [`ErrorKind::Misuse`] that names the step and its operand. Cloning copies a pointer.
 ///
-/// Arithmetic is that of the reference converter: half floats stay half, each result rounded to
-/// half; elements of every other type become `f32` first. A number given as `f64` is rounded to
-/// `f32` once.
+/// Arithmetic equals that of the reference converter: F16 stays F16, with each result rounded;
+/// elements of every other type become `f32` first. An `f64` argument is rounded to `f32` once.
 ///
 /// ```
 /// use ggmill_core::Shape;
 /// use ggmill_pipeline::{Expression, MemorySource};
-/// // Two by four, read in pairs from the halves of each row.
+/// // A matrix of two rows of four, transposed.
 /// let numbers = Expression::floats(Shape::new(&[8])?, (0u8..8).map(f32::from).collect())?;
 /// let turned = numbers.reshape(Shape::new(&[4, 2])?)?.transpose()?;
 /// let bytes = turned.evaluate(&MemorySource::new(), 0..4)?;
@@ -88,14 +63,13 @@ pub struct Expression(Arc<Node>);
 struct Node {
     shape: Shape,
     ggml_type: GgmlType,
-    /// Elements and bytes of a block of the type.
+    /// Elements and bytes of a block.
     block: (u64, usize),
-    /// The dimensions, the first one in blocks; at least one.
+    /// The dimensions, the first in blocks; never empty.
     extents: Box<[u64]>,
-    /// Steps below.
+    /// The height of the tree.
     depth: u16,
-    /// How many nodes a walk over all of it visits: those that several steps share count each
-    /// time.
+    /// The number of nodes that a walk visits; shared ones count each time.
     nodes: u32,
     kind: Kind,
 }
@@ -106,9 +80,8 @@ enum Kind {
         number: usize,
         name: Vec<u8>,
     },
-    /// Numbers that no source has.
+    /// Constant or computed numbers.
     Values(Values),
-    /// Zeros.
     Zeros,
     /// Dimension `i` is dimension `order[i]` of the child.
     Axes {
@@ -126,18 +99,18 @@ enum Kind {
         start: u64,
         step: u64,
     },
-    /// One after the other along a dimension, each up to its end.
+    /// Concatenates along a dimension; `ends` are the cumulative extents of the parts.
     Join {
         parts: Vec<Expression>,
         dimension: usize,
         ends: Vec<u64>,
     },
-    /// The same for every index of a dimension, which is 1 in the child.
+    /// Repeats the child along a dimension, whose extent in the child is 1.
     Broadcast {
         child: Expression,
         dimension: usize,
     },
-    /// The elements as `f32`.
+    /// Converts the elements to `f32`.
     Float {
         child: Expression,
     },
@@ -149,7 +122,7 @@ enum Kind {
         operands: [Expression; 2],
         pair: Pair,
     },
-    /// Numbers that take a pass over all of the child.
+    /// A reduction, which takes a pass over the whole child.
     Reduce {
         child: Expression,
         reduction: Reduction,
@@ -164,35 +137,34 @@ enum Kind {
         inputs: Vec<Expression>,
         decoder: Arc<dyn Decode>,
     },
-    /// In the type of the node; only examined if the child already has it.
+    /// Converts to the type of the node; only checks the values if the child already has it.
     Encoded {
         child: Expression,
         encoding: Encoding,
     },
 }
 
-/// Steps on top of one another: evaluation calls itself for each.
+/// The maximum height, because evaluation is recursive.
 const MAX_DEPTH: u16 = 128;
 
-/// Steps that share what lies below are walked each for itself, so a few of them could take
-/// forever. Stacks of a thousand experts need some thousands.
+/// The maximum number of nodes that a walk visits. Shared nodes are visited once per use, so a
+/// small graph could take exponential time. A stack of a thousand experts needs a few thousand.
 const MAX_NODES: u32 = 1 << 16;
 
 impl Expression {
-    /// Tensor `number` of a source, as it is. Fails for a number the source does not have, for a
-    /// type whose size is not known, and for one that GGML does not have
-    /// ([`SourceTensor::stored_type`]).
+    /// Returns tensor `number` of a source. Fails if the source has no such tensor, if the size of
+    /// its type is unknown, and for a type that GGML does not have ([`SourceTensor::stored_type`]).
     pub fn tensor(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
         Self::of_tensor(number, numbered(source, number)?)
     }
 
-    /// The bytes of tensor `number` of a source, whose type may be one that GGML does not have: as
-    /// the integers of [`SourceTensor::ggml_type`]. For decoders.
+    /// Returns the stored bytes of tensor `number`, as integers of [`SourceTensor::ggml_type`] if
+    /// GGML does not have its type. For decoders.
     pub fn stored(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
         Self::bytes_of_tensor(number, numbered(source, number)?)
     }
 
-    /// The tensor of this name, the first where there are several. Fails when the source has none.
+    /// Returns the first tensor of this name. Fails if the source has none.
     pub fn named(source: &(impl Checkpoint + ?Sized), name: impl AsRef<[u8]>) -> Result<Self> {
         let name = name.as_ref();
         let number = source.tensors().iter().position(|tensor| tensor.name == name);
@@ -202,7 +174,7 @@ impl Expression {
         Self::tensor(source, number)
     }
 
-    /// Tensor `number` of the source that it is evaluated with.
+    /// Returns tensor `number` of the source that the expression will be evaluated with.
     pub(crate) fn of_tensor(number: usize, tensor: &SourceTensor) -> Result<Self> {
         if let Some(stored_type) = tensor.stored_type {
             let message = format!("elements of type {stored_type} are not supported");
@@ -216,39 +188,39 @@ impl Expression {
         Self::new(tensor.shape, tensor.ggml_type, kind).map_err(|error| error.tensor(&tensor.name))
     }
 
-    /// The dimensions, in stored order.
+    /// Returns the dimensions in stored order.
     pub fn shape(&self) -> &Shape {
         &self.0.shape
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn ggml_type(&self) -> GgmlType {
         self.0.ggml_type
     }
 
-    /// Elements and bytes of a block of the type.
+    /// Returns the elements and bytes of a block.
     pub(crate) fn block(&self) -> (u64, usize) {
         self.0.block
     }
 
-    /// Bytes of all elements.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
-        // `new` has seen that it fits.
+        // `new` has checked for overflow.
         self.0.shape.elements() / self.0.block.0 * self.0.block.1 as u64
     }
 
-    /// The bytes of a range of elements, in stored order and little-endian, of the tensors of this
-    /// source. Fails when the range leaves the array or cuts a block, when the source cannot be
-    /// read, and for numbers that an encoding cannot hold.
+    /// Computes a range of elements over `source`: bytes in stored order, little-endian. Fails if
+    /// the range is out of bounds or cuts a block, if the source cannot be read, and for values
+    /// that an encoding cannot represent.
     ///
     /// A reduction ([`center`](Self::center) and others) takes a pass over its tensor in every
-    /// call; [`run`](crate::run) remembers it.
+    /// call; [`run`](crate::run) caches it.
     pub fn evaluate(&self, source: &dyn Checkpoint, elements: Range<u64>) -> Result<Vec<u8>> {
         Evaluator::new(source, 0).bytes(self, elements.start, elements.end)
     }
 
-    /// The number of the tensor whose elements these are, all of them in order, whatever their type
-    /// has become.
+    /// Returns the number of the source tensor, if this is that whole tensor in order, in any shape
+    /// and type.
     pub fn origin(&self) -> Option<usize> {
         match &self.0.kind {
             Kind::Tensor { number, .. } => Some(*number),
@@ -259,8 +231,8 @@ impl Expression {
         }
     }
 
-    /// Whether there is arithmetic on the way: then a number can become one that the source does
-    /// not have, an infinite one too.
+    /// Returns `true` if the expression contains arithmetic, which can produce values that the
+    /// source does not have, such as infinities.
     pub fn computes(&self) -> bool {
         match &self.0.kind {
             Kind::Map { .. }
@@ -272,8 +244,7 @@ impl Expression {
         }
     }
 
-    /// Calls `visit` with the number of every tensor of the source that is read; some more than
-    /// once.
+    /// Calls `visit` with the number of every source tensor that is read, possibly more than once.
     pub fn tensors(&self, visit: &mut dyn FnMut(usize)) {
         match &self.0.kind {
             Kind::Tensor { number, .. } => visit(*number),
@@ -281,7 +252,7 @@ impl Expression {
         }
     }
 
-    /// The parameters of the encoding, if that is the last step.
+    /// Returns the parameters of the encoding, if that is the last step.
     pub fn encoding(&self) -> Option<&Encoding> {
         match &self.0.kind {
             Kind::Encoded { encoding, .. } => Some(encoding),
@@ -289,7 +260,8 @@ impl Expression {
         }
     }
 
-    /// Fails when a tensor that is read is not what it was when the expression was built.
+    /// Fails if a tensor that is read has another name, type or shape than when the expression was
+    /// built.
     pub(crate) fn check(&self, tensors: &[SourceTensor]) -> Result<()> {
         let Kind::Tensor { number, name } = &self.0.kind else {
             return self.0.kind.children().iter().try_for_each(|child| child.check(tensors));
@@ -350,20 +322,20 @@ impl Expression {
         Ok(Self(Arc::new(Node { shape, ggml_type, block, extents, depth, nodes, kind })))
     }
 
-    /// An error about a step taken from here.
+    /// Creates an error for a step applied to this expression.
     fn fault(&self, step: impl fmt::Display, message: impl fmt::Display) -> Error {
         Error::new(ErrorKind::Misuse, format!("{step} of {self}: {message}"))
     }
 
-    /// The length of a dimension; 1 for those that do not exist.
+    /// Returns the extent of a dimension; 1 beyond the rank.
     fn extent(&self, dimension: usize) -> u64 {
         self.shape().dimensions().get(dimension).copied().unwrap_or(1)
     }
 
-    /// The dimensions, at least so many.
-    fn dimensions(&self, least: usize) -> Vec<u64> {
+    /// Returns the dimensions, padded with 1 to at least `min_rank`.
+    fn dimensions(&self, min_rank: usize) -> Vec<u64> {
         let mut dimensions = self.shape().dimensions().to_vec();
-        dimensions.resize(dimensions.len().max(least), 1);
+        dimensions.resize(dimensions.len().max(min_rank), 1);
         dimensions
     }
 
@@ -392,7 +364,7 @@ impl Kind {
     }
 }
 
-/// The numbers of the tensors that these expressions read, each once, in the order of the source.
+/// Returns the numbers of the tensors that these expressions read, sorted, without duplicates.
 pub(crate) fn read_by<'a>(expressions: impl IntoIterator<Item = &'a Expression>) -> Vec<usize> {
     let mut numbers = BTreeSet::new();
     for expression in expressions {
@@ -409,7 +381,7 @@ fn numbered(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<&Sourc
     })
 }
 
-/// A shape of these dimensions, for a step that makes it.
+/// Creates a shape; fails with [`ErrorKind::Misuse`] if it is invalid.
 fn shape_of(dimensions: &[u64]) -> Result<Shape> {
     if dimensions.len() > RANK {
         return Err(Error::new(
@@ -418,4 +390,212 @@ fn shape_of(dimensions: &[u64]) -> Result<Shape> {
         ));
     }
     Shape::new(dimensions).map_err(|error| Error::caused(ErrorKind::Misuse, error))
+}
+
+/// Constants, or functions of the index in stored order.
+#[derive(Clone)]
+enum Values {
+    Floats(Arc<[f32]>),
+    Integers(Arc<[i32]>),
+    ComputedFloats(Arc<dyn Fn(u64) -> f32 + Send + Sync>),
+    ComputedIntegers(Arc<dyn Fn(u64) -> i32 + Send + Sync>),
+}
+
+impl Expression {
+    /// Creates an F32 array of constants. Fails if `values` does not match the shape.
+    pub fn floats(shape: Shape, values: Vec<f32>) -> Result<Self> {
+        check_count(values.len(), &shape)?;
+        Self::new(shape, GgmlType::F32, Kind::Values(Values::Floats(values.into())))
+    }
+
+    /// Creates an I32 array of constants. Fails if `values` does not match the shape.
+    pub fn integers(shape: Shape, values: Vec<i32>) -> Result<Self> {
+        check_count(values.len(), &shape)?;
+        Self::new(shape, GgmlType::I32, Kind::Values(Values::Integers(values.into())))
+    }
+
+    /// Creates an F32 array whose elements are computed on demand from their index in stored order.
+    /// `value` must be deterministic.
+    pub fn computed(
+        shape: Shape,
+        value: impl Fn(u64) -> f32 + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::new(shape, GgmlType::F32, Kind::Values(Values::ComputedFloats(Arc::new(value))))
+    }
+
+    /// Creates an I32 array whose elements are computed on demand, like
+    /// [`computed`](Self::computed).
+    pub fn computed_integers(
+        shape: Shape,
+        value: impl Fn(u64) -> i32 + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::new(shape, GgmlType::I32, Kind::Values(Values::ComputedIntegers(Arc::new(value))))
+    }
+
+    /// Creates an array of zeros. Fails for a quantized type.
+    pub fn zeros(ggml_type: GgmlType, shape: Shape) -> Result<Self> {
+        if ggml_type.is_quantized() {
+            return Err(Error::new(
+                ErrorKind::Misuse,
+                format!("zeros of {ggml_type}, expected a type without blocks"),
+            ));
+        }
+        Self::new(shape, ggml_type, Kind::Zeros)
+    }
+}
+
+fn check_count(values: usize, shape: &Shape) -> Result<()> {
+    if values as u64 == shape.elements() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Misuse, format!("{values} values, expected {}", shape.elements())))
+}
+
+/// Above this number of source ranges, copying them one by one is not faster than evaluation.
+const MAX_SOURCE_RANGES: usize = 4096;
+
+/// A range of bytes of a source tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceRange {
+    pub(crate) tensor: usize,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl Expression {
+    /// Returns the source ranges that, concatenated, are the bytes of the expression; `None` if it
+    /// computes, reorders or consists of too many ranges.
+    pub(crate) fn source_ranges(&self) -> Option<Vec<SourceRange>> {
+        let mut ranges = Vec::new();
+        let atoms = self.0.shape.elements() / self.0.block.0;
+        (atoms == 0 || self.add_source_ranges(0, atoms, &mut ranges)).then_some(ranges)
+    }
+
+    /// Appends the source ranges of `len` atoms from `start` on; `false` if there are none.
+    fn add_source_ranges(&self, start: u64, len: u64, ranges: &mut Vec<SourceRange>) -> bool {
+        // All later dimensions have the extent 1.
+        let is_slowest = |this: &Self, dimension: usize| {
+            this.0.extents.iter().skip(dimension + 1).all(|&extent| extent == 1)
+        };
+        let inner =
+            |this: &Self, dimension: usize| this.0.extents.iter().take(dimension).product::<u64>();
+        match &self.0.kind {
+            Kind::Tensor { number, .. } => {
+                let atom = self.0.block.1 as u64;
+                let new = SourceRange { tensor: *number, offset: start * atom, len: len * atom };
+                match ranges.last_mut() {
+                    Some(last)
+                        if last.tensor == new.tensor && last.offset + last.len == new.offset =>
+                    {
+                        last.len += new.len;
+                    }
+                    _ => ranges.push(new),
+                }
+                ranges.len() <= MAX_SOURCE_RANGES
+            }
+            Kind::Reshape { child } => child.add_source_ranges(start, len, ranges),
+            Kind::Slice { child, dimension, start: first, step }
+                if (*step == 1 || self.0.extents[*dimension] == 1)
+                    && is_slowest(child, *dimension) =>
+            {
+                child.add_source_ranges(start + first * inner(child, *dimension), len, ranges)
+            }
+            Kind::Join { parts, dimension, ends } if is_slowest(self, *dimension) => {
+                let inner = inner(self, *dimension);
+                let (mut start, end) = (start, start + len);
+                while start < end {
+                    let part = ends.partition_point(|&part_end| part_end * inner <= start);
+                    let first = part.checked_sub(1).map_or(0, |before| ends[before]) * inner;
+                    let until = end.min(ends[part] * inner);
+                    if !parts[part].add_source_ranges(start - first, until - start, ranges) {
+                        return false;
+                    }
+                    start = until;
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Steps that an error message shows.
+const SHOWN_STEPS: usize = 4;
+
+/// Displays the last steps, as error messages name them: the last first, then its operand.
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut this = self;
+        for _ in 0..SHOWN_STEPS {
+            let other_operands = match &this.0.kind {
+                Kind::Tensor { name, .. } => {
+                    return write!(f, "tensor {:?} ({})", RawStr::new(name), this.shape());
+                }
+                Kind::Values(_) => return write!(f, "computed values ({})", this.shape()),
+                Kind::Zeros => return write!(f, "zeros ({})", this.shape()),
+                Kind::Axes { order, .. } => {
+                    let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+                    write!(f, "axes({})", order.join(", "))?;
+                    0
+                }
+                Kind::Reshape { .. } => {
+                    write!(f, "reshape({})", this.shape())?;
+                    0
+                }
+                Kind::Slice { dimension, .. } => {
+                    write!(f, "slice({dimension}, …)")?;
+                    0
+                }
+                Kind::Join { parts, dimension, .. } => {
+                    write!(f, "concat({dimension})")?;
+                    parts.len() - 1
+                }
+                Kind::Broadcast { .. } => {
+                    f.write_str("repeat")?;
+                    0
+                }
+                Kind::Float { .. } => {
+                    f.write_str("F32")?;
+                    0
+                }
+                Kind::Map { map, .. } => {
+                    write!(f, "{map}")?;
+                    0
+                }
+                Kind::Pair { pair, .. } => {
+                    write!(f, "{pair}")?;
+                    1
+                }
+                Kind::Reduce { reduction, .. } => {
+                    write!(f, "{reduction}")?;
+                    0
+                }
+                Kind::MatrixProduct { .. } => {
+                    f.write_str("matmul")?;
+                    1
+                }
+                Kind::Decoded { inputs, decoder } => {
+                    f.write_str(decoder.name())?;
+                    inputs.len() - 1
+                }
+                Kind::Encoded { .. } => {
+                    write!(f, "encode({})", this.ggml_type())?;
+                    0
+                }
+            };
+            f.write_str(" of ")?;
+            if other_operands > 0 {
+                write!(f, "{} tensors, the first ", other_operands + 1)?;
+            }
+            let Some(first) = this.0.kind.children().first() else { return Ok(()) };
+            this = first;
+        }
+        f.write_str("…")
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}: {} {}", self.ggml_type(), self.shape())
+    }
 }

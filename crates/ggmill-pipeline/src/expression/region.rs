@@ -1,27 +1,28 @@
-//! Which elements of an array are wanted, and where in the output they go: loops over its
-//! dimensions.
+//! Regions: the requested elements of an array and their positions in the output, as strided loops;
+//! and copying between memory in different orders.
 //!
-//! A view changes the loops and moves nothing. What cannot be said in loops (a range that crosses
-//! the parts of a join, a reshape whose dimensions do not line up) becomes several regions.
+//! A view changes the loops and moves no data. A request that one set of loops cannot express
+//! becomes several regions: a range across parts of a concatenation, or a reshape whose dimensions
+//! do not align.
 
 use ggmill_core::Shape;
 
 use crate::error::Result;
 
-/// The most dimensions an array has.
+/// The maximum rank of an array.
 pub(super) const RANK: usize = Shape::MAX_DIMENSIONS;
 
-/// Elements that are wanted: one place, and loops that lead to the others.
+/// Requested elements: the index of the first, and strided loops over the others.
 ///
-/// Everything is counted in *atoms*: elements, or along the first dimension of a quantized array
-/// whole blocks.
+/// Everything is counted in *atoms*: elements, or whole blocks along the first dimension of a
+/// quantized array.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
-    /// Where the first atom is.
+    /// The index of the first atom.
     pub(super) at: [u64; RANK],
-    /// The others; two loops may run over one dimension. No loop has fewer than two iterations.
+    /// The loops. Several can run over one dimension; each has at least two iterations.
     pub(super) loops: Vec<Loop>,
-    /// Where in the output the first atom goes.
+    /// The position of the first atom in the output.
     pub(super) to: u64,
 }
 
@@ -30,13 +31,13 @@ pub(super) struct Region {
 pub(super) struct Loop {
     pub(super) count: u64,
     pub(super) dimension: usize,
-    /// How far each iteration moves along the dimension; 0 repeats the same.
+    /// The step along the dimension; 0 repeats the element.
     pub(super) step: u64,
-    /// How far it moves in the output.
+    /// The step in the output.
     pub(super) to: u64,
 }
 
-/// A loop over an array seen as one long row.
+/// A loop over a flattened array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linear {
     pub(super) count: u64,
@@ -45,7 +46,8 @@ pub(super) struct Linear {
 }
 
 impl Region {
-    /// All atoms of an array with these extents from `start` on, up to `end`, in order.
+    /// Calls `each` with the regions of atoms `start..end` of an array with these extents, in
+    /// order.
     pub(super) fn each(
         extents: &[u64],
         start: u64,
@@ -58,13 +60,13 @@ impl Region {
         unflatten(extents, start, 0, vec![Linear { count: end - start, step: 1, to: 1 }], each)
     }
 
-    /// How many atoms are wanted.
+    /// Returns the number of atoms.
     pub(super) fn atoms(&self) -> u64 {
         self.loops.iter().map(|this| this.count).product()
     }
 
-    /// Sorts the loops by where they lead in the output, and gives the same atoms going there one
-    /// after the other, from the beginning on.
+    /// Sorts the loops by their step in the output, and returns the region with contiguous
+    /// positions in that order, from 0 on.
     pub(super) fn pack(&mut self) -> Self {
         self.loops.sort_by_key(|this| this.to);
         let mut packed = Self { to: 0, ..self.clone() };
@@ -72,7 +74,7 @@ impl Region {
         packed
     }
 
-    /// Whether the atoms go one after the other, in the order of the loops.
+    /// Returns `true` if the positions in the output are contiguous, in the order of the loops.
     pub(super) fn is_packed(&self) -> bool {
         let mut to = 1;
         self.loops.iter().all(|this| {
@@ -82,8 +84,7 @@ impl Region {
         })
     }
 
-    /// The range along a dimension that the loops stay in: the first index, and the one after the
-    /// last.
+    /// Returns the range of indices along a dimension: the first, and one past the last.
     pub(super) fn range(&self, dimension: usize) -> (u64, u64) {
         let reach: u64 = self
             .loops
@@ -94,7 +95,7 @@ impl Region {
         (self.at[dimension], self.at[dimension] + reach + 1)
     }
 
-    /// The region with the array seen as one long row.
+    /// Returns the start and the loops in the flattened array.
     pub(super) fn flatten(&self, extents: &[u64]) -> (u64, Vec<Linear>) {
         let strides = strides(extents);
         let start = self.at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
@@ -106,7 +107,7 @@ impl Region {
         (start, self.loops.iter().map(linear).collect())
     }
 
-    /// The region in two halves, along this loop.
+    /// Splits the region into two halves along loop `number`.
     pub(super) fn halves(mut self, number: usize) -> [Self; 2] {
         let Loop { count, dimension, step, to } = self.loops[number];
         let mut second = self.clone();
@@ -121,9 +122,9 @@ impl Region {
         [self, second]
     }
 
-    /// Calls `each` with the parts of the region that lie between neighboring ends along a
-    /// dimension: the number of the part and its region, counted from where the part begins. `ends`
-    /// are where the parts end, in order.
+    /// Splits the region at the part boundaries of a concatenation along `dimension`. `ends` are
+    /// the ends of the parts, in order. Calls `each` with the number of a part and its region,
+    /// relative to the start of the part.
     pub(super) fn split(
         mut self,
         dimension: usize,
@@ -138,9 +139,9 @@ impl Region {
             self.at[dimension] -= first_of(part);
             return each(part, self);
         }
-        let over = |(_, this): &(usize, &Loop)| this.dimension == dimension && this.step > 0;
+        let runs_over = |(_, this): &(usize, &Loop)| this.dimension == dimension && this.step > 0;
         let Some((number, _)) =
-            self.loops.iter().enumerate().filter(over).max_by_key(|(_, this)| this.step)
+            self.loops.iter().enumerate().filter(runs_over).max_by_key(|(_, this)| this.step)
         else {
             return Ok(());
         };
@@ -154,16 +155,16 @@ impl Region {
             region.at[dimension] += done * step;
             region.to += done * to;
             let part = part_of(region.at[dimension]);
-            // How many iterations stay within the part; with other loops inside, one at a time.
-            let left = if several {
+            // Iterations within the part; one at a time if other loops run over the dimension.
+            let iterations = if several {
                 1
             } else {
                 (ends[part] - region.at[dimension]).div_ceil(step).min(count - done)
             };
-            if left > 1 {
-                region.loops.push(Loop { count: left, dimension, step, to });
+            if iterations > 1 {
+                region.loops.push(Loop { count: iterations, dimension, step, to });
             }
-            done += left;
+            done += iterations;
             if several {
                 region.split(dimension, ends, each)?;
             } else {
@@ -175,8 +176,8 @@ impl Region {
     }
 }
 
-/// Has the loops lead one after the other, in order, over atoms of so many; says how many they lead
-/// over in all.
+/// Sets the output steps of the loops to contiguous positions, in order, for items of `atoms`
+/// atoms. Returns the total number of atoms.
 pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     loops.iter_mut().fold(atoms, |to, this| {
         this.to = to;
@@ -184,7 +185,7 @@ pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     })
 }
 
-/// How far apart neighbors along each dimension are.
+/// Returns the stride of each dimension.
 pub(super) fn strides(extents: &[u64]) -> [u64; RANK] {
     let mut strides = [0; RANK];
     let mut stride = 1;
@@ -195,8 +196,8 @@ pub(super) fn strides(extents: &[u64]) -> [u64; RANK] {
     strides
 }
 
-/// Gives linear loops the dimensions of an array with these extents, as one region where they line
-/// up and as several where they do not.
+/// Converts loops over a flattened array to regions of an array with these extents: one if the
+/// loops align with the dimensions, otherwise several.
 pub(super) fn unflatten(
     extents: &[u64],
     start: u64,
@@ -205,11 +206,11 @@ pub(super) fn unflatten(
     each: &mut dyn FnMut(Region) -> Result<()>,
 ) -> Result<()> {
     join(&mut loops);
-    place(extents, start, to, loops, each)
+    unflatten_joined(extents, start, to, loops, each)
 }
 
-/// The same for loops that stay as they are.
-fn place(
+/// [`unflatten`] for loops that are already joined.
+fn unflatten_joined(
     extents: &[u64],
     start: u64,
     to: u64,
@@ -239,7 +240,7 @@ fn place(
             number += 1;
             continue;
         }
-        // It leaves the dimension. Where it does so at regular intervals, it is two loops.
+        // The loop exceeds the dimension. If it does so at regular intervals, it becomes two loops.
         loops.remove(number);
         let mut done = 0;
         while done < count {
@@ -257,7 +258,7 @@ fn place(
                 Linear { count: rounds, step: step * inside, to: to * inside },
             ];
             let parts = loops.iter().copied().chain(more).filter(|this| this.count > 1).collect();
-            place(extents, start, to_start, parts, each)?;
+            unflatten_joined(extents, start, to_start, parts, each)?;
             done += rounds * inside;
         }
         return Ok(());
@@ -265,8 +266,7 @@ fn place(
     each(region)
 }
 
-/// Sorts loops, smallest step first, and makes one of two where the second goes on where the first
-/// ends.
+/// Sorts loops by step, smallest first, and merges a loop with the next if that continues it.
 pub(super) fn join(loops: &mut Vec<Linear>) {
     loops.retain(|this| this.count > 1);
     loops.sort_by_key(|this| (this.step, this.to));
@@ -279,12 +279,230 @@ pub(super) fn join(loops: &mut Vec<Linear>) {
     });
 }
 
+/// A strided loop with its step in the source and in the destination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stride {
+    pub(super) count: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+/// Side length of the tiles in which a matrix is transposed: two of them fit into the L1 cache.
+const TILE: usize = 32;
+
+/// The destination of elements: little-endian bytes in atoms of `atom` bytes, or `f32`.
+pub(super) enum Out<'a> {
+    Bytes { bytes: &'a mut [u8], atom: usize },
+    Floats(&'a mut [f32]),
+}
+
+impl Out<'_> {
+    /// Copies atoms from bytes. If the destination is `f32`, the atoms are too.
+    pub(super) fn put_bytes(&mut self, strides: &[Stride], from: &[u8], to: usize) {
+        match self {
+            Self::Floats(floats) => {
+                copy_strided(
+                    strides,
+                    from.as_chunks::<4>().0,
+                    &mut floats[to..],
+                    f32::from_le_bytes,
+                );
+            }
+            Self::Bytes { bytes, atom } => match atom {
+                1 => copy_strided(strides, from, &mut bytes[to..], |byte| byte),
+                2 => copy_strided(
+                    strides,
+                    from.as_chunks::<2>().0,
+                    &mut bytes.as_chunks_mut::<2>().0[to..],
+                    |atom| atom,
+                ),
+                4 => copy_strided(
+                    strides,
+                    from.as_chunks::<4>().0,
+                    &mut bytes.as_chunks_mut::<4>().0[to..],
+                    |atom| atom,
+                ),
+                8 => copy_strided(
+                    strides,
+                    from.as_chunks::<8>().0,
+                    &mut bytes.as_chunks_mut::<8>().0[to..],
+                    |atom| atom,
+                ),
+                &mut atom => copy_blocks(strides, from, &mut bytes[to * atom..], atom),
+            },
+        }
+    }
+
+    /// Copies `f32` values, as little-endian bytes if the destination is bytes.
+    pub(super) fn put_floats(&mut self, strides: &[Stride], from: &[f32], to: usize) {
+        match self {
+            Self::Floats(floats) => copy_strided(strides, from, &mut floats[to..], |number| number),
+            Self::Bytes { bytes, .. } => {
+                copy_strided(
+                    strides,
+                    from,
+                    &mut bytes.as_chunks_mut::<4>().0[to..],
+                    f32::to_le_bytes,
+                );
+            }
+        }
+    }
+
+    /// Writes zero atoms.
+    pub(super) fn put_zeros(&mut self, loops: &[Loop], to: usize) {
+        let strides: Vec<Stride> = loops
+            .iter()
+            .map(|this| Stride { count: size(this.count), from: 0, to: size(this.to) })
+            .collect();
+        match self {
+            Self::Floats(_) => self.put_floats(&strides, &[0.0], to),
+            Self::Bytes { atom, .. } => {
+                let zeros = vec![0; *atom];
+                self.put_bytes(&strides, &zeros, to);
+            }
+        }
+    }
+}
+
+/// Converts a count of elements in memory, which is known to fit.
+pub(super) fn size(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Returns the strides for copying from a packed region to the positions of `to`.
+pub(super) fn from_packed(packed: &[Loop], to: &[Loop]) -> Vec<Stride> {
+    packed
+        .iter()
+        .zip(to)
+        .map(|(packed, to)| Stride {
+            count: size(to.count),
+            from: size(packed.to),
+            to: size(to.to),
+        })
+        .collect()
+}
+
+/// Returns the strides of loops over a flattened array.
+pub(super) fn linear_strides(loops: &[Linear]) -> Vec<Stride> {
+    loops
+        .iter()
+        .map(|this| Stride { count: size(this.count), from: size(this.step), to: size(this.to) })
+        .collect()
+}
+
+/// Copies elements along the strides, and converts each.
+fn copy_strided<S: Copy, D>(
+    strides: &[Stride],
+    from: &[S],
+    to: &mut [D],
+    convert: impl Fn(S) -> D + Copy,
+) {
+    let strides = optimized(strides);
+    match *strides {
+        [] => to[0] = convert(from[0]),
+        [inner] => copy_row(inner, from, to, convert),
+        [ref outer @ .., second, first] => {
+            // The innermost loops are last: the one with contiguous writes, and before it the one
+            // with contiguous reads.
+            visit_strides(outer, 0, 0, &mut |from_at, to_at| {
+                copy_tiled(second, first, &from[from_at..], &mut to[to_at..], convert);
+            });
+        }
+    }
+}
+
+/// Drops loops of one iteration, merges loops that continue each other, and sorts the loop with
+/// contiguous writes last, and before it the one with contiguous reads.
+fn optimized(strides: &[Stride]) -> Vec<Stride> {
+    let mut strides: Vec<Stride> = strides.iter().filter(|this| this.count > 1).copied().collect();
+    strides.sort_by_key(|this| this.to);
+    strides.dedup_by(|next, this| {
+        let follows = next.from == this.from * this.count && next.to == this.to * this.count;
+        if follows {
+            this.count *= next.count;
+        }
+        follows
+    });
+    strides.reverse();
+    if let [rest @ .., _] = &mut strides[..]
+        && let Some(reads) = (0..rest.len()).min_by_key(|&number| rest[number].from)
+    {
+        rest[reads..].rotate_left(1);
+    }
+    strides
+}
+
+/// Calls `visit` with the source and destination offset of every iteration.
+fn visit_strides(strides: &[Stride], from: usize, to: usize, visit: &mut dyn FnMut(usize, usize)) {
+    let Some((first, rest)) = strides.split_first() else { return visit(from, to) };
+    for i in 0..first.count {
+        visit_strides(rest, from + i * first.from, to + i * first.to, visit);
+    }
+}
+
+fn copy_row<S: Copy, D>(inner: Stride, from: &[S], to: &mut [D], convert: impl Fn(S) -> D) {
+    let Stride { count, from: from_step, to: to_step } = inner;
+    if (from_step, to_step) == (1, 1) {
+        for (to, from) in to[..count].iter_mut().zip(&from[..count]) {
+            *to = convert(*from);
+        }
+    } else if to_step == 1 && from_step == 0 {
+        to[..count].fill_with(|| convert(from[0]));
+    } else {
+        for i in 0..count {
+            to[i * to_step] = convert(from[i * from_step]);
+        }
+    }
+}
+
+/// Copies two nested loops, in tiles if one has contiguous reads and the other contiguous writes.
+fn copy_tiled<S: Copy, D>(
+    second: Stride,
+    first: Stride,
+    from: &[S],
+    to: &mut [D],
+    convert: impl Fn(S) -> D + Copy,
+) {
+    if first.from <= second.from {
+        for i in 0..second.count {
+            copy_row(first, &from[i * second.from..], &mut to[i * second.to..], convert);
+        }
+        return;
+    }
+    for i_start in (0..first.count).step_by(TILE) {
+        let firsts = Stride { count: TILE.min(first.count - i_start), ..first };
+        for j in 0..second.count {
+            copy_row(
+                firsts,
+                &from[i_start * first.from + j * second.from..],
+                &mut to[i_start * first.to + j * second.to..],
+                convert,
+            );
+        }
+    }
+}
+
+/// [`copy_strided`] for atoms whose size is not a compile-time constant.
+fn copy_blocks(strides: &[Stride], from: &[u8], to: &mut [u8], atom: usize) {
+    let mut strides = optimized(strides);
+    let run = match strides.last() {
+        Some(&Stride { count, from: 1, to: 1 }) => {
+            strides.pop();
+            count * atom
+        }
+        _ => atom,
+    };
+    visit_strides(&strides, 0, 0, &mut |from_at, to_at| {
+        to[to_at * atom..][..run].copy_from_slice(&from[from_at * atom..][..run]);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The content of a region: for each place in the output the index into the array.
-    fn wanted(region: &Region, extents: &[u64], out: &mut [Option<u64>]) {
+    /// Stores the array index of each output position of a region.
+    fn collect(region: &Region, extents: &[u64], out: &mut [Option<u64>]) {
         let (start, loops) = region.flatten(extents);
         let mut places = vec![(start, region.to)];
         for this in loops {
@@ -307,14 +525,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_itself_in_any_extents() {
+    fn a_range_keeps_its_order_for_any_extents() {
         for extents in [&[24][..], &[6, 4], &[4, 3, 2], &[1, 24, 1], &[5, 5]] {
             let all: u64 = extents.iter().product();
             for start in 0..all {
                 for end in start + 1..=all {
                     let mut out = vec![None; usize::try_from(end - start).unwrap()];
                     Region::each(extents, start, end, &mut |region| {
-                        wanted(&region, extents, &mut out);
+                        collect(&region, extents, &mut out);
                         Ok(())
                     })
                     .unwrap();
@@ -329,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_kept_through_extents_that_do_not_line_up() {
+    fn unaligned_extents_give_the_same_elements() {
         for extents in [&[8, 3][..], &[3, 8], &[5, 5], &[2, 3, 4], &[12, 2]] {
             for (start, loops) in [
                 (0, vec![(6, 1, 4), (4, 6, 1)]),
@@ -349,13 +567,13 @@ mod tests {
                         .collect(),
                     to: 0,
                 };
-                wanted(&whole, &[25], &mut expected);
+                collect(&whole, &[25], &mut expected);
                 let mut out = vec![None; len];
                 unflatten(extents, start, 0, loops, &mut |region| {
                     for (dimension, &extent) in extents.iter().enumerate() {
                         assert!(region.range(dimension).1 <= extent);
                     }
-                    wanted(&region, extents, &mut out);
+                    collect(&region, extents, &mut out);
                     Ok(())
                 })
                 .unwrap();
@@ -365,8 +583,8 @@ mod tests {
     }
 
     #[test]
-    fn matching_extents_need_no_cutting() {
-        // Heads of halves, as rows are permuted: one region however many there are.
+    fn aligned_extents_give_one_region() {
+        // The loops of `permute`: one region for any number of heads.
         let mut regions = 0;
         let loops = vec![
             Linear { count: 64, step: 1, to: 2 },
@@ -380,5 +598,56 @@ mod tests {
         })
         .unwrap();
         assert_eq!(regions, 1);
+    }
+
+    fn stride(count: usize, from: usize, to: usize) -> Stride {
+        Stride { count, from, to }
+    }
+
+    #[test]
+    fn a_matrix_is_transposed() {
+        for (rows, columns) in [(1, 1), (3, 5), (40, 33), (64, 100)] {
+            let from: Vec<f32> = (0u16..).take(rows * columns).map(f32::from).collect();
+            let mut to = vec![0.0; from.len()];
+            Out::Floats(&mut to).put_floats(
+                &[stride(columns, 1, rows), stride(rows, columns, 1)],
+                &from,
+                0,
+            );
+            for row in 0..rows {
+                for column in 0..columns {
+                    assert_eq!(
+                        to[column * rows + row].to_bits(),
+                        from[row * columns + column].to_bits()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn atoms_of_any_size_are_copied() {
+        for atom in [1, 2, 3, 4, 8, 18] {
+            let from: Vec<u8> = (0..=255).cycle().take(6 * atom).collect();
+            let mut to = vec![0; 6 * atom];
+            Out::Bytes { bytes: &mut to, atom }.put_bytes(
+                &[stride(2, 3, 1), stride(3, 1, 2)],
+                &from,
+                0,
+            );
+            let expected: Vec<u8> = [0, 3, 1, 4, 2, 5]
+                .iter()
+                .flat_map(|&i| from[i * atom..][..atom].to_vec())
+                .collect();
+            assert_eq!(to, expected);
+        }
+    }
+
+    #[test]
+    fn zeros_are_written_along_loops() {
+        let mut floats = [1.0; 6];
+        let strided = |count, to| Loop { count, dimension: 0, step: 1, to };
+        Out::Floats(&mut floats).put_zeros(&[strided(2, 3), strided(2, 1)], 1);
+        assert_eq!(floats.map(f32::to_bits), [1.0f32, 0.0, 0.0, 1.0, 0.0, 0.0].map(f32::to_bits));
     }
 }

@@ -1,15 +1,15 @@
-//! Views: the same elements elsewhere. None of them touches a number.
+//! Views, which rearrange elements without changing their values.
 
 use ggmill_core::{GgmlType, Shape};
 
-use super::{Expression, Kind, shape_of};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::expression::{Expression, Kind, shape_of};
 
 impl Expression {
-    /// Reorders dimensions: dimension `i` of the result is dimension `order[i]`. Fails when `order`
-    /// does not name every dimension once.
+    /// Permutes dimensions: dimension `i` of the result is dimension `order[i]`. Fails if `order`
+    /// is not a permutation.
     ///
-    /// Quantized elements are decoded to F32 when they do not stay along the first dimension.
+    /// Quantized elements are decoded to F32 unless the first dimension stays the first.
     pub fn axes(&self, order: &[usize]) -> Result<Self> {
         let step = || {
             format!(
@@ -32,15 +32,15 @@ impl Expression {
         if self.is_quantized() && order.first() != Some(&0) {
             return self.to_f32()?.axes(order);
         }
-        let turned: Vec<u64> = order.iter().map(|&dimension| dimensions[dimension]).collect();
+        let permuted: Vec<u64> = order.iter().map(|&dimension| dimensions[dimension]).collect();
         Self::new(
-            shape_of(&turned)?,
+            shape_of(&permuted)?,
             self.ggml_type(),
             Kind::Axes { child: self.clone(), order: order.to_vec() },
         )
     }
 
-    /// Exchanges the two first dimensions: rows become columns. Fails for fewer than two.
+    /// Exchanges the first two dimensions. Fails for fewer than two.
     pub fn transpose(&self) -> Result<Self> {
         let rank = self.shape().dimensions().len();
         if rank < 2 {
@@ -49,10 +49,10 @@ impl Expression {
         self.axes(&[1, 0].into_iter().chain(2..rank).collect::<Vec<_>>())
     }
 
-    /// The same elements in the same order in another shape. Fails when it has not as many
-    /// elements.
+    /// Changes the shape and keeps the order of the elements. Fails if the number of elements
+    /// differs.
     ///
-    /// Quantized elements are decoded to F32 when the new row length is not a multiple of the block
+    /// Quantized elements are decoded to F32 if the new row length is not a multiple of the block
     /// size.
     pub fn reshape(&self, shape: Shape) -> Result<Self> {
         if shape.elements() != self.shape().elements() {
@@ -67,7 +67,7 @@ impl Expression {
         if !shape.row_len().is_multiple_of(self.0.block.0) {
             return self.to_f32()?.reshape(shape);
         }
-        // One reshape is as good as two.
+        // Skip an inner reshape.
         let child = match &self.0.kind {
             Kind::Reshape { child } => child,
             _ => self,
@@ -75,10 +75,10 @@ impl Expression {
         Self::new(shape, self.ggml_type(), Kind::Reshape { child: child.clone() })
     }
 
-    /// Keeps `count` indices of a dimension: `start`, `start + step` and so on. Fails when they
-    /// leave the dimension.
+    /// Keeps `count` indices of a dimension: `start`, `start + step` and so on. Fails if they are
+    /// out of bounds.
     ///
-    /// Quantized elements are decoded to F32 when blocks are cut.
+    /// Quantized elements are decoded to F32 if the slice cuts blocks.
     pub fn slice(&self, dimension: usize, start: u64, count: u64, step: u64) -> Result<Self> {
         let name = || format!("slice({dimension}, {start}, {count}, {step})");
         let mut dimensions = self.dimensions(0);
@@ -108,16 +108,13 @@ impl Expression {
         Self::new(shape_of(&dimensions)?, self.ggml_type(), kind)
     }
 
-    /// Puts arrays one after the other along a dimension. Fails when their other dimensions differ,
-    /// or for none.
+    /// Concatenates arrays along a dimension. Fails if their other dimensions differ, or without
+    /// arrays.
     ///
     /// Arrays of one type keep it; floats of different types become F32.
     pub fn concat(dimension: usize, parts: &[Self]) -> Result<Self> {
         let Some(first) = parts.first() else {
-            return Err(crate::error::Error::new(
-                crate::error::ErrorKind::Misuse,
-                format!("concat({dimension}) of nothing"),
-            ));
+            return Err(Error::new(ErrorKind::Misuse, format!("concat({dimension}) of nothing")));
         };
         let rank = first.shape().dimensions().len();
         if dimension >= rank {
@@ -126,7 +123,7 @@ impl Expression {
                 format_args!("there are {rank} dimensions"),
             ));
         }
-        let parts = Self::of_one_type(parts)?;
+        let parts = Self::with_common_type(parts)?;
         let mut dimensions = first.dimensions(0);
         let mut ends = Vec::with_capacity(parts.len());
         let mut end = 0u64;
@@ -156,8 +153,8 @@ impl Expression {
         Self::new(shape_of(&dimensions)?, ggml_type, Kind::Join { parts, dimension, ends })
     }
 
-    /// Puts arrays of one shape one after the other along a new last dimension. Fails when their
-    /// shapes differ, or for none.
+    /// Stacks arrays of one shape along a new last dimension. Fails if their shapes differ, or
+    /// without arrays.
     pub fn stack(parts: &[Self]) -> Result<Self> {
         let raised = parts.iter().map(|part| {
             let mut dimensions = part.dimensions(0);
@@ -167,16 +164,16 @@ impl Expression {
         let raised = raised.collect::<Result<Vec<_>>>()?;
         let rank = parts.first().map_or(0, |part| part.shape().dimensions().len());
         match &raised[..] {
-            // Else it would be no new dimension.
+            // `concat` checks the rank of its first part, which a single part does not raise.
             [only] => Ok(only.clone()),
             _ => Self::concat(rank, &raised),
         }
     }
 
-    /// Adds zeros before and after a dimension, or cuts as many indices off where a number is
-    /// negative. Fails when more is cut than there is.
+    /// Pads a dimension with zeros at the beginning and end, or crops it for negative numbers.
+    /// Fails if it crops more than the extent.
     ///
-    /// Quantized elements are decoded to F32 when something is added, or blocks are cut.
+    /// Quantized elements are decoded to F32 for padding, and if blocks are cut.
     pub fn resize(&self, dimension: usize, before: i64, after: i64) -> Result<Self> {
         let name = || format!("resize({dimension}, {before}, {after})");
         if dimension >= self.shape().dimensions().len() {
@@ -213,7 +210,7 @@ impl Expression {
         Self::concat(dimension, &parts)
     }
 
-    /// Puts the array so many times after itself along a dimension.
+    /// Repeats the array `times` times along a dimension.
     pub fn repeat(&self, dimension: usize, times: u64) -> Result<Self> {
         let mut dimensions = self.dimensions(0);
         if dimension >= dimensions.len() {
@@ -230,7 +227,7 @@ impl Expression {
         self.broadcast(inner, times, outer)?.reshape(shape_of(&dimensions)?)
     }
 
-    /// Runs of `inner` elements, each `times` times before the next.
+    /// Repeats each run of `inner` elements `times` times.
     pub(super) fn broadcast(&self, inner: u64, times: u64, outer: u64) -> Result<Self> {
         let child = self.reshape(shape_of(&[inner, 1, outer])?)?;
         Self::new(
@@ -240,9 +237,9 @@ impl Expression {
         )
     }
 
-    /// Undoes the order in which Hugging Face stores the rows of rotary heads. The last dimension
-    /// is `heads` runs of `n` rows; row `2 i + j` of a run of the result is row `j n / 2 + i` of it
-    /// (`j` is 0 or 1). Fails when the rows are not such runs of an even number.
+    /// Undoes Hugging Face's permutation of the rows of rotary heads. The last dimension consists
+    /// of `heads` groups of `n` rows; row `2 i + j` of a group of the result is row `j n / 2 + i`
+    /// of the input (`j` is 0 or 1). Fails unless `n` is an even integer.
     pub fn permute(&self, heads: u64) -> Result<Self> {
         let Some((&rows, faster)) = self.shape().dimensions().split_last() else {
             return Err(self.fault("permute", "a scalar has no rows"));
@@ -270,8 +267,8 @@ impl Expression {
             .reshape(*self.shape())
     }
 
-    /// Replaces indices `start..start + count` of a dimension by what `change` makes of them, which
-    /// must have the same shape.
+    /// Applies `change` to indices `start..start + count` of a dimension. The result must have the
+    /// shape of the slice.
     ///
     /// ```
     /// # use ggmill_core::Shape;
@@ -288,14 +285,14 @@ impl Expression {
         change: impl FnOnce(&Self) -> Result<Self>,
     ) -> Result<Self> {
         let changed = change(&self.slice(dimension, start, count, 1)?)?;
-        let behind = start + count;
+        let end = start + count;
         let mut parts = Vec::with_capacity(3);
         if start > 0 {
             parts.push(self.slice(dimension, 0, start, 1)?);
         }
         parts.push(changed);
-        if behind < self.extent(dimension) {
-            parts.push(self.slice(dimension, behind, self.extent(dimension) - behind, 1)?);
+        if end < self.extent(dimension) {
+            parts.push(self.slice(dimension, end, self.extent(dimension) - end, 1)?);
         }
         let whole = Self::concat(dimension, &parts)?;
         if whole.shape() == self.shape() {
@@ -305,8 +302,9 @@ impl Expression {
         }
     }
 
-    /// The parts in one type: their own when it is the same, F32 when they are floats.
-    fn of_one_type(parts: &[Self]) -> Result<Vec<Self>> {
+    /// Converts the parts to a common type: their own if it is equal, otherwise F32; fails if
+    /// integers and other types are mixed.
+    fn with_common_type(parts: &[Self]) -> Result<Vec<Self>> {
         let is_integer = |part: &Self| {
             matches!(part.ggml_type(), GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64)
         };

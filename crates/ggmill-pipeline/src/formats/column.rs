@@ -1,32 +1,32 @@
-//! A tensor as a file of another format stores it, and the stream of several.
+//! Tensors in the types of an exported file, and streaming their data.
 
 use ggmill_core::{GgmlType, Sink};
 use ggmill_quant as quant;
 
-use crate::{Checkpoint, RunOptions, SourceTensor, zeroed};
-use crate::{Error, ErrorKind, Result};
-use crate::{Progress, Report};
+use crate::{
+    Checkpoint, Error, ErrorKind, Progress, Report, Result, RunOptions, SourceTensor, zeroed,
+};
 
-/// Elements decoded at once. Every block divides it.
+/// Elements decoded at once, a multiple of every block size.
 const CHUNK: u64 = 1 << 18;
-/// Chunks in flight for each thread.
+/// Chunks in flight per thread.
 const AHEAD: usize = 4;
 
-/// How a tensor is stored outside.
+/// A tensor to export.
 pub(crate) struct Column<'a> {
     pub(crate) number: usize,
     pub(crate) tensor: &'a SourceTensor,
-    /// The conversion of its bytes; `None` for those that stay as they are.
+    /// If true, its data is decoded to F32; otherwise it is copied.
     pub(crate) decoded: bool,
-    /// Its type outside.
+    /// Its exported type.
     pub(crate) element: Element,
-    /// Its dimensions outside, slowest first.
+    /// Its exported dimensions, slowest first.
     pub(crate) shape: Vec<u64>,
-    /// Bytes outside.
+    /// Its exported size in bytes.
     pub(crate) size: u64,
 }
 
-/// The types that others know too.
+/// An element type that other formats support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     F64,
@@ -41,7 +41,7 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    fn of(ggml_type: GgmlType) -> Option<Self> {
+    fn from_ggml(ggml_type: GgmlType) -> Option<Self> {
         Some(match ggml_type {
             GgmlType::F64 => Self::F64,
             GgmlType::F32 => Self::F32,
@@ -66,13 +66,13 @@ impl Element {
 }
 
 impl<'a> Column<'a> {
-    /// A tensor as it is where `knows` its type; otherwise as f32, or, when `raw`, as the bytes of
-    /// its blocks, one row of them for each row.
+    /// Describes the export of a tensor: unchanged if the format supports its type; otherwise
+    /// decoded to F32 or, if `raw`, as the bytes of its blocks, one row of bytes for each row.
     pub(crate) fn new(
         checkpoint: &'a dyn Checkpoint,
         number: usize,
         raw: bool,
-        knows: impl Fn(Element) -> bool,
+        supports: impl Fn(Element) -> bool,
     ) -> Result<Self> {
         let tensor = checkpoint
             .tensors()
@@ -93,7 +93,9 @@ impl<'a> Column<'a> {
             .tensor(&tensor.name)
         };
         let mut shape: Vec<u64> = tensor.shape.row_major().collect();
-        if let Some(element) = Element::of(tensor.ggml_type).filter(|element| knows(*element)) {
+        if let Some(element) =
+            Element::from_ggml(tensor.ggml_type).filter(|element| supports(*element))
+        {
             return Ok(Self {
                 number,
                 tensor,
@@ -124,13 +126,8 @@ impl<'a> Column<'a> {
         Ok(Self { number, tensor, decoded: true, element: Element::F32, shape, size })
     }
 
-    /// The bytes outside of elements `start..end`.
-    pub(crate) fn make(
-        &self,
-        checkpoint: &dyn Checkpoint,
-        start: u64,
-        end: u64,
-    ) -> Result<Vec<u8>> {
+    /// Computes the exported bytes of elements `start..end`.
+    fn bytes(&self, checkpoint: &dyn Checkpoint, start: u64, end: u64) -> Result<Vec<u8>> {
         let ggml_type = self.tensor.ggml_type;
         let bytes_for = |elements| {
             let bytes = ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
@@ -157,7 +154,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Appends the data of tensors, one after the other.
+/// Appends the data of tensors, in order.
 pub(crate) fn stream<S>(
     checkpoint: &dyn Checkpoint,
     columns: &[Column<'_>],
@@ -169,7 +166,8 @@ where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    // Half an edit is not a tensor; and what was read while somebody wrote may be half of each.
+    // Verified before and after, because an interrupted edit or a concurrent write mixes old and
+    // new bytes.
     checkpoint.verify()?;
     checkpoint.prefetch(&columns.iter().map(|column| column.number).collect::<Vec<_>>());
     let workers = options.workers()?;
@@ -183,9 +181,10 @@ where
             if window.is_empty() {
                 break;
             }
-            let made: Vec<Result<Vec<u8>>> = workers
-                .map(&window, |&start| column.make(checkpoint, start, elements.min(start + CHUNK)));
-            for bytes in made {
+            let chunks: Vec<Result<Vec<u8>>> = workers.map(&window, |&start| {
+                column.bytes(checkpoint, start, elements.min(start + CHUNK))
+            });
+            for bytes in chunks {
                 let bytes = bytes.map_err(|error| error.tensor(&column.tensor.name))?;
                 append(sink, &bytes)?;
                 written += bytes.len() as u64;

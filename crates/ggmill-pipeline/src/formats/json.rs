@@ -1,5 +1,4 @@
-//! JSON in which a name stands for one thing: what most readers settle by taking the last value of
-//! a key is refused.
+//! JSON without duplicate keys of different values, for which most parsers take the last value.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,8 +11,8 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 
-/// Reads JSON as Python writes it: with a byte order mark or without, and with the words `NaN`,
-/// `Infinity` and `-Infinity`, which become `null`, as no number of a model is one of them.
+/// Parses JSON written by Python: with an optional byte order mark, and with `NaN`, `Infinity` and
+/// `-Infinity`, which become `null`, as no hyperparameter has such a value.
 ///
 /// ```
 /// let limit: Vec<Option<f64>> = ggmill_pipeline::formats::json_from_slice(b"[0.0, -Infinity]")?;
@@ -28,15 +27,14 @@ pub fn json_from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_jso
     })
 }
 
-/// The document with `null` for Python's words for infinities and NaN; `None` where it has none of
-/// them.
+/// Replaces Python's words for infinities and NaN by `null`; `None` if there are none.
 fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
     const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
     let mut plain = Vec::with_capacity(bytes.len());
-    let (mut is_text, mut found) = (false, false);
+    let (mut is_string, mut found) = (false, false);
     let mut rest = bytes;
     while let [first, after @ ..] = rest {
-        let word = WORDS.iter().find(|word| !is_text && rest.starts_with(word));
+        let word = WORDS.iter().find(|word| !is_string && rest.starts_with(word));
         if let Some(word) = word {
             plain.extend_from_slice(b"null");
             found = true;
@@ -46,9 +44,9 @@ fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
         plain.push(*first);
         rest = after;
         match first {
-            b'"' => is_text = !is_text,
-            // An escaped quote does not end the text.
-            b'\\' if is_text => {
+            b'"' => is_string = !is_string,
+            // An escaped quote does not end the string.
+            b'\\' if is_string => {
                 if let [escaped, after @ ..] = rest {
                     plain.push(*escaped);
                     rest = after;
@@ -60,8 +58,7 @@ fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
     found.then_some(plain)
 }
 
-/// A JSON document without contradictions: a key that an object has more than once has the same
-/// value each time.
+/// A JSON document in which duplicate keys of an object have equal values.
 ///
 /// ```
 /// use ggmill_pipeline::formats::Unambiguous;
@@ -138,7 +135,8 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-/// An object whose keys have one value each, for `#[serde(deserialize_with)]`.
+/// Deserializes an object and fails for a key with two different values, for
+/// `#[serde(deserialize_with)]`.
 pub(crate) fn unique<'de, D, V>(deserializer: D) -> Result<BTreeMap<String, V>, D::Error>
 where
     D: Deserializer<'de>,
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_with_two_values_is_refused_wherever_it_is() {
+    fn a_key_with_two_values_is_refused_at_any_depth() {
         let parse = |text: &str| {
             serde_json::from_str::<Unambiguous>(text)
                 .map(|json| json.0)

@@ -1,29 +1,31 @@
-use crate::{Checkpoint, FileRange, SourceTensor};
-use crate::{Error, ErrorKind, Result};
+//! Checkpoints of llama2.c.
+
 use ggmill_core::{Endian, GgmlType, Shape};
 use ggmill_io::RandomAccess;
 use serde_json::{Value, json};
 
-/// Bytes of the header.
+use crate::{Checkpoint, Error, ErrorKind, FileRange, Result, SourceTensor};
+
+/// Bytes of the header: seven 32-bit integers.
 const HEADER: usize = 7 * 4;
-/// Blocks of a model; the largest that exist have a tenth.
+/// Limit for the number of blocks, ten times that of the largest models.
 const MAX_BLOCKS: u64 = 1 << 10;
-/// What the later versions begin with.
+/// The magic of later versions, which are not supported.
 const MAGIC: i32 = 0x616b_3432;
 
-/// A checkpoint of llama2.c, in the form without a magic number (version 0): seven numbers, then
-/// the weights as F32, those of all blocks one after the other. Tensors have the names of the
-/// program that trained the model (`layers.0.attention.wq.weight`).
+/// A checkpoint of llama2.c in version 0, which has no magic number: seven integers, then the
+/// weights as F32, with each kind of weight stored for all blocks before the next kind. Tensors get
+/// the names of the training program (`layers.0.attention.wq.weight`).
 #[derive(Debug)]
 pub(crate) struct Llama2c {
     file: RandomAccess,
     tensors: Vec<SourceTensor>,
-    /// Where the data of each begin.
-    places: Vec<u64>,
+    /// The offset of each tensor's data.
+    offsets: Vec<u64>,
 }
 
-/// The numbers of the header.
-struct Numbers {
+/// The hyperparameters in the header.
+struct Hyperparameters {
     width: u64,
     hidden: u64,
     blocks: u64,
@@ -31,24 +33,33 @@ struct Numbers {
     kv_heads: u64,
     vocabulary: u64,
     context: u64,
-    /// Whether the last matrix is that of the embeddings.
+    /// If true, the output matrix is the embedding matrix.
     is_tied: bool,
 }
 
 impl Llama2c {
-    /// Whether a file is such a checkpoint: its length is what its numbers say.
-    pub(crate) fn begins(file: &RandomAccess) -> bool {
-        let len = Numbers::read(file).and_then(|numbers| numbers.len());
+    /// Returns `true` if the length of the file matches its hyperparameters, as it has no magic
+    /// number.
+    pub(crate) fn matches(file: &RandomAccess) -> bool {
+        let len = Hyperparameters::read(file).and_then(|numbers| numbers.len());
         len == Some(file.len())
     }
 
-    /// A checkpoint, and its configuration by the names that Hugging Face has.
+    /// Opens a checkpoint, and returns it with a configuration in Hugging Face's names.
     pub(crate) fn new(file: RandomAccess) -> Result<(Self, Value)> {
         let fault = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
         let numbers =
-            Numbers::read(&file).ok_or_else(|| fault("is not a checkpoint of llama2.c"))?;
-        let Numbers { width, hidden, blocks, heads, kv_heads, vocabulary, context, is_tied } =
-            numbers;
+            Hyperparameters::read(&file).ok_or_else(|| fault("is not a checkpoint of llama2.c"))?;
+        let Hyperparameters {
+            width,
+            hidden,
+            blocks,
+            heads,
+            kv_heads,
+            vocabulary,
+            context,
+            is_tied,
+        } = numbers;
         let config = json!({
             "llama2c": 0,
             "hidden_size": width,
@@ -58,11 +69,11 @@ impl Llama2c {
             "num_key_value_heads": kv_heads,
             "vocab_size": vocabulary,
             "max_position_embeddings": context,
-            // Not in the file: the program has this number in its code.
+            // A constant of the program, not stored in the file.
             "rms_norm_eps": 1e-5,
             "tie_word_embeddings": is_tied,
         });
-        let mut this = Self { file, tensors: Vec::new(), places: Vec::new() };
+        let mut this = Self { file, tensors: Vec::new(), offsets: Vec::new() };
         let mut offset = HEADER as u64;
         for (name, repeated, rows, columns) in numbers.parts() {
             for block in 0..repeated {
@@ -73,9 +84,9 @@ impl Llama2c {
                     let shape = Shape::new(dimensions)
                         .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
                     this.tensors.push(SourceTensor::new(name, GgmlType::F32, shape));
-                    this.places.push(offset);
+                    this.offsets.push(offset);
                 }
-                // The sum of all of them is the length of the file.
+                // `matches` has checked that the sum is the length of the file.
                 offset = offset.saturating_add(rows.saturating_mul(columns).saturating_mul(4));
             }
         }
@@ -87,8 +98,8 @@ impl Llama2c {
     }
 }
 
-impl Numbers {
-    /// The numbers at the beginning of a file, if they can be those of a model.
+impl Hyperparameters {
+    /// Reads the hyperparameters; `None` if they are not plausible.
     fn read(file: &RandomAccess) -> Option<Self> {
         let mut header = [0; HEADER];
         file.read_at(0, &mut header).ok()?;
@@ -115,8 +126,8 @@ impl Numbers {
         (divide && vocabulary != 0 && this.blocks <= MAX_BLOCKS && width != MAGIC).then_some(this)
     }
 
-    /// What follows the header, in its order: the tensors' names, how often there is one, rows and
-    /// columns. What has no name is a table that the numbers give.
+    /// Returns the content after the header, in order: name, repetitions, rows and columns. Entries
+    /// without a name are rotary tables, which are not weights.
     fn parts(&self) -> [(Option<&'static str>, u64, u64, u64); 14] {
         let Self { width, hidden, blocks, heads, kv_heads, vocabulary, context, is_tied } = *self;
         let kv = width / heads * kv_heads;
@@ -140,7 +151,7 @@ impl Numbers {
         ]
     }
 
-    /// The length of the file; `None` where it exceeds 64 bits.
+    /// Returns the length of the file; `None` on overflow.
     fn len(&self) -> Option<u64> {
         self.parts().into_iter().try_fold(HEADER as u64, |len, (_, repeated, rows, columns)| {
             let elements = repeated.checked_mul(rows)?.checked_mul(columns)?;
@@ -158,7 +169,7 @@ impl Checkpoint for Llama2c {
         let (tensor, start) = self
             .tensors
             .get(number)
-            .zip(self.places.get(number))
+            .zip(self.offsets.get(number))
             .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
         let size = tensor.shape.elements().saturating_mul(4);
         if offset.checked_add(out.len() as u64).is_none_or(|end| end > size) {
@@ -173,6 +184,6 @@ impl Checkpoint for Llama2c {
     }
 
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
-        self.places.get(number).map(|&start| FileRange::new(&self.file, start, Endian::Little))
+        self.offsets.get(number).map(|&start| FileRange::new(&self.file, start, Endian::Little))
     }
 }

@@ -1,9 +1,7 @@
-//! Adapters as the PEFT library saves them.
+//! Adapters saved by the PEFT library.
 
 use std::path::{Path, PathBuf};
 
-use crate::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Result};
-use crate::{SideFiles, SourceTensor};
 use ggmill_core::RawStr;
 use ggmill_io::{Directory, RandomAccess};
 use serde_json::Value;
@@ -12,17 +10,18 @@ use crate::formats::checkpoint::{
     CheckpointDirectory, MAX_CONFIG, Part, has_weights, is_description, read_json,
 };
 use crate::formats::json::Unambiguous;
+use crate::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Result, SideFiles, SourceTensor};
 
-/// The file that makes a directory an adapter.
+/// The file that identifies an adapter.
 const CONFIG: &str = "adapter_config.json";
-/// Its weights: the first of these that exists.
+/// The names of its weights, in order of precedence.
 const WEIGHTS: [&str; 2] = ["adapter_model.safetensors", "adapter_model.bin"];
 
-/// A directory of the PEFT library: `adapter_config.json`, which is its configuration, beside
+/// A directory of the PEFT library: the configuration `adapter_config.json` with
 /// `adapter_model.safetensors` or `adapter_model.bin`.
 ///
-/// Tensors are in the order of the reference converter: that of their data (safetensors) or of the
-/// dictionary (PyTorch).
+/// Tensors are in the order of the reference converter: by offset (safetensors) or in dictionary
+/// order (PyTorch).
 #[derive(Debug)]
 pub struct PeftAdapter {
     name: Option<String>,
@@ -31,19 +30,19 @@ pub struct PeftAdapter {
     descriptions: Vec<PathBuf>,
     weights: Part,
     tensors: Vec<SourceTensor>,
-    /// For each tensor its number in the file.
+    /// The number of each tensor in the file.
     places: Vec<usize>,
 }
 
 impl PeftAdapter {
-    /// Whether a path leads to an adapter: a directory with `adapter_config.json` and without the
-    /// weights of a model.
+    /// Returns `true` if the path is a directory with `adapter_config.json` and without model
+    /// weights.
     pub fn is_at(path: impl AsRef<Path>) -> bool {
         Directory::open(path)
             .is_ok_and(|directory| directory.has(CONFIG) && !has_weights(&directory))
     }
 
-    /// Opens a directory. Fails when one of the two files is missing or cannot be read.
+    /// Opens a directory. Fails if the configuration or the weights are missing or cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let directory = Directory::open(path)?;
         let Unambiguous(config) = read_json(&directory.file(CONFIG)?, MAX_CONFIG)?;
@@ -72,22 +71,21 @@ impl PeftAdapter {
         })
     }
 
-    /// The path or the name of its base, as the adapter was trained with it.
+    /// Returns the path or name of the base model it was trained with.
     pub fn base(&self) -> Option<&str> {
         self.config.get("base_model_name_or_path")?.as_str().filter(|path| !path.is_empty())
     }
 
-    /// Opens the model that the adapter changes: the directory that was given, or else the one that
-    /// the adapter names. Its configuration is enough; its weights count where it has some, since
-    /// some architectures are told apart by them.
+    /// Opens the base model: the directory `path`, or the one that the adapter names. It may lack
+    /// weights; if it has them, they help to distinguish architectures.
     ///
-    /// Fails when neither is a directory, and as [`CheckpointDirectory::open_described`] does.
-    pub fn open_base(&self, given: Option<&Path>) -> Result<CheckpointDirectory> {
+    /// Fails if neither is a directory, and like [`CheckpointDirectory::open_described`].
+    pub fn open_base(&self, path: Option<&Path>) -> Result<CheckpointDirectory> {
         let missing = |message: String| {
             Err(Error::new(ErrorKind::Checkpoint, message).file(self.directory.path()))
         };
-        let path = match (given, self.base()) {
-            (Some(given), _) => given,
+        let path = match (path, self.base()) {
+            (Some(path), _) => path,
             (None, Some(named)) if Path::new(named).is_dir() => Path::new(named),
             (None, Some(named)) => {
                 return missing(format!(
@@ -104,7 +102,7 @@ impl PeftAdapter {
         CheckpointDirectory::open_described(path)
     }
 
-    /// The files it was read from: what must not be written over.
+    /// Returns the files it was read from, which an output must not overwrite.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.weights.path()).chain(self.descriptions.iter().map(PathBuf::as_path))
     }

@@ -1,5 +1,5 @@
-//! Random compositions of everything there is, held to the interpreter. `PROPTEST_CASES=10000 cargo
-//! test -p ggmill-pipeline --test it compositions` tries ten thousand.
+//! Random compositions of all steps, compared with the naive interpreter. `PROPTEST_CASES=10000
+//! cargo test -p ggmill-pipeline --test it compositions` tries ten thousand.
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Checkpoint as _, Encoding, Expression, MemorySource};
@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use crate::naive::{Array, decoded};
 use crate::packings::packings;
 
-/// Arrays beyond this are not made: the interpreter is slow.
+/// Limit for elements, because the interpreter is slow.
 const MAX_ELEMENTS: u64 = 6000;
 
-/// Dimensions beyond these neither.
+/// Limit for the rank.
 const RANK: usize = 6;
 
-/// One step, its numbers still to be fitted to what they are about.
+/// One step with raw random numbers, which are reduced to valid parameters later.
 #[derive(Clone, Copy, Debug)]
 struct Step(u8, [u16; 4]);
 
@@ -27,7 +27,7 @@ fn shape(dimensions: &[u64]) -> Shape {
     Shape::new(dimensions).unwrap()
 }
 
-/// A source with tensors of every sort, and what they hold.
+/// Creates a source with tensors of all kinds, and their values.
 fn source() -> (MemorySource, Vec<Array>) {
     let (mut source, mut arrays) = (MemorySource::new(), Vec::new());
     let mut state = 12345u32;
@@ -91,7 +91,7 @@ fn source() -> (MemorySource, Vec<Array>) {
 
 type Both = (Expression, Array);
 
-/// Both, where both are there or neither is.
+/// Returns both, or `None` if both failed. Panics if only one failed.
 fn both(expression: ggmill_pipeline::Result<Expression>, array: Option<Array>) -> Option<Both> {
     match (expression, array) {
         (Ok(expression), Some(array)) => Some((expression, array)),
@@ -100,7 +100,7 @@ fn both(expression: ggmill_pipeline::Result<Expression>, array: Option<Array>) -
     }
 }
 
-/// A permutation of so many.
+/// Returns permutation `number` of `rank` dimensions.
 fn order(mut number: usize, rank: usize) -> Vec<usize> {
     let mut left: Vec<usize> = (0..rank).collect();
     (0..rank)
@@ -112,7 +112,7 @@ fn order(mut number: usize, rank: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Dimensions of as many elements: one split, or two joined, or all in one row.
+/// Returns dimensions with the same number of elements: one split, two merged, or all flattened.
 fn other_dimensions(dimensions: &[u64], [a, b, c, _]: [u16; 4]) -> Vec<u64> {
     let mut dimensions = dimensions.to_vec();
     let at = usize::from(a) % dimensions.len().max(1);
@@ -177,7 +177,7 @@ fn step(
             )
         }
         12 | 13 => {
-            // With itself, with a part of itself, changed; sometimes with what was made before.
+            // With itself and a part of itself, possibly modified; sometimes with an earlier array.
             let (changed, changed_array) = if a % 3 == 0 {
                 (top.mul(number).unwrap(), array.mul(number))
             } else {
@@ -229,7 +229,7 @@ fn step(
             if kind == 22 && a % 2 == 0 {
                 both(top.product(&other), array.product(&other_array))
             } else if kind == 22 {
-                // Without zeros to divide by.
+                // Avoids division by zero.
                 let (other, other_array) = (other.exp().unwrap(), other_array.exp());
                 both(top.quotient(&other), array.quotient(&other_array))
             } else if a % 2 == 0 {
@@ -281,7 +281,7 @@ fn step(
             let is_finite = array.elements.iter().all(|value| (*value as f32).abs() < 1e3);
             let fits =
                 dimensions[0].is_multiple_of(u64::from(ggml_type.layout().unwrap().elements));
-            // What has the type already keeps its blocks, which the interpreter does not know of.
+            // Encoding to the same type keeps the blocks, which the interpreter does not model.
             let encoded = if top.ggml_type() == ggml_type
                 || !fits
                 || !is_finite && ggml_type.is_quantized()
@@ -309,8 +309,7 @@ fn step(
     }
 }
 
-/// Whether two numbers are the same, signs of zeros included. What a NaN looks like inside is
-/// nobody's business.
+/// Returns `true` if two numbers are equal including the signs of zeros; all NaNs are equal.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
@@ -346,7 +345,7 @@ proptest! {
             }
             prop_assert_eq!(found.elements.len(), array.elements.len());
         }
-        // Only what is there is asked for.
+        // Only existing inputs are requested.
         let mut fine = true;
         stack.iter().for_each(|(expression, _)| expression.tensors(&mut |number| fine &= number < source.tensors().len()));
         prop_assert!(fine);

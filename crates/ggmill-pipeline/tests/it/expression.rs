@@ -1,7 +1,11 @@
-//! Single steps, and the words of errors.
+//! Single steps, the messages of errors, and the limits of expressions and plans.
+
+use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape};
-use ggmill_pipeline::{Expression, MemorySource, Result};
+use ggmill_pipeline::{
+    ErrorKind, Expression, MemorySource, Recipe, RecipeTensor, Result, RunOptions, run,
+};
 
 fn shape(dimensions: &[u64]) -> Shape {
     Shape::new(dimensions).unwrap()
@@ -18,11 +22,11 @@ fn numbers(expression: &Expression) -> Vec<f32> {
 }
 
 #[test]
-fn rows_are_permuted_in_the_shape_they_have() {
+fn permute_reorders_rows_of_any_rank() {
     // PyTorch: (4, 2) of 0..8, one head of four rows of two.
     let permuted = counting(&[8]).reshape(shape(&[2, 4])).unwrap().permute(1).unwrap();
     assert_eq!(numbers(&permuted), [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0]);
-    // Two matrices of one row: what is permuted is the stack.
+    // Four vectors: `permute` reorders the stack.
     let parts = [0.0, 2.0].map(|by| counting(&[2]).add(by).unwrap());
     let more = parts.clone().map(|part| part.add(4.0).unwrap());
     let stacked = Expression::stack(&[parts, more].concat()).unwrap().permute(1).unwrap();
@@ -30,7 +34,7 @@ fn rows_are_permuted_in_the_shape_they_have() {
 }
 
 #[test]
-fn errors_say_which_step_of_what() {
+fn errors_name_the_step_and_its_operand() {
     let mut source = MemorySource::new();
     source.add("a", GgmlType::F32, shape(&[4, 6]), vec![0; 96]).unwrap();
     let a = Expression::named(&source, "a").unwrap();
@@ -67,7 +71,7 @@ fn errors_say_which_step_of_what() {
 }
 
 #[test]
-fn expressions_are_no_deeper_than_can_be_evaluated() {
+fn the_depth_of_expressions_is_limited() {
     let mut deep = counting(&[4]);
     for _ in 0..128 {
         deep = deep.add(1.0).unwrap();
@@ -83,9 +87,9 @@ fn ranges_outside_are_refused() {
     assert!(four.evaluate(&MemorySource::new(), 4..4).unwrap().is_empty());
 }
 
-/// However many columns are multiplied at once, each sum is added up in their order.
+/// Every sum adds its products in order, for any number of columns per step.
 #[test]
-fn a_product_over_many_columns_adds_in_their_order() {
+fn a_matrix_product_adds_in_order() {
     let (width, inner, rows) = (4096u64, 700u64, 3u64);
     let odd = |place: u64| ((place * 2_654_435_761 % 1_000_003) as f32 - 5e5) * 1.37e-3;
     let first = Expression::computed(shape(&[width, inner]), odd).unwrap();
@@ -98,4 +102,36 @@ fn a_product_over_many_columns_adds_in_their_order() {
         assert_eq!(sum.to_bits(), found.to_bits(), "{x}, {y}");
     }
     assert_eq!(found.len() as u64, width * rows);
+}
+
+/// Each step uses its operand three times, so a walk over 32 steps would not finish.
+#[test]
+fn an_exponential_expression_is_refused() {
+    let mut expression = Expression::computed(shape(&[4]), |_| 1.0).unwrap();
+    let refusal = (0..32).find_map(|_| {
+        match expression.within(0, 1, 1, |part| part.add(1.0)) {
+            Ok(next) => expression = next,
+            Err(error) => return Some(error.to_string()),
+        }
+        None
+    });
+    assert!(refusal.unwrap().contains("nodes"));
+}
+
+#[test]
+fn a_plan_runs_only_over_the_tensors_it_was_planned_for() {
+    let mut source = MemorySource::new();
+    let mut other = MemorySource::new();
+    for (a, b) in [("a", "b"), ("b", "a")] {
+        source.add(a, GgmlType::I8, shape(&[4]), vec![a.as_bytes()[0]; 4]).unwrap();
+        other.add(b, GgmlType::I8, shape(&[4]), vec![b.as_bytes()[0]; 4]).unwrap();
+    }
+    let mut recipe = Recipe::default();
+    recipe.tensors.push(RecipeTensor::new("a", Expression::named(&source, "a").unwrap()));
+    let plan = recipe.plan(&source).unwrap();
+    let options = RunOptions::default();
+    assert!(run(&plan, &source, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).is_ok());
+    let error =
+        run(&plan, &other, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
 }

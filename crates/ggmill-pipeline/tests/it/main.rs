@@ -15,9 +15,6 @@
 mod compositions;
 mod expression;
 mod formats;
-mod guards;
 mod naive;
 mod packings;
-mod ranges;
-mod rewrite;
-mod shard_files;
+mod runs;

@@ -1,9 +1,9 @@
-//! What expressions mean: an interpreter over whole arrays, element by element, obviously right.
+//! The definition of expressions: a naive interpreter over whole arrays, element by element.
 
 use ggmill_core::GgmlType;
 
-/// An array. Elements are held exactly; the type says how results are rounded. Elements of
-/// quantized types are those they decode to.
+/// An array with exact elements. The type determines how results are rounded; elements of quantized
+/// types are the decoded values.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) dimensions: Vec<u64>,
@@ -11,7 +11,7 @@ pub(crate) struct Array {
     pub(crate) elements: Vec<f64>,
 }
 
-/// The number as something of a type has it.
+/// Rounds a number to a type.
 pub(crate) fn rounded(ggml_type: GgmlType, value: f64) -> f64 {
     let single = value as f32;
     match ggml_type {
@@ -44,7 +44,7 @@ impl Array {
         self.elements[usize::try_from(place).unwrap()]
     }
 
-    /// An array of these dimensions with what `element` says is at each place.
+    /// Creates an array from a function of the index.
     fn of(dimensions: Vec<u64>, ggml_type: GgmlType, element: impl Fn(&[u64]) -> f64) -> Self {
         let places = 0..dimensions.iter().product();
         let at = |mut place: u64| {
@@ -181,7 +181,7 @@ impl Array {
         })
     }
 
-    /// Row `2i + j` of each head is row `j·n/2 + i` of it.
+    /// Row `2i + j` of each head is row `j·n/2 + i` of the input.
     pub(crate) fn permute(&self, heads: u64) -> Option<Self> {
         let (last, rows) = (self.dimensions.len() - 1, *self.dimensions.last().unwrap());
         (heads > 0 && rows.is_multiple_of(2 * heads)).then(|| {
@@ -195,19 +195,19 @@ impl Array {
         })
     }
 
-    /// The type in which is calculated.
+    /// Returns the type of the arithmetic.
     fn arithmetic(&self) -> GgmlType {
         if self.ggml_type == GgmlType::F16 { GgmlType::F16 } else { GgmlType::F32 }
     }
 
-    /// Calculates in f32 and rounds.
+    /// Computes in `f32` and rounds.
     fn calculate(&self, change: impl Fn(f32) -> f32) -> Self {
         let ggml_type = self.arithmetic();
         self.map(ggml_type, |value| rounded(ggml_type, f64::from(change(value as f32))))
     }
 
     pub(crate) fn add(&self, number: f64) -> Self {
-        // A half float is added where half floats are.
+        // For F16, the number is rounded to F16 first.
         let number = rounded(self.arithmetic(), f64::from(number as f32));
         self.calculate(|value| value + number as f32)
     }
@@ -329,7 +329,7 @@ impl Array {
     }
 }
 
-/// What bytes of a type hold.
+/// Decodes the bytes of a type.
 pub(crate) fn decoded(ggml_type: GgmlType, bytes: &[u8], dimensions: &[u64]) -> Array {
     let elements: Vec<f64> = match ggml_type {
         GgmlType::F64 => {

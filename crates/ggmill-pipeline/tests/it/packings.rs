@@ -1,4 +1,4 @@
-//! Weights in packings, and what they mean: element by element, as the formats define them.
+//! Packed weights and their values, element by element, as the formats define them.
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{
@@ -8,14 +8,14 @@ use ggmill_pipeline::{
 
 use crate::naive::Array;
 
-/// Tensors that a packing is of.
+/// Builds the input tensors of a packing.
 struct Making<'a> {
     source: &'a mut MemorySource,
     seed: u32,
 }
 
 impl Making<'_> {
-    /// Bytes without a pattern, with these bits.
+    /// Returns pseudorandom bytes with only these bits.
     fn bytes(&mut self, count: u64, mask: u8) -> Vec<u8> {
         self.seed += 1;
         let seed = self.seed << 16;
@@ -36,14 +36,14 @@ impl Making<'_> {
         (self.add(GgmlType::I8, dimensions, bytes.clone()), bytes)
     }
 
-    /// Integers of 32 bits.
+    /// Adds a tensor of 32-bit integers.
     fn words(&mut self, dimensions: &[u64]) -> (Expression, Vec<u32>) {
         let bytes = self.bytes(4 * dimensions.iter().product::<u64>(), 0xff);
         let words = bytes.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
         (self.add(GgmlType::I32, dimensions, bytes), words)
     }
 
-    /// Numbers.
+    /// Adds a tensor of floats.
     fn floats(&mut self, dimensions: &[u64]) -> (Expression, Vec<f32>) {
         let bytes = self.bytes(dimensions.iter().product(), 0xff);
         let floats: Vec<f32> = bytes.iter().map(|&byte| (f32::from(byte) - 99.0) / 7.0).collect();
@@ -59,7 +59,7 @@ fn array(dimensions: [u64; 2], element: impl Fn(usize, usize) -> f32) -> Array {
     Array { dimensions: dimensions.to_vec(), ggml_type: GgmlType::F32, elements }
 }
 
-/// Every packing: the expression, and what it holds.
+/// Returns the expression and the values of every packing.
 pub(crate) fn packings(source: &mut MemorySource) -> Vec<(Expression, Array)> {
     let mut making = Making { source, seed: 0 };
     let making = &mut making;
@@ -100,7 +100,7 @@ fn fp8(making: &mut Making<'_>) -> (Expression, Array) {
     (decoded, array([11, 9], element))
 }
 
-/// Integers of 64 bits, none of which needs more than 32.
+/// 64-bit integers in the range of 32 bits.
 fn narrow(making: &mut Making<'_>) -> (Expression, Array) {
     let edges = [0, -1, i64::from(i32::MAX), i64::from(i32::MIN), 17];
     let numbers: Vec<i64> = edges.into_iter().cycle().take(15).collect();
@@ -111,7 +111,7 @@ fn narrow(making: &mut Making<'_>) -> (Expression, Array) {
     (decoded, Array { dimensions: vec![5, 3], ggml_type: GgmlType::I32, elements })
 }
 
-/// A grid of 5 by 4 vectors at the places of one of 3 by 7.
+/// A grid of 5 by 4 vectors, resampled to 3 by 7.
 fn bilinear(making: &mut Making<'_>) -> (Expression, Array) {
     let (grid, numbers) = making.floats(&[6, 5, 4]);
     let at = |element: usize, x: usize, y: usize| numbers[(y * 5 + x) * 6 + element];
@@ -134,7 +134,7 @@ fn bilinear(making: &mut Making<'_>) -> (Expression, Array) {
     (decoded, Array { dimensions: vec![6, 3, 7], ggml_type, elements })
 }
 
-/// The values of four bits of which the first is a sign, which zero has not.
+/// Returns the value of a 4-bit float (E2M1).
 fn four_bit_float(bits: u8) -> f32 {
     let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(bits & 7)];
     if bits <= 8 { magnitude } else { -magnitude }
@@ -182,13 +182,14 @@ fn ternary(making: &mut Making<'_>) -> (Expression, Array) {
     (decoded, array([5, 12], element))
 }
 
-/// Level `number` of words of 32 bits.
+/// Returns level `number` in 32-bit words.
 fn level(words: &[u32], bits: usize, number: usize) -> i32 {
     let fields = 32 / bits;
     i32::try_from(words[number / fields] >> (number % fields * bits) & ((1 << bits) - 1)).unwrap()
 }
 
-/// Columns down the rows of the stored tensor, zero points less one, groups of columns in any order.
+/// GPTQ packs rows of the stored tensor into words, stores zero points minus one, and can reorder
+/// groups.
 fn gptq(making: &mut Making<'_>, bits: usize, is_ordered: bool) -> (Expression, Array) {
     let (fields, columns, rows, groups) = (32 / bits, 16 * 3, 16, 3);
     let extent = |count: usize| u64::try_from(count).unwrap();
@@ -220,7 +221,8 @@ fn gptq(making: &mut Making<'_>, bits: usize, is_ordered: bool) -> (Expression, 
     (decoded, array([extent(columns), 16], element))
 }
 
-/// Columns along the rows, which end within a word; zero points of as many rows in a word.
+/// compressed-tensors packs columns, with rows that end within a word, and zero points of several
+/// rows.
 fn pack_quantized(making: &mut Making<'_>, bits: usize, has_zeros: bool) -> (Expression, Array) {
     let (fields, rows, group) = (32 / bits, 9usize, 6);
     let stride = 19usize.div_ceil(fields);
@@ -246,7 +248,7 @@ fn pack_quantized(making: &mut Making<'_>, bits: usize, has_zeros: bool) -> (Exp
     (decoded.unwrap(), array([19, 9], element))
 }
 
-/// Eight rows of the result in a word, out of order.
+/// AWQ packs eight rows of the result into a word, interleaved.
 fn awq(making: &mut Making<'_>) -> (Expression, Array) {
     const ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
     let (weights, words) = making.words(&[3, 12]);
@@ -263,7 +265,7 @@ fn awq(making: &mut Making<'_>) -> (Expression, Array) {
     (Expression::decode(packed, &inputs).unwrap(), array([12, 24], element))
 }
 
-/// Places in a table, in blocks that do not end with rows.
+/// bitsandbytes stores codebook indices in blocks that span rows.
 fn four_bits(making: &mut Making<'_>, is_nested: bool) -> (Expression, Array) {
     let (weights, bytes) = making.bytes_of(&[1, 53], 0xff);
     let (table, numbers) = making.floats(&[16]);

@@ -45,7 +45,8 @@ fn merge(mut recipe: Recipe, sources: &Joined<'_>) -> Result<Recipe> {
 
 fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(source).unwrap();
-    run(&plan, source, Vec::new(), &RunOptions::on(2), &mut |_| ControlFlow::Continue(())).unwrap()
+    run(&plan, source, Vec::new(), &RunOptions::with_threads(2), &mut |_| ControlFlow::Continue(()))
+        .unwrap()
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Packed {
         self.data
             .push(bytes.iter().copied().cycle().take(usize::try_from(size).unwrap()).collect());
         let tensor = SourceTensor::new(name, of.0, shape);
-        self.tensors.push(of.1.map_or(tensor.clone(), |stored| tensor.of_stored_type(stored)));
+        self.tensors.push(of.1.map_or(tensor.clone(), |stored| tensor.with_stored_type(stored)));
     }
 
     /// The whole model: matrices by `pack`, the others in BF16.
@@ -113,7 +113,8 @@ impl Packed {
 
 fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(source).unwrap();
-    run(&plan, source, Vec::new(), &RunOptions::on(2), &mut |_| ControlFlow::Continue(())).unwrap()
+    run(&plan, source, Vec::new(), &RunOptions::with_threads(2), &mut |_| ControlFlow::Continue(()))
+        .unwrap()
 }
 
 /// Checks the law, and returns the quantized file.

@@ -1,51 +1,52 @@
+//! The block layouts of legacy files, and their conversion to the current ones.
+
 use ggmill_core::GgmlType;
 use ggmill_io::RandomAccess;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Elements in a block of every type that has changed.
+/// The block size of every type whose layout has changed.
 const ELEMENTS: usize = 32;
-/// Blocks that are converted at once.
-const AT_ONCE: u64 = 4096;
+/// Blocks converted at once.
+const BATCH: u64 = 4096;
 
-/// How blocks lay at a time.
+/// The block layouts of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Era {
-    /// Before May 2023 (GGMF, GGJT 1): neighbors share a byte, and scales are f32 where they are
-    /// not f16 in Q5.
+    /// Before May 2023 (GGMF, GGJT 1): adjacent elements share a byte; scales are F32, except F16
+    /// in Q5.
     Shuffled,
-    /// GGJT 2: the halves of a block share its bytes, as they do today; the scales of Q4 and Q8 are
-    /// f32.
+    /// GGJT 2: elements `i` and `i + 16` share a byte, as today; the scales of Q4 and Q8 are F32.
     LongScales,
     /// Since GGJT 3.
     Current,
-    /// GGML without a version had blocks with their scales before all quants of a row, and later as
-    /// [`Era::Shuffled`]. Nothing says which.
+    /// GGML without a version first stored all scales of a row before its quants, and later used
+    /// [`Era::Shuffled`]. The file does not state which.
     Unknown,
 }
 
-/// The blocks of a tensor as its file has them.
+/// The block layout of a tensor in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// Elements of a block.
+    /// Elements per block.
     elements: u64,
-    /// Bytes of a block in the file.
+    /// Bytes per block in the file.
     old: u64,
-    /// Bytes of a block in the current layout.
+    /// Bytes per block in the current layout.
     new: u64,
     change: Option<Change>,
 }
 
-/// The difference.
+/// The difference to the current layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
-    /// Scales and minima at the beginning of a block.
+    /// Number of scales and minima at the beginning of a block.
     scales: usize,
-    /// Whether they are f32.
+    /// If true, they are F32.
     is_long: bool,
-    /// Whether neighbors share a byte.
+    /// If true, adjacent elements share a byte.
     is_shuffled: bool,
-    /// Bytes of fifth bits after the scales.
+    /// Bytes of the fifth bits after the scales.
     fifth_bits: usize,
 }
 
@@ -62,7 +63,7 @@ impl Blocks {
             return refused(format!("type {} is unknown", ggml_type.0));
         };
         let (elements, new) = (u64::from(layout.elements), u64::from(layout.bytes));
-        let same = Self { elements, old: new, new, change: None };
+        let unchanged = Self { elements, old: new, new, change: None };
         let change = |scales, is_long, is_shuffled, fifth_bits| {
             let old = new + if is_long { 2 * scales as u64 } else { 0 };
             Ok(Self {
@@ -73,7 +74,7 @@ impl Blocks {
             })
         };
         match (ggml_type, era) {
-            (GgmlType::F32 | GgmlType::F16, _) | (_, Era::Current) => Ok(same),
+            (GgmlType::F32 | GgmlType::F16, _) | (_, Era::Current) => Ok(unchanged),
             (_, Era::Unknown) => refused(format!(
                 "{ggml_type} had two layouts in GGML files without a version, and the file does \
                  not specify its layout"
@@ -83,7 +84,7 @@ impl Blocks {
             (GgmlType::Q8_0, _) => change(1, true, false, 0),
             (GgmlType::Q5_0, Era::Shuffled) => change(1, false, true, 4),
             (GgmlType::Q5_1, Era::Shuffled) => change(2, false, true, 4),
-            (GgmlType::Q5_0 | GgmlType::Q5_1, _) => Ok(same),
+            (GgmlType::Q5_0 | GgmlType::Q5_1, _) => Ok(unchanged),
             (other, _) => refused(format!("{other} is not supported in files of this version")),
         }
     }
@@ -92,12 +93,12 @@ impl Blocks {
         self.elements
     }
 
-    /// Bytes in the file of so many elements.
-    pub(super) fn old_size(&self, elements: u64) -> Option<u64> {
+    /// Returns the size of elements in the file in bytes.
+    pub(super) fn stored_size(&self, elements: u64) -> Option<u64> {
         elements.checked_div(self.elements)?.checked_mul(self.old)
     }
 
-    /// The difference, for people.
+    /// Returns a description of the difference; `None` if there is none.
     pub(super) fn note(&self) -> Option<&'static str> {
         Some(match self.change? {
             Change { is_long: true, is_shuffled: true, .. } => {
@@ -108,7 +109,7 @@ impl Blocks {
         })
     }
 
-    /// Fills `out` with bytes of blocks in the current layout, starting at `offset`.
+    /// Fills `out` with data in the current layout, from byte `offset` on.
     pub(super) fn read(
         &self,
         file: &RandomAccess,
@@ -122,8 +123,8 @@ impl Blocks {
         let end = offset.saturating_add(out.len() as u64);
         let (mut block, last) = (offset / self.new, end.div_ceil(self.new));
         while block < last {
-            let count = (last - block).min(AT_ONCE);
-            // Both are at most a few hundred kilobytes.
+            let count = (last - block).min(BATCH);
+            // Both buffers have at most a few hundred kilobytes.
             let bytes = |size: u64| usize::try_from(size).unwrap_or(1);
             let (mut old, mut new) =
                 (vec![0; bytes(count * self.old)], vec![0; bytes(count * self.new)]);
@@ -133,15 +134,16 @@ impl Blocks {
             {
                 change.apply(old, new)?;
             }
-            // What of these blocks was asked for.
+            // The requested range of these blocks.
             let (from, to) =
                 ((block * self.new).max(offset), ((block + count) * self.new).min(end));
-            let place = |at: u64, base: u64| usize::try_from(at - base).unwrap_or(usize::MAX);
-            let asked = new.get(place(from, block * self.new)..place(to, block * self.new));
-            if let Some((target, asked)) =
-                out.get_mut(place(from, offset)..place(to, offset)).zip(asked)
+            let relative = |at: u64, base: u64| usize::try_from(at - base).unwrap_or(usize::MAX);
+            let requested =
+                new.get(relative(from, block * self.new)..relative(to, block * self.new));
+            if let Some((target, requested)) =
+                out.get_mut(relative(from, offset)..relative(to, offset)).zip(requested)
             {
-                target.copy_from_slice(asked);
+                target.copy_from_slice(requested);
             }
             block += count;
         }
@@ -150,7 +152,7 @@ impl Blocks {
 }
 
 impl Change {
-    /// One block. The lengths are those of the type.
+    /// Converts one block. `old` and `new` have the lengths of the layouts.
     fn apply(self, old: &[u8], new: &mut [u8]) -> Result<()> {
         let Self { scales, is_long, is_shuffled, fifth_bits } = self;
         let (old_scales, old_rest) = old.split_at(scales * if is_long { 4 } else { 2 });
@@ -176,12 +178,12 @@ impl Change {
         let (new_bits, new_quants) = new_rest.split_at_mut(fifth_bits);
         new_bits.copy_from_slice(old_bits);
         if is_shuffled {
-            // Then 2i and 2i + 1 shared byte i, now i and i + 16 do.
+            // Elements 2i and 2i + 1 shared byte i; now i and i + 16 do.
             let quant = |element: usize| {
                 old_quants.get(element / 2).map_or(0, |byte| (byte >> (4 * (element % 2))) & 0xf)
             };
-            for (place, new) in new_quants.iter_mut().enumerate() {
-                *new = quant(place) | quant(place + ELEMENTS / 2) << 4;
+            for (element, new) in new_quants.iter_mut().enumerate() {
+                *new = quant(element) | quant(element + ELEMENTS / 2) << 4;
             }
         } else {
             new_quants.copy_from_slice(old_quants);
@@ -194,9 +196,9 @@ impl Change {
 mod tests {
     use super::*;
 
-    /// Each element by the formula of its time, and by today's decoder.
+    /// Converted blocks decode to the values of the old layout's formula.
     #[test]
-    fn numbers_stay_what_they_were() {
+    fn values_are_preserved() {
         let noise =
             |seed: usize| (0..64).map(move |i| ((i + seed) * 2_654_435_761_usize).to_le_bytes()[1]);
         for (ggml_type, era) in [
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_successor_is_refused() {
+    fn removed_and_unknown_types_are_refused() {
         for (ggml_type, era, words) in [
             (GgmlType(4), Era::Shuffled, "Q4_2, which was removed"),
             (GgmlType(5), Era::Shuffled, "Q4_3, which was removed"),

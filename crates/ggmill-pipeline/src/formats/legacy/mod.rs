@@ -1,10 +1,7 @@
 //! The formats before GGUF: GGML without a version, GGMF, and GGJT 1 to 3.
 //!
-//! None of them says what model it holds. LLaMA files are read whole; those of Whisper and of RWKV,
-//! which has version numbers and type numbers of its own, are recognized and listed.
-
-mod blocks;
-mod reader;
+//! They do not state their architecture. LLaMA files are read completely; those of Whisper and
+//! RWKV, which has its own version and type numbers, are recognized and listed.
 
 use std::fmt;
 use std::path::Path;
@@ -12,21 +9,21 @@ use std::path::Path;
 use ggmill_core::{Endian, GgmlType, Shape};
 use ggmill_io::RandomAccess;
 
-use self::blocks::{Blocks, Era};
-use self::reader::Reader;
-use crate::{Checkpoint, FileRange, SourceTensor};
-use crate::{Error, ErrorKind, Result};
+use crate::formats::legacy::blocks::{Blocks, Era};
+use crate::{Checkpoint, Error, ErrorKind, FileRange, Result, SourceTensor};
 
-/// The longest token or tensor name, as the reference has it.
+mod blocks;
+
+/// The reference's limit for tokens and tensor names, exclusive.
 const MAX_NAME_LEN: u32 = 4096;
-/// Bytes of all tokens. LLaMA's have a quarter of a million.
+/// Limit for the bytes of all tokens; LLaMA's vocabulary has 250,000.
 const MAX_TOKEN_BYTES: u64 = 64 << 20;
-/// More tokens than any vocabulary of the time.
+/// Limit for the number of tokens, above any vocabulary of 2023.
 const MAX_TOKENS: u32 = 1 << 20;
-/// More tensors than any model of the time.
+/// Limit for the number of tensors, above any model of 2023.
 const MAX_TENSORS: usize = 1 << 16;
 
-/// A container from before GGUF.
+/// A container format before GGUF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyContainer {
@@ -39,7 +36,7 @@ pub enum LegacyContainer {
 }
 
 impl LegacyContainer {
-    /// The magic, as text.
+    /// Returns the magic as text.
     pub fn magic(self) -> &'static str {
         match self {
             Self::Ggml => "GGML",
@@ -48,7 +45,7 @@ impl LegacyContainer {
         }
     }
 
-    /// The version; 1 for GGML, which has none.
+    /// Returns the version; 1 for GGML, which has none.
     pub fn version(self) -> u32 {
         match self {
             Self::Ggml => 1,
@@ -67,15 +64,15 @@ impl fmt::Display for LegacyContainer {
     }
 }
 
-/// Whose files these are.
+/// The program that wrote a legacy file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyFamily {
-    /// llama.cpp's, of 2023.
+    /// llama.cpp in 2023.
     Llama,
-    /// whisper.cpp's.
+    /// whisper.cpp.
     Whisper,
-    /// rwkv.cpp's.
+    /// rwkv.cpp.
     Rwkv,
 }
 
@@ -104,10 +101,10 @@ const WHISPER: [&str; 11] = [
     "n_mels",
     "ftype",
 ];
-/// Frequencies of a mel filter of Whisper.
+/// The number of frequencies of Whisper's mel filters.
 const WHISPER_FREQUENCIES: u32 = 201;
 
-/// A model file from before GGUF.
+/// A model file of a format before GGUF.
 #[derive(Debug)]
 pub struct Legacy {
     file: RandomAccess,
@@ -116,13 +113,12 @@ pub struct Legacy {
     parameters: Vec<(&'static str, u32)>,
     vocabulary: Vec<(Vec<u8>, f32)>,
     tensors: Vec<SourceTensor>,
-    /// For each tensor where its data begin, and the blocks they are in.
+    /// The offset and block layout of each tensor's data.
     places: Vec<(u64, Blocks)>,
 }
 
 impl Legacy {
-    /// Opens a file. Fails when it is of none of these formats, of a model that is not known here,
-    /// or damaged.
+    /// Opens a file. Fails if it has another format, is of an unknown model, or is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let file = RandomAccess::open(path)?;
         let bad = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
@@ -151,7 +147,7 @@ impl Legacy {
             places: Vec::new(),
         };
         parts.read(&mut reader).map_err(|error| match container {
-            // Many programs used this magic number, and nothing in the file says which.
+            // Many programs used this magic, and the file does not name the program.
             LegacyContainer::Ggml if error.kind() != ErrorKind::Unsupported => {
                 let message = format!(
                     "is a GGML file of a model other than LLaMA or Whisper, or damaged: read as \
@@ -165,43 +161,44 @@ impl Legacy {
         Ok(Self { file, container, family, parameters, vocabulary, tensors, places })
     }
 
-    /// The container.
+    /// Returns the container format.
     pub fn container(&self) -> LegacyContainer {
         self.container
     }
 
-    /// Whose file it is.
+    /// Returns the program that wrote it.
     pub fn family(&self) -> LegacyFamily {
         self.family
     }
 
-    /// The hyperparameters by the names their programs give them, in the order of the file.
+    /// Returns the hyperparameters in the order of the file, with the names of their program.
     pub fn parameters(&self) -> &[(&'static str, u32)] {
         &self.parameters
     }
 
-    /// A hyperparameter; 0 where there is none of this name.
+    /// Returns a hyperparameter; 0 if there is none of this name.
     pub fn parameter(&self, name: &str) -> u32 {
         self.parameters.iter().find(|(found, _)| *found == name).map_or(0, |(_, value)| *value)
     }
 
-    /// The tokens with their scores, which are 0 where the format has none.
+    /// Returns the tokens with their scores, which are 0 if the format has none.
     pub fn vocabulary(&self) -> impl ExactSizeIterator<Item = (&[u8], f32)> {
         self.vocabulary.iter().map(|(token, score)| (&**token, *score))
     }
 
-    /// Where the data of tensor `number` begin in the file, and how many bytes they have there.
+    /// Returns the offset and stored size of tensor `number`.
     pub fn place(&self, number: usize) -> Option<(u64, u64)> {
         let (start, blocks) = self.places.get(number)?;
-        Some((*start, blocks.old_size(self.tensors.get(number)?.shape.elements())?))
+        Some((*start, blocks.stored_size(self.tensors.get(number)?.shape.elements())?))
     }
 
-    /// How the blocks of tensor `number` differ from the current layout: `None` if they do not.
+    /// Returns how the blocks of tensor `number` differ from the current layout; `None` if they do
+    /// not.
     pub fn block_note(&self, number: usize) -> Option<&'static str> {
         self.places.get(number)?.1.note()
     }
 
-    /// The path it was opened by.
+    /// Returns the path it was opened by.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
@@ -212,7 +209,7 @@ impl Checkpoint for Legacy {
         &self.tensors
     }
 
-    /// Blocks are converted to the current types while they are read.
+    /// Converts blocks to the current layout.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let ((start, blocks), tensor) = self
             .places
@@ -241,7 +238,7 @@ impl Checkpoint for Legacy {
     }
 }
 
-/// The parts of a file, as they are read.
+/// The content of a file, filled by reading it.
 struct Parts {
     container: LegacyContainer,
     family: LegacyFamily,
@@ -338,7 +335,7 @@ impl Parts {
         let shape = Shape::new(&shape)
             .map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&name))?;
         let size = blocks
-            .old_size(shape.elements())
+            .stored_size(shape.elements())
             .filter(|_| shape.row_len().is_multiple_of(blocks.elements()))
             .ok_or_else(|| {
                 let message = format!(
@@ -354,11 +351,11 @@ impl Parts {
         Ok(())
     }
 
-    /// The type of a tensor, and the blocks of its time.
+    /// Returns the type of a tensor and its block layout in this container.
     fn blocks(&self, type_id: u32) -> Result<(GgmlType, Blocks)> {
         let (ggml_type, era) = match (self.family, self.container) {
             (LegacyFamily::Rwkv, LegacyContainer::Ggmf(version)) => {
-                // Numbers of its own for what ggml has under others.
+                // rwkv.cpp numbers the types differently.
                 let known = [
                     Some(0),
                     Some(1),
@@ -391,5 +388,79 @@ impl Parts {
             _ => (GgmlType(type_id), Era::Current),
         };
         Ok((ggml_type, Blocks::new(ggml_type, era)?))
+    }
+}
+
+/// Bytes of one read.
+const PIECE: u64 = 64 << 10;
+
+/// Reads the parts of a file between tensor data sequentially, through a buffer.
+struct Reader<'a> {
+    file: &'a RandomAccess,
+    position: u64,
+    buffer: Vec<u8>,
+    /// The offset of the buffer in the file.
+    start: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a RandomAccess) -> Self {
+        Self { file, position: 0, buffer: Vec::new(), start: 0 }
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.position >= self.file.len()
+    }
+
+    /// Returns the next `len` bytes.
+    fn take(&mut self, len: u32) -> Result<&[u8]> {
+        let position = self.position;
+        self.skip(len.into())?;
+        let is_buffered =
+            position >= self.start && self.position <= self.start + self.buffer.len() as u64;
+        if !is_buffered {
+            let read = (self.file.len() - position).min(PIECE.max(len.into()));
+            self.buffer = vec![0; usize::try_from(read).unwrap_or(0)];
+            self.file.read_at(position, &mut self.buffer)?;
+            self.start = position;
+        }
+        let from = usize::try_from(position - self.start).unwrap_or(usize::MAX);
+        Ok(self.buffer.get(from..).and_then(|rest| rest.get(..len as usize)).unwrap_or_default())
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        let bytes = self.take(4)?;
+        Ok(bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)))
+    }
+
+    /// Skips bytes without reading. Fails beyond the end of the file.
+    fn skip(&mut self, len: u64) -> Result<()> {
+        let left = self.file.len().saturating_sub(self.position);
+        if len > left {
+            return Err(Error::new(
+                ErrorKind::Checkpoint,
+                format!("offset {:#x}: {len} bytes are needed, but {left} remain", self.position),
+            ));
+        }
+        self.position += len;
+        Ok(())
+    }
+
+    /// Skips to a multiple of `alignment`.
+    fn align(&mut self, alignment: u64) -> Result<()> {
+        self.skip(self.position.next_multiple_of(alignment) - self.position)
+    }
+
+    /// Returns `true` if eleven parameters and a table of mel filters follow the magic. Does not
+    /// change the position.
+    fn is_whisper(&mut self) -> bool {
+        let position = self.position;
+        let words: Vec<u32> = (0..13).map_while(|_| self.u32().ok()).collect();
+        self.position = position;
+        matches!(*words, [.., mels, _, rows, WHISPER_FREQUENCIES] if mels == rows && words.len() == 13)
     }
 }

@@ -1,31 +1,29 @@
-//! The objects in a pickle: values, including tensors and storages.
+//! The values of a pickle, including tensors and storages, and the globals that create them.
 
-use ggmill_core::{RawStr, Shape};
+use ggmill_core::{GgmlType, RawStr, Shape};
 
-use super::dtype::Dtype;
-use super::global::{Global, Rebuild};
-use super::stream::Text;
+use crate::formats::torch::pickle::Text;
 
-/// Objects of a pickle: a tensor takes about seven, and no file has a hundred thousand tensors.
+/// Limit for nodes; a tensor needs about seven, and files have fewer than 100,000 tensors.
 const MAX_NODES: usize = 1 << 21;
-/// Values in tuples, lists and dictionaries: of a tensor they are about twenty.
+/// Limit for values in tuples, lists and dictionaries; a tensor needs about twenty.
 const MAX_ELEMENTS: usize = 1 << 23;
-/// Flags of a tensor: there are two.
+/// Limit for flags of a tensor; PyTorch has two.
 const MAX_FLAGS: usize = 16;
 
-/// A value. What is shared or changes later is a node, which is referred to by its number.
+/// A value. Shared and mutable values are nodes, referred to by number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer of more than 64 bits, as its bytes.
+    /// The bytes of an integer of more than 64 bits.
     Long(Text),
     Float,
     Text(Text),
     EmptyTuple,
     Global(Global),
-    /// Something of which no tensor is made.
+    /// A value that no tensor uses.
     Opaque,
     Node(u32),
 }
@@ -34,29 +32,29 @@ pub(super) enum Value {
 pub(super) enum Node {
     Tuple(Box<[Value]>),
     List(Vec<Value>),
-    /// Keys and values, in the order in which they were set.
+    /// Keys and values, in insertion order.
     Dict(Vec<(Value, Value)>),
     Storage(Storage),
     Tensor(Box<Tensor>),
 }
 
-/// Bytes that tensors share.
+/// A storage, which several tensors can share, or a view of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Storage {
-    /// The name of its bytes in the file.
+    /// The key of its bytes in the file.
     pub(super) key: Text,
-    /// The type of its elements; that of its tensors where it has none.
+    /// Its element type; `None` for an untyped storage, whose tensors have types.
     pub(super) dtype: Option<&'static Dtype>,
-    /// Its elements; bytes where they have no type.
+    /// Its length in elements, or in bytes if untyped.
     pub(super) len: u64,
-    /// Where it begins in the storage that the file has, in elements.
+    /// Its offset in the storage in the file, in elements.
     pub(super) offset: u64,
-    /// The elements of the storage that the file has.
+    /// The length of the storage in the file, in elements.
     pub(super) whole: u64,
 }
 
 impl Storage {
-    /// Bytes of an element.
+    /// Returns the bytes per element.
     pub(super) fn unit(&self) -> u64 {
         self.dtype.map_or(1, |dtype| dtype.size)
     }
@@ -67,23 +65,23 @@ impl Storage {
 pub(super) struct Tensor {
     pub(super) storage: Storage,
     pub(super) dtype: &'static Dtype,
-    /// Where it begins, in elements.
+    /// Its offset in elements.
     pub(super) offset: u64,
     /// Its dimensions, slowest first.
     pub(super) size: Vec<u64>,
-    /// The elements from one index of a dimension to the next.
+    /// The stride of each dimension in elements.
     pub(super) stride: Vec<u64>,
 }
 
-/// All objects of a pickle.
+/// The nodes of a pickle.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) nodes: Vec<Node>,
-    /// The values that they have in them.
+    /// The number of values in all collections.
     elements: usize,
 }
 
-/// What was found in place of something else.
+/// The message of an error.
 pub(super) type Fault = String;
 
 impl Objects {
@@ -103,8 +101,8 @@ impl Objects {
         Ok(Value::Node(number))
     }
 
-    /// Counts values before they are added to a tuple, a list or a dictionary: a short opcode adds
-    /// one, which takes many times its bytes.
+    /// Counts values before they are added to a collection, because a one-byte opcode can add a
+    /// value that needs many bytes of memory.
     fn count_elements(&mut self, more: usize) -> Result<(), Fault> {
         self.elements = self.elements.saturating_add(more);
         if self.elements > MAX_ELEMENTS {
@@ -123,14 +121,14 @@ impl Objects {
         }
     }
 
-    pub(super) fn node_mut(&mut self, value: Value) -> Option<&mut Node> {
+    fn node_mut(&mut self, value: Value) -> Option<&mut Node> {
         match value {
             Value::Node(number) => self.nodes.get_mut(number as usize),
             _ => None,
         }
     }
 
-    /// The elements of a tuple.
+    /// Returns the elements of a tuple; `None` for other values.
     pub(super) fn tuple(&self, value: Value) -> Option<&[Value]> {
         match self.node(value) {
             Some(Node::Tuple(elements)) => Some(elements),
@@ -139,7 +137,7 @@ impl Objects {
         }
     }
 
-    /// The elements of a tuple or a list.
+    /// Returns the elements of a tuple or list; `None` for other values.
     fn sequence(&self, value: Value) -> Option<&[Value]> {
         match self.node(value) {
             Some(Node::List(elements)) => Some(elements),
@@ -147,7 +145,7 @@ impl Objects {
         }
     }
 
-    /// The entries of a dictionary.
+    /// Returns the entries of a dictionary; `None` for other values.
     pub(super) fn dict(&self, value: Value) -> Option<&[(Value, Value)]> {
         match self.node(value) {
             Some(Node::Dict(entries)) => Some(entries),
@@ -155,8 +153,8 @@ impl Objects {
         }
     }
 
-    /// A value in words.
-    pub(super) fn shown(&self, value: Value) -> String {
+    /// Describes a value for error messages.
+    pub(super) fn describe(&self, value: Value) -> String {
         match value {
             Value::None => "None".to_owned(),
             Value::Bool(value) => value.to_string(),
@@ -178,62 +176,67 @@ impl Objects {
         }
     }
 
-    /// What a function makes of its arguments.
+    /// Computes the result of a known function.
     pub(super) fn call(&mut self, function: Value, arguments: Value) -> Result<Value, Fault> {
         let Value::Global(global) = function else {
-            return Err(format!("a call of {}, expected a function", self.shown(function)));
+            return Err(format!("a call of {}, expected a function", self.describe(function)));
         };
-        let Some(given) = self.tuple(arguments) else {
-            return Err(format!("{} as arguments, expected a tuple", self.shown(arguments)));
+        let Some(values) = self.tuple(arguments) else {
+            return Err(format!("{} as arguments, expected a tuple", self.describe(arguments)));
         };
-        match (global, given) {
+        match (global, values) {
             (Global::Opaque, _) => Ok(Value::Opaque),
             (Global::OrderedDict, []) => self.add(Node::Dict(Vec::new())),
-            // As Python 2 wrote it.
+            // Written by Python 2.
             (Global::OrderedDict, &[pairs]) => {
-                // Taken rather than copied: a list that is used a thousand times would be memory
-                // that the file does not have.
+                // Moved rather than copied: copying a list that is used a thousand times would need
+                // far more memory than the file has bytes.
                 let Some(Node::List(list)) = self.node_mut(pairs) else {
-                    let found = self.shown(pairs);
+                    let found = self.describe(pairs);
                     return Err(format!("a dictionary of {found}, expected a list"));
                 };
                 let pairs = std::mem::take(list);
                 let pair = |&pair: &Value| match self.sequence(pair) {
                     Some(&[key, value]) => Ok((key, value)),
-                    _ => Err(format!("{} as an entry, expected two values", self.shown(pair))),
+                    _ => Err(format!("{} as an entry, expected two values", self.describe(pair))),
                 };
                 let entries = pairs.iter().map(pair).collect::<Result<_, _>>()?;
                 self.add(Node::Dict(entries))
             }
             (Global::Size, &[dimensions]) => Ok(dimensions),
             (Global::Rebuild(rebuild), _) => self.rebuild(rebuild, arguments),
-            _ => Err(format!("{global:?} called with {} arguments", given.len())),
+            _ => Err(format!("{global:?} called with {} arguments", values.len())),
         }
     }
 
     fn rebuild(&mut self, mut rebuild: Rebuild, mut arguments: Value) -> Result<Value, Fault> {
         loop {
-            let given = self.tuple(arguments).unwrap_or_default();
-            match (rebuild, given) {
-                // Each tuple is older than the one it is in, so this ends.
+            let values = self.tuple(arguments).unwrap_or_default();
+            match (rebuild, values) {
+                // Each tuple is older than the one that contains it, so this terminates.
                 (
                     Rebuild::FromType,
-                    &[Value::Global(Global::Rebuild(of)), Value::Global(Global::Tensor), inner, _],
+                    &[
+                        Value::Global(Global::Rebuild(nested)),
+                        Value::Global(Global::Tensor),
+                        inner,
+                        _,
+                    ],
                 ) => {
-                    // One in another would be walked again for every tensor.
-                    if matches!(of, Rebuild::FromType) {
+                    // A nested one would be walked again for every tensor.
+                    if matches!(nested, Rebuild::FromType) {
                         return Err("a tensor with a conflicting type".to_owned());
                     }
-                    (rebuild, arguments) = (of, inner);
+                    (rebuild, arguments) = (nested, inner);
                     if self.tuple(arguments).is_none() {
-                        let found = self.shown(arguments);
+                        let found = self.describe(arguments);
                         return Err(format!("{found} as arguments, expected a tuple"));
                     }
                 }
                 (Rebuild::Parameter, &[tensor, ..]) => {
                     return match self.node(tensor) {
                         Some(Node::Tensor(_)) => Ok(tensor),
-                        _ => Err(format!("a parameter of {}", self.shown(tensor))),
+                        _ => Err(format!("a parameter of {}", self.describe(tensor))),
                     };
                 }
                 (Rebuild::V1, &[storage, offset, size, stride]) => {
@@ -264,17 +267,17 @@ impl Objects {
                 _ => {
                     return Err(format!(
                         "a tensor with {} arguments, which do not match the function",
-                        given.len()
+                        values.len()
                     ));
                 }
             }
         }
     }
 
-    /// Tensors whose elements are to be negated or conjugated when they are read.
+    /// Fails for a tensor that is a lazily negated or conjugated view.
     fn refuse_flags(&self, rest: &[Value]) -> Result<(), Fault> {
         let entries = rest.iter().filter_map(|&value| self.dict(value)).flatten();
-        // A dictionary that all tensors share is walked for each of them.
+        // Bounded, because a dictionary shared by all tensors is walked for each of them.
         if entries.clone().nth(MAX_FLAGS).is_some() {
             return Err(format!("a tensor with more than {MAX_FLAGS} flags"));
         }
@@ -290,17 +293,17 @@ impl Objects {
         dtype: Option<&'static Dtype>,
     ) -> Result<Value, Fault> {
         let Some(&Node::Storage(storage)) = self.node(storage) else {
-            return Err(format!("a tensor of {}, expected a storage", self.shown(storage)));
+            return Err(format!("a tensor of {}, expected a storage", self.describe(storage)));
         };
         let dtype = dtype.or(storage.dtype).ok_or("a tensor whose elements have no type")?;
         let offset = self.count(offset, "a tensor's offset")?;
         let counts = |this: &Self, value: Value, what: &str| {
             let found = this.sequence(value).ok_or_else(|| {
-                format!("{} as {what}, expected a tuple of integers", this.shown(value))
+                format!("{} as {what}, expected a tuple of integers", this.describe(value))
             })?;
             if found.len() > Shape::MAX_DIMENSIONS {
-                let (found, most) = (found.len(), Shape::MAX_DIMENSIONS);
-                return Err(format!("a tensor of {found} dimensions, expected at most {most}"));
+                let (found, limit) = (found.len(), Shape::MAX_DIMENSIONS);
+                return Err(format!("a tensor of {found} dimensions, expected at most {limit}"));
             }
             found.iter().map(|&value| this.count(value, what)).collect::<Result<Vec<_>, _>>()
         };
@@ -328,37 +331,43 @@ impl Objects {
         }
     }
 
-    /// A number of elements.
+    /// Returns a nonnegative integer; `what` names it in the error.
     fn count(&self, value: Value, what: &str) -> Result<u64, Fault> {
         match value {
             Value::Int(number) if number >= 0 => Ok(number.unsigned_abs()),
-            _ => Err(format!("{} as {what}, expected a nonnegative integer", self.shown(value))),
+            _ => Err(format!("{} as {what}, expected a nonnegative integer", self.describe(value))),
         }
     }
 
-    /// What a persistent ID refers to: a storage.
+    /// Resolves a persistent ID, which must be a storage.
     pub(super) fn persistent(&mut self, id: Value, bytes: &[u8]) -> Result<Value, Fault> {
         let (class, key, len, view) = match self.tuple(id) {
             Some(&[Value::Text(kind), class, key, _, len, ref view @ ..])
-                if kind.of(bytes) == b"storage" && view.len() <= 1 =>
+                if kind.resolve(bytes) == b"storage" && view.len() <= 1 =>
             {
                 (class, key, len, view.first().copied())
             }
             _ => {
-                return Err(format!("{} as a persistent ID, expected a storage", self.shown(id)));
+                return Err(format!(
+                    "{} as a persistent ID, expected a storage",
+                    self.describe(id)
+                ));
             }
         };
         let Value::Global(Global::Storage(dtype)) = class else {
-            return Err(format!("{} as a class of storages", self.shown(class)));
+            return Err(format!("{} as a class of storages", self.describe(class)));
         };
         let Value::Text(key) = key else {
-            return Err(format!("{} as the key of a storage, expected a string", self.shown(key)));
+            return Err(format!(
+                "{} as the key of a storage, expected a string",
+                self.describe(key)
+            ));
         };
         let whole = self.count(len, "the length of a storage")?;
         let mut storage = Storage { key, dtype, len: whole, offset: 0, whole };
         if let Some(view) = view.filter(|view| !matches!(view, Value::None)) {
             let Some(&[_, offset, len]) = self.tuple(view) else {
-                return Err(format!("{} as a view of a storage", self.shown(view)));
+                return Err(format!("{} as a view of a storage", self.describe(view)));
             };
             storage.offset = self.count(offset, "the offset of a view")?;
             storage.len = self.count(len, "the length of a view")?;
@@ -373,27 +382,27 @@ impl Objects {
         self.add(Node::Storage(storage))
     }
 
-    /// Gives an object its attributes, which no tensor is made of.
+    /// Sets attributes of an object. They are ignored, because no tensor uses them.
     pub(super) fn build(&self, object: Value) -> Result<(), Fault> {
         match self.node(object) {
             Some(Node::Dict(_)) => Ok(()),
             _ if matches!(object, Value::Opaque) => Ok(()),
-            _ => Err(format!("attributes for {}, expected a dictionary", self.shown(object))),
+            _ => Err(format!("attributes for {}, expected a dictionary", self.describe(object))),
         }
     }
 
-    /// Adds elements to a list.
+    /// Appends elements to a list.
     pub(super) fn append(&mut self, list: Value, elements: &[Value]) -> Result<(), Fault> {
         self.count_elements(elements.len())?;
         match self.node_mut(list) {
             Some(Node::List(own)) => own.extend_from_slice(elements),
             _ if matches!(list, Value::Opaque) => {}
-            _ => return Err(format!("elements for {}, expected a list", self.shown(list))),
+            _ => return Err(format!("elements for {}, expected a list", self.describe(list))),
         }
         Ok(())
     }
 
-    /// Adds keys with their values to a dictionary.
+    /// Adds alternating keys and values to a dictionary.
     pub(super) fn set(&mut self, dict: Value, items: &[Value]) -> Result<(), Fault> {
         self.count_elements(items.len())?;
         let (pairs, rest) = items.as_chunks::<2>();
@@ -403,15 +412,15 @@ impl Objects {
             }
             Some(Node::Dict(_)) => return Err("a key without a value".to_owned()),
             _ if matches!(dict, Value::Opaque) => {}
-            _ => return Err(format!("entries for {}, expected a dictionary", self.shown(dict))),
+            _ => return Err(format!("entries for {}, expected a dictionary", self.describe(dict))),
         }
         Ok(())
     }
 }
 
 impl Tensor {
-    /// Elements of the storage from its beginning to the last of the tensor, which is 0 for a
-    /// tensor without elements; `None` when there are 2^64 or more.
+    /// Returns the number of storage elements up to the last element of the tensor, 0 for a tensor
+    /// without elements; `None` on overflow.
     fn reach(&self) -> Option<u64> {
         if self.size.contains(&0) {
             return Some(0);
@@ -424,7 +433,155 @@ impl Tensor {
     }
 }
 
-/// The name of a module's member, escaped for display.
+/// Returns the qualified name of a global, escaped for display.
 pub(super) fn member(module: &[u8], name: &[u8]) -> String {
     format!("{}.{}", RawStr::new(module), RawStr::new(name))
+}
+
+/// An element type of PyTorch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dtype {
+    /// The name of its storage class in the module `torch`, if it has one.
+    class: Option<&'static str>,
+    /// Its name in the module `torch`.
+    name: &'static str,
+    /// The GGML type, or the integer type of the same size.
+    pub(super) ggml_type: GgmlType,
+    /// The safetensors name of a type that GGML does not have.
+    pub(super) stored_type: Option<&'static str>,
+    /// Bytes per element.
+    pub(super) size: u64,
+    /// Size of the units that depend on the byte order: half an element for a complex type.
+    pub(super) unit: usize,
+}
+
+const fn native(class: &'static str, name: &'static str, ggml_type: GgmlType, size: u8) -> Dtype {
+    Dtype {
+        class: Some(class),
+        name,
+        ggml_type,
+        stored_type: None,
+        size: size as u64,
+        unit: size as usize,
+    }
+}
+
+const fn foreign(
+    class: Option<&'static str>,
+    name: &'static str,
+    stored_type: &'static str,
+    size: u8,
+) -> Dtype {
+    let ggml_type = match size {
+        1 => GgmlType::I8,
+        2 => GgmlType::I16,
+        4 => GgmlType::I32,
+        _ => GgmlType::I64,
+    };
+    Dtype {
+        class,
+        name,
+        ggml_type,
+        stored_type: Some(stored_type),
+        size: size as u64,
+        unit: size as usize,
+    }
+}
+
+static DTYPES: [Dtype; 19] = [
+    native("DoubleStorage", "float64", GgmlType::F64, 8),
+    native("FloatStorage", "float32", GgmlType::F32, 4),
+    native("HalfStorage", "float16", GgmlType::F16, 2),
+    native("BFloat16Storage", "bfloat16", GgmlType::BF16, 2),
+    native("LongStorage", "int64", GgmlType::I64, 8),
+    native("IntStorage", "int32", GgmlType::I32, 4),
+    native("ShortStorage", "int16", GgmlType::I16, 2),
+    native("CharStorage", "int8", GgmlType::I8, 1),
+    foreign(Some("ByteStorage"), "uint8", "U8", 1),
+    foreign(Some("BoolStorage"), "bool", "BOOL", 1),
+    Dtype { unit: 4, ..foreign(Some("ComplexFloatStorage"), "complex64", "C64", 8) },
+    foreign(None, "uint16", "U16", 2),
+    foreign(None, "uint32", "U32", 4),
+    foreign(None, "uint64", "U64", 8),
+    foreign(None, "float8_e4m3fn", "F8_E4M3", 1),
+    foreign(None, "float8_e5m2", "F8_E5M2", 1),
+    foreign(None, "float8_e4m3fnuz", "F8_E4M3FNUZ", 1),
+    foreign(None, "float8_e5m2fnuz", "F8_E5M2FNUZ", 1),
+    foreign(None, "float8_e8m0fnu", "F8_E8M0", 1),
+];
+
+impl Dtype {
+    /// Returns the type of a storage class.
+    fn of_class(class: &str) -> Option<&'static Self> {
+        DTYPES.iter().find(|dtype| dtype.class == Some(class))
+    }
+
+    /// Returns the type with this name in the module `torch`.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        DTYPES.iter().find(|dtype| dtype.name == name)
+    }
+}
+
+/// A known global. None of them is executed: each selects how its arguments are interpreted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Global {
+    /// A dictionary.
+    OrderedDict,
+    /// A tuple of dimensions.
+    Size,
+    /// A function that creates a tensor from a storage or another tensor.
+    Rebuild(Rebuild),
+    /// The class of a tensor.
+    Tensor,
+    /// A storage class with its element type; `None` for an untyped storage.
+    Storage(Option<&'static Dtype>),
+    Dtype(&'static Dtype),
+    /// A value that no tensor uses, such as a device. Its arguments are ignored.
+    Opaque,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rebuild {
+    /// `(storage, offset, size, stride)`.
+    V1,
+    /// `(storage, offset, size, stride, requires_grad, hooks[, metadata])`.
+    V2,
+    /// `(storage, offset, size, stride, requires_grad, hooks, dtype[, metadata])`.
+    V3,
+    /// `(tensor, …)`.
+    Parameter,
+    /// `(function, class, arguments, state)`.
+    FromType,
+}
+
+impl Global {
+    /// Looks up a global; `None` for every name that state dictionaries do not need.
+    pub(super) fn named(module: &[u8], name: &[u8]) -> Option<Self> {
+        let module = std::str::from_utf8(module).ok()?;
+        let name = std::str::from_utf8(name).ok()?;
+        Some(match (module, name) {
+            ("collections", "OrderedDict") => Self::OrderedDict,
+            ("torch", "Size") => Self::Size,
+            ("torch._utils", "_rebuild_tensor") => Self::Rebuild(Rebuild::V1),
+            ("torch._utils", "_rebuild_tensor_v2") => Self::Rebuild(Rebuild::V2),
+            ("torch._utils", "_rebuild_tensor_v3") => Self::Rebuild(Rebuild::V3),
+            ("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state") => {
+                Self::Rebuild(Rebuild::Parameter)
+            }
+            ("torch._tensor" | "torch.tensor", "_rebuild_from_type_v2") => {
+                Self::Rebuild(Rebuild::FromType)
+            }
+            ("torch", "Tensor") | ("torch.nn.parameter", "Parameter") => Self::Tensor,
+            ("torch.storage" | "torch", "UntypedStorage") => Self::Storage(None),
+            ("torch" | "torch.cuda", class) if class.ends_with("Storage") => {
+                Self::Storage(Some(Dtype::of_class(class)?))
+            }
+            ("torch", "device")
+            | ("torch.serialization", "_get_layout")
+            | ("_codecs", "encode")
+            | ("builtins" | "__builtin__", "set" | "bytearray" | "complex") => Self::Opaque,
+            ("torch", name) => Self::Dtype(Dtype::named(name)?),
+            _ => return None,
+        })
+    }
 }

@@ -1,16 +1,16 @@
-//! PyTorch files from strangers are refused with the place and what was found there.
+//! Hostile PyTorch files are refused with the offset and a description of the fault.
 
 use ggmill_pipeline::Checkpoint as _;
 use ggmill_pipeline::formats::TorchFile;
 
 use super::support::{dict, fixture, int, ints, pickle, storage, tensor, text, zip, zip64};
 
-/// The message about an archive with this pickle and one storage of eight bytes.
-fn of_pickle(opcodes: &[&[u8]]) -> String {
-    of_bytes(&zip(&[("x/data.pkl", &pickle(opcodes)), ("x/data/0", &[0; 8])]))
+/// Returns the error of an archive with this pickle and one storage of eight bytes.
+fn pickle_error(opcodes: &[&[u8]]) -> String {
+    file_error(&zip(&[("x/data.pkl", &pickle(opcodes)), ("x/data/0", &[0; 8])]))
 }
 
-fn of_bytes(bytes: &[u8]) -> String {
+fn file_error(bytes: &[u8]) -> String {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hostile.pt");
     std::fs::write(&path, bytes).unwrap();
@@ -27,7 +27,7 @@ fn assert_says(message: &str, parts: &[&str]) {
 }
 
 #[test]
-fn what_a_pickle_asks_for_is_named_and_not_done() {
+fn unknown_globals_are_named_and_not_executed() {
     for (opcodes, name) in [
         (&b"cos\nsystem\nX\x02\0\0\0id\x85R"[..], "os.system"),
         (b"cbuiltins\neval\nX\x01\0\0\x000\x85R", "builtins.eval"),
@@ -37,53 +37,56 @@ fn what_a_pickle_asks_for_is_named_and_not_done() {
         (b"c\x1b[2J\nhostile\n", "\\u{1b}[2J.hostile"),
         (b"cnumpy.core.multiarray\n_reconstruct\n", "numpy.core.multiarray._reconstruct"),
     ] {
-        let message = of_pickle(&[opcodes]);
+        let message = pickle_error(&[opcodes]);
         assert_says(
             &message,
             &["hostile.pt: offset 0x", name, "expected only", "nothing was executed"],
         );
     }
-    // The instructions for importing and calling in other ways.
+    // Other opcodes that import or call.
     for opcode in [&b"ios\nsystem\n"[..], b"(o", b"\x82\x01", b"Pname\n", b"}}\x92"] {
-        assert_says(&of_pickle(&[opcode]), &["offset 0x", "opcode 0x", "state dictionaries"]);
+        assert_says(&pickle_error(&[opcode]), &["offset 0x", "opcode 0x", "state dictionaries"]);
     }
 }
 
 #[test]
 fn a_pickle_is_bounded() {
     let deep = [&[b'('; 2000][..], &[b't'; 2000]].concat();
-    assert_says(&of_pickle(&[&deep]), &["values nested 1000 deep, which is the limit"]);
-    // Tuples within tuples need no mark; what is described is no dictionary, and that is all.
+    assert_says(&pickle_error(&[&deep]), &["values nested 1000 deep, which is the limit"]);
+    // Nested tuples need no mark. The only fault is that the root is not a dictionary.
     let nested = [b")".to_vec(), vec![0x85; 100_000]].concat();
-    assert_says(&of_pickle(&[&nested]), &["is a tuple of 1, expected a dictionary"]);
-    assert_says(&of_pickle(&[&vec![b'N'; 1 << 21]]), &["1048576 values on the stack"]);
+    assert_says(&pickle_error(&[&nested]), &["is a tuple of 1, expected a dictionary"]);
+    assert_says(&pickle_error(&[&vec![b'N'; 1 << 21]]), &["1048576 values on the stack"]);
     let many = [&b"]("[..], &b"}".repeat((1 << 20) - 9), b"e("].concat();
     let many = [&many[..], &b"}".repeat((1 << 20) - 9), b"e(", &b"}".repeat(99), b"e"].concat();
-    assert_says(&of_pickle(&[&many]), &["more than 2097152 objects, which is the limit"]);
-    // Two bytes are enough for a value in a list, three for two in a dictionary.
+    assert_says(&pickle_error(&[&many]), &["more than 2097152 objects, which is the limit"]);
+    // Two bytes add a value to a list, three bytes add two to a dictionary.
     let elements = "more than 8388608 values in tuples, lists and dictionaries, which is the limit";
     let tuple = [&b"("[..], &vec![b'N'; 1 << 19], b"t0"].concat();
     for (collection, element, values) in
         [(&b"]"[..], &b"Na"[..], 1), (b"}", b"NNs", 2), (b"", &tuple, 1 << 19)]
     {
-        let found = of_pickle(&[collection, &element.repeat((1 << 23) / values + 1)]);
+        let found = pickle_error(&[collection, &element.repeat((1 << 23) / values + 1)]);
         assert_says(&found, &[elements]);
     }
-    assert_says(&of_pickle(&[b"Nr\xff\xff\xff\xff"]), &["number 4294967295, expected at most 1"]);
     assert_says(
-        &of_pickle(&[b"j\xff\xff\xff\xff"]),
+        &pickle_error(&[b"Nr\xff\xff\xff\xff"]),
+        &["number 4294967295, expected at most 1"],
+    );
+    assert_says(
+        &pickle_error(&[b"j\xff\xff\xff\xff"]),
         &["the memo has no value with number 4294967295"],
     );
-    assert_says(&of_pickle(&[b"X\xff\xff\xff\xff"]), &["the pickle ends at 0x", "too early"]);
-    assert_says(&of_pickle(&[b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff"]), &["too early"]);
-    assert_says(&of_pickle(&[b"\x8b\xff\xff\xff\xff"]), &["too early"]);
+    assert_says(&pickle_error(&[b"X\xff\xff\xff\xff"]), &["the pickle ends at 0x", "too early"]);
+    assert_says(&pickle_error(&[b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff"]), &["too early"]);
+    assert_says(&pickle_error(&[b"\x8b\xff\xff\xff\xff"]), &["too early"]);
     let line = [&b"c"[..], &[b'a'; 5000], b"\n"].concat();
-    assert_says(&of_pickle(&[&line]), &["a name of more than 1024 bytes"]);
-    assert_says(&of_pickle(&[b"\x80\x09"]), &["protocol 9, expected at most 5"]);
+    assert_says(&pickle_error(&[&line]), &["a name of more than 1024 bytes"]);
+    assert_says(&pickle_error(&[b"\x80\x09"]), &["protocol 9, expected at most 5"]);
 }
 
 #[test]
-fn a_pickle_that_makes_no_sense_is_refused() {
+fn an_invalid_pickle_is_refused() {
     for (opcodes, message) in [
         (&b""[..], "0 values at its end, expected one"),
         (b"NN", "2 values at its end"),
@@ -108,17 +111,17 @@ fn a_pickle_that_makes_no_sense_is_refused() {
         (b"}NNs", "entry 0 has None as its name"),
         (b"N", "is None, expected a dictionary of tensors"),
     ] {
-        assert_says(&of_pickle(&[opcodes]), &[message]);
+        assert_says(&pickle_error(&[opcodes]), &[message]);
     }
     let twice = [text("a"), tensor(&storage("FloatStorage", "0", 2), 0, &[2], &[1])].concat();
     assert_says(
-        &of_pickle(&[b"}(", &twice, &twice, b"u"]),
+        &pickle_error(&[b"}(", &twice, &twice, b"u"]),
         &["tensor \"a\" is a duplicate in the dictionary"],
     );
 }
 
 #[test]
-fn a_tensor_lies_in_its_storage() {
+fn a_tensor_must_fit_its_storage() {
     let float = |len| storage("FloatStorage", "0", len);
     for (value, message) in [
         (tensor(&float(2), 0, &[3], &[1]), "takes 12 bytes of a storage of 8"),
@@ -140,15 +143,15 @@ fn a_tensor_lies_in_its_storage() {
         (tensor(&float(3), 0, &[2], &[1]), "8 bytes, expected 12"),
         (tensor(&float(i64::MAX), 0, &[2], &[1]), "8 bytes, expected 18446744073709551615"),
     ] {
-        assert_says(&of_pickle(&[&dict("a", &value)]), &["hostile.pt", message]);
+        assert_says(&pickle_error(&[&dict("a", &value)]), &["hostile.pt", message]);
     }
-    // 2^64 bytes in elements that are all the same.
+    // 2^64 bytes with a stride of 0.
     let size = [1 << 31, 1 << 31, 1];
     let value = tensor(&float(2), 0, &size, &[0, 0, 0]);
-    assert_says(&of_pickle(&[&dict("a", &value)]), &["has 2^64 bytes or more"]);
+    assert_says(&pickle_error(&[&dict("a", &value)]), &["has 2^64 bytes or more"]);
 }
 
-/// Changes bytes of an archive at the place where others are.
+/// Overwrites bytes of an archive at `skip` bytes after the last match of `find`.
 fn changed(mut bytes: Vec<u8>, find: &[u8], skip: usize, with: &[u8]) -> Vec<u8> {
     let at = bytes.windows(find.len()).rposition(|window| window == find).unwrap() + skip;
     bytes[at..at + with.len()].copy_from_slice(with);
@@ -156,7 +159,7 @@ fn changed(mut bytes: Vec<u8>, find: &[u8], skip: usize, with: &[u8]) -> Vec<u8>
 }
 
 #[test]
-fn an_archive_is_what_its_directory_says() {
+fn an_invalid_archive_is_refused() {
     let tensor = tensor(&storage("FloatStorage", "0", 2), 0, &[2], &[1]);
     let pickle = pickle(&[&dict("a", &tensor)]);
     let good = zip(&[("x/data.pkl", &pickle), ("x/data/0", &[0; 8])]);
@@ -202,14 +205,14 @@ fn an_archive_is_what_its_directory_says() {
             "the pickle ends, but its entry ends at",
         ),
     ] {
-        assert_says(&of_bytes(&bytes), &["hostile.pt: ", message]);
+        assert_says(&file_error(&bytes), &["hostile.pt: ", message]);
     }
-    assert_says(&of_bytes(b"not a file of PyTorch"), &["it does not begin like a PyTorch"]);
-    assert_says(&of_bytes(b"PK"), &["it does not begin like a PyTorch"]);
+    assert_says(&file_error(b"not a file of PyTorch"), &["it does not begin like a PyTorch"]);
+    assert_says(&file_error(b"PK"), &["it does not begin like a PyTorch"]);
 }
 
 #[test]
-fn a_stream_is_what_its_pickles_say() {
+fn an_invalid_stream_is_refused() {
     let magic = pickle(&[b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"]);
     let object = |len: i64| {
         let storage = [
@@ -247,27 +250,27 @@ fn a_stream_is_what_its_pickles_say() {
         ),
         (file(1001, &keys, 2, b""), "0x"),
     ] {
-        assert_says(&of_bytes(&bytes), &["hostile.pt", message]);
+        assert_says(&file_error(&bytes), &["hostile.pt", message]);
     }
-    // A view of a storage that ends beyond it.
+    // A view that exceeds its storage.
     let view = [&b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000N"[..], &int(2), &{
         [&b"(N"[..], &int(1), &int(2), b"ttQ"].concat()
     }];
-    assert_says(&of_pickle(&[&view.concat()]), &["elements 1 to 3 of a storage of 2"]);
-    assert_says(&of_pickle(&[&ints(&[1])]), &["is a tuple of 1"]);
+    assert_says(&pickle_error(&[&view.concat()]), &["elements 1 to 3 of a storage of 2"]);
+    assert_says(&pickle_error(&[&ints(&[1])]), &["is a tuple of 1"]);
 }
 
-/// No part of a real file is a file, and no changed byte is more than an error.
+/// Every truncation of a real file is an error, and no changed byte causes a panic.
 #[test]
-fn damage_is_answered() {
+fn damage_is_an_error() {
     std::thread::scope(|scope| {
         for name in ["views.pt", "attributes.pt", "views-legacy.pt", "attributes-legacy.pt"] {
-            scope.spawn(move || damage_of_one_is_answered(name));
+            scope.spawn(move || damage_of_one_file_is_an_error(name));
         }
     });
 }
 
-fn damage_of_one_is_answered(name: &str) {
+fn damage_of_one_file_is_an_error(name: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("damaged.pt");
     let bytes = std::fs::read(fixture(name)).unwrap();

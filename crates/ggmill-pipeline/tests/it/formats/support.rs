@@ -1,13 +1,13 @@
-//! Archives and pickles made by hand.
+//! Builders of archives and pickles.
 
 use std::path::{Path, PathBuf};
 
-/// A file of the fixtures that `conformance/torch_files.py` writes.
+/// Returns the path of a fixture, written by `conformance/torch_files.py`.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch").join(name)
 }
 
-/// A zip archive of entries that are stored as they are.
+/// Builds a zip archive of uncompressed entries.
 pub(crate) fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, data) in entries {
@@ -36,7 +36,7 @@ pub(crate) fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// The same in the form for large files: with numbers of 64 bits.
+/// Builds a zip64 archive of uncompressed entries.
 pub(crate) fn zip64(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, data) in entries {
@@ -74,36 +74,36 @@ pub(crate) fn zip64(entries: &[(&str, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// What the header and the directory have in common: flags, method, time, checksum (not looked at),
-/// both sizes, the lengths of the name and of further fields.
+/// Returns the fields that a local header and a directory entry share: flags, method, time and
+/// checksum (ignored), both sizes, the lengths of the name and of the extra field.
 fn numbers(name: &str, data: &[u8], extra: u16) -> Vec<u8> {
     let size = u32::try_from(data.len()).unwrap().to_le_bytes();
     let name = u16::try_from(name.len()).unwrap().to_le_bytes();
     [&[0; 12][..], &size, &size, &name, &extra.to_le_bytes()].concat()
 }
 
-/// A pickle: the protocol, these opcodes, the end.
+/// Builds a pickle: protocol, opcodes, STOP.
 pub(crate) fn pickle(opcodes: &[&[u8]]) -> Vec<u8> {
     [b"\x80\x02", &*opcodes.concat(), b"."].concat()
 }
 
-/// A text.
+/// Pushes a string.
 pub(crate) fn text(text: &str) -> Vec<u8> {
     [&b"X"[..], &u32::try_from(text.len()).unwrap().to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// An integer.
+/// Pushes an integer.
 pub(crate) fn int(number: i64) -> Vec<u8> {
     [&b"\x8a\x08"[..], &number.to_le_bytes()].concat()
 }
 
-/// A tuple of integers.
+/// Pushes a tuple of integers.
 pub(crate) fn ints(numbers: &[i64]) -> Vec<u8> {
     let numbers = numbers.iter().flat_map(|&number| int(number));
     [&b"("[..], &numbers.collect::<Vec<u8>>(), b"t"].concat()
 }
 
-/// A storage of elements of a class.
+/// Pushes a storage of a class.
 pub(crate) fn storage(class: &str, key: &str, len: i64) -> Vec<u8> {
     let class = format!("ctorch\n{class}\n");
     let parts =
@@ -111,7 +111,7 @@ pub(crate) fn storage(class: &str, key: &str, len: i64) -> Vec<u8> {
     [&parts.concat(), &b"tQ"[..]].concat()
 }
 
-/// A tensor of a storage.
+/// Pushes a tensor of a storage.
 pub(crate) fn tensor(storage: &[u8], offset: i64, size: &[i64], stride: &[i64]) -> Vec<u8> {
     [
         b"ctorch._utils\n_rebuild_tensor_v2\n(",
@@ -124,7 +124,7 @@ pub(crate) fn tensor(storage: &[u8], offset: i64, size: &[i64], stride: &[i64]) 
     .concat()
 }
 
-/// A dictionary of one entry.
+/// Pushes a dictionary of one entry.
 pub(crate) fn dict(name: &str, value: &[u8]) -> Vec<u8> {
     [&b"}"[..], &text(name), value, b"s"].concat()
 }

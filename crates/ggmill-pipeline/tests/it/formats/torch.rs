@@ -1,4 +1,4 @@
-//! PyTorch files hold what PyTorch finds in them.
+//! PyTorch files give the tensors that PyTorch reads from them.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn described(file: &TorchFile) -> Value {
 }
 
 #[test]
-fn tensors_are_those_that_pytorch_finds() {
+fn tensors_equal_those_of_pytorch() {
     let document = std::fs::read(fixture("expected.json")).unwrap();
     let expected: Value = serde_json::from_slice(&document).unwrap();
     for (name, expected) in expected.as_object().unwrap() {
@@ -46,9 +46,9 @@ fn tensors_are_those_that_pytorch_finds() {
     }
 }
 
-/// The files of others, where the directory with them is there.
+/// Files of other programs, if the directory with them exists.
 #[test]
-fn tensors_of_foreign_files_are_those_that_pytorch_finds() {
+fn tensors_of_foreign_files_equal_those_of_pytorch() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/pytorch");
     if !root.is_dir() {
         eprintln!("skipped: there is no {}", root.display());
@@ -68,9 +68,9 @@ fn tensors_of_foreign_files_are_those_that_pytorch_finds() {
     }
 }
 
-/// Any part of a tensor's bytes is that part of all of them; those in a range of the file lie there.
+/// Partial reads equal parts of a full read, and a reported file range contains the data.
 #[test]
-fn parts_are_parts_of_the_whole() {
+fn partial_reads_equal_parts_of_full_reads() {
     for name in ["types.pt", "views.pt", "views-legacy.pt", "big-endian.pt"] {
         let path = fixture(name);
         let (file, bytes) = (TorchFile::open(&path).unwrap(), std::fs::read(&path).unwrap());
@@ -102,7 +102,7 @@ fn written(directory: &Path, bytes: &[u8]) -> TorchFile {
     TorchFile::open(path).unwrap()
 }
 
-/// One view of a storage of 16-bit elements that are their own numbers.
+/// Writes a view of a storage whose 16-bit elements are their indices.
 fn view(directory: &Path, len: u16, offset: i64, size: &[i64], stride: &[i64]) -> TorchFile {
     let elements: Vec<u8> = (0..len).flat_map(u16::to_le_bytes).collect();
     let storage = storage("ShortStorage", "0", len.into());
@@ -110,7 +110,7 @@ fn view(directory: &Path, len: u16, offset: i64, size: &[i64], stride: &[i64]) -
     written(directory, &zip(&[("x/data.pkl", &described), ("x/data/0", &elements)]))
 }
 
-/// What a view is, element by element.
+/// Computes the indices of a view element by element.
 fn naive(offset: i64, size: &[i64], stride: &[i64]) -> Vec<i64> {
     match (size, stride) {
         ([size, sizes @ ..], [stride, strides @ ..]) => {
@@ -125,7 +125,7 @@ fn elements(bytes: &[u8]) -> Vec<i64> {
 }
 
 #[test]
-fn views_are_what_their_definition_says() {
+fn views_equal_their_definition() {
     let directory = tempfile::tempdir().unwrap();
     let mut state = 1u64;
     let mut random = |below: u64| {
@@ -152,7 +152,7 @@ fn views_are_what_their_definition_says() {
     }
 }
 
-/// Larger than what is read at once, wanted whole and in thin slices.
+/// Views larger than one read, read completely and in thin slices.
 #[test]
 fn large_views_are_read_in_pieces() {
     let directory = tempfile::tempdir().unwrap();
@@ -173,14 +173,14 @@ fn large_views_are_read_in_pieces() {
     let mut slice = vec![0; 4 * 1234];
     file.read(0, 4 * 4321, &mut slice).unwrap();
     assert_eq!(slice, found[4 * 4321..][..slice.len()]);
-    // Half an element is read too.
+    // Reads can cut elements.
     let mut cut = [0; 7];
     file.read(0, 4001, &mut cut).unwrap();
     assert_eq!(cut, found[4001..][..7]);
 }
 
 #[test]
-fn numbers_of_64_bits_are_read() {
+fn zip64_archives_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let tensor = tensor(&storage("FloatStorage", "0", 2), 0, &[2], &[1]);
     let described = pickle(&[&dict("a", &tensor)]);
@@ -188,8 +188,8 @@ fn numbers_of_64_bits_are_read() {
     assert_eq!(data(&written(directory.path(), &bytes), 0), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
-/// As Python 2 wrote it: byte strings, ordered dictionaries of a list of pairs, memo numbers from
-/// one on.
+/// Python 2 writes byte strings, ordered dictionaries from a list of pairs, and memo numbers from 1
+/// on.
 #[test]
 fn files_of_python_2_are_read() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,15 +1,18 @@
+//! NumPy files (`.npy`), read and written.
+
+use std::fmt::Write as _;
 use std::path::Path;
 
-use ggmill_core::{Endian, GgmlType, Shape};
+use ggmill_core::{Endian, GgmlType, Shape, Sink};
 use ggmill_io::RandomAccess;
 
-use crate::{Checkpoint, FileRange, SourceTensor};
-use crate::{Error, ErrorKind, Result};
+use crate::formats::column::{Column, Element, append, stream};
+use crate::{Checkpoint, Error, ErrorKind, FileRange, Report, Result, RunOptions, SourceTensor};
 
-/// The longest header that is read: a description of one array.
+/// Limit for the header, which describes a single array.
 const MAX_HEADER_LEN: u32 = 1 << 16;
 
-/// A file of NumPy (`.npy`) with one array, as a checkpoint of one tensor.
+/// A NumPy file (`.npy`) with its array as a source of one tensor.
 #[derive(Debug)]
 pub struct Numpy {
     file: RandomAccess,
@@ -19,18 +22,18 @@ pub struct Numpy {
 }
 
 impl Numpy {
-    /// Opens a file; its array gets this name. An array of `uint8` holds the bytes of a tensor's
-    /// blocks, of which `blocks_of` tells type and shape.
+    /// Opens a file; its array gets the name `name`. An array of `uint8` contains the raw blocks of
+    /// a tensor, whose type and shape `blocks_of` returns.
     ///
-    /// Fails for arrays in Fortran order or big-endian, of types that GGUF does not have, and for
-    /// bytes of unknown types or that are not as many as they should be.
+    /// Fails for arrays in Fortran order, in big-endian order or of types that GGUF does not have,
+    /// and for blocks of an unknown type or a wrong size.
     pub fn open(
         path: impl AsRef<Path>,
         name: impl Into<Vec<u8>>,
         blocks_of: impl FnOnce(&[u8]) -> Option<(GgmlType, Shape)>,
     ) -> Result<Self> {
         let file = RandomAccess::open(path)?;
-        let (text, start) = header(&file)?;
+        let (text, start) = read_header(&file)?;
         let bad = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
         let array =
             Array::parse(&text).ok_or_else(|| bad("its header is not a valid NumPy header"))?;
@@ -98,15 +101,15 @@ impl Checkpoint for Numpy {
     }
 }
 
-/// The text of the header, and where the data begins.
-fn header(file: &RandomAccess) -> Result<(String, u64)> {
+/// Returns the text of the header and the offset of the data.
+fn read_header(file: &RandomAccess) -> Result<(String, u64)> {
     let bad = || Error::new(ErrorKind::Checkpoint, "is not a NumPy file").file(file.path());
     let mut start = [0; 8];
     if file.len() < 12 {
         return Err(bad());
     }
     file.read_at(0, &mut start)?;
-    let (before, len) = match start {
+    let (header_start, len) = match start {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _] => {
             let mut len = [0; 2];
             file.read_at(8, &mut len)?;
@@ -119,15 +122,15 @@ fn header(file: &RandomAccess) -> Result<(String, u64)> {
         }
         _ => return Err(bad()),
     };
-    if len > MAX_HEADER_LEN || before + u64::from(len) > file.len() {
+    if len > MAX_HEADER_LEN || header_start + u64::from(len) > file.len() {
         return Err(bad());
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or(0)];
-    file.read_at(before, &mut text)?;
-    Ok((String::from_utf8(text).map_err(|_| bad())?, before + u64::from(len)))
+    file.read_at(header_start, &mut text)?;
+    Ok((String::from_utf8(text).map_err(|_| bad())?, header_start + u64::from(len)))
 }
 
-/// A header: a Python dictionary of three entries.
+/// The header, a Python dictionary of three entries.
 #[derive(Debug, PartialEq, Eq)]
 struct Array {
     descr: String,
@@ -152,7 +155,7 @@ impl Array {
         }
         let (dimensions, _) = after("shape")?.strip_prefix('(')?.split_once(')')?;
         let parts = dimensions.split(',').map(str::trim).filter(|part| !part.is_empty());
-        // Python 2 wrote long integers with an L.
+        // Python 2 writes long integers with the suffix `L`.
         let dimensions =
             parts.map(|part| part.trim_end_matches('L').parse().ok()).collect::<Option<_>>()?;
         Some(Self { descr: descr.to_owned(), fortran_order, dimensions })
@@ -172,12 +175,92 @@ fn ggml_type(descr: &str) -> Option<GgmlType> {
     })
 }
 
+/// Writes one tensor as a NumPy file (`.npy`, version 1.0, C order), and returns the sink.
+///
+/// Floats and integers keep their type. BF16, which NumPy does not have, and quantized types become
+/// F32 or, if `raw`, are stored as their bytes: `uint8`, one row of bytes for each row of the
+/// tensor.
+pub fn extract_npy<S>(
+    checkpoint: &dyn Checkpoint,
+    number: usize,
+    raw: bool,
+    mut sink: S,
+    options: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<S>
+where
+    S: Sink,
+    S::Error: std::error::Error + Send + Sync + 'static,
+{
+    let column = column(checkpoint, number, raw)?;
+    append(&mut sink, &header(column.element, &column.shape))?;
+    stream(checkpoint, &[column], &mut sink, options, progress)?;
+    Ok(sink)
+}
+
+/// Returns the size of the file that [`extract_npy`] writes, in bytes. Fails if that would fail
+/// before writing.
+pub fn npy_len(checkpoint: &dyn Checkpoint, number: usize, raw: bool) -> Result<u64> {
+    let column = column(checkpoint, number, raw)?;
+    Ok(column.size.saturating_add(header(column.element, &column.shape).len() as u64))
+}
+
+fn column(checkpoint: &dyn Checkpoint, number: usize, raw: bool) -> Result<Column<'_>> {
+    Column::new(checkpoint, number, raw, |element| element != Element::BF16)
+}
+
+/// Returns the header of a NumPy file of `f32` in C order: the last dimension is contiguous. The
+/// data follows it.
+///
+/// ```
+/// let header = ggmill_pipeline::formats::npy_header(&[512, 32000]);
+/// assert!(header.starts_with(b"\x93NUMPY") && header.len() % 64 == 0);
+/// ```
+pub fn npy_header(shape: &[u64]) -> Vec<u8> {
+    header(Element::F32, shape)
+}
+
+fn header(element: Element, shape: &[u64]) -> Vec<u8> {
+    /// Alignment of the data.
+    const ALIGNMENT: usize = 64;
+    /// Bytes of magic, version and header length.
+    const PREFIX: usize = 10;
+    let descr = match element {
+        Element::F64 => "<f8",
+        Element::F32 => "<f4",
+        Element::F16 => "<f2",
+        Element::BF16 => "<u2",
+        Element::I64 => "<i8",
+        Element::I32 => "<i4",
+        Element::I16 => "<i2",
+        Element::I8 => "|i1",
+        Element::U8 => "|u1",
+    };
+    let mut dimensions = String::new();
+    for dimension in shape {
+        // Writing to a String cannot fail.
+        let _ = write!(dimensions, "{dimension}, ");
+    }
+    // In Python, a tuple of one element has a trailing comma.
+    let dimensions =
+        if shape.len() == 1 { dimensions.trim_end() } else { dimensions.trim_end_matches(", ") };
+    let mut text =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dimensions}), }}");
+    while !(PREFIX + text.len() + 1).is_multiple_of(ALIGNMENT) {
+        text.push(' ');
+    }
+    text.push('\n');
+    // Four dimensions of twenty digits need a small part of 64 KiB.
+    let len = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    [&b"\x93NUMPY\x01\x00"[..], &len.to_le_bytes(), text.as_bytes()].concat()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Array;
+    use super::*;
 
     #[test]
-    fn headers_as_they_occur() {
+    fn headers_are_parsed() {
         let array = |descr: &str, fortran_order, dimensions: &[u64]| {
             Some(Array { descr: descr.into(), fortran_order, dimensions: dimensions.to_vec() })
         };
@@ -202,5 +285,18 @@ mod tests {
         ] {
             assert_eq!(Array::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn headers_equal_those_of_numpy() {
+        let shown = |shape: &[u64]| {
+            let bytes = header(Element::F16, shape);
+            assert!(bytes.len().is_multiple_of(64) && bytes.ends_with(b"\n"));
+            assert_eq!(usize::from(u16::from_le_bytes([bytes[8], bytes[9]])), bytes.len() - 10);
+            String::from_utf8(bytes[10..].to_vec()).unwrap().trim_end().to_owned()
+        };
+        assert_eq!(shown(&[]), "{'descr': '<f2', 'fortran_order': False, 'shape': (), }");
+        assert_eq!(shown(&[3]), "{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }");
+        assert_eq!(shown(&[3, 4]), "{'descr': '<f2', 'fortran_order': False, 'shape': (3, 4), }");
     }
 }
