@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
+use ggmill_convert::{RestoreOptions, RestoredCheckpoint, check_restorable, restore_checkpoint};
 use ggmill_core::{GgmlType, RawStr, keys};
 use ggmill_io::NewDirectory;
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit};
@@ -80,7 +80,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     let mut options = RestoreOptions::default();
     (options.ggml_type, options.class, options.no_vocab) = (ggml_type, back.class, no_vocab);
     let restored = match architecture {
-        None => RestoredCheckpoint::of_vocabulary(checkpoint.metadata()),
+        None => RestoredCheckpoint::from_vocabulary(checkpoint.metadata()),
         Some(architecture) => restore_checkpoint(&checkpoint, architecture, &options),
     };
     let restored = restored.map_err(|error| {
@@ -114,7 +114,7 @@ pub(crate) fn architecture<'c>(
     checkpoint: &GgufCheckpoint,
     catalogue: &'c Catalogue,
 ) -> Result<&'c Architecture, Failure> {
-    restorable(checkpoint).map_err(|error| {
+    check_restorable(checkpoint).map_err(|error| {
         let has_vocabulary = checkpoint.metadata().get(keys::TOKENIZER_MODEL).is_some();
         let hint = (checkpoint.tensors().is_empty() && has_vocabulary)
             .then(|| "--vocab-only writes only the files of its tokenizer".to_owned());

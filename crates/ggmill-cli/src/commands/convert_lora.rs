@@ -49,7 +49,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
             let mut options = RestoreOptions::default();
             options.no_vocab = true;
             let base = restore_checkpoint(file, architecture, &options)
-                .and_then(|restored| restored.over(file))
+                .and_then(|restored| restored.into_checkpoint(file))
                 .map_err(|error| {
                     convert_back::about(path, &error).with_hint(Some(HINT.to_owned()))
                 })?;
