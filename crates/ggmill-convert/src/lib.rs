@@ -13,7 +13,7 @@ mod target;
 mod vocabulary;
 mod weights;
 
-pub use back::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
+pub use back::{RestoreOptions, RestoredCheckpoint, check_restorable, restore_checkpoint};
 pub use convert::{AutoType, ConvertOptions, convert, has_projector, own_type};
 pub use descriptions::read_descriptions;
 pub use general::MetadataOverride;

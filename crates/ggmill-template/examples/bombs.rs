@@ -1,5 +1,5 @@
-//! The memory and the time that templates take which ask for too much: those of
-//! `tests/bombs.txt`, each rendered with the usual limits in a process of its own (Linux).
+//! Measures the memory and the time of templates that exceed the limits: those of
+//! `tests/bombs.txt`, each rendered with the default limits in a separate process (Linux).
 //!
 //! `cargo run --release -p ggmill-template --no-default-features --example bombs`
 
@@ -37,8 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Milliseconds, the memory that the process has taken at most in KiB, and why the template was
-/// refused.
+/// Returns the milliseconds, the peak memory of the process in KiB, and the error of the template.
 fn rendered(text: &str) -> Result<String, Box<dyn Error>> {
     let options = RenderOptions::new().with_token("bos_token", "<s>");
     let conversation = Conversation::of([("user", "Hello")]);

@@ -1,4 +1,4 @@
-//! Renders conversations for the comparison with jinja2: a line of JSON for each line of JSON.
+//! Renders conversations for the comparison with jinja2: one line of JSON per line of input.
 
 use std::io::{self, BufRead as _, Write as _};
 
@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
     out.flush()
 }
 
-/// `template` over `context`, whose entries are variables as Jinja gets them, at `now`.
+/// Renders `template` with `context`, whose entries are Jinja's variables, at the time `now`.
 fn render(line: &str) -> Result<String, String> {
     let failed = |error: ggmill_template::Error| error.to_string();
     let request = Json::parse(line).map_err(failed)?;

@@ -1,14 +1,14 @@
-//! The conversation with which a template is rendered.
+//! Conversations with which templates are rendered, and sample conversations.
 
 use std::rc::Rc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Json;
 use crate::meter::Meter;
-use crate::options::RenderOptions;
+use crate::template::RenderOptions;
 use crate::value::{Mark, SeqKind, Text, Value};
 
-/// A conversation, and what else is given to a template with it.
+/// A conversation with the other variables of a template.
 ///
 /// ```
 /// use ggmill_template::{Conversation, Json};
@@ -26,19 +26,19 @@ pub struct Conversation {
     pub tools: Option<Json>,
     /// Documents with `title` and `text`.
     pub documents: Option<Json>,
-    /// Whether the text ends where the model's answer begins.
+    /// `true` to end the text where the model's answer begins.
     pub add_generation_prompt: bool,
     /// Other variables, such as `enable_thinking`.
     pub variables: Vec<(String, Json)>,
 }
 
 impl Conversation {
-    /// Messages, and nothing else.
+    /// Creates a conversation with these messages.
     pub fn new(messages: Json) -> Self {
         Self { messages, ..Self::default() }
     }
 
-    /// A conversation of messages of text: pairs of role and content.
+    /// Creates a conversation of text messages: pairs of role and content.
     pub fn of<'a>(messages: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let message = |(role, content)| {
             Json::Object(vec![
@@ -49,35 +49,35 @@ impl Conversation {
         Self::new(Json::Array(messages.into_iter().map(message).collect()))
     }
 
-    /// With these tools.
+    /// Sets the tools.
     #[must_use]
     pub fn with_tools(mut self, tools: Json) -> Self {
         self.tools = Some(tools);
         self
     }
 
-    /// With these documents.
+    /// Sets the documents.
     #[must_use]
     pub fn with_documents(mut self, documents: Json) -> Self {
         self.documents = Some(documents);
         self
     }
 
-    /// With or without the beginning of the model's answer.
+    /// Sets whether the text ends where the model's answer begins.
     #[must_use]
     pub fn with_generation_prompt(mut self, add: bool) -> Self {
         self.add_generation_prompt = add;
         self
     }
 
-    /// With another variable.
+    /// Adds a variable.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<String>, value: Json) -> Self {
         self.variables.push((name.into(), value));
         self
     }
 
-    /// A conversation in JSON: an array of messages, or an object with `messages` and any of
+    /// Converts a JSON document: an array of messages, or an object with `messages` and any of
     /// `tools`, `documents`, `add_generation_prompt` and other variables.
     ///
     /// ```
@@ -89,8 +89,10 @@ impl Conversation {
     /// # Ok::<(), ggmill_template::Error>(())
     /// ```
     ///
-    /// Fails where there are no messages, where one is not an object, or has no role that is text,
-    /// and where tools or documents are not arrays.
+    /// # Errors
+    ///
+    /// Fails if there are no messages, if a message is not an object or has no text role, and if
+    /// tools or documents are not arrays.
     pub fn from_json(document: Json) -> Result<Self> {
         let mut conversation = Self::default();
         match document {
@@ -154,7 +156,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// The roles of messages that chat templates do not commonly have, each with the index of its
+    /// Returns the roles that chat templates do not commonly support, each with the index of its
     /// first message.
     ///
     /// ```
@@ -174,7 +176,7 @@ impl Conversation {
         found
     }
 
-    /// The values of the variables, and the paths of the texts in them, by number.
+    /// Returns the values of the variables, and the paths of their texts by index.
     pub(crate) fn context(
         &self,
         options: &RenderOptions,
@@ -185,7 +187,7 @@ impl Conversation {
         }
         let mut reader = Reader { fields: Vec::new(), is_given: false, meter };
         let mut context = Vec::new();
-        // As in a call with keywords, what comes later counts.
+        // As for keyword arguments, the last value of a name counts.
         let mut set = |name: &str, value: Value| {
             context.retain(|(known, _): &(String, Value)| known != name);
             context.push((name.to_owned(), value));
@@ -210,15 +212,15 @@ impl Conversation {
     }
 }
 
-/// What a document has to be.
+/// The expected structure of a document.
 const EXPECTED: &str = "expected an array of messages, or an object with \"messages\"";
 const ROLE: &str = "text such as \"user\"";
 
-/// The roles that chat templates know.
+/// The roles that chat templates commonly support.
 const COMMON_ROLES: [&str; 9] =
     ["system", "developer", "user", "assistant", "model", "tool", "function", "ipython", "context"];
 
-/// Names of a document that are shown.
+/// Maximum number of names in a message.
 const MAX_NAMES: usize = 8;
 
 fn unexpected(place: &str, expected: &str, found: &Json) -> Error {
@@ -226,7 +228,7 @@ fn unexpected(place: &str, expected: &str, found: &Json) -> Error {
     Error::new(ErrorKind::Conversation, message)
 }
 
-/// An array; none for null.
+/// Returns an array; `None` for null.
 fn array(name: &str, value: Json) -> Result<Option<Json>> {
     match value {
         Json::Null => Ok(None),
@@ -235,28 +237,28 @@ fn array(name: &str, value: Json) -> Result<Option<Json>> {
     }
 }
 
-/// Variables by their names.
+/// Variables by name.
 pub(crate) type Variables = Vec<(String, Value)>;
 
 /// A text of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Field {
-    /// Where it is, such as `messages[0].content`.
+    /// Its path, such as `messages[0].content`.
     pub path: String,
-    /// Whether it is the role of a message and one word, which templates write into the markers
-    /// around messages. Other text is never part of a special token.
+    /// `true` for the role of a message if it is one word: templates write it into the markers
+    /// around messages. No other text of a conversation is part of a special token.
     pub is_role: bool,
 }
 
 struct Reader<'a> {
     fields: Vec<Field>,
-    /// Whether what is read is of the conversation.
+    /// `true` while values of the conversation are read, not defaults of the options.
     is_given: bool,
     meter: &'a Rc<Meter>,
 }
 
-/// The deepest value in values.
+/// Maximum nesting depth of values.
 const MAX_DEPTH: usize = 64;
 
 impl Reader<'_> {
@@ -297,7 +299,7 @@ impl Reader<'_> {
             Json::Object(entries) => {
                 let mut values = Vec::with_capacity(entries.len());
                 for (name, value) in entries {
-                    // A name is text of the conversation too.
+                    // Names of members are text of the conversation too.
                     let inner = format!("{path}.{name}");
                     let key = self.text(name, &format!("{inner} (name)"))?;
                     values.push((key, self.value(value, &inner, depth + 1)?));
@@ -306,4 +308,83 @@ impl Reader<'_> {
             }
         })
     }
+}
+
+/// Texts of the samples: words that no template contains.
+pub(crate) const SYSTEM: &str = "Quokka instructions.";
+#[cfg(feature = "tokens")]
+pub(crate) const RESULT: &str = "Wombat result.";
+#[cfg(feature = "tokens")]
+pub(crate) const FUNCTION: &str = "find_numbat";
+pub(crate) const ANSWER: &str = "Yes, certainly.";
+
+const QUESTION: &str = "Is it so?";
+
+/// A description of a function.
+pub(crate) fn tools() -> Json {
+    json(
+        r#"[{"type": "function", "function": {"name": "find_numbat", "description": "Finds one.",
+        "parameters": {"type": "object", "properties": {"place": {"type": "string",
+        "description": "Where."}}, "required": ["place"]}}}]"#,
+    )
+}
+
+/// Documents to answer from.
+#[cfg(feature = "tokens")]
+pub(crate) fn documents() -> Json {
+    json(r#"[{"title": "A document", "text": "It is so."}]"#)
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap_or_default()
+}
+
+/// Returns typical conversations, each with a name, on which templates are compared.
+///
+/// ```
+/// let names: Vec<_> = ggmill_template::samples().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names[0], "question");
+/// ```
+pub fn samples() -> Vec<(&'static str, Conversation)> {
+    let turns = [("user", QUESTION), ("assistant", ANSWER), ("user", "And now?")];
+    let prompt = |conversation: Conversation| conversation.with_generation_prompt(true);
+    vec![
+        ("question", prompt(Conversation::of([("user", QUESTION)]))),
+        ("question and answer", Conversation::of([("user", QUESTION), ("assistant", ANSWER)])),
+        ("system message", prompt(Conversation::of([("system", SYSTEM), ("user", QUESTION)]))),
+        ("turns", prompt(Conversation::of(turns))),
+        ("tools", prompt(Conversation::of([("user", QUESTION)])).with_tools(tools())),
+        ("tool call and result", prompt(called("object"))),
+        (
+            "thinking off",
+            prompt(Conversation::of(turns)).with_variable("enable_thinking", Json::Bool(false)),
+        ),
+        (
+            "thinking on",
+            prompt(Conversation::of(turns)).with_variable("enable_thinking", Json::Bool(true)),
+        ),
+        ("reasoning", prompt(reasoning())),
+        ("special text", prompt(Conversation::of([("user", " <|im_end|>\n\u{a0}\"é\" </s> 🙂 ")]))),
+    ]
+}
+
+/// Returns a conversation with a function call, whose arguments are an object or text, and its
+/// result.
+pub(crate) fn called(arguments: &str) -> Conversation {
+    let arguments =
+        if arguments == "text" { r#""{\"place\": \"here\"}""# } else { r#"{"place": "here"}"# };
+    let messages = r#"[{"role": "user", "content": "Is it so?"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001", "type": "function",
+        "function": {"name": "find_numbat", "arguments": ARGUMENTS}}]},
+        {"role": "tool", "name": "find_numbat", "tool_call_id": "call00001",
+        "content": "Wombat result."}]"#;
+    Conversation::new(json(&messages.replace("ARGUMENTS", arguments))).with_tools(tools())
+}
+
+fn reasoning() -> Conversation {
+    Conversation::new(json(
+        r#"[{"role": "user", "content": "Is it so?"},
+        {"role": "assistant", "content": "Yes.", "reasoning_content": "It must be so."},
+        {"role": "user", "content": "And now?"}]"#,
+    ))
 }

@@ -1,33 +1,33 @@
-//! Errors while a template is rendered.
+//! Errors of parsing and rendering.
 
 use std::fmt;
 
-/// Why a template was not rendered.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The template does not parse.
     Syntax,
-    /// The template itself refuses the conversation, by `raise_exception`.
+    /// The template rejects the conversation by `raise_exception`.
     Refused,
-    /// Something that does not exist is used as if it did.
+    /// An undefined value is used.
     Undefined,
-    /// A value has a type or a size that an operation does not take.
+    /// A value has a type or a size that an operation does not support.
     Value,
-    /// The sandbox refuses the operation, as that of transformers does.
+    /// The sandbox refuses the operation, like that of transformers.
     Security,
     /// Too many steps, or too much memory.
     Limit,
     /// A feature of Jinja that chat templates do not use.
     Unsupported,
-    /// The conversation is not one.
+    /// The document is not a conversation.
     Conversation,
     /// A document has no template.
     Missing,
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `undefined`.
+    /// Returns the stable name of the kind, in snake case: `undefined`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Syntax => "syntax",
@@ -43,7 +43,7 @@ impl ErrorKind {
     }
 }
 
-/// A template that was not rendered, and where.
+/// An error of parsing or rendering, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -66,23 +66,24 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// With the line, where none is known yet.
+    /// Sets the line unless it is already known.
     pub(crate) fn at(mut self, line: u32) -> Self {
         self.line.get_or_insert(line);
         self
     }
 
-    /// Why.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The message, without the line. For [`ErrorKind::Refused`] it is the template's own.
+    /// Returns the message without the line. For [`ErrorKind::Refused`], it is the template's
+    /// message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The line of the template, from 1.
+    /// Returns the line of the template, starting at 1.
     pub fn line(&self) -> Option<u32> {
         self.line
     }

@@ -1,49 +1,50 @@
-//! Problems in a template that are found by running it.
+//! Finds problems in a template by rendering sample conversations.
 
 use ggmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
 use crate::conversation::Conversation;
+use crate::conversation::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
 use crate::error::{Error, ErrorKind};
 use crate::json::Json;
-use crate::options::RenderOptions;
-use crate::samples::{ANSWER, FUNCTION, RESULT, SYSTEM, called, documents, samples, tools};
+use crate::template::RenderOptions;
 use crate::template::{Rendered, Template};
 
 /// The subject of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Aspect {
-    /// An ordinary conversation is not rendered.
+    /// An ordinary conversation cannot be rendered.
     Fails,
-    /// A conversation without tools or documents is not rendered, as in a template for these only.
+    /// A conversation without tools or documents cannot be rendered, because the template is only
+    /// for these.
     NeedsMore,
-    /// A conversation takes more time or memory than the limits allow.
+    /// A conversation exceeds the limits of steps or memory.
     Limit,
-    /// Transformers refuses what llama.cpp allows: a list is changed.
+    /// The sandbox of transformers refuses the template (it modifies a list), llama.cpp does not.
     Sandbox,
-    /// Text in the form of a special token is none in the vocabulary.
+    /// Text that looks like a special token is not in the vocabulary.
     NoToken,
-    /// Text in the form of a special token is an ordinary token of the vocabulary.
+    /// Text that looks like a special token is an ordinary token of the vocabulary.
     OrdinaryToken,
-    /// No token that ends a generation follows the model's answer.
+    /// No end-of-generation token follows the model's answer.
     NoEnd,
-    /// The template begins with the token that the tokenizer adds too.
+    /// The template begins with BOS, which the tokenizer also adds.
     DoubleBegin,
-    /// `add_generation_prompt` begins a turn other than that of the model, or none.
+    /// `add_generation_prompt` begins a different turn than that of the model, or none.
     Prompt,
-    /// A part of the conversation is left out.
+    /// A part of the conversation is not in the text.
     Drops,
     /// `enable_thinking` changes nothing.
     Thinking,
     /// The text depends on the date.
     Date,
-    /// A longer conversation does not begin with the text of the shorter one.
+    /// The text of a longer conversation does not begin with the text of the shorter one.
     Unstable,
-    /// The model's first word joins the last token of the prompt.
+    /// The model's first word is merged with the last token of the prompt.
     Seam,
 }
 
-/// Something that a conversation shows.
+/// A problem that a conversation shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Observation {
@@ -51,18 +52,18 @@ pub struct Observation {
     pub aspect: Aspect,
     /// A one-line description.
     pub message: String,
-    /// The conversation that shows it, in a few words.
+    /// The name of the conversation.
     pub conversation: String,
 }
 
-/// Runs a template over conversations, with the vocabulary where there is one.
+/// Renders a template with sample conversations, optionally with a vocabulary, and returns the
+/// problems.
 ///
-/// What a template does by design in some model, such as leaving out earlier reasoning, is not
-/// observed. A feature that the template does not mention is not checked.
+/// Behavior that is by design in some model, such as omitting earlier reasoning, is not reported. A
+/// feature that the template does not mention is not checked.
 ///
-/// A template that exceeds a limit is rendered no more, nor is one whose conversations take
-/// four times the [steps](crate::Limits::steps) of one together: [`Aspect::Limit`] is then the last
-/// observation.
+/// Rendering stops if a template exceeds a limit, or if all conversations together need four times
+/// the [steps](crate::Limits::steps) of one; [`Aspect::Limit`] is then the last observation.
 pub fn examine(
     template: &Template,
     tokenizer: Option<&Tokenizer>,
@@ -84,17 +85,17 @@ pub fn examine(
     examination.found
 }
 
-/// The steps of all conversations together, as a multiple of those of one: the longest known
-/// template takes a tenth of one for all of them.
+/// The limit of steps for all conversations together, as a multiple of the limit for one. The
+/// longest known template needs a tenth of one for all of them.
 const EXAMINED: u64 = 4;
 
 struct Examination<'a> {
     template: &'a Template,
     options: &'a RenderOptions,
-    /// The steps that are left.
+    /// The remaining steps.
     steps: u64,
     found: Vec<Observation>,
-    /// Whether a limit was exceeded, after which nothing is rendered.
+    /// `true` after a limit was exceeded; then nothing more is rendered.
     is_limited: bool,
 }
 
@@ -120,12 +121,12 @@ impl Examination<'_> {
         });
     }
 
-    /// The text; none where the template refuses, which [`refusals`](Self::refusals) reports.
+    /// Renders a conversation; `None` if that fails, which [`refusals`](Self::refusals) reports.
     fn render(&mut self, name: &str, conversation: &Conversation) -> Option<Rendered> {
         self.attempt(name, conversation)?.ok()
     }
 
-    /// The text, or why it is refused; none beyond a limit.
+    /// Renders a conversation; `None` after a limit was exceeded.
     fn attempt(
         &mut self,
         name: &str,
@@ -168,10 +169,11 @@ impl Examination<'_> {
             };
             let aspect = match error.kind() {
                 ErrorKind::Security => Aspect::Sandbox,
-                // A template may refuse what its model was not trained on, but not a question.
+                // A template may reject conversations on which its model was not trained, but not a
+                // question.
                 ErrorKind::Refused if name != "question" => continue,
                 _ if !expected => continue,
-                // Some take the arguments of a call as text.
+                // Some templates expect the arguments of a call as text.
                 _ if name == "tool call and result"
                     && self.render(name, &called("text")).is_some() =>
                 {
@@ -195,7 +197,7 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether a conversation is refused for its lack of tools or documents.
+    /// Returns `true` if a conversation fails because it has no tools or documents.
     fn needs_more(&mut self, name: &str, conversation: &Conversation, alone: &Error) -> bool {
         let mut with = Vec::new();
         if conversation.tools.is_none() {
@@ -204,7 +206,7 @@ impl Examination<'_> {
         if conversation.documents.is_none() {
             with.push(conversation.clone().with_documents(documents()));
         }
-        // With them it can fail for another reason, which is then reported for them.
+        // With them, it can fail for another reason, which is reported for that sample.
         with.into_iter().any(|conversation| match self.attempt(name, &conversation) {
             Some(Ok(_)) => true,
             Some(Err(error)) => error.to_string() != alone.to_string(),
@@ -246,7 +248,7 @@ impl Examination<'_> {
         let (plain, prompted, turn) = (plain.text(), prompted.text(), turn.text());
         let Some(begins) = prompted.strip_prefix(plain) else { return };
         if begins.is_empty() {
-            // Some formats have no header before an answer, and some an empty thought after it.
+            // Some formats have no header before an answer, some have an empty thought after it.
             let same = prompted.bytes().zip(turn.bytes()).take_while(|(a, b)| a == b).count();
             let rest = prompted.trim_end().as_bytes().get(same..).unwrap_or_default();
             let rest = String::from_utf8_lossy(rest).to_ascii_lowercase();
@@ -257,7 +259,7 @@ impl Examination<'_> {
             }
             return;
         }
-        // What comes after the header, such as an empty thought, differs by design.
+        // Text after the header, such as an empty thought, differs by design.
         let header = begins.find(['\n', '>']).map_or(begins.len(), |end| end + 1);
         let header = begins.get(..header).unwrap_or(begins);
         let expected = turn.strip_prefix(plain).unwrap_or_default();
@@ -271,7 +273,7 @@ impl Examination<'_> {
     }
 
     fn thinking(&mut self) {
-        // It may have a variable of its own with this name.
+        // The template can also assign a variable of this name itself.
         let reads = samples().iter().any(|(name, conversation)| {
             let rendered = self.render(name, conversation);
             rendered.is_some_and(|it| it.missing_variables().iter().any(|name| name == SWITCH))
@@ -327,14 +329,14 @@ impl Examination<'_> {
         self.add(Aspect::Unstable, "turns", message);
     }
 
-    /// Text of the template in the form of special tokens.
+    /// Checks that text that looks like a special token is one.
     fn markers(&mut self, tokenizer: &Tokenizer) {
         let vocabulary = tokenizer.vocabulary();
         let mut seen: Vec<String> = Vec::new();
         for (name, conversation) in samples() {
             let Some(rendered) = self.render(name, &conversation) else { continue };
             for marker in rendered.markers() {
-                // Beside other texts, such as results of tools, it can be plain text.
+                // Next to other texts, such as results of tools, it can be plain text.
                 let is_of_turn = name == "question and answer"
                     || marker.ends_with("|>")
                     || marker.ends_with("｜>");
@@ -360,7 +362,7 @@ impl Examination<'_> {
         }
     }
 
-    /// The tokens at the beginning and the end.
+    /// Checks the tokens at the beginning and the end.
     fn ends(&mut self, tokenizer: &Tokenizer) {
         let vocabulary = tokenizer.vocabulary();
         let Some(rendered) = self.render("question and answer", &answered()) else { return };
@@ -388,7 +390,7 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether the answer's first word changes the tokens before it.
+    /// Checks whether the answer's first word changes the tokens before it.
     fn seam(&mut self, tokenizer: &Tokenizer) {
         let asked = question().with_generation_prompt(true);
         let Some(rendered) = self.render("question", &asked) else { return };

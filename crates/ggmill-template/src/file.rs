@@ -1,13 +1,12 @@
-//! Templates in a file of their own.
+//! Templates in files: Jinja and JSON files, and GGUF models.
 
-use ggmill_core::MetadataBuf;
+use ggmill_core::{Metadata, MetadataBuf, keys};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::Json;
-use crate::model::ModelTemplate;
-use crate::options::TOKENS;
+use crate::template::TOKENS;
 
-/// The templates of a file that is not a model, and the special tokens that it names.
+/// The templates and special tokens in a Jinja or JSON file.
 ///
 /// ```
 /// use ggmill_template::TemplateFile;
@@ -20,24 +19,24 @@ use crate::options::TOKENS;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemplateFile {
-    /// The templates, as the file lists them; there is at least one.
+    /// The templates in the order of the file; at least one.
     pub templates: Vec<ModelTemplate>,
     /// Special tokens by the names of their variables, such as `bos_token`.
     pub tokens: Vec<(String, String)>,
 }
 
 impl TemplateFile {
-    /// The metadata key with the names of the templates that have one.
+    /// The metadata key that lists the names of templates.
     pub const NAMES: &'static str = "tokenizer.chat_templates";
 
-    /// Reads a Jinja text, or the `chat_template` of a JSON document: a checkpoint's
-    /// `tokenizer_config.json` or `chat_template.json`. That can be a list of templates with names,
-    /// as transformers writes it; the one named `default` is the default template. Other names become
-    /// parts of keys: characters that are not letters or digits are replaced, as llama.cpp's
-    /// converter does, and letters are lower-case, as in every key. What the templates say is not
-    /// examined.
+    /// Parses a Jinja text, or the `chat_template` of a JSON document: a checkpoint's
+    /// `tokenizer_config.json` or `chat_template.json`. This can be a list of named templates, as
+    /// transformers writes it; the one named `default` is the default template. Names become parts
+    /// of metadata keys: characters other than letters and digits are replaced, as in llama.cpp's
+    /// converter, and letters are lower-cased, as in every key. The templates themselves are not
+    /// parsed.
     ///
-    /// Fails where a JSON document has no template.
+    /// Fails if a JSON document has no template.
     pub fn parse(text: &str) -> Result<Self> {
         match Json::parse(text) {
             Ok(config @ Json::Object(_)) => {
@@ -56,7 +55,7 @@ impl TemplateFile {
         }
     }
 
-    /// The metadata entries that a model with these templates has.
+    /// Returns the metadata entries of a model with these templates.
     pub fn to_metadata(&self) -> MetadataBuf {
         let mut metadata = MetadataBuf::new();
         for template in &self.templates {
@@ -69,7 +68,7 @@ impl TemplateFile {
         metadata
     }
 
-    /// The names of the templates that have one, in order.
+    /// Returns the names of the named templates, in order.
     pub fn names(&self) -> Vec<&str> {
         self.templates.iter().filter_map(|template| template.name.as_deref()).collect()
     }
@@ -79,7 +78,7 @@ fn missing() -> Error {
     Error::new(ErrorKind::Missing, "the document has no chat_template")
 }
 
-/// One template, or a list of them with names.
+/// Parses one template or a list of named templates.
 fn templates(value: &Json) -> Result<Vec<ModelTemplate>> {
     let list = match value {
         Json::String(text) => return Ok(vec![ModelTemplate::new(None, text.as_str())]),
@@ -103,4 +102,73 @@ fn templates(value: &Json) -> Result<Vec<ModelTemplate>> {
         }
     }
     if found.is_empty() { Err(missing()) } else { Ok(found) }
+}
+
+/// A template of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelTemplate {
+    /// The name; `None` for the default template.
+    pub name: Option<String>,
+    /// The text.
+    pub text: String,
+}
+
+impl ModelTemplate {
+    /// Creates a named template, or the default template.
+    pub fn new(name: Option<String>, text: impl Into<String>) -> Self {
+        Self { name, text: text.into() }
+    }
+
+    /// Returns the metadata key of the template: `tokenizer.chat_template`, followed by a dot and
+    /// the name if there is one.
+    pub fn key(&self) -> String {
+        let base = keys::TOKENIZER_CHAT_TEMPLATE;
+        self.name.as_ref().map_or_else(|| base.to_owned(), |name| format!("{base}.{name}"))
+    }
+}
+
+/// Returns the templates of a file: the default template first, the others in the order of the
+/// file. Values that are not text are omitted.
+pub fn model_templates(metadata: &Metadata<'_>) -> Vec<ModelTemplate> {
+    let base = keys::TOKENIZER_CHAT_TEMPLATE;
+    let mut found = Vec::new();
+    for entry in metadata.iter() {
+        let Ok(key) = std::str::from_utf8(entry.key().as_bytes()) else { continue };
+        let name = match key.strip_prefix(base) {
+            Some("") => None,
+            Some(rest) => match rest.strip_prefix('.') {
+                Some(name) => Some(name.to_owned()),
+                None => continue,
+            },
+            None => continue,
+        };
+        let text = entry.value().ok().and_then(|value| value.as_raw_str()?.to_str().ok());
+        if let Some(text) = text {
+            found.push(ModelTemplate::new(name, text));
+        }
+    }
+    found.sort_by_key(|template| template.name.is_some());
+    found
+}
+
+/// Returns the template of this name. Without a name, or for `default`, returns the default
+/// template, or the first if there is none.
+///
+/// ```
+/// use ggmill_template::{ModelTemplate, choose_template};
+/// let templates = [ModelTemplate::new(Some("tool_use".to_owned()), "a")];
+/// assert_eq!(choose_template(&templates, None), Some(&templates[0]));
+/// assert_eq!(choose_template(&templates, Some("rag")), None);
+/// ```
+pub fn choose_template<'a>(
+    templates: &'a [ModelTemplate],
+    name: Option<&str>,
+) -> Option<&'a ModelTemplate> {
+    match name {
+        Some(name) if name != "default" => {
+            templates.iter().find(|template| template.name.as_deref() == Some(name))
+        }
+        _ => templates.iter().find(|template| template.name.is_none()).or(templates.first()),
+    }
 }

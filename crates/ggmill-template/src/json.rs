@@ -1,4 +1,4 @@
-//! JSON whose keys keep their order, which templates show.
+//! JSON with ordered keys, because templates can output their order.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, ErrorKind};
 
-/// A JSON value. Keys of objects are in order.
+/// A JSON value. Objects keep the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "what JSON has")]
 pub enum Json {
@@ -19,16 +19,16 @@ pub enum Json {
     Int(i128),
     /// Any other number.
     Float(f64),
-    /// A text.
+    /// A string.
     String(String),
     /// Values in order.
     Array(Vec<Json>),
-    /// Names and their values. Of equal names the last value counts, at the place of the first.
+    /// Names and values. Of duplicate names, the last value is kept, at the position of the first.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Reads a text as JSON.
+    /// Parses JSON.
     ///
     /// ```
     /// use ggmill_template::Json;
@@ -42,7 +42,7 @@ impl Json {
         })
     }
 
-    /// The value of a name; none where this is something else.
+    /// Returns the value of a name; `None` if this is not an object or lacks the name.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(entries) => {
@@ -52,7 +52,7 @@ impl Json {
         }
     }
 
-    /// What it is, in a few words for a message: a text and a number with their value.
+    /// Describes the value for a message: strings, numbers and booleans with their value.
     pub(crate) fn kind(&self) -> String {
         const SHOWN: usize = 40;
         match self {
@@ -67,7 +67,7 @@ impl Json {
         }
     }
 
-    /// The text; none where this is something else.
+    /// Returns the text; `None` if this is not a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -88,7 +88,7 @@ impl From<bool> for Json {
     }
 }
 
-/// A value that is read: serde's traits are not part of the interface.
+/// A newtype for deserialization, so that serde's traits are not part of the interface.
 struct Read(Json);
 
 struct Reader;

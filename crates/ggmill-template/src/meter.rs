@@ -1,4 +1,4 @@
-//! Steps and bytes: what a template may use.
+//! Counts the steps and the memory of a rendering.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,27 +11,29 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Steps: an expression, a turn of a loop, or some bytes of text that are copied or compared.
+    /// Maximum number of steps. A step is an expression, an iteration of a loop, or 32 bytes of
+    /// text that are copied or compared.
     pub steps: u64,
-    /// Bytes of all texts, lists, dictionaries and variables that exist at one time, besides the
+    /// Maximum bytes of texts, lists, dictionaries and variables at any time, not including the
     /// conversation.
     pub memory: usize,
 }
 
 impl Limits {
-    /// Ten million steps and 24 MiB, a hundred times what long conversations need.
+    /// Returns the defaults: ten million steps and 24 MiB, a hundred times what long conversations
+    /// need.
     pub fn new() -> Self {
         Self { steps: 10_000_000, memory: 24 << 20 }
     }
 
-    /// With this many steps.
+    /// Sets the limit of steps.
     #[must_use]
     pub fn with_steps(mut self, steps: u64) -> Self {
         self.steps = steps;
         self
     }
 
-    /// With this many bytes.
+    /// Sets the limit of memory in bytes.
     #[must_use]
     pub fn with_memory(mut self, memory: usize) -> Self {
         self.memory = memory;
@@ -48,13 +50,13 @@ impl Default for Limits {
 /// Bytes that one step copies or compares.
 const BYTES_A_STEP: usize = 32;
 
-/// Counts what is used.
+/// Counts steps and allocated bytes.
 #[derive(Debug)]
 pub(crate) struct Meter {
     steps: Cell<u64>,
     held: Cell<usize>,
     memory: Cell<usize>,
-    /// Bytes of what was given, which do not count.
+    /// Bytes of the conversation, which do not count.
     given: Cell<usize>,
 }
 
@@ -68,7 +70,8 @@ impl Meter {
         })
     }
 
-    /// Counts from here: what is held so far is given, and lives as long as the meter.
+    /// Starts counting: what is allocated so far belongs to the conversation and lives as long as
+    /// the meter.
     pub(crate) fn begin(&self, limits: Limits) {
         self.steps.set(limits.steps);
         self.memory.set(limits.memory);
@@ -84,12 +87,12 @@ impl Meter {
         Ok(())
     }
 
-    /// The steps that are left.
+    /// Returns the remaining steps.
     pub(crate) fn steps_left(&self) -> u64 {
         self.steps.get()
     }
 
-    /// The steps of walking over bytes.
+    /// Counts the steps of reading `bytes` bytes.
     pub(crate) fn walk(&self, bytes: usize) -> Result<()> {
         self.spend((bytes / BYTES_A_STEP) as u64)
     }
@@ -106,7 +109,7 @@ impl Meter {
     }
 }
 
-/// Bytes that are in use.
+/// Allocated bytes, which are returned to the meter on drop.
 #[derive(Debug)]
 pub(crate) struct Held {
     meter: Rc<Meter>,
@@ -119,13 +122,13 @@ impl Held {
         Ok(Self { meter: Rc::clone(meter), bytes })
     }
 
-    /// More bytes, and the steps of copying them.
+    /// Allocates more bytes and counts the steps of copying them.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<()> {
         self.meter.walk(bytes)?;
         self.hold(bytes)
     }
 
-    /// More bytes, of which none are copied.
+    /// Allocates more bytes without copying.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<()> {
         self.meter.take(bytes)?;
         self.bytes = self.bytes.saturating_add(bytes);

@@ -1,8 +1,8 @@
-//! A date and time, as `strftime_now` writes it.
+//! A date and time for `strftime_now`.
 
 use std::fmt::Write as _;
 
-/// A date and a time of day, which the caller takes from a clock; templates have none.
+/// A date and a time of day. The caller reads the clock; templates cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     year: i64,
@@ -30,19 +30,19 @@ const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 impl Moment {
-    /// The moment that is so many seconds after the beginning of 1970, in UTC, or in the time zone
-    /// whose offset the caller has added.
+    /// Converts a Unix time in seconds, in UTC, or in another time zone if the caller has added its
+    /// offset.
     ///
     /// ```
     /// let moment = ggmill_template::Moment::from_unix(1_700_000_000);
     /// assert_eq!(moment.format("%d %B %Y, %H:%M"), "14 November 2023, 22:13");
     /// ```
     pub fn from_unix(seconds: i64) -> Self {
-        // Beyond these years dates have no use, and arithmetic no room.
+        // Clamped, so that the arithmetic below cannot overflow.
         let seconds = seconds.clamp(-60_000_000_000, 250_000_000_000);
         let days = seconds.div_euclid(86_400);
         let second_of_day = u32::try_from(seconds.rem_euclid(86_400)).unwrap_or(0);
-        // Years begin in March here, so that the day that is added is the last.
+        // Years begin in March here, so that the leap day is the last day.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);
@@ -67,7 +67,7 @@ impl Moment {
         MONTHS.get(index).copied().unwrap_or_default()
     }
 
-    /// From Sunday, 0.
+    /// Returns the day of the week; Sunday is 0.
     fn weekday(self) -> i64 {
         (self.days + 4).rem_euclid(7)
     }
@@ -80,15 +80,15 @@ impl Moment {
         before + i64::from(self.day) + i64::from(leap && self.month > 2)
     }
 
-    /// The text of a format of C's `strftime`, in its default locale. What is not known stays as it
-    /// is.
+    /// Formats like C's `strftime` in the default locale. Unknown conversions are copied.
     pub fn format(self, format: &str) -> String {
         let mut out = String::new();
         self.write_format(format, &mut |_, part| out.push_str(part));
         out
     }
 
-    /// The parts of that text, each with the byte of the format that it is written for.
+    /// Formats like [`format`](Self::format), and passes each part to `emit` with the offset in the
+    /// format from which it results.
     pub(crate) fn write_format(self, format: &str, emit: &mut dyn FnMut(usize, &str)) {
         let mut chars = format.chars();
         let mut out = String::new();
@@ -162,7 +162,7 @@ impl Moment {
             'n' => out.push('\n'),
             't' => out.push('\t'),
             '%' => out.push('%'),
-            // A time without a time zone.
+            // No time zone is known.
             'z' | 'Z' => {}
             _ => return false,
         }
@@ -175,7 +175,7 @@ mod tests {
     use super::Moment;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_equal_the_calendar() {
         let shown = |seconds, format| Moment::from_unix(seconds).format(format);
         assert_eq!(shown(0, "%A %F %T %j"), "Thursday 1970-01-01 00:00:00 001");
         assert_eq!(shown(951_782_400, "%d %b %Y, %a, %j"), "29 Feb 2000, Tue, 060");

@@ -102,13 +102,13 @@ impl Attempt {
 /// Fails, with the tensor and the operation, if the description applies an operation that cannot be
 /// inverted, if dropped elements are not those that the conversion would add, if the file has a
 /// tensor that the description does not have, if the class does not belong to the architecture, and
-/// as [`restorable`] does.
+/// as [`check_restorable`] does.
 pub fn restore_checkpoint(
     checkpoint: &GgufCheckpoint,
     architecture: &Architecture,
     options: &RestoreOptions,
 ) -> Result<RestoredCheckpoint> {
-    restorable(checkpoint)?;
+    check_restorable(checkpoint)?;
     if architecture.needs_target() {
         let message = "is a draft model for speculative decoding: its checkpoint needs the \
                        configuration and the tokenizer of its target model, and the file contains \
@@ -151,7 +151,7 @@ pub fn restore_checkpoint(
 
 /// Fails for a file that is not a model: an adapter, a projector, an importance matrix, a control
 /// vector, or a vocabulary without tensors.
-pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
+pub fn check_restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
     let metadata = checkpoint.metadata();
     let text = |key: &str| metadata.raw_str(key).ok().map(RawStr::to_string_lossy);
     let kind = text(keys::GENERAL_TYPE);
@@ -179,7 +179,7 @@ impl RestoredCheckpoint {
     /// Returns the checkpoint as one that can be converted: its tensors are computed from `file` as
     /// they are read, and its name is its class. Fails if `file` is not the file that it was
     /// restored from.
-    pub fn over(self, file: &dyn Checkpoint) -> Result<WithConfig<Derived<'_>>> {
+    pub fn into_checkpoint(self, file: &dyn Checkpoint) -> Result<WithConfig<Derived<'_>>> {
         let mut tensors = self.tensors;
         for (directory, module) in self.modules {
             tensors.extend(module.into_iter().map(|tensor| {
@@ -193,7 +193,7 @@ impl RestoredCheckpoint {
 
     /// Restores only the tokenizer files. Fails if the file has no vocabulary, or one of a kind
     /// that cannot be restored.
-    pub fn of_vocabulary(metadata: Metadata<'_>) -> Result<Self> {
+    pub fn from_vocabulary(metadata: Metadata<'_>) -> Result<Self> {
         let files = vocabulary::files(metadata).map_err(as_vocabulary_error)?;
         if files.is_empty() {
             return Err(Error::new(ErrorKind::Vocabulary, "the file has no vocabulary"));

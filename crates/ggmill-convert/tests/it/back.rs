@@ -136,7 +136,7 @@ fn faults(name: &str, recipe: &Json) -> Vec<String> {
     };
     let mut found = Vec::new();
     let notes = restored.notes.clone();
-    let first = restored.over(&whole).unwrap();
+    let first = restored.into_checkpoint(&whole).unwrap();
     // Tensors that the conversion ignores are not in the file.
     if let Some(why) = difference(&first, &source, false) {
         found.extend(fault("tensors", why));
@@ -169,7 +169,7 @@ fn faults(name: &str, recipe: &Json) -> Vec<String> {
         let other = place.path().join("own.gguf");
         let made = file(&source, file_type, &other).and_then(|own| {
             let restored = back(&own, asked)?;
-            Ok(difference(&restored.over(&own).unwrap(), &source, true))
+            Ok(difference(&restored.into_checkpoint(&own).unwrap(), &source, true))
         });
         match made {
             Ok(None) => {}

@@ -124,7 +124,7 @@ fn a_gguf_base_equals_its_directory() {
         let mut options = RestoreOptions::default();
         options.no_vocab = true;
         let made = restore_checkpoint(&whole, architecture, &options)
-            .and_then(|restored| restored.over(&whole))
+            .and_then(|restored| restored.into_checkpoint(&whole))
             .and_then(|base| {
                 convert_lora(&adapter, &base, architecture, &ConvertOptions::new(FileType::F32))
             });

@@ -1,15 +1,14 @@
-//! The filters of Jinja that take one value.
+//! The filters of Jinja for single values.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use super::args::{flag, integer, required, size, splits};
-use super::{Args, format, methods, text};
+use super::{Args, flag, format, integer, required, size, splits, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::Run;
 use crate::value::{Builder, JsonStyle, Mark, Text, Value, show, to_json};
 
-/// The names of the filters that are here.
+/// The names of the filters in this file.
 pub(super) const NAMES: &[&str] = &[
     "abs",
     "attr",
@@ -42,7 +41,7 @@ pub(super) const NAMES: &[&str] = &[
     "wordcount",
 ];
 
-/// Filters of Jinja that no chat template has a use for.
+/// Filters of Jinja that chat templates do not use.
 pub(super) const UNSUPPORTED: &[&str] =
     &["filesizeformat", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"];
 
@@ -149,7 +148,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         }
         "items" => match value {
             Value::Undefined(_) => Value::generator(Vec::new(), &meter),
-            Value::Dict(dict) => Value::generator(methods::pairs(dict, run)?, &meter),
+            Value::Dict(dict) => Value::generator(super::pairs(dict, run)?, &meter),
             _ => Err(Error::value("Can only get item pairs from a mapping.")),
         },
         _ if UNSUPPORTED.contains(&name) => {
@@ -166,7 +165,7 @@ fn no_length(value: &Value) -> Error {
     }
 }
 
-/// Whether Python finds an attribute, other than an item.
+/// Returns `true` if Python has an attribute (not an item) of this name.
 fn method_or_field(value: &Value, name: &str, run: &Run<'_>) -> bool {
     match value {
         Value::Namespace(_) | Value::Loop(_) => {
@@ -176,7 +175,7 @@ fn method_or_field(value: &Value, name: &str, run: &Run<'_>) -> bool {
     }
 }
 
-/// Each word with a capital, the rest small.
+/// Capitalizes each word and lower-cases the rest.
 fn title(text: &Text) -> Result<Text> {
     let mut out = Builder::new(text.meter())?;
     let mut begins = true;
@@ -305,7 +304,7 @@ fn tojson(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
     to_json(value, &style, &run.meter)
 }
 
-/// Python's `float` of a text.
+/// Parses a text like Python's `float`.
 fn python_float(text: &str) -> Option<f64> {
     let text = text::trim(text).replace('_', "");
     if text.ends_with(char::is_alphabetic)
@@ -378,7 +377,7 @@ fn round(value: &Value, args: Args) -> Result<Value> {
         "floor" => (number * scale).floor() / scale,
         _ if precision >= 0 => {
             let digits = usize::try_from(precision.min(300)).unwrap_or(0);
-            // Rounded from the exact value, halves to even, as Python does.
+            // Rounded from the exact value, half to even, like Python.
             std::format!("{number:.digits$}")
                 .parse()
                 .map_err(|_| Error::new(ErrorKind::Value, "not a number"))?

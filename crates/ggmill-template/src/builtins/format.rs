@@ -1,15 +1,14 @@
-//! `%` and `str.format`.
+//! Python's `%` formatting and `str.format`.
 
 use std::rc::Rc;
 
-use super::Args;
-use super::args::size;
+use super::{Args, size};
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::run::Run;
 use crate::value::{Builder, Mark, SeqKind, Text, Value, float_text, show};
 
-/// How a value is written into a text.
+/// A format specification.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a format")]
 struct Spec {
@@ -25,10 +24,10 @@ struct Spec {
     kind: Option<char>,
 }
 
-/// The most digits after the point: Python's own limit is higher, no value needs it.
+/// Maximum precision. Python's limit is higher, but no value needs it.
 const MAX_PRECISION: usize = 1000;
 
-/// `format % value`.
+/// Evaluates `format % value`.
 pub(crate) fn percent(format: &Text, value: &Value, meter: &Rc<Meter>) -> Result<Text> {
     let positional = match value {
         Value::Seq(seq) if matches!(seq.kind, SeqKind::Tuple | SeqKind::Group) => {
@@ -39,7 +38,7 @@ pub(crate) fn percent(format: &Text, value: &Value, meter: &Rc<Meter>) -> Result
     percent_with(format, positional, value, meter)
 }
 
-/// The filter `format`: `format % arguments`.
+/// Evaluates the filter `format`: `format % arguments`.
 pub(super) fn percent_args(format: &Text, args: Args, run: &Run<'_>) -> Result<Text> {
     if args.named.is_empty() {
         return percent_with(format, &args.positional, &Value::None, &run.meter);
@@ -203,7 +202,7 @@ fn clipped(text: &Text, precision: Option<usize>) -> Result<Text> {
     text.slice(0..end.map_or(text.as_str().len(), |(at, _)| at))
 }
 
-/// The digits at the beginning, taken away. A number beyond all widths is one of them.
+/// Removes the digits at the beginning and returns their value, saturated.
 fn digits(rest: &mut &str) -> Option<usize> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at_checked(end)?;
@@ -224,7 +223,7 @@ fn padded(text: &Text, spec: &Spec, out: &mut Builder) -> Result<()> {
     out.fill(fill, more - left)
 }
 
-/// A number in the form of `spec.kind`.
+/// Formats a number as specified by `spec.kind`.
 fn number_text(value: &Value, spec: &Spec, out: &mut Builder) -> Result<()> {
     let meter = Rc::clone(out.meter());
     let precision = spec.precision.unwrap_or(6);
@@ -299,7 +298,7 @@ fn number_text(value: &Value, spec: &Spec, out: &mut Builder) -> Result<()> {
     out.fill(fill, more - left)
 }
 
-/// C's `%g`.
+/// Formats like C's `%g`.
 fn general(number: f64, precision: usize) -> String {
     let text = format!("{number:.*e}", precision - 1);
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -320,7 +319,7 @@ fn general(number: f64, precision: usize) -> String {
     short(&format!("{number:.decimals$}"))
 }
 
-/// With a comma after every three digits.
+/// Adds thousands separators.
 fn grouped(text: &str) -> String {
     let (whole, rest) = text.find('.').map_or((text, ""), |at| text.split_at(at));
     let mut out = String::new();
@@ -333,7 +332,7 @@ fn grouped(text: &str) -> String {
     out + rest
 }
 
-/// `format.format(…)`.
+/// Evaluates `format.format(…)`.
 pub(super) fn braces(format: &Text, args: &Args, run: &mut Run<'_>) -> Result<Text> {
     let whole = format.as_str();
     let mut out = Builder::new(&run.meter)?;
@@ -394,7 +393,7 @@ pub(super) fn braces(format: &Text, args: &Args, run: &mut Run<'_>) -> Result<Te
     Ok(out.finish_like(format))
 }
 
-/// The value that a field such as `0`, `name`, `name.part` or `name[key]` means.
+/// Returns the value of a field such as `0`, `name`, `name.part` or `name[key]`.
 fn field_value(name: &str, args: &Args, next: &mut usize, run: &mut Run<'_>) -> Result<Value> {
     let end = name.find(['.', '[']).unwrap_or(name.len());
     let (first, mut path) = name.split_at_checked(end).unwrap_or((name, ""));

@@ -1,15 +1,14 @@
-//! The filters of Jinja over sequences.
+//! The filters of Jinja for sequences.
 
 use std::rc::Rc;
 
-use super::args::{flag, required, size};
-use super::{Args, apply_filter, apply_test};
+use super::{Args, apply_filter, apply_test, flag, pairs, required, size};
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::run::{Run, add};
 use crate::value::{Builder, SeqKind, Value, equal, less, show, show_into, sorted};
 
-/// The names of the filters that are here.
+/// The names of the filters in this file.
 pub(super) const NAMES: &[&str] = &[
     "batch",
     "dictsort",
@@ -74,7 +73,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                 args.bind(name, ["reverse", "case_sensitive", "attribute"])?;
             let case = flag(case.as_ref(), false);
             let mut keyed = keyed(value, attribute.as_ref(), case, run)?;
-            // Jinja compares lists of attributes, in which equal items are passed over.
+            // Jinja compares lists of attributes, where equal items are skipped.
             for (key, _) in &mut keyed {
                 *key = Value::list(vec![key.clone()], &meter)?;
             }
@@ -148,7 +147,7 @@ fn join(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     Ok(Value::Text(out.finish()))
 }
 
-/// The value at a path such as `function.name`; the value itself without one.
+/// Returns the value at a path such as `function.name`, or the value itself without a path.
 fn by_attribute(
     value: &Value,
     path: Option<&Value>,
@@ -177,7 +176,7 @@ fn by_attribute(
     Ok(found)
 }
 
-/// Items with what they are ordered by.
+/// Returns items with their sort keys.
 fn keyed(
     value: &Value,
     attribute: Option<&Value>,
@@ -212,7 +211,7 @@ fn keyed(
     Ok(keyed)
 }
 
-/// Sorts by keys; equal ones keep their order, also in reverse.
+/// Sorts by keys, stably, also in reverse.
 fn sort(keyed: Vec<(Value, Value)>, reverse: bool, meter: &Meter) -> Result<Vec<(Value, Value)>> {
     sorted(keyed, &mut |(first, _), (second, _)| {
         let (first, second) = if reverse { (second, first) } else { (first, second) };
@@ -223,7 +222,7 @@ fn sort(keyed: Vec<(Value, Value)>, reverse: bool, meter: &Meter) -> Result<Vec<
 fn map(value: &Value, mut args: Args, run: &mut Run<'_>) -> Result<Value> {
     let meter = Rc::clone(&run.meter);
     let mut items = Vec::new();
-    // Jinja takes what is false for nothing, `none` included.
+    // Jinja treats every false value, including `none`, as absent.
     if !value.is_true() {
         return Value::generator(items, &meter);
     }
@@ -294,7 +293,7 @@ fn group(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     }
     let mut out = Vec::new();
     for (key, items) in groups {
-        // The name is that of the first item, as it is written there.
+        // The name is that of the first item, in its original case.
         let shown = match items.first() {
             Some(first) if !case_sensitive => {
                 by_attribute(first, Some(&attribute), default.as_ref(), run)?
@@ -322,7 +321,7 @@ fn dictsort(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
         return Err(Error::value(format!("'{}' object has no items", value.type_name())));
     };
     let mut keyed = Vec::new();
-    for (pair, (key, value)) in super::methods::pairs(dict, run)?.into_iter().zip(&dict.entries) {
+    for (pair, (key, value)) in pairs(dict, run)?.into_iter().zip(&dict.entries) {
         let key = if by_value { value } else { key };
         let key = match key {
             Value::Text(text) if !case_sensitive => Value::Text(text.map(str::to_lowercase)?),
@@ -334,7 +333,7 @@ fn dictsort(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     Value::list(keyed.into_iter().map(|(_, pair)| pair).collect(), &run.meter)
 }
 
-/// `batch` and `slice`.
+/// The filters `batch` and `slice`.
 fn cut(name: &str, value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     let [count, fill] = args.bind(name, ["count", "fill_with"])?;
     let count = size(count.as_ref(), 0)?;

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::args::{flag, required, size, splits};
-use super::{Args, format};
+use super::{Args, flag, format, required, size, splits};
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::value::{Builder, SeqKind, Text, Value};
 
-/// The methods that there are. Those that make no text of text are refused when they are called.
+/// The methods of `str`. Unsupported ones fail when they are called.
 pub(super) const METHODS: &[&str] = &[
     "capitalize",
     "casefold",
@@ -61,7 +60,7 @@ pub(super) const METHODS: &[&str] = &[
     "zfill",
 ];
 
-/// Where fill goes.
+/// The position of the fill characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -69,12 +68,12 @@ pub(super) enum Side {
     Both,
 }
 
-/// Python's `str.isspace` of a character.
+/// Returns Python's `str.isspace` of a character.
 pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
-/// Python's `str.strip`.
+/// Returns Python's `str.strip`.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches(is_space)
 }
@@ -294,7 +293,7 @@ fn swapped(piece: &str) -> String {
     out
 }
 
-/// Whether a text has letters of one case and none of the other.
+/// Returns `true` if a text has letters of one case and none of the other.
 pub(super) fn is_cased(text: &str, wanted: fn(char) -> bool, other: fn(char) -> bool) -> bool {
     text.chars().any(wanted) && !text.chars().any(other)
 }
@@ -307,7 +306,7 @@ fn text_of(value: &Value) -> Result<Text> {
     }
 }
 
-/// Without whitespace, or other characters, on its sides.
+/// Strips whitespace or other characters from the sides.
 pub(super) fn strip(text: &Text, chars: Option<&Value>, left: bool, right: bool) -> Result<Text> {
     let set = match chars {
         None | Some(Value::None) => None,
@@ -324,13 +323,13 @@ pub(super) fn strip(text: &Text, chars: Option<&Value>, left: bool, right: bool)
     })
 }
 
-/// The ranges of words between whitespace.
+/// Returns the ranges of words between whitespace.
 fn words(whole: &str, most: Option<usize>, from_right: bool) -> Vec<Range<usize>> {
     let offset = |part: &str| part.as_ptr() as usize - whole.as_ptr() as usize;
     let mut ranges = Vec::new();
     let mut rest = trim(whole);
     if most.is_some() {
-        // What is left over keeps the whitespace on its other side.
+        // The rest keeps the whitespace on its other side.
         rest = if from_right {
             whole.trim_end_matches(is_space)
         } else {
@@ -363,7 +362,7 @@ fn words(whole: &str, most: Option<usize>, from_right: bool) -> Vec<Range<usize>
     ranges
 }
 
-/// The ranges between separators.
+/// Returns the ranges between separators.
 fn pieces(
     whole: &str,
     separator: &str,
@@ -394,7 +393,7 @@ fn pieces(
     Ok(ranges)
 }
 
-/// Python's line breaks.
+/// Returns `true` for Python's line breaks.
 fn is_break(c: char) -> bool {
     matches!(
         c,
@@ -402,12 +401,12 @@ fn is_break(c: char) -> bool {
     )
 }
 
-/// Whether a line break that follows would begin another line.
+/// Returns `true` if a line break that follows would begin another line.
 pub(super) fn ends_with_break(text: &str) -> bool {
     text.ends_with(is_break) && !text.ends_with('\r')
 }
 
-/// The ranges of lines, without their breaks.
+/// Returns the ranges of lines, without line breaks.
 pub(super) fn lines(whole: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -437,7 +436,7 @@ fn parts(text: &Text, ranges: Vec<Range<usize>>, kind: SeqKind, run: &Run<'_>) -
     Value::seq(kind, items, &run.meter)
 }
 
-/// The part of a text between two positions, in characters.
+/// Returns the byte range between two positions in characters.
 fn window(text: &Text, start: Option<&Value>, end: Option<&Value>, run: &Run<'_>) -> Result<Text> {
     if start.is_none() && end.is_none() {
         return Ok(text.clone());
@@ -478,7 +477,7 @@ fn search(text: &Text, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
     Ok(Value::Int(first + before as i128))
 }
 
-/// Python's `str.replace`.
+/// Returns Python's `str.replace`.
 pub(super) fn replace(text: &Text, old: &str, new: &Text, most: Option<usize>) -> Result<Text> {
     let whole = text.as_str();
     let most = most.unwrap_or(usize::MAX);
@@ -495,13 +494,13 @@ pub(super) fn replace(text: &Text, old: &str, new: &Text, most: Option<usize>) -
     Ok(out.finish_like(text))
 }
 
-/// Filled up to a width.
+/// Pads a text to a width.
 pub(super) fn justify(text: &Text, width: usize, fill: char, side: Side) -> Result<Text> {
     let more = width.saturating_sub(text.as_str().chars().count());
     let left = match side {
         Side::Left => more,
         Side::Right => 0,
-        // As Python rounds it.
+        // Python's rounding.
         Side::Both => more / 2 + (more & width & 1),
     };
     let mut out = Builder::new(text.meter())?;

@@ -1,4 +1,4 @@
-//! Functions, macros and `call` blocks.
+//! Calls of functions and macros, and `call` blocks.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::value::{Builder, SeqKind, Text, Value, clipped, show_into};
 impl<'t> Run<'t> {
     pub(super) fn args(&mut self, args: &'t [CallArg<'t>], scope: &Rc<Scope<'t>>) -> Result<Args> {
         let mut out = Args::default();
-        // For `*values` and `**mapping`, while they are collected.
+        // Memory of `*values` and `**mapping` while they are collected.
         let mut room = Held::new(&self.meter, 0)?;
         for arg in args {
             match arg {
@@ -84,12 +84,12 @@ impl<'t> Run<'t> {
 
     fn call_macro(&mut self, number: usize, mut args: Args) -> Result<Text> {
         let Some(entry) = self.macros.get(number) else { return Err(Error::value("no macro")) };
-        let (declaration, words) = (entry.declaration, entry.words);
+        let (declaration, implicit) = (entry.declaration, entry.implicit);
         let scope = Scope::within(&entry.scope)?;
         let name = declaration.name;
         let caller = args.take_named("caller");
         if let Some(caller) = caller {
-            if !words.caller {
+            if !implicit.caller {
                 return Err(Error::value(format!(
                     "macro '{name}' takes no keyword argument 'caller'"
                 )));
@@ -125,7 +125,7 @@ impl<'t> Run<'t> {
             };
             scope.set(variable.id, value)?;
         }
-        if words.kwargs {
+        if implicit.kwargs {
             let mut entries = Vec::new();
             for (key, value) in args.named {
                 entries.push((Value::Text(key), value));
@@ -138,7 +138,7 @@ impl<'t> Run<'t> {
             )));
         }
         let rest: Vec<_> = positional.collect();
-        if words.varargs {
+        if implicit.varargs {
             scope.set("varargs", Value::seq(SeqKind::Tuple, rest, &self.meter)?)?;
         } else if given > count {
             return Err(Error::value(format!(
@@ -172,4 +172,30 @@ impl<'t> Run<'t> {
         let value = self.call(&function, args)?;
         show_into(&value, out)
     }
+}
+
+/// The implicit variables that Jinja defines for a macro that uses them.
+#[derive(Clone, Copy)]
+pub(super) struct ImplicitArguments {
+    pub(super) caller: bool,
+    pub(super) kwargs: bool,
+    pub(super) varargs: bool,
+}
+
+impl ImplicitArguments {
+    /// Returns the names that occur in the source of a macro.
+    pub(super) fn of(source: &str) -> Self {
+        let has = |word| has_word(source, word);
+        Self { caller: has("caller"), kwargs: has("kwargs"), varargs: has("varargs") }
+    }
+}
+
+/// Returns `true` if a word occurs in the source.
+fn has_word(source: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    source.match_indices(word).any(|(start, _)| {
+        let before = source.get(..start).and_then(|text| text.chars().next_back());
+        let after = source.get(start + word.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
 }

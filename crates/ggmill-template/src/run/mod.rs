@@ -1,34 +1,28 @@
-//! The walk through a template's syntax tree.
+//! Executes the statements of a template.
 
-mod access;
 mod calls;
 mod eval;
-mod loops;
-mod namespace;
 mod ops;
-mod scope;
-mod words;
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use minijinja::machinery::Span;
-use minijinja::machinery::ast::{ForLoop, Macro, Stmt};
-
-pub(crate) use namespace::Namespace;
+use minijinja::machinery::ast::{Expr, ForLoop, Macro, Stmt};
 pub(crate) use ops::{Sign, add, compare, contains, index, set_entry};
-use scope::Scope;
-use words::Words;
 
+use self::calls::ImplicitArguments;
+use crate::builtins::Args;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::{Held, Meter};
 use crate::moment::Moment;
-use crate::value::{Builder, Mark, Text, Value, show_into};
+use crate::value::{Builder, Loop, Mark, Seq, SeqKind, Text, Value, show_into};
 
-/// Statements and expressions in each other, macros that call each other included.
+/// Maximum nesting depth of statements and expressions, including macro calls.
 const MAX_DEPTH: u32 = 320;
 
-/// What goes on after a statement.
+/// The control flow after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Next,
@@ -36,35 +30,35 @@ pub(crate) enum Flow {
     Continue,
 }
 
-/// A macro and the variables around its definition.
+/// A macro with the scope of its definition.
 struct MacroEntry<'t> {
     declaration: &'t Macro<'t>,
     scope: Rc<Scope<'t>>,
-    words: Words,
+    implicit: ImplicitArguments,
     _held: Held,
 }
 
-/// A recursive loop and the variables around it: those that each of its calls sees.
+/// A recursive loop with its outer scope, which each of its calls sees.
 struct RecursiveLoop<'t> {
     statement: &'t ForLoop<'t>,
     scope: Rc<Scope<'t>>,
     _held: Held,
 }
 
-/// A rendering.
+/// The state of a rendering.
 pub(crate) struct Run<'t> {
     pub(crate) meter: Rc<Meter>,
     source: &'t str,
-    /// The variables that the caller gives.
+    /// The variables of the conversation and the options.
     context: &'t [(String, Value)],
     now: Option<Moment>,
     macros: Vec<MacroEntry<'t>>,
     pub(crate) namespaces: Vec<Namespace>,
     recursive: Vec<RecursiveLoop<'t>>,
     depth: u32,
-    /// Names of variables that were read and do not exist.
+    /// Names of undefined variables that were read.
     pub(crate) missing: BTreeSet<String>,
-    /// Whether the clock was asked for.
+    /// `true` if the template used the time.
     pub(crate) asked_time: bool,
 }
 
@@ -89,7 +83,7 @@ impl<'t> Run<'t> {
         }
     }
 
-    /// The text that the template makes.
+    /// Renders the template.
     pub(crate) fn render(&mut self, template: &'t Stmt<'t>) -> Result<Text> {
         let Stmt::Template(template) = template else {
             return Err(Error::unsupported("not a template"));
@@ -100,7 +94,7 @@ impl<'t> Run<'t> {
         Ok(out.finish())
     }
 
-    /// The time that the caller gives.
+    /// Returns the time from the options.
     pub(crate) fn now(&mut self) -> Result<Moment> {
         self.asked_time = true;
         self.now.ok_or_else(|| Error::value("the template uses the time, but none was given"))
@@ -151,7 +145,7 @@ impl<'t> Run<'t> {
                 show_into(&value, out)?;
             }
             Stmt::IfCond(condition) => {
-                // A chain of `elif` is a statement in a statement.
+                // A chain of `elif` is nested; iterate instead of recursing.
                 let mut condition = condition;
                 loop {
                     if self.eval(&condition.expr, scope)?.is_true() {
@@ -236,7 +230,7 @@ impl<'t> Run<'t> {
         self.macros.push(MacroEntry {
             declaration,
             scope: Rc::clone(scope),
-            words: Words::of(source),
+            implicit: ImplicitArguments::of(source),
             _held: Held::new(&self.meter, 512)?,
         });
         Ok(self.macros.len() - 1)
@@ -267,4 +261,216 @@ fn line_of(statement: &Stmt<'_>) -> u16 {
         Stmt::Do(node) => node.span(),
     };
     span.start_line
+}
+
+impl<'t> Run<'t> {
+    fn exec_for(
+        &mut self,
+        each: &'t ForLoop<'t>,
+        scope: &Rc<Scope<'t>>,
+        out: &mut Builder,
+    ) -> Result<Flow> {
+        let values = self.eval(&each.iter, scope)?;
+        let recursive = if each.recursive {
+            // Kept until the end of the rendering: the loop can be called after it has ended.
+            self.recursive.push(RecursiveLoop {
+                statement: each,
+                scope: Rc::clone(scope),
+                _held: Held::new(&self.meter, 2 * size_of::<RecursiveLoop<'_>>())?,
+            });
+            Some(self.recursive.len() - 1)
+        } else {
+            None
+        };
+        self.run_loop(each, &values, scope, 0, recursive, out)
+    }
+
+    /// Calls a recursive loop with other values. Its body sees the scope around the loop, not the
+    /// iteration that calls it.
+    fn recurse(&mut self, outer: &Loop, args: &Args) -> Result<Value> {
+        let number = outer.recursive.ok_or_else(|| {
+            Error::value("The loop must have the 'recursive' marker to be called recursively.")
+        })?;
+        let entry = self.recursive.get(number).ok_or_else(|| Error::value("not a loop"))?;
+        let (each, scope) = (entry.statement, Rc::clone(&entry.scope));
+        let values = args.one("loop")?;
+        let mut out = Builder::new(&self.meter)?;
+        self.run_loop(each, &values, &scope, outer.depth + 1, Some(number), &mut out)?;
+        Ok(Value::Text(out.finish()))
+    }
+
+    fn run_loop(
+        &mut self,
+        each: &'t ForLoop<'t>,
+        values: &Value,
+        scope: &Rc<Scope<'t>>,
+        depth: usize,
+        recursive: Option<usize>,
+        out: &mut Builder,
+    ) -> Result<Flow> {
+        let mut items = values.iterate(&self.meter)?;
+        if let Some(filter) = &each.filter_expr {
+            let mut kept = Vec::new();
+            for item in &items.items {
+                let inner = Scope::within(scope)?;
+                self.assign(&each.target, item.clone(), &inner)?;
+                self.meter.spend(1)?;
+                if self.eval(filter, &inner)?.is_true() {
+                    kept.push(item.clone());
+                }
+            }
+            items = Seq::new(SeqKind::List, kept, &self.meter)?;
+        }
+        let state = Loop::new(&items, depth, recursive);
+        let done = self.run_iterations(each, &state, scope, out);
+        state.end();
+        done?;
+        if items.items.is_empty() {
+            return self.exec(&each.else_body, scope, out);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn run_iterations(
+        &mut self,
+        each: &'t ForLoop<'t>,
+        state: &Rc<Loop>,
+        scope: &Rc<Scope<'t>>,
+        out: &mut Builder,
+    ) -> Result<()> {
+        for (index, item) in state.items.items.iter().enumerate() {
+            self.meter.spend(1)?;
+            state.index.set(index);
+            let inner = Scope::within(scope)?;
+            inner.set("loop", Value::Loop(Rc::clone(state)))?;
+            self.assign(&each.target, item.clone(), &inner)?;
+            if self.exec(&each.body, &inner, out)? == Flow::Break {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Assigns to a variable, several variables, or an attribute of a namespace.
+    fn assign(&mut self, target: &Expr<'t>, value: Value, scope: &Rc<Scope<'t>>) -> Result<()> {
+        match target {
+            Expr::Var(variable) => scope.set(variable.id, value)?,
+            Expr::GetAttr(attribute) => {
+                let object = self.eval_plain(&attribute.expr, scope)?;
+                let Value::Namespace(number) = object else {
+                    return Err(Error::value("cannot assign attribute on non-namespace object"));
+                };
+                if let Some(namespace) = self.namespaces.get_mut(number) {
+                    self.meter.spend((namespace.entries.len() / 8) as u64)?;
+                    let mut entries = namespace.entries.iter_mut();
+                    let known = entries.find(|(name, _)| name.as_str() == attribute.name);
+                    if let Some((_, old)) = known {
+                        *old = value;
+                    } else {
+                        let name = Text::new(attribute.name, Mark::TEMPLATE, &self.meter)?;
+                        namespace.push(name, value)?;
+                    }
+                }
+            }
+            Expr::List(targets) => {
+                let items = value.iterate(&self.meter)?;
+                let (expected, found) = (targets.items.len(), items.items.len());
+                if found < expected {
+                    return Err(Error::value(format!(
+                        "not enough values to unpack (expected {expected}, got {found})"
+                    )));
+                }
+                if found > expected {
+                    return Err(Error::value(format!(
+                        "too many values to unpack (expected {expected})"
+                    )));
+                }
+                for (target, item) in targets.items.iter().zip(&items.items) {
+                    self.assign(target, item.clone(), scope)?;
+                }
+            }
+            _ => return Err(Error::unsupported("cannot assign to this")),
+        }
+        Ok(())
+    }
+
+    /// Creates a text of the template.
+    fn literal(&self, text: &str) -> Result<Text> {
+        Text::new(text, Mark::TEMPLATE, &self.meter)
+    }
+}
+
+/// Bytes of a scope, and of the first B-tree node of its variables, which has room for 11.
+const SCOPE: usize = 128;
+const FIRST: usize = 11 * ENTRY;
+/// Bytes of a variable.
+const ENTRY: usize = size_of::<(&str, Value)>();
+
+/// The variables of a loop iteration, a macro call or the template, and the outer scope.
+#[derive(Debug)]
+pub(crate) struct Scope<'t> {
+    variables: RefCell<BTreeMap<&'t str, Value>>,
+    held: RefCell<Held>,
+    around: Option<Rc<Self>>,
+}
+
+impl<'t> Scope<'t> {
+    pub(crate) fn root(meter: &Rc<Meter>) -> Result<Rc<Self>> {
+        Self::new(meter, None)
+    }
+
+    pub(crate) fn within(around: &Rc<Self>) -> Result<Rc<Self>> {
+        let meter = Rc::clone(around.held.borrow().meter());
+        Self::new(&meter, Some(Rc::clone(around)))
+    }
+
+    fn new(meter: &Rc<Meter>, around: Option<Rc<Self>>) -> Result<Rc<Self>> {
+        let held = RefCell::new(Held::new(meter, SCOPE)?);
+        Ok(Rc::new(Self { variables: RefCell::default(), held, around }))
+    }
+
+    pub(crate) fn set(&self, name: &'t str, value: Value) -> Result<()> {
+        let mut variables = self.variables.borrow_mut();
+        if let Some(old) = variables.get_mut(name) {
+            *old = value;
+            return Ok(());
+        }
+        // B-tree nodes that are filled in order are half full.
+        let bytes = if variables.is_empty() { FIRST } else { 2 * ENTRY };
+        self.held.borrow_mut().hold(bytes)?;
+        variables.insert(name, value);
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+        let mut scope = self;
+        loop {
+            if let Some(value) = scope.variables.borrow().get(name) {
+                return Some(value.clone());
+            }
+            scope = scope.around.as_deref()?;
+        }
+    }
+}
+
+/// The attributes of a namespace, in order.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) entries: Vec<(Text, Value)>,
+    held: Held,
+}
+
+impl Namespace {
+    pub(crate) fn new(entries: Vec<(Text, Value)>, meter: &Rc<Meter>) -> Result<Self> {
+        let bytes = size_of::<Self>() + entries.capacity() * size_of::<(Text, Value)>();
+        meter.walk(bytes)?;
+        Ok(Self { entries, held: Held::new(meter, bytes)? })
+    }
+
+    /// Adds a new attribute.
+    pub(crate) fn push(&mut self, name: Text, value: Value) -> Result<()> {
+        self.held.hold(2 * size_of::<(Text, Value)>())?;
+        self.entries.push((name, value));
+        Ok(())
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) enum Sign {
 }
 
 pub(crate) fn compare(sign: Sign, left: &Value, right: &Value, meter: &Meter) -> Result<bool> {
-    // Neither holds for a float that is not a number.
+    // Not `!less(second, first)`: both are false for NaN.
     let either = |first: &Value, second: &Value, text: &str| {
         Ok(less(first, second, text, meter)? || equal(first, second, meter)?)
     };
@@ -34,7 +34,7 @@ pub(crate) fn compare(sign: Sign, left: &Value, right: &Value, meter: &Meter) ->
     }
 }
 
-/// Whether a container has a value.
+/// Returns `true` if a container has a value.
 pub(crate) fn contains(container: &Value, value: &Value, meter: &Rc<Meter>) -> Result<bool> {
     match container {
         Value::Text(text) => match value {
@@ -144,7 +144,7 @@ pub(crate) fn multiply(left: &Value, right: &Value, meter: &Rc<Meter>) -> Result
             let count = if seq.items.is_empty() { 0 } else { count };
             let length = seq.items.len().saturating_mul(count);
             meter.spend(length as u64)?;
-            // Refused before it is made.
+            // Check the memory limit before allocating.
             let room = crate::meter::Held::new(meter, length.saturating_mul(size_of::<Value>()))?;
             let items = (0..count).flat_map(|_| seq.items.iter().cloned()).collect();
             drop(room);
@@ -178,7 +178,7 @@ fn overflow() -> Error {
     Error::new(ErrorKind::Limit, "an integer of more than 128 bits")
 }
 
-/// The index of a slice: an integer or none.
+/// Returns a bound of a slice: an integer or `None`.
 pub(crate) fn index(value: &Value) -> Result<Option<i128>> {
     match value {
         Value::None => Ok(None),
@@ -189,7 +189,7 @@ pub(crate) fn index(value: &Value) -> Result<Option<i128>> {
     }
 }
 
-/// Arithmetic of numbers.
+/// Evaluates arithmetic on numbers.
 pub(crate) fn arithmetic(op: BinOpKind, left: &Value, right: &Value) -> Result<Value> {
     let sign = match op {
         BinOpKind::Add => "+",
@@ -253,7 +253,7 @@ fn float_arithmetic(op: BinOpKind, left: &Value, right: &Value, sign: &str) -> R
     }))
 }
 
-/// Sets the value of a key, which keeps its place.
+/// Sets the value of a key; an existing key keeps its position.
 pub(crate) fn set_entry(
     entries: &mut Vec<(Value, Value)>,
     key: Value,

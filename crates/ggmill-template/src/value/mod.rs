@@ -1,25 +1,19 @@
-//! The values of a rendering: Python's, as far as chat templates see them.
+//! Python's values, to the extent that chat templates use them; comparison and callables.
 
-mod callable;
-mod compare;
-mod json;
 mod show;
 mod text;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-pub(crate) use callable::{Callable, Loop, Method};
-pub(crate) use compare::{equal, less, sorted};
-pub(crate) use json::{JsonStyle, to_json};
-pub(crate) use show::{float_text, show, show_into};
+pub(crate) use show::{JsonStyle, float_text, show, show_into, to_json};
 pub(crate) use text::{Builder, Mark, Text};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::{Held, Meter};
 
-/// The deepest list in lists.
+/// Maximum nesting depth of lists and dictionaries.
 const MAX_DEPTH: u16 = 100;
 
 /// A value.
@@ -36,9 +30,9 @@ pub(crate) enum Value {
     Range(Rc<Span>),
     /// The result of filters such as `map`, which can be consumed once.
     Generator(Rc<Generator>),
-    /// The number of a namespace of the rendering.
+    /// The index of a namespace in the rendering.
     Namespace(usize),
-    /// The number of a macro of the rendering.
+    /// The index of a macro in the rendering.
     Macro(usize),
     Loop(Rc<Loop>),
     Cycler(Rc<Cycler>),
@@ -47,7 +41,7 @@ pub(crate) enum Value {
     Method(Rc<Method>),
 }
 
-/// What does not exist.
+/// An undefined value.
 #[derive(Debug)]
 pub(crate) struct Missing {
     message: String,
@@ -67,7 +61,7 @@ pub(crate) enum SeqKind {
     Values,
 }
 
-/// Values in order.
+/// A sequence of values.
 #[derive(Debug)]
 pub(crate) struct Seq {
     pub(crate) kind: SeqKind,
@@ -76,7 +70,7 @@ pub(crate) struct Seq {
     _held: Held,
 }
 
-/// Keys and their values, in order.
+/// A dictionary in insertion order.
 #[derive(Debug)]
 pub(crate) struct Dict {
     pub(crate) entries: Vec<(Value, Value)>,
@@ -84,7 +78,7 @@ pub(crate) struct Dict {
     _held: Held,
 }
 
-/// Numbers from one to another.
+/// A `range`.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) start: i64,
@@ -109,7 +103,7 @@ impl Span {
     }
 }
 
-/// Values that are handed out once.
+/// Values that can be consumed once.
 #[derive(Debug)]
 pub(crate) struct Generator {
     items: Rc<Seq>,
@@ -135,7 +129,8 @@ impl Value {
         Missing::value(message.into(), ErrorKind::Undefined, meter)
     }
 
-    /// What the sandbox hides: it is treated as undefined, and cannot be used.
+    /// Creates a value for an attribute that the sandbox hides: it is undefined, and using it is an
+    /// error.
     pub(crate) fn unsafe_undefined(message: impl Into<String>, meter: &Rc<Meter>) -> Result<Self> {
         Missing::value(message.into(), ErrorKind::Security, meter)
     }
@@ -175,14 +170,14 @@ impl Value {
             Self::Dict(dict) => dict.depth,
             Self::Generator(generator) => generator.items.depth,
             Self::Cycler(cycler) => cycler.items.depth,
-            // A method holds its object, a loop the values it walks over.
+            // A method holds its object, a loop the values that it iterates over.
             Self::Method(method) => method.object.depth() + 1,
             Self::Loop(each) => each.items.depth,
             _ => 0,
         }
     }
 
-    /// Python's truth.
+    /// Returns Python's truth value.
     pub(crate) fn is_true(&self) -> bool {
         match self {
             Self::Undefined(_) | Self::None => false,
@@ -197,7 +192,7 @@ impl Value {
         }
     }
 
-    /// Python's name of the type.
+    /// Returns Python's name of the type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Undefined(_) => "Undefined",
@@ -228,7 +223,7 @@ impl Value {
         }
     }
 
-    /// Refuses what does not exist.
+    /// Fails for an undefined value.
     pub(crate) fn defined(&self) -> Result<()> {
         match self {
             Self::Undefined(missing) => Err(missing.error()),
@@ -240,7 +235,7 @@ impl Value {
         matches!(self, Self::Bool(_) | Self::Int(_) | Self::Float(_))
     }
 
-    /// An integer, of which a boolean is one.
+    /// Returns an integer or a boolean as an integer.
     pub(crate) fn as_int(&self) -> Option<i128> {
         match self {
             Self::Int(value) => Some(*value),
@@ -249,7 +244,7 @@ impl Value {
         }
     }
 
-    /// A number as a float.
+    /// Returns a number as a float.
     #[expect(clippy::cast_precision_loss, reason = "Python rounds too")]
     pub(crate) fn as_float(&self) -> Option<f64> {
         match self {
@@ -258,7 +253,7 @@ impl Value {
         }
     }
 
-    /// The number of its items, where it has one.
+    /// Returns the number of items, if the value has a length.
     pub(crate) fn len(&self) -> Option<usize> {
         Some(match self {
             Self::Undefined(_) => 0,
@@ -271,7 +266,7 @@ impl Value {
         })
     }
 
-    /// The items that a loop over it sees.
+    /// Returns the items that a loop iterates over.
     pub(crate) fn iterate(&self, meter: &Rc<Meter>) -> Result<Rc<Seq>> {
         let items = match self {
             Self::Seq(seq) => return Ok(Rc::clone(seq)),
@@ -351,13 +346,13 @@ impl Dict {
     }
 }
 
-/// The beginning of a name, for a message that can be kept many times.
+/// Truncates a name for a message, because a template can keep many of them.
 pub(crate) fn clipped(name: &str) -> &str {
     let end = name.char_indices().nth(80).map_or(name.len(), |(end, _)| end);
     name.get(..end).unwrap_or_default()
 }
 
-/// A key that Python could hash.
+/// Fails for a key that Python cannot hash.
 pub(crate) fn hashable(key: &Value) -> Result<()> {
     match key {
         Value::Dict(_) => Err(Error::value("unhashable type: 'dict'")),
@@ -366,4 +361,239 @@ pub(crate) fn hashable(key: &Value) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A global function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callable {
+    Range,
+    Dict,
+    Namespace,
+    Cycler,
+    Joiner,
+    RaiseException,
+    StrftimeNow,
+}
+
+/// A method of a value.
+#[derive(Debug)]
+pub(crate) struct Method {
+    pub(crate) object: Value,
+    pub(crate) name: &'static str,
+    _held: Held,
+}
+
+impl Method {
+    pub(crate) fn value(object: &Value, name: &'static str, meter: &Rc<Meter>) -> Result<Value> {
+        let held = Held::new(meter, size_of::<Self>() + 16)?;
+        Ok(Value::Method(Rc::new(Self { object: object.clone(), name, _held: held })))
+    }
+}
+
+/// The state of a `for` loop, as shown by the variable `loop`.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) items: Rc<Seq>,
+    pub(crate) index: Cell<usize>,
+    pub(crate) depth: usize,
+    changed: RefCell<Option<Rc<Seq>>>,
+    /// The index of the statement, if it is recursive.
+    pub(crate) recursive: Option<usize>,
+}
+
+impl Loop {
+    pub(crate) fn new(items: &Rc<Seq>, depth: usize, recursive: Option<usize>) -> Rc<Self> {
+        Rc::new(Self {
+            items: Rc::clone(items),
+            index: Cell::new(0),
+            depth,
+            changed: RefCell::new(None),
+            recursive,
+        })
+    }
+
+    /// Drops the last arguments of `loop.changed`, which can reference the loop itself.
+    pub(crate) fn end(&self) {
+        *self.changed.borrow_mut() = None;
+    }
+
+    pub(crate) fn repr(&self) -> String {
+        format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.items.len())
+    }
+
+    pub(crate) fn attribute(&self, name: &str, meter: &Rc<Meter>) -> Result<Option<Value>> {
+        let (index, length) = (self.index.get(), self.items.items.len());
+        let at = |index: Option<usize>, what: &str| match index
+            .and_then(|index| self.items.items.get(index))
+        {
+            Some(found) => Ok(found.clone()),
+            None => Value::undefined(format!("there is no {what} item"), meter),
+        };
+        Ok(Some(match name {
+            "index" => Value::int(index + 1),
+            "index0" => Value::int(index),
+            "revindex" => Value::int(length.saturating_sub(index)),
+            "revindex0" => Value::int(length.saturating_sub(index + 1)),
+            "first" => Value::Bool(index == 0),
+            "last" => Value::Bool(index + 1 >= length),
+            "length" => Value::int(length),
+            "depth" => Value::int(self.depth + 1),
+            "depth0" => Value::int(self.depth),
+            "previtem" => at(index.checked_sub(1), "previous")?,
+            "nextitem" => at(Some(index + 1), "next")?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Calls `loop.cycle(…)` or `loop.changed(…)`.
+    pub(crate) fn call(&self, name: &str, values: &[Value], meter: &Rc<Meter>) -> Result<Value> {
+        if name == "cycle" {
+            let index = self.index.get().checked_rem(values.len());
+            let value = index.and_then(|index| values.get(index));
+            return value.cloned().ok_or_else(|| Error::value("no items for cycling given"));
+        }
+        let mut last = self.changed.borrow_mut();
+        let same = match &*last {
+            Some(last) if last.items.len() == values.len() => {
+                let mut same = true;
+                for (left, right) in last.items.iter().zip(values) {
+                    same = same && equal(left, right, meter)?;
+                }
+                same
+            }
+            _ => false,
+        };
+        *last = Some(Seq::new(SeqKind::Tuple, values.to_vec(), meter)?);
+        Ok(Value::Bool(!same))
+    }
+}
+
+/// Returns Python's `left == right`.
+pub(crate) fn equal(left: &Value, right: &Value, meter: &Meter) -> Result<bool> {
+    meter.spend(1)?;
+    Ok(match (left, right) {
+        (Value::Undefined(_), Value::Undefined(_)) | (Value::None, Value::None) => true,
+        (Value::Text(left), Value::Text(right)) => {
+            meter.walk(left.as_str().len().min(right.as_str().len()))?;
+            left.as_str() == right.as_str()
+        }
+        (Value::Seq(left), Value::Seq(right)) => {
+            let views = [SeqKind::Items, SeqKind::Values, SeqKind::Keys];
+            if Rc::ptr_eq(left, right) {
+                return Ok(true);
+            }
+            if left.items.len() != right.items.len()
+                || is_tuple(left.kind) != is_tuple(right.kind)
+                || views.contains(&left.kind) != views.contains(&right.kind)
+            {
+                return Ok(false);
+            }
+            for (left, right) in left.items.iter().zip(&right.items) {
+                if !equal(left, right, meter)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Value::Dict(left), Value::Dict(right)) => {
+            if Rc::ptr_eq(left, right) {
+                return Ok(true);
+            }
+            if left.entries.len() != right.entries.len() {
+                return Ok(false);
+            }
+            for (key, value) in &left.entries {
+                match right.get(key, meter)? {
+                    Some(other) if equal(value, other, meter)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            true
+        }
+        (Value::Range(left), Value::Range(right)) => {
+            left.len() == right.len()
+                && (left.len() == 0 || (left.start, left.stride) == (right.start, right.stride))
+        }
+        (Value::Namespace(left), Value::Namespace(right))
+        | (Value::Macro(left), Value::Macro(right)) => left == right,
+        (Value::Generator(left), Value::Generator(right)) => Rc::ptr_eq(left, right),
+        (Value::Loop(left), Value::Loop(right)) => Rc::ptr_eq(left, right),
+        (Value::Cycler(left), Value::Cycler(right)) => Rc::ptr_eq(left, right),
+        (Value::Joiner(left), Value::Joiner(right)) => Rc::ptr_eq(left, right),
+        (Value::Function(left), Value::Function(right)) => left == right,
+        _ => match (left.as_int(), right.as_int()) {
+            (Some(left), Some(right)) => left == right,
+            _ => {
+                left.is_number()
+                    && right.is_number()
+                    && number_order(left, right) == Some(Ordering::Equal)
+            }
+        },
+    })
+}
+
+fn is_tuple(kind: SeqKind) -> bool {
+    matches!(kind, SeqKind::Tuple | SeqKind::Group)
+}
+
+/// Compares two numbers.
+fn number_order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left.as_int(), right.as_int()) {
+        (Some(left), Some(right)) => Some(left.cmp(&right)),
+        _ => left.as_float()?.partial_cmp(&right.as_float()?),
+    }
+}
+
+/// Returns Python's `left < right`. Fails for types that Python does not order; `sign` is the
+/// operator in the message.
+pub(crate) fn less(left: &Value, right: &Value, sign: &str, meter: &Meter) -> Result<bool> {
+    meter.spend(1)?;
+    match (left, right) {
+        (Value::Undefined(missing), _) | (_, Value::Undefined(missing)) => Err(missing.error()),
+        (Value::Text(left), Value::Text(right)) => {
+            meter.walk(left.as_str().len().min(right.as_str().len()))?;
+            Ok(left.as_str() < right.as_str())
+        }
+        (Value::Seq(first), Value::Seq(second))
+            if is_tuple(first.kind) == is_tuple(second.kind) =>
+        {
+            for (left, right) in first.items.iter().zip(&second.items) {
+                if !equal(left, right, meter)? {
+                    return less(left, right, sign, meter);
+                }
+            }
+            Ok(first.items.len() < second.items.len())
+        }
+        _ if left.is_number() && right.is_number() => {
+            Ok(number_order(left, right) == Some(Ordering::Less))
+        }
+        _ => Err(Error::value(format!(
+            "'{sign}' not supported between instances of '{}' and '{}'",
+            left.type_name(),
+            right.type_name()
+        ))),
+    }
+}
+
+/// Sorts stably. `before` need not be a total order (NaN is not ordered); then the order of the
+/// result is unspecified. Stops at the first error, like Python.
+pub(crate) fn sorted<T, F>(mut items: Vec<T>, before: &mut F) -> Result<Vec<T>>
+where
+    F: FnMut(&T, &T) -> Result<bool>,
+{
+    let count = items.len();
+    if count < 2 {
+        return Ok(items);
+    }
+    let second = items.split_off(count / 2);
+    let mut first = sorted(items, before)?.into_iter().peekable();
+    let mut second = sorted(second, before)?.into_iter().peekable();
+    let mut merged = Vec::with_capacity(count);
+    while let (Some(left), Some(right)) = (first.peek(), second.peek()) {
+        let next = if before(right, left)? { second.next() } else { first.next() };
+        merged.extend(next);
+    }
+    merged.extend(first);
+    merged.extend(second);
+    Ok(merged)
 }

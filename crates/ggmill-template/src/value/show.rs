@@ -1,11 +1,13 @@
-//! Python's `str` and `repr`.
+//! Python's `str`, `repr` and `json.dumps`.
 
-use super::{Builder, Mark, SeqKind, Text, Value};
-use crate::error::Result;
-use crate::meter::Meter;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// Python's `str`.
+use super::{Builder, Mark, SeqKind, Text, Value, less, sorted};
+use crate::error::{Error, Result};
+use crate::meter::Meter;
+
+/// Returns Python's `str` of a value.
 pub(crate) fn show(value: &Value, meter: &Rc<Meter>) -> Result<Text> {
     if let Value::Text(text) = value {
         return Ok(text.clone());
@@ -15,7 +17,7 @@ pub(crate) fn show(value: &Value, meter: &Rc<Meter>) -> Result<Text> {
     Ok(out.finish())
 }
 
-/// Appends Python's `str`.
+/// Appends Python's `str` of a value.
 pub(crate) fn show_into(value: &Value, out: &mut Builder) -> Result<()> {
     match value {
         Value::Undefined(_) => Ok(()),
@@ -24,7 +26,7 @@ pub(crate) fn show_into(value: &Value, out: &mut Builder) -> Result<()> {
     }
 }
 
-/// Appends Python's `repr`.
+/// Appends Python's `repr` of a value.
 fn repr(value: &Value, out: &mut Builder) -> Result<()> {
     out.meter().spend(1)?;
     let mut plain = |text: &str| out.push(text, Mark::TEMPLATE);
@@ -77,7 +79,7 @@ fn repr(value: &Value, out: &mut Builder) -> Result<()> {
     }
 }
 
-/// A text in Python's quotes.
+/// Appends Python's `repr` of a text.
 fn quoted(text: &Text, out: &mut Builder) -> Result<()> {
     let whole = text.as_str();
     let quote = if whole.contains('\'') && !whole.contains('"') { '"' } else { '\'' };
@@ -112,7 +114,7 @@ fn quoted(text: &Text, out: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Python's `str.isprintable`, but for code points that no version of Unicode has assigned.
+/// Returns Python's `str.isprintable`, except for unassigned code points.
 fn is_printable(c: char) -> bool {
     let separator = c != ' ' && c.is_whitespace();
     let format = matches!(
@@ -125,7 +127,7 @@ fn is_printable(c: char) -> bool {
     !(c.is_control() || separator || format)
 }
 
-/// Python's `repr` of a float.
+/// Returns Python's `repr` of a float.
 pub(crate) fn float_text(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -133,7 +135,7 @@ pub(crate) fn float_text(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    // The shortest digits that are read again as the same.
+    // The shortest digits that round-trip.
     let shortest = format!("{value:e}");
     let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -142,4 +144,153 @@ pub(crate) fn float_text(value: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// The arguments of `json.dumps`.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonStyle {
+    pub(crate) ascii: bool,
+    /// The indentation of one level; `None` for a single line.
+    pub(crate) indent: Option<String>,
+    pub(crate) item: String,
+    pub(crate) key: String,
+    pub(crate) sort: bool,
+}
+
+/// Returns a value as JSON.
+pub(crate) fn to_json(value: &Value, style: &JsonStyle, meter: &Rc<Meter>) -> Result<Text> {
+    let mut out = Builder::new(meter)?;
+    write_json(value, style, 0, &mut out)?;
+    Ok(out.finish())
+}
+
+fn write_json(value: &Value, style: &JsonStyle, level: usize, out: &mut Builder) -> Result<()> {
+    out.meter().spend(1)?;
+    let mut plain = |text: &str| out.push(text, Mark::TEMPLATE);
+    match value {
+        Value::None => plain("null"),
+        Value::Bool(true) => plain("true"),
+        Value::Bool(false) => plain("false"),
+        Value::Int(value) => plain(&value.to_string()),
+        Value::Float(value) => plain(&float_json(*value)),
+        Value::Text(text) => write_json_text(text, style.ascii, out),
+        Value::Seq(seq) if matches!(seq.kind, SeqKind::List | SeqKind::Tuple | SeqKind::Group) => {
+            if seq.items.is_empty() {
+                return plain("[]");
+            }
+            plain("[")?;
+            for (number, item) in seq.items.iter().enumerate() {
+                separate(number, style, level + 1, out)?;
+                write_json(item, style, level + 1, out)?;
+            }
+            line(style, level, out)?;
+            out.push("]", Mark::TEMPLATE)
+        }
+        Value::Dict(dict) => {
+            if dict.entries.is_empty() {
+                return plain("{}");
+            }
+            plain("{")?;
+            let mut entries: Vec<_> = dict.entries.iter().collect();
+            if style.sort {
+                let meter = Rc::clone(out.meter());
+                meter.spend((entries.len() as u64).saturating_mul(8))?;
+                entries = sorted(entries, &mut |(first, _), (second, _)| {
+                    less(first, second, "<", &meter)
+                })?;
+            }
+            for (number, (key, value)) in entries.into_iter().enumerate() {
+                separate(number, style, level + 1, out)?;
+                write_key(key, style, out)?;
+                out.push(&style.key, Mark::TEMPLATE)?;
+                write_json(value, style, level + 1, out)?;
+            }
+            line(style, level, out)?;
+            out.push("}", Mark::TEMPLATE)
+        }
+        Value::Undefined(missing) => Err(Error::new(
+            missing.kind,
+            format!("Object of type Undefined is not JSON serializable: {}", missing.message),
+        )),
+        _ => Err(Error::value(format!(
+            "Object of type {} is not JSON serializable",
+            value.type_name()
+        ))),
+    }
+}
+
+fn write_key(key: &Value, style: &JsonStyle, out: &mut Builder) -> Result<()> {
+    let text = match key {
+        Value::Text(text) => return write_json_text(text, style.ascii, out),
+        Value::None => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => float_json(*value),
+        _ => {
+            return Err(Error::value(format!(
+                "keys must be str, int, float, bool or None, not {}",
+                key.type_name()
+            )));
+        }
+    };
+    out.push(&format!("\"{text}\""), Mark::TEMPLATE)
+}
+
+fn float_json(value: f64) -> String {
+    match value {
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        _ if value.is_nan() => "NaN".to_owned(),
+        _ => float_text(value),
+    }
+}
+
+fn separate(number: usize, style: &JsonStyle, level: usize, out: &mut Builder) -> Result<()> {
+    if number > 0 {
+        out.push(&style.item, Mark::TEMPLATE)?;
+    }
+    line(style, level, out)
+}
+
+fn line(style: &JsonStyle, level: usize, out: &mut Builder) -> Result<()> {
+    let Some(indent) = &style.indent else { return Ok(()) };
+    out.push("\n", Mark::TEMPLATE)?;
+    for _ in 0..level {
+        out.push(indent, Mark::TEMPLATE)?;
+    }
+    Ok(())
+}
+
+/// Appends a text as a JSON string.
+fn write_json_text(text: &Text, ascii: bool, out: &mut Builder) -> Result<()> {
+    out.push("\"", Mark::TEMPLATE)?;
+    for (piece, mark) in text.pieces(0..text.as_str().len()) {
+        let mut done = 0;
+        for (start, c) in piece.char_indices() {
+            let escape = match c {
+                '"' => "\\\"".to_owned(),
+                '\\' => "\\\\".to_owned(),
+                '\n' => "\\n".to_owned(),
+                '\r' => "\\r".to_owned(),
+                '\t' => "\\t".to_owned(),
+                '\u{8}' => "\\b".to_owned(),
+                '\u{c}' => "\\f".to_owned(),
+                '\0'..='\u{1f}' => format!("\\u{:04x}", u32::from(c)),
+                '\u{7f}'.. if ascii => {
+                    let mut units = [0; 2];
+                    let mut escape = String::new();
+                    for unit in c.encode_utf16(&mut units) {
+                        let _ = write!(escape, "\\u{unit:04x}");
+                    }
+                    escape
+                }
+                _ => continue,
+            };
+            out.push(piece.get(done..start).unwrap_or_default(), mark)?;
+            out.push(&escape, mark)?;
+            done = start + c.len_utf8();
+        }
+        out.push(piece.get(done..).unwrap_or_default(), mark)?;
+    }
+    out.push("\"", Mark::TEMPLATE)
 }

@@ -1,4 +1,4 @@
-//! Text that remembers where each part of it came from.
+//! Text that tracks the origin of each part.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -6,8 +6,8 @@ use std::rc::Rc;
 use crate::error::Result;
 use crate::meter::{Held, Meter};
 
-/// Where a part of a text came from: the template, or a field of the conversation; and whether it
-/// was written in a `generation` block.
+/// The origin of a part of a text: the template or a field of the conversation, and whether a
+/// `generation` block wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark(u32);
 
@@ -16,13 +16,13 @@ impl Mark {
     pub(crate) const TEMPLATE: Self = Self(0);
     const GENERATED: u32 = 1 << 31;
 
-    /// The field with this number.
+    /// Creates the mark of the field with this index.
     pub(crate) fn field(number: usize) -> Self {
         let number = u32::try_from(number).unwrap_or(Self::GENERATED).saturating_add(1);
         Self(number.min(Self::GENERATED - 1))
     }
 
-    /// The number of the field; none for text of the template.
+    /// Returns the index of the field; `None` for text of the template.
     pub(crate) fn number(self) -> Option<usize> {
         (self.0 & !Self::GENERATED).checked_sub(1).map(|number| number as usize)
     }
@@ -36,32 +36,32 @@ impl Mark {
     }
 }
 
-/// A part of a text, up to a byte, with one mark.
+/// A part of a text that ends at byte `end`, with one mark.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     end: usize,
     mark: Mark,
 }
 
-/// A text that does not change.
+/// An immutable text.
 #[derive(Clone, Debug)]
 pub(crate) struct Text(Rc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     text: String,
-    /// In order; none where all of it is the template's.
+    /// In order; empty if the whole text is the template's.
     runs: Vec<Run>,
     /// Python's `Markup`: text added to it is escaped.
     safe: bool,
     held: Held,
 }
 
-/// Bytes of a text besides its own.
+/// Overhead of a text in bytes.
 const OVERHEAD: usize = 96;
 
 impl Text {
-    /// Text with one mark.
+    /// Creates a text with one mark.
     pub(crate) fn new(text: &str, mark: Mark, meter: &Rc<Meter>) -> Result<Self> {
         let mut builder = Builder::new(meter)?;
         builder.push(text, mark)?;
@@ -80,7 +80,7 @@ impl Text {
         self.0.held.meter()
     }
 
-    /// The parts of a range, each with its mark.
+    /// Returns the parts of a range, each with its mark.
     pub(crate) fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (&str, Mark)> {
         let Inner { text, runs, .. } = &*self.0;
         let first = runs.partition_point(|run| run.end <= range.start);
@@ -99,7 +99,7 @@ impl Text {
         })
     }
 
-    /// A part of the text; empty where the range is not one of whole characters.
+    /// Returns a slice of the text; empty if the range is not on character boundaries.
     pub(crate) fn slice(&self, range: Range<usize>) -> Result<Self> {
         if range == (0..self.0.text.len()) {
             return Ok(self.clone());
@@ -109,11 +109,11 @@ impl Text {
         Ok(builder.finish_like(self))
     }
 
-    /// The part that a function leaves of the text.
+    /// Returns the slice that a function selects from the text.
     pub(crate) fn part(&self, f: impl FnOnce(&str) -> &str) -> Result<Self> {
         let text = &*self.0.text;
         let part = f(text);
-        // It is a part of the text.
+        // The slice points into the text.
         let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
         if part.is_empty() || start > text.len() {
             return self.slice(0..0);
@@ -121,7 +121,7 @@ impl Text {
         self.slice(start..start.saturating_add(part.len()))
     }
 
-    /// Each part changed by a function.
+    /// Applies a function to each part.
     pub(crate) fn map(&self, mut f: impl FnMut(&str) -> String) -> Result<Self> {
         let mut builder = Builder::new(self.meter())?;
         for (piece, mark) in self.pieces(0..self.0.text.len()) {
@@ -130,7 +130,7 @@ impl Text {
         Ok(builder.finish_like(self))
     }
 
-    /// The same text, marked as safe.
+    /// Returns the text as Python's `Markup`.
     pub(crate) fn safe(&self) -> Result<Self> {
         let mut builder = Builder::new(self.meter())?;
         builder.push_text(self)?;
@@ -139,7 +139,7 @@ impl Text {
         Ok(Self(Rc::new(text)))
     }
 
-    /// The text with HTML's characters escaped, marked as safe.
+    /// Returns the text with HTML escapes, as Python's `Markup`.
     pub(crate) fn escaped(&self) -> Result<Self> {
         if self.is_safe() {
             return Ok(self.clone());
@@ -163,7 +163,7 @@ impl Text {
     }
 }
 
-/// A text that grows.
+/// Builds a text.
 #[derive(Debug)]
 pub(crate) struct Builder {
     text: String,
@@ -210,7 +210,7 @@ impl Builder {
         self.push_slice(text, 0..text.as_str().len())
     }
 
-    /// What was written in a `generation` block.
+    /// Appends text of a `generation` block.
     pub(crate) fn push_generated(&mut self, text: &Text) -> Result<()> {
         for (piece, mark) in text.pieces(0..text.as_str().len()) {
             self.push(piece, mark.generated())?;
@@ -218,7 +218,7 @@ impl Builder {
         Ok(())
     }
 
-    /// A character, some times.
+    /// Appends a character `count` times.
     pub(crate) fn fill(&mut self, fill: char, count: usize) -> Result<()> {
         let mut bytes = [0; 4];
         let text = fill.encode_utf8(&mut bytes).repeat(64);
@@ -243,7 +243,7 @@ impl Builder {
         Text(Rc::new(self.build()))
     }
 
-    /// Safe if the other text is.
+    /// Returns the text, as `Markup` if `other` is.
     pub(crate) fn finish_like(self, other: &Text) -> Text {
         let mut inner = self.build();
         inner.safe = other.0.safe;

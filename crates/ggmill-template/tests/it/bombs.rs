@@ -1,4 +1,4 @@
-//! Templates that ask for too much are refused before they get it.
+//! Templates that exceed the limits of time or memory are refused.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn refused(text: &str) -> ErrorKind {
     let begun = Instant::now();
     let rendered =
         template.render(&conversation, &RenderOptions::new().with_token("bos_token", "<s>"));
-    // Builds of tests are many times slower than those that are used.
+    // Test builds are many times slower than release builds.
     assert!(begun.elapsed() < Duration::from_secs(30), "{text}: {:?}", begun.elapsed());
     match rendered {
         Ok(rendered) => panic!("{text}: {} bytes", rendered.text().len()),
@@ -28,7 +28,7 @@ fn memory_and_time_are_limited() {
     for text in templates {
         let kind = refused(text);
         let head: String = text.chars().take(200).collect();
-        // Some sizes are refused by themselves, as Python refuses them.
+        // Python refuses some sizes itself.
         let is_asked_at_once = !text.contains(" in range(") && kind == ErrorKind::Value;
         assert!(kind == ErrorKind::Limit || is_asked_at_once, "{head}: {kind:?}");
         count += 1;
@@ -36,10 +36,9 @@ fn memory_and_time_are_limited() {
     assert_eq!(count, 77);
 }
 
-/// Constants of constants: following them takes a bounded time and memory, and what is not followed
-/// is said.
+/// Folding nested constants needs bounded time and memory, and incomplete folding is reported.
 #[test]
-fn constants_are_followed_within_limits() {
+fn constants_are_folded_within_limits() {
     let values: Vec<_> = (0..16).map(|i| format!("{{% set x = 'v{i}' %}}")).collect();
     let arguments = (0..40).fold("'q'".to_owned(), |inner, _| format!("x|replace({inner}, 'z')"));
     let lists: Vec<_> = ('b'..='f')
@@ -64,13 +63,13 @@ fn constants_are_followed_within_limits() {
         let begun = Instant::now();
         let found = accesses(&text);
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-        // What is found behind them is said all the same.
+        // Accesses after them are still reported.
         assert!(
             found.iter().all(|access| matches!(access, Access::Computed | Access::Excessive(_))),
             "{found:?}"
         );
     }
-    // Nothing that is hidden behind so many constants that they are not followed goes unsaid.
+    // Accesses hidden behind too many constants are reported as excessive.
     let list = format!("{{% set a = [{}] %}}", vec!["'x' * 1000"; 16].join(","));
     let hidden = "{{ messages['__cl' ~ 'ass__'] }}";
     for times in [1, 1000] {
@@ -122,7 +121,7 @@ fn time_and_depth_are_limited() {
 }
 
 #[test]
-fn what_is_empty_takes_no_time() {
+fn empty_loops_need_no_time() {
     let template = Template::parse("{{ [] * 10**18 }}{{ '' * 10**18 }}{{ [1] * -5 }}");
     let rendered =
         template.expect("it parses").render(&Conversation::of([]), &RenderOptions::new());
@@ -138,7 +137,7 @@ fn ordinary_depth_is_allowed() {
 }
 
 #[test]
-fn nothing_outside_can_be_reached() {
+fn the_sandbox_is_closed() {
     for text in [
         "{{ ''.__class__.__mro__ }}",
         "{{ messages.__class__.__name__ }}",
@@ -162,7 +161,7 @@ fn nothing_outside_can_be_reached() {
 }
 
 #[test]
-fn messages_of_what_does_not_exist_are_short() {
+fn messages_about_undefined_names_are_truncated() {
     for text in [
         "{% set n = 'x' * 100000 %}{{ messages[n] + 1 }}",
         "{% set n = 'x' * 100000 %}{{ messages[0][n] + 1 }}",
@@ -187,7 +186,7 @@ fn long_conversations_are_rendered() {
 }
 
 #[test]
-fn sorting_what_has_no_order_does_not_panic() {
+fn sorting_nan_does_not_panic() {
     let render = |text: &str| {
         let template = Template::parse(text).expect("it parses");
         template.render(&Conversation::of([("user", "Hello")]), &RenderOptions::new())

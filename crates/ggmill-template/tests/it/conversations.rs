@@ -1,4 +1,4 @@
-//! Conversations as documents: read, or refused with the place and what was found.
+//! Conversations as JSON documents; errors name the path and the found value.
 
 use ggmill_template::{Conversation, Json, RenderOptions, Template};
 
@@ -8,7 +8,7 @@ fn read(document: &str) -> Result<Conversation, String> {
 }
 
 #[test]
-fn documents_are_conversations() {
+fn documents_are_parsed() {
     let messages = r#"[{"role": "user", "content": "Hello"}]"#;
     let expected = Conversation::of([("user", "Hello")]);
     assert_eq!(read(messages), Ok(expected.clone()));
@@ -26,12 +26,12 @@ fn documents_are_conversations() {
     assert_eq!(read(&all), Ok(expected));
     let without = read(&format!(r#"{{"messages": {messages}, "tools": null}}"#)).unwrap();
     assert_eq!(without.tools, None);
-    // A call of a tool has no content.
+    // A tool call can lack content.
     assert!(read(r#"[{"role": "assistant", "tool_calls": []}]"#).is_ok());
 }
 
 #[test]
-fn what_is_not_a_conversation_is_named() {
+fn other_documents_are_refused() {
     for (document, expected) in [
         (
             r#"{"text": "a", "label": 1}"#,
@@ -80,7 +80,7 @@ fn what_is_not_a_conversation_is_named() {
 }
 
 #[test]
-fn variables_of_options_count_as_text_of_the_template() {
+fn variables_of_options_are_trusted() {
     let template = Template::parse("{{ eos_token }}{{ n + 1 }}{{ messages[0].content }}").unwrap();
     let options = RenderOptions::new()
         .with_token("eos_token", "</s>")
@@ -91,13 +91,13 @@ fn variables_of_options_count_as_text_of_the_template() {
     let rendered = template.render(&conversation, &options).unwrap();
     assert_eq!(rendered.text(), "<|end|>2a");
     assert_eq!(rendered.trusted(), std::slice::from_ref(&(0..8)));
-    // The conversation's own come first.
+    // Variables of the conversation take precedence.
     let conversation = conversation.with_variable("n", Json::Int(5));
     assert_eq!(template.render(&conversation, &options).unwrap().text(), "<|end|>6a");
 }
 
 #[test]
-fn usual_tokens_replace_nothing() {
+fn usual_tokens_are_only_defaults() {
     let options = RenderOptions::new().with_token("bos_token", "<begin>").with_usual_tokens();
     let template = Template::parse("{{ bos_token }}{{ eos_token }}{{ cls_token }}").unwrap();
     let rendered = template.render(&Conversation::of([("user", "a")]), &options).unwrap();

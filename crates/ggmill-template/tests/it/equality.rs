@@ -1,4 +1,4 @@
-//! Renders equal to Jinja's, by recorded sums. `renders.txt` has their provenance.
+//! Compares renderings with Jinja's by recorded hashes. `renders.txt` documents their origin.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -41,11 +41,11 @@ fn conversations() -> Conversations {
     Conversations { options: RenderOptions::new().with_now(now), conversations }
 }
 
-/// Renders where ggmill is known to differ from Jinja: `docs/exactness.md` says why.
+/// Renderings that are known to differ from Jinja, for reasons in `docs/exactness.md`.
 const KNOWN: &[(&str, &str)] = &[];
 
 #[test]
-fn renders_are_those_of_jinja() {
+fn renders_equal_jinja() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut known = HashMap::new();
     let shared = tests.join("../../../../shared/data/chat/templates");

@@ -1,4 +1,4 @@
-//! What running a template shows, and when it ends.
+//! Problems found by rendering templates, and the limits of rendering them.
 
 use ggmill_template::{Aspect, Limits, RenderOptions, Template, examine};
 
@@ -8,11 +8,11 @@ fn aspects(text: &str, options: &RenderOptions) -> Vec<Aspect> {
 }
 
 #[test]
-fn a_template_beyond_a_limit_is_rendered_no_more() {
+fn rendering_stops_after_a_limit() {
     let bomb = "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}";
     let options = RenderOptions::new();
     assert_eq!(aspects(bomb, &options), [Aspect::Limit]);
-    // Also where the first conversations are within it: what was found before is kept.
+    // Also if the first conversations are within the limit; earlier observations are kept.
     let late = format!("{{{{ messages[0].content }}}}{{% if tools %}}{bomb}{{% endif %}}");
     let found = aspects(&late, &options);
     assert_eq!(found.iter().filter(|aspect| **aspect == Aspect::Limit).count(), 1, "{found:?}");
@@ -21,7 +21,7 @@ fn a_template_beyond_a_limit_is_rendered_no_more() {
 
 #[test]
 fn all_conversations_together_are_limited() {
-    // Each is within the limit, and takes nearly all of it.
+    // Each conversation is within the limit, but needs most of it.
     let slow = "{% for i in range(300) %}{% endfor %}{% for m in messages %}{{ m.content }}\
                 {% endfor %}";
     let options = RenderOptions::new().with_limits(Limits::new().with_steps(1_000));
@@ -35,20 +35,20 @@ fn all_conversations_together_are_limited() {
 }
 
 #[test]
-fn templates_for_tools_or_documents_only_are_told_apart() {
+fn templates_that_need_tools_or_documents_are_recognized() {
     let options = RenderOptions::new();
     let each = "{% for m in messages %}{{ m.content }}{% endfor %}";
     for text in [
         format!("{{% for tool in tools %}}{{{{ tool.function.name }}}}{{% endfor %}}{each}"),
         format!("{{% for it in documents %}}{{{{ it.title }}}}{{% endfor %}}{each}"),
-        // With tools it fails too, for another reason.
+        // With tools, it fails for another reason.
         format!("{{% for tool in tools %}}{{{{ tool.name + '' }}}}{{% endfor %}}{each}"),
     ] {
         let found = aspects(&text, &options);
         assert!(found.contains(&Aspect::NeedsMore), "{text}: {found:?}");
         assert_eq!(found.contains(&Aspect::Fails), text.contains("tool.name"), "{text}: {found:?}");
     }
-    // Documents are needed with tools too.
+    // Documents are also needed with tools.
     let both = "{% if tools %}{{ 'tools' }}{% endif %}{% for it in documents %}{% endfor %}";
     let found = aspects(&format!("{both}{each}"), &options);
     assert!(found.contains(&Aspect::NeedsMore) && !found.contains(&Aspect::Fails), "{found:?}");
@@ -57,7 +57,7 @@ fn templates_for_tools_or_documents_only_are_told_apart() {
 }
 
 #[test]
-fn a_prompt_that_is_always_there_can_have_an_empty_thought() {
+fn an_unconditional_prompt_can_have_an_empty_thought() {
     let options = RenderOptions::new();
     let each = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
     for (prompt, is_found) in

@@ -1,10 +1,10 @@
-//! Templates in files of their own.
+//! Templates in Jinja and JSON files.
 
 use ggmill_core::{Builder, Model};
 use ggmill_template::{ErrorKind, Feature, Template, TemplateFile, model_templates};
 
 #[test]
-fn a_text_is_a_template() {
+fn a_plain_text_is_a_template() {
     for text in ["{{ messages }}", "", "[INST] {{ messages }}", "{% if %}", "7"] {
         let file = TemplateFile::parse(text).unwrap();
         assert_eq!(file.templates.len(), 1);
@@ -32,7 +32,7 @@ fn configurations_have_templates_and_tokens() {
     let expected =
         [token("eos_token", "</s>"), token("pad_token", "<pad>"), token("cls_token", "[CLS]")];
     assert_eq!(file.tokens, expected);
-    // As a model it has the same templates, the default one first.
+    // The metadata has the same templates, the default one first.
     let plan = Builder::new().metadata(file.to_metadata()).plan().unwrap();
     let model = Model::open(plan.header().to_vec()).unwrap();
     let found: Vec<_> = model_templates(&model.metadata()).into_iter().map(|it| it.text).collect();
@@ -55,7 +55,7 @@ fn documents_without_a_template_are_refused() {
 }
 
 #[test]
-fn features_are_names_and_tags() {
+fn features_are_found_by_names_and_tags() {
     let features = |text: &str| Template::parse(text).expect(text).features();
     assert_eq!(features("tools documents enable_thinking {# tools #}"), []);
     assert_eq!(

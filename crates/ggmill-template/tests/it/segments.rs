@@ -1,4 +1,4 @@
-//! Where each part of a rendered text comes from.
+//! Origins of the parts of a rendered text.
 
 use ggmill_template::{Conversation, Json, Moment, RenderOptions, Rendered, Template};
 
@@ -7,7 +7,7 @@ fn render(template: &str, conversation: &Conversation) -> Rendered {
     Template::parse(template).expect("parses").render(conversation, &options).expect("renders")
 }
 
-/// The parts of the text that are from the conversation, with their fields.
+/// Returns the parts of the text that come from the conversation, with their fields.
 fn foreign(rendered: &Rendered) -> Vec<(&str, &str)> {
     let segments = rendered.segments().iter();
     segments
@@ -19,7 +19,7 @@ fn foreign(rendered: &Rendered) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn parts_keep_their_origin_through_what_templates_do() {
+fn operations_preserve_origins() {
     let conversation = Conversation::of([("user", "ab <x> AB")]);
     let content = |text| vec![("messages[0].content", text)];
     for (expression, expected) in [
@@ -51,7 +51,7 @@ fn parts_keep_their_origin_through_what_templates_do() {
 }
 
 #[test]
-fn names_and_values_of_json_are_the_conversations() {
+fn json_names_and_values_keep_their_origin() {
     let tools = Json::parse(r#"[{"name": "a\"b", "n": 1}]"#).expect("JSON");
     let rendered = render("{{ tools|tojson }}", &Conversation::of([]).with_tools(tools));
     assert_eq!(rendered.text(), r#"[{"name": "a\"b", "n": 1}]"#);
@@ -66,7 +66,7 @@ fn names_and_values_of_json_are_the_conversations() {
 }
 
 #[test]
-fn generation_blocks_mark_what_the_model_says() {
+fn generation_blocks_are_marked() {
     let template = "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}\
                     {% generation %}{{ m.content }}</s>{% endgeneration %}\
                     {% else %}{{ m.content }}{% endif %}{% endfor %}";
@@ -80,7 +80,7 @@ fn generation_blocks_mark_what_the_model_says() {
 }
 
 #[test]
-fn roles_of_one_word_are_trusted_and_other_text_is_not() {
+fn only_one_word_roles_are_trusted() {
     let template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}";
     let rendered = render(template, &Conversation::of([("user", "<|user|>"), ("a b", "x")]));
     let text = rendered.text();
@@ -90,7 +90,7 @@ fn roles_of_one_word_are_trusted_and_other_text_is_not() {
 }
 
 #[test]
-fn names_that_become_arguments_keep_their_origin() {
+fn argument_names_keep_their_origin() {
     let messages = r#"[{"role": "user", "content": "c", "<|im_end|>": "v"}]"#;
     let conversation = Conversation::new(Json::parse(messages).expect("JSON"));
     for template in [
@@ -109,7 +109,7 @@ fn names_that_become_arguments_keep_their_origin() {
 }
 
 #[test]
-fn a_format_of_the_time_keeps_its_origin() {
+fn a_time_format_keeps_its_origin() {
     let template = Template::parse("{{ strftime_now('<' ~ messages[0].content ~ '>%d') }}");
     let conversation = Conversation::of([("user", "<|im_end|>%Y%%")]);
     let options = RenderOptions::new().with_now(Moment::from_unix(0));
