@@ -8,11 +8,11 @@ use ggmill_inspect::index::{Candidate, IndexOptions, Tables, index as make};
 
 use crate::allocations::bounded;
 
-/// The files of the seeds: of this size and time, so that their rows can be taken from the text.
+/// The files of the seeds, with this size and time, so that their rows can be reused.
 const FILES: [&str; 3] = ["a", "b", "c"];
 
-/// Updates the text as an index. What is kept are lines of it, and an update of the result keeps as
-/// much and changes nothing.
+/// Updates the text as an index. Kept rows are lines of the text, and updating the result keeps the
+/// same rows and changes nothing.
 pub fn index(data: &[u8]) {
     let Some((updated, kept)) = bounded(data.len(), 1 << 18, 64, || update(data)) else { return };
     assert!(kept > 0 || updated.is_empty(), "nothing is opened, so that all rows are kept ones");
@@ -25,8 +25,8 @@ pub fn index(data: &[u8]) {
     assert_eq!(update(&updated), Some((updated, kept)), "an update of an update");
 }
 
-/// What becomes of an index when no file can be opened, and how many files it keeps. `None` when it
-/// is refused.
+/// Returns the index after an update in which no file can be opened, and the number of files that
+/// it keeps, or `None` if it is refused.
 fn update(data: &[u8]) -> Option<(Vec<u8>, u64)> {
     let files = FILES.map(|path| Candidate::new(path).with_state(Some(4), Some(4)));
     let earlier: Arc<dyn ReadAt> = Arc::new(data.to_vec());
@@ -45,7 +45,7 @@ fn update(data: &[u8]) -> Option<(Vec<u8>, u64)> {
     });
     let outcome = outcome.ok()?;
     assert_eq!((outcome.files, outcome.broken), (3, 3 - outcome.kept));
-    // The rows of files that could not be opened are ours.
+    // Rows of files that could not be opened are new.
     let mut kept_lines = Vec::new();
     for line in out.split_inclusive(|&byte| byte == b'\n') {
         let is_ours = rest.iter().any(|path| {

@@ -8,10 +8,10 @@ use ggmill_inspect::index::{Candidate, IndexOptions, Tables, index};
 
 use crate::allocations::bounded;
 
-/// The files of the seeds: of this size and time, so that their rows can be taken from the tables.
+/// The files of the seeds, with this size and time, so that their rows can be reused.
 pub(crate) const FILES: [&str; 3] = ["a", "b", "c"];
 
-/// A few row groups, whose cells are bounded, and pages of them.
+/// Memory of a few row groups with bounded cells, and their pages.
 const MEMORY: i64 = 512 << 20;
 
 /// The size and the time of the files.
@@ -33,7 +33,7 @@ fn divided(data: &[u8]) -> Option<[Vec<u8>; 3]> {
     Some([files.to_vec(), tensors.to_vec(), metadata.to_vec()])
 }
 
-/// Updates the tables. An update of the result keeps as much and changes nothing.
+/// Updates the tables. Updating the result keeps the same rows and changes nothing.
 pub fn index_tables(data: &[u8]) {
     let Some(tables) = divided(data) else { return };
     let Some((updated, kept)) = bounded(data.len(), MEMORY, 256, || update(&tables)) else {
@@ -42,8 +42,8 @@ pub fn index_tables(data: &[u8]) {
     assert!(update(&updated) == Some((updated, kept)), "an update of an update");
 }
 
-/// What becomes of tables when no file can be opened, and how many files they keep. `None` where they
-/// are refused.
+/// Returns the tables after an update in which no file can be opened, and the number of files that
+/// they keep, or `None` if they are refused.
 fn update(tables: &[Vec<u8>; 3]) -> Option<([Vec<u8>; 3], u64)> {
     let earlier = tables.each_ref().map(|table| Arc::new(table.clone()) as Arc<dyn ReadAt>);
     let mut out = [const { Vec::new() }; 3];
