@@ -11,7 +11,7 @@ use crate::coded::coded;
 use crate::data::Table;
 use crate::pattern::begins;
 
-/// The file that `python3 conformance/run.py architectures` writes.
+/// The file that `cargo xtask peers architectures` writes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {

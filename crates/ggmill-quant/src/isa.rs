@@ -58,7 +58,7 @@ pub(crate) enum Direction {
 
 /// Where lanes without instructions of their own for choosing or looking up lose to the scalar code,
 /// which then does the work: instructions for each weight on x86-64, and on AArch64 for NEON, the
-/// scalar code's beside those of the lanes (`python3 conformance/run.py quant-count --target`). Compilers
+/// scalar code's beside those of the lanes (`cargo xtask peers quant-count --target`). Compilers
 /// make vectors of the scalar loops of readers, so that lanes add only the copies between them.
 const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 28] = [
     // 87.3 beside 191: moves of single levels, in which everything is done for every lane.

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a directory of this name
-    /// and so many parameters, printed by `conformance/names.py`: id | parameters | name |
+    /// and so many parameters, printed by `cargo xtask peers names`: id | parameters | name |
     /// version | organization | finetune | basename | size label.
     const REFERENCE: &str = include_str!("../../tests/names.txt");
 

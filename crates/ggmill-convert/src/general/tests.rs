@@ -8,7 +8,7 @@ use super::yaml::{self, Yaml};
 use super::{General, MetadataOverride, Parameters, Sources};
 
 /// What the reference makes of cards, generation configurations and overrides, printed by
-/// `conformance/authorship.py`: the entries it writes, each with its type and value as in the file.
+/// `xtask/peers/authorship.py`: the entries it writes, each with its type and value as in the file.
 const CASES: &str = include_str!("../../tests/fixtures/authorship/cases.json");
 
 fn written(general: &General) -> MetadataBuf {

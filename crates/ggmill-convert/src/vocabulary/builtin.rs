@@ -18,7 +18,7 @@ const LISTS: [(&str, &str); 2] = [
     ("llama-spm", include_str!("../../data/vocabularies/llama-spm.txt")),
 ];
 
-/// The rest, as `conformance/builtin_vocabularies.py` writes it.
+/// The rest, as `xtask/peers/builtin_vocabularies.py` writes it.
 static FACTS: LazyLock<HashMap<String, Facts>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/vocabularies.json")).unwrap_or_default()
 });

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::request::Request;
 
-/// The facts, as `conformance/tokenizer_classes.py` writes them.
+/// The facts, as `xtask/peers/tokenizer_classes.py` writes them.
 static FACTS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/tokenizer-classes.json")).unwrap_or_default()
 });

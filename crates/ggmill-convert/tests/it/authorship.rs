@@ -12,7 +12,7 @@ use ggmill_testdata::{real, sha256};
 use serde_json::Value;
 
 const CASES: &str = include_str!("../fixtures/authorship/cases.json");
-/// Printed by `conformance/authorship.py`.
+/// Printed by `xtask/peers/authorship.py`.
 const FILES: &str = include_str!("../fixtures/authorship/files.sha256");
 
 #[test]

@@ -2,13 +2,13 @@
 //! covers: our file is the reference's, byte for byte.
 //!
 //! `fixtures/classes` has a recipe for each: its configuration, the names, types and shapes of its
-//! tensors, and the hashes of the files that the reference made of it. `conformance/classes.py`
+//! tensors, and the hashes of the files that the reference made of it. `xtask/peers/classes.py`
 //! records them; it says what a recipe has and how its weights follow from it, which is done again
 //! here. Recipes of quantized checkpoints that the reference refuses have the hashes of what the
-//! library that makes such checkpoints decodes (`conformance/classes_decoded.py`).
+//! library that makes such checkpoints decodes (`xtask/peers/classes_decoded.py`).
 //! `fixtures/mmproj` has recipes for projectors. `fixtures/mixtures` has recipes whose rows are
 //! multiples of 256, with hashes also of what `llama_model_quantize` makes of the reference's file
-//! at Q4_K_M (`conformance/one_pass.py`); ours is made in one pass.
+//! at Q4_K_M (`xtask/peers/one_pass.py`); ours is made in one pass.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -38,7 +38,7 @@ fn the_bytes_are_those_of_the_reference() {
             assert_eq!(
                 sha256(&model.file),
                 reference["input"],
-                "{}: made again by `python3 conformance/run.py legacy`?",
+                "{}: made again by `cargo xtask peers legacy`?",
                 model.name
             );
             assert_eq!(

@@ -2,7 +2,7 @@
 //! what it changes is what the adapter changes.
 //!
 //! `fixtures/lora` has a recipe for each: its configuration, the names, types and shapes of its
-//! tensors, and the hashes of the files that the reference made of it. `conformance/lora.py` records
+//! tensors, and the hashes of the files that the reference made of it. `xtask/peers/lora.py` records
 //! them.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Checkpoints in the layouts of those who trained them, which `conformance/own_layouts.py` made
+//! Checkpoints in the layouts of those who trained them, which `xtask/peers/own_layouts.py` made
 //! and the reference converted.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Checkpoints in PyTorch files, which `conformance/torch_checkpoints.py` made and the reference
+//! Checkpoints in PyTorch files, which `xtask/peers/torch_checkpoints.py` made and the reference
 //! converted.
 
 use std::fs;

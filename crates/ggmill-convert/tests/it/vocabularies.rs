@@ -2,7 +2,7 @@
 //!
 //! Each case under `tests/vocabularies` has the files of a checkpoint's directory without its
 //! weights, and the keys and the SHA-256 of what the reference converter makes of them
-//! (`--vocab-only`). `conformance/vocabularies.py` makes them.
+//! (`--vocab-only`). `xtask/peers/vocabularies.py` makes them.
 
 use std::fs;
 use std::ops::ControlFlow;

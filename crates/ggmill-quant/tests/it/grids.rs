@@ -32,7 +32,7 @@ fn check(values: &[f32], expected: u64) {
     assert_eq!(digest(&bytes), expected);
 }
 
-// The digests are printed by `conformance/iq_tables.py --digests`, from values the reference
+// The digests are printed by `xtask/peers/iq_tables.py --digests`, from values the reference
 // computed. The super-scales make the lowest scale exactly 1.
 
 #[test]

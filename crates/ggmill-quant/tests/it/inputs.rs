@@ -1,5 +1,5 @@
 //! The inputs of the golden vectors: the same numbers, bit for bit, as
-//! `conformance/quant_vectors.py` makes.
+//! `xtask/peers/quant_vectors.py` makes.
 //!
 //! Every step is exact or a single IEEE operation, so nothing depends on a mathematical library.
 

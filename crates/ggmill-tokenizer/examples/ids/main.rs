@@ -1,5 +1,5 @@
 //! Tokenizes the texts of a file and detokenizes them again, in the form of
-//! `conformance/tokenization.py`, which compares the result with llama.cpp's.
+//! `xtask/peers/tokenization.py`, which compares the result with llama.cpp's.
 //!
 //! ```text
 //! ids MODEL.gguf TEXTS OUT

@@ -1,4 +1,4 @@
-//! The results of a tokenizer, in the form that `conformance/tokenization.py` describes.
+//! The results of a tokenizer, in the form that `xtask/peers/tokenization.py` describes.
 
 use ggmill_tokenizer::{DecodeOptions, EncodeOptions, Error, Tokenizer};
 

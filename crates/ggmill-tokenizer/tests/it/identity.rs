@@ -1,4 +1,4 @@
-//! Tokens and texts equal those of llama.cpp: `python3 conformance/run.py tokenize --record` wrote the
+//! Tokens and texts equal those of llama.cpp: `cargo xtask peers tokenize --record` wrote the
 //! hashes of what it says.
 
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ fn results_of_small_vocabularies_are_llama_cpps() {
     }
 }
 
-/// Every name of a pre-tokenizer, with one vocabulary: `conformance/tokenization_names.py` wrote the
+/// Every name of a pre-tokenizer, with one vocabulary: `xtask/peers/tokenization_names.py` wrote the
 /// hashes of what llama.cpp says.
 #[test]
 fn results_of_every_pre_tokenizer_are_llama_cpps() {

@@ -1,4 +1,4 @@
-//! What DuckDB reads from the Parquet files of the bundled models; `python3 conformance/run.py index
+//! What DuckDB reads from the Parquet files of the bundled models; `cargo xtask peers index
 //! --record` writes it.
 
 use ggmill_testdata::{REAL_GGUF, real};

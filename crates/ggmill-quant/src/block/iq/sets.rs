@@ -4,7 +4,7 @@
 //! Digits count in threes for points of eight levels and in eights for points of four, the first
 //! level being the lowest digit. A point's index in a file is its rank in the set. The sets are
 //! data of the format: its authors chose the points, and no shorter rule gives them. Printed by
-//! `conformance/iq_tables.py`, which reads them off the values that the reference's dequantizers
+//! `xtask/peers/iq_tables.py`, which reads them off the values that the reference's dequantizers
 //! give.
 
 /// IQ2_XXS: 256 points.

@@ -1,5 +1,5 @@
 //! The types chosen for twelve real models, in files of every type: `tests/mixtures`, from the
-//! reference's own expectations (`conformance/mixtures.py`).
+//! reference's own expectations (`xtask/peers/mixtures.py`).
 
 use std::collections::BTreeMap;
 use std::fs::File;

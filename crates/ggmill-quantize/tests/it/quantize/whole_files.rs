@@ -1,5 +1,5 @@
 //! Whole files, byte for byte those of `llama_model_quantize`: `tests/quantize.sha256`, written by
-//! `python3 conformance/run.py quantize`.
+//! `cargo xtask peers quantize`.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
