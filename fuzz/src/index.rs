@@ -1,5 +1,6 @@
-//! Any text as an earlier index.
+//! Any text as an earlier index: as NDJSON and as the state of a Parquet index.
 
+use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,12 +9,16 @@ use ggmill_inspect::index::{Candidate, IndexOptions, Tables, index as make};
 
 use crate::allocations::bounded;
 
-/// The files of the seeds, with this size and time, so that their rows can be reused.
+/// The files of the seeds, with the size and time that are unchanged there.
 const FILES: [&str; 3] = ["a", "b", "c"];
 
-/// Updates the text as an index. Kept rows are lines of the text, and updating the result keeps the
-/// same rows and changes nothing.
+/// Memory for a few columns of a row group and the buffers of Snappy.
+const PARQUET_MEMORY: i64 = 8 << 20;
+
+/// Updates the text as an index. The kept lines are lines of the text, and an update of the result
+/// keeps them all and changes nothing.
 pub fn index(data: &[u8]) {
+    update_parquet(data);
     let Some((updated, kept)) = bounded(data.len(), 1 << 18, 64, || update(data)) else { return };
     assert!(kept > 0 || updated.is_empty(), "nothing is opened, so that all rows are kept ones");
     for line in updated.split_inclusive(|&byte| byte == b'\n') {
@@ -25,10 +30,42 @@ pub fn index(data: &[u8]) {
     assert_eq!(update(&updated), Some((updated, kept)), "an update of an update");
 }
 
-/// Returns the index after an update in which no file can be opened, and the number of files that
-/// it keeps, or `None` if it is refused.
+/// Updates a Parquet index that has the text as its state.
+fn update_parquet(data: &[u8]) {
+    let state = compressed(data);
+    let updated = bounded(data.len(), PARQUET_MEMORY, 256, || parquet(&state));
+    if let Some(updated) = updated {
+        assert!(parquet(&updated[3]) == Some(updated), "an update of an update");
+    }
+}
+
+fn compressed(text: &[u8]) -> Vec<u8> {
+    let mut out = snap::write::FrameEncoder::new(Vec::new());
+    out.write_all(text).expect("memory is written");
+    out.into_inner().expect("memory is written")
+}
+
+/// Returns the tables and the state of an update in which no file can be opened, or `None` if the
+/// earlier state is refused.
+fn parquet(state: &[u8]) -> Option<[Vec<u8>; 4]> {
+    let mut out = [const { Vec::new() }; 4];
+    let [files, tensors, metadata, new_state] = out.each_mut();
+    let earlier: Arc<dyn ReadAt> = Arc::new(state.to_vec());
+    let tables = Tables::parquet([files, tensors, metadata], new_state, Some(earlier)).ok()?;
+    let open = |_| Err(String::new());
+    let options = IndexOptions::default();
+    make(&candidates(), &open, tables, &options, &mut |_, _| ControlFlow::Continue(())).ok()?;
+    Some(out)
+}
+
+fn candidates() -> [Candidate; 3] {
+    FILES.map(|path| Candidate::new(path).with_state(Some(4), Some(4)))
+}
+
+/// Returns the kept lines of an update in which no file can be opened, and the number of kept files;
+/// `None` if the earlier index is refused.
 fn update(data: &[u8]) -> Option<(Vec<u8>, u64)> {
-    let files = FILES.map(|path| Candidate::new(path).with_state(Some(4), Some(4)));
+    let files = candidates();
     let earlier: Arc<dyn ReadAt> = Arc::new(data.to_vec());
     let mut out = Vec::new();
     let tables = Tables::ndjson(&mut out, Some(earlier)).ok()?;

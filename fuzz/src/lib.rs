@@ -15,7 +15,6 @@ mod file_name;
 mod graph;
 mod imatrix;
 mod index;
-mod index_tables;
 mod journal;
 mod legacy;
 mod location;
@@ -51,7 +50,6 @@ pub use file_name::file_name;
 pub use graph::graph;
 pub use imatrix::imatrix;
 pub use index::index;
-pub use index_tables::index_tables;
 pub use journal::journal;
 pub use legacy::legacy;
 pub use location::location;
@@ -95,7 +93,6 @@ pub const TARGETS: [(&str, Target); 31] = [
     ("location", location),
     ("manifest", manifest),
     ("index", index),
-    ("index_tables", index_tables),
     ("npy", npy),
     ("safetensors", safetensors),
     ("safetensors_index", safetensors_index),

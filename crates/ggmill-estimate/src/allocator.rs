@@ -1,11 +1,14 @@
-//! The places of results in a buffer, as ggml chooses them (`ggml-alloc.c`).
+//! Offsets of results in compute buffers, as ggml assigns them (`ggml-alloc.c`).
+//!
+//! The free list is searched linearly, as in ggml, whose order of ranges with equal or empty sizes a
+//! sorted structure would not reproduce. A graph has at most 32,768 nodes, which bounds the time.
 
 use ggmill_arch::ComputeKind;
 
 use crate::error::Result;
-use crate::size::{sum, too_large};
+use crate::weights::{sum, too_large};
 
-/// A range of a buffer that nothing is in.
+/// A free range of a buffer.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     offset: u64,
@@ -18,12 +21,12 @@ impl Free {
     }
 }
 
-/// A buffer of any length.
+/// A buffer of unlimited length.
 #[derive(Debug)]
 struct Buffer {
-    /// In order of their offsets. The last one has no end.
+    /// The free list, ordered by offset except for empty ranges. The last range is unlimited.
     free: Vec<Free>,
-    /// The end of what has been in use.
+    /// The peak: the end of the last range that has been in use.
     length: u64,
 }
 
@@ -32,11 +35,11 @@ impl Buffer {
         Self { free: vec![Free { offset: 0, size: 1 << 62 }], length: 0 }
     }
 
-    /// The offset of `size` bytes: in the smallest free range that has room for them, else in the
-    /// range without an end.
+    /// Allocates `size` bytes in the smallest free range that fits, else in the unlimited one, and
+    /// returns the offset.
     fn allocate(&mut self, size: u64) -> Result<u64> {
         let (last, before) = self.free.split_last().ok_or_else(too_large)?;
-        // Of those of one size the last.
+        // Of ranges of equal size, ggml takes the last.
         let fitting = before.iter().enumerate().rev().filter(|(_, free)| free.size >= size);
         let place = match fitting.min_by_key(|(_, free)| free.size) {
             Some((place, _)) => place,
@@ -55,24 +58,24 @@ impl Buffer {
         Ok(offset)
     }
 
-    /// Makes a range free. It is joined with the first free range that it is beside, in order, and
-    /// these with one beside them. A range without bytes can be within what is in use; when this is
-    /// free again, the range is between its parts, which are not joined for that.
+    /// Frees a range. It is merged with the first adjacent range of the free list, and the result with
+    /// one adjacent neighbor in the list. An empty range can be freed inside a used one; it then stays
+    /// in the list between ranges that are adjacent, which are not merged across it.
     fn free(&mut self, offset: u64, size: u64) -> Result<()> {
         let end = sum(offset, size)?;
-        let is_beside = |free: &Free| free.end() == offset || end == free.offset;
-        let Some(place) = self.free.iter().position(is_beside) else {
-            // Behind ranges without bytes the offsets may be out of order: ggml takes the first that is
-            // not before.
+        let is_adjacent = |free: &Free| free.end() == offset || end == free.offset;
+        let Some(place) = self.free.iter().position(is_adjacent) else {
+            // After empty ranges offsets can be out of order; ggml inserts before the first range whose
+            // offset is not less.
             let place = self.free.iter().position(|free| free.offset >= offset);
             self.free.insert(place.unwrap_or(self.free.len()), Free { offset, size });
             return Ok(());
         };
         let free = self.free.get_mut(place).ok_or_else(too_large)?;
-        let is_behind = free.end() == offset;
+        let follows = free.end() == offset;
         free.size = sum(free.size, size)?;
         let mut first = place;
-        if !is_behind {
+        if !follows {
             free.offset = offset;
             let Some(before) = place.checked_sub(1) else { return Ok(()) };
             first = before;
@@ -89,39 +92,39 @@ impl Buffer {
     }
 }
 
-/// A result that is placed in the buffer of a device.
+/// A result in the buffer of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    /// Bytes, as a multiple of what offsets are multiples of.
+    /// The size in bytes, a multiple of the alignment.
     pub(crate) size: u64,
     pub(crate) kind: ComputeKind,
     /// The device that computes it.
     pub(crate) device: usize,
-    /// Whether it is there from the beginning to the end.
+    /// Whether it is allocated for the whole graph.
     pub(crate) stays: bool,
-    /// The results that it is computed of, by their places in the list.
+    /// The positions of its sources in the list.
     pub(crate) sources: Vec<usize>,
 }
 
-/// Where a result is while it is needed.
+/// The lifetime of a result.
 #[derive(Clone, Copy, Debug, Default)]
-struct Placed {
-    /// How often it is still a source.
+struct Lifetime {
+    /// The number of remaining uses as a source.
     uses: usize,
-    /// Where it is, as long as it is there.
+    /// The offset while it is allocated.
     offset: Option<u64>,
 }
 
-/// The lengths of the buffers of so many devices that results need, which are computed in order and
-/// each kept until the last one that needs it is computed (`ggml_gallocr_alloc_graph_impl`).
+/// Returns the lengths of the buffers of `devices` devices for results that are computed in order and
+/// freed after their last use (`ggml_gallocr_alloc_graph_impl`).
 pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
     let mut buffers: Vec<Buffer> = (0..devices).map(|_| Buffer::new()).collect();
-    let mut placed = vec![Placed::default(); results.len()];
+    let mut placed = vec![Lifetime::default(); results.len()];
     for &source in results.iter().flat_map(|result| &result.sources) {
         let source = placed.get_mut(source).ok_or_else(too_large)?;
         source.uses = source.uses.saturating_add(1);
     }
-    // Inputs are there first, and what stays.
+    // Inputs and results that stay are allocated first.
     for (result, placed) in results.iter().zip(&mut placed) {
         let is_first = result.stays || result.kind == ComputeKind::Input;
         if is_first && placed.uses > 0 && result.size > 0 {
@@ -154,7 +157,7 @@ pub(crate) fn lengths(results: &[Step], devices: usize) -> Result<Vec<u64>> {
                 placed.offset = offset;
             }
         }
-        // What a view is of is kept as long as the view.
+        // A used view extends the lifetime of its source.
         let is_used = placed.get(place).is_some_and(|at| at.uses > 0);
         let keeps = result.kind == ComputeKind::View && is_used;
         let mut used: Vec<usize> = result.sources.iter().rev().copied().collect();
@@ -184,16 +187,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_taken_where_it_fits_best() {
+    fn the_smallest_fitting_range_is_used() {
         let mut buffer = Buffer::new();
         let offsets: Vec<u64> =
             [64, 32, 96, 32, 64].into_iter().map(|size| buffer.allocate(size).unwrap()).collect();
         assert_eq!(offsets, [0, 64, 96, 192, 224]);
         buffer.free(0, 64).unwrap();
         buffer.free(96, 96).unwrap();
-        // Both have room for it, the first is smaller.
+        // It fits into both; the first is smaller.
         assert_eq!(buffer.allocate(32).unwrap(), 0);
-        // The rest of it and what is freed behind it are one range.
+        // The remainder and the range that is freed after it are merged.
         buffer.free(64, 32).unwrap();
         assert_eq!(buffer.allocate(160).unwrap(), 32);
         assert_eq!(buffer.length, 288);
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_freed_joins_what_is_free_beside_it() {
+    fn adjacent_free_ranges_are_merged() {
         let mut buffer = Buffer::new();
         for _ in 0..3 {
             buffer.allocate(32).unwrap();
@@ -214,16 +217,15 @@ mod tests {
         assert_eq!(buffer.length, 128);
     }
 
-    /// As ggml has them: a range without bytes that is freed within one that is in use stays between
-    /// the parts that this becomes, and what is freed later is not joined across it.
+    /// As in ggml, an empty range that is freed inside a used one prevents merging across it.
     #[test]
-    fn a_range_without_bytes_keeps_others_apart() {
+    fn an_empty_range_prevents_merging() {
         let mut buffer = Buffer::new();
         assert_eq!(buffer.allocate(32).unwrap(), 0);
         assert_eq!(buffer.allocate(0).unwrap(), 32);
         assert_eq!(buffer.allocate(64).unwrap(), 32);
         assert_eq!(buffer.allocate(32).unwrap(), 96);
-        // Within the second range from the first on.
+        // At the start of a used range.
         buffer.free(0, 32).unwrap();
         assert_eq!(buffer.allocate(32).unwrap(), 0);
         buffer.free(32, 0).unwrap();
@@ -232,18 +234,18 @@ mod tests {
             buffer.free.iter().map(|free| (free.offset, free.size)).collect()
         };
         assert_eq!(ranges(&buffer)[..2], [(0, 32), (128, (1 << 62) - 128)]);
-        // At a place in the middle of what is in use.
+        // In the middle of a used range.
         buffer.free(64, 0).unwrap();
         buffer.free(32, 64).unwrap();
         assert_eq!(ranges(&buffer)[..2], [(0, 96), (64, 0)]);
-        // Behind the empty range, which is what it would be joined with.
+        // After the empty range, with which it would be merged.
         buffer.free(96, 32).unwrap();
         assert_eq!(ranges(&buffer), [(0, 128), (64, 0), (128, (1 << 62) - 128)]);
         assert_eq!(buffer.allocate(160).unwrap(), 128);
     }
 
     #[test]
-    fn a_range_is_put_before_the_first_that_is_not_before_it() {
+    fn a_range_is_inserted_before_the_first_with_no_smaller_offset() {
         let mut buffer = Buffer::new();
         let sizes = [32, 0, 32, 0];
         let offsets = sizes.map(|size| buffer.allocate(size).unwrap());
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_view_is_of_is_kept_as_long_as_the_view() {
+    fn a_view_extends_the_lifetime_of_its_source() {
         let step = |kind, size, sources: &[usize]| Step {
             size,
             kind,
@@ -275,11 +277,11 @@ mod tests {
                 step(ComputeKind::Own, 32, &[1, 2]),
             ]
         };
-        // The view takes nothing, and its source is there until the end.
+        // The view takes no memory, and its source lives until the end.
         assert_eq!(lengths(&steps(ComputeKind::View), 1).unwrap(), [160]);
-        // A result of its own takes the place behind the source, which is free from then on.
+        // Another result is allocated after the source, which is then freed.
         assert_eq!(lengths(&steps(ComputeKind::Own), 1).unwrap(), [128]);
-        // A view that nothing needs keeps nothing.
+        // An unused view extends no lifetime.
         let unused = [
             step(ComputeKind::Own, 64, &[]),
             step(ComputeKind::View, 32, &[0]),

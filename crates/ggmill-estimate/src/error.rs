@@ -1,98 +1,97 @@
-//! Options that no program runs a model with.
+//! Errors of an estimate.
 
 use core::fmt;
 
 use ggmill_core::{ByteSize, GgmlType, NoTensors, RawStr};
 
-use crate::cache_types::CACHE_TYPES;
-use crate::device::device_name;
+use crate::options::{CACHE_TYPES, device_name};
 
-/// Why there is no estimate.
+/// The kind of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The model does not say how long its context is, and the options do not either.
+    /// Neither the model nor the options have a context length.
     NoContext,
-    /// A number of the options is 0, or larger than any program takes.
+    /// A number in the options is 0 or too large.
     OutOfRange {
-        /// What the number is of.
+        /// The name of the number.
         what: &'static str,
         /// The number.
         found: u64,
-        /// The largest.
+        /// The maximum.
         limit: u64,
     },
-    /// The cache cannot have this type: a row of it is not a multiple of the block size.
+    /// The row length of the cache is not a multiple of the block size of this type.
     CacheType {
         /// The type.
         found: GgmlType,
-        /// Elements of a row.
+        /// The row length in elements.
         elements: u64,
-        /// Elements of a block.
+        /// The block size in elements.
         block: u64,
     },
-    /// The cache cannot have this type: programs offer [`CACHE_TYPES`] alone.
+    /// The type is not one of [`CACHE_TYPES`].
     NoCacheType(GgmlType),
-    /// Values of a quantized type need flash attention, which is switched off or which the
-    /// architecture has not.
+    /// A V cache of a quantized type requires flash attention, which is switched off or not supported by
+    /// the architecture.
     NeedsFlashAttention(GgmlType),
-    /// The architecture keeps keys and values in one, so that they cannot have different types.
+    /// The architecture stores keys and values in one cache, so they must have the same type.
     DifferentTypes {
         /// The type of keys.
         keys: GgmlType,
         /// The type of values.
         values: GgmlType,
     },
-    /// Tensors are placed on a device that there is none of.
+    /// Tensors are placed on a device that does not exist.
     NoDevice {
         /// The pattern of the tensors, or the name of one.
         what: Box<str>,
         /// The number of the device; 0 is the host.
         found: usize,
-        /// How many there are beside the host.
+        /// The number of devices besides the host.
         devices: usize,
     },
-    /// The model has no tensors, so that anything would hold it.
+    /// The model has no tensors, so there is nothing to fit on devices.
     NoTensors(NoTensors),
-    /// There are shares for another number of devices than there are sizes.
+    /// The numbers of shares and sizes of devices differ.
     SharesOfSizes {
-        /// How many shares there are.
+        /// The number of shares.
         shares: usize,
-        /// How many sizes.
+        /// The number of sizes.
         sizes: usize,
     },
-    /// A device has no room for what is on it without any layer.
+    /// A device is too small even without layers.
     NothingFits {
         /// The number of the device, from 1.
         device: usize,
         /// The bytes that are needed.
         needed: u64,
-        /// The bytes that there are.
+        /// The bytes that the device has.
         size: u64,
     },
-    /// A word for how attention is computed that is none.
+    /// The text is not a mode of flash attention.
     FlashAttention(Box<str>),
-    /// The text of an override is none.
+    /// The text is not an override.
     Override {
         /// The text.
         found: Box<str>,
-        /// What is wrong with it.
+        /// The reason.
         why: Box<str>,
     },
-    /// The shares of the devices are not numbers from 0 that add up to more than 0.
+    /// The shares of the devices are not finite numbers of at least 0 with a positive sum.
     Shares,
-    /// More bytes than 64 bits count.
+    /// The estimate exceeds 64 bits.
     TooLarge,
 }
 
-/// Options that a model cannot be run with.
+/// The error of an estimate: options that the model cannot be run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(ErrorKind);
 
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 impl Error {
-    /// The kind of error.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }

@@ -1,38 +1,36 @@
 //! The estimate.
 
+use std::collections::BTreeMap;
+
 use ggmill_arch::{Architecture, MemorySpec, ModelView, Role};
 use ggmill_core::{GgmlType, Model, RawStr};
 
-use crate::cells::Cells;
+use crate::caches::{self, Cells};
 use crate::compute;
-use crate::context;
 use crate::error::Result;
-use crate::note::{Note, notes};
+use crate::notes::{Note, Unknown, notes};
 use crate::options::Options;
-use crate::placed::Placed;
-use crate::placement::Layers;
-use crate::size::{in_buffer, product, sum};
-use crate::unknown::Unknown;
-use crate::weights;
+use crate::placement::{Layers, PlacedTensors};
+use crate::weights::{self, in_buffer, product, sum};
 
-/// How much memory a model takes to run.
+/// The memory that a model takes to run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Estimate {
-    /// How the cells of its caches are divided; `None` where nothing is known of them, and neither
-    /// the model nor the options have a context length.
+    /// The cells of the caches; `None` if the caches are unknown and neither the model nor the options
+    /// have a context length.
     pub cells: Option<Cells>,
-    /// The context length in tokens that the model was trained with, where the file has it.
+    /// The context length in tokens that the model was trained with, if the file has it.
     pub trained_context: Option<u64>,
-    /// Whether attention is computed in tiles; `None` where the architecture is not known.
+    /// Whether flash attention is used; `None` if the architecture is not known.
     pub flash_attention: Option<bool>,
     /// The host, and the devices in order.
     pub devices: Vec<Device>,
     /// Parts that are not included in the totals.
     pub unknown: Vec<Unknown>,
-    /// What is worth knowing about the options of the model itself.
+    /// Notes about the options, for the model without companions.
     pub notes: Vec<Note>,
-    /// Where the layers are.
+    /// The devices of the layers.
     layers: Layers,
 }
 
@@ -50,35 +48,35 @@ pub struct Device {
     pub states: u64,
     /// The output buffer: logits for one token of each sequence.
     pub output: u64,
-    /// Compute buffers; 0 where they are not known, which [`Estimate::unknown`] says.
+    /// Compute buffers; 0 if they are not known, which is then in [`Estimate::unknown`].
     pub compute: u64,
 }
 
 impl Device {
-    /// The state kept between tokens: keys, values and recurrent states.
+    /// Returns the size of keys, values and recurrent states, in bytes.
     pub fn context(&self) -> u64 {
         self.keys.saturating_add(self.values).saturating_add(self.states)
     }
 
-    /// All of it.
+    /// Returns the sum, in bytes.
     pub fn total(&self) -> u64 {
-        let passing = self.output.saturating_add(self.compute);
-        self.weights.saturating_add(self.context()).saturating_add(passing)
+        let transient = self.output.saturating_add(self.compute);
+        self.weights.saturating_add(self.context()).saturating_add(transient)
     }
 }
 
 impl Estimate {
-    /// Adds the weights of an adapter, which are beside those that they change.
+    /// Adds the weights of an adapter, each on the device of the layer that it changes.
     pub fn add_adapter(&mut self, adapter: &Model) -> Result<()> {
         let layers = self.layers.clone();
         let device = |name: &str| {
-            weights::block(name).map_or_else(|| layers.of_output(), |block| layers.of(block))
+            weights::block_of(name).map_or_else(|| layers.of_output(), |block| layers.of(block))
         };
         self.add_weights(adapter, device)
     }
 
-    /// Adds the weights of a projector for images or sound, which is on the first device, or on the
-    /// host where there is none.
+    /// Adds the weights of a projector for images or sound, on the first device, or on the host if there
+    /// is none.
     pub fn add_projector(&mut self, projector: &Model) -> Result<()> {
         let first = usize::from(self.devices.len() > 1);
         self.add_weights(projector, |_| first)
@@ -97,7 +95,7 @@ impl Estimate {
         Ok(())
     }
 
-    /// Adds a model that runs beside it on the same devices, or on more.
+    /// Adds the estimate of a second model, which may use more devices.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         if self.devices.len() < other.devices.len() {
             self.devices.resize(other.devices.len(), Device::default());
@@ -114,40 +112,81 @@ impl Estimate {
         Ok(())
     }
 
-    /// Context length in tokens, for all sequences together, rounded up as in llama.cpp; `None`
-    /// where nothing is known of the caches.
+    /// Returns the context length in tokens, for all sequences together, rounded up as in llama.cpp;
+    /// `None` if [`Estimate::cells`] is.
     pub fn context_length(&self) -> Option<u64> {
         self.cells.map(Cells::tokens)
     }
 
-    /// How many layers are on devices beside the host.
+    /// Returns the number of layers on devices besides the host.
     pub fn layers_on_devices(&self) -> u64 {
         self.layers.on_devices()
     }
 
-    /// Blocks and the output: what devices can have.
+    /// Returns the number of layers that devices can have: blocks and the output.
     pub fn layer_count(&self) -> u64 {
         self.layers.all()
     }
 
-    /// Bytes on all devices.
+    /// Returns the sum over all devices, in bytes.
     pub fn total(&self) -> u64 {
         self.devices.iter().fold(0, |total, device| total.saturating_add(device.total()))
     }
 }
 
-/// How much memory a model takes to run with these options, by the description of its
+/// Files that are loaded together with a model; none by default.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Companions<'a> {
+    /// A projector for images or sound.
+    pub projector: Option<&'a Model>,
+    /// Adapters.
+    pub adapters: Vec<&'a Model>,
+    /// A draft model, and the description of its architecture.
+    pub draft: Option<(&'a Model, Option<&'a Architecture>)>,
+}
+
+impl Companions<'_> {
+    /// Estimates a model together with these files. The draft model has the same options without
+    /// overrides, and the context of the model if the options have none.
+    ///
+    /// Fails like [`estimate`], for any of the files.
+    pub fn estimate(
+        &self,
+        model: &Model,
+        description: Option<&Architecture>,
+        options: &Options,
+    ) -> Result<Estimate> {
+        let mut all = estimate(model, description, options)?;
+        if let Some(projector) = self.projector {
+            all.add_projector(projector)?;
+        }
+        for adapter in &self.adapters {
+            all.add_adapter(adapter)?;
+        }
+        if let Some((draft, description)) = self.draft {
+            let mut options = options.clone();
+            options.context = options.context.or(all.context_length());
+            options.placement.overrides = BTreeMap::new();
+            options.placement.patterns = Vec::new();
+            all.add(&estimate(draft, description, &options)?)?;
+        }
+        Ok(all)
+    }
+}
+
+/// Estimates the memory that a model takes to run, from its header and the description of its
 /// architecture.
 ///
-/// Weights, caches and states are what llama.cpp allocates for them (llama-cpp-python 0.3.36), with
-/// the weights read into memory; where it maps the file instead, it counts what lies between tensors
-/// as well. Blocks that predict further tokens are not loaded.
+/// Weights, caches and states are those that llama.cpp allocates (llama-cpp-python 0.3.36) when it reads
+/// the weights into memory; when it maps the file, it also counts the gaps between tensors. Blocks for
+/// multi-token prediction are not loaded.
 ///
-/// Compute buffers are those of devices that compute their own layers and nothing for the host, as
-/// llama.cpp measures them without allocating anything. A device that takes over products of the
-/// host (CUDA with layers left there, without `--no-op-offload`) needs more: room for the weights.
+/// Compute buffers are those of devices that compute only their own layers, as llama.cpp reserves them.
+/// A GPU that also computes matrix products for the host (CUDA with layers on the host, without
+/// `--no-op-offload`) needs additional memory for copies of the weights.
 ///
-/// Fails for options that no program runs the model with. What is not known is left out, and is in
+/// Fails for options that llama.cpp refuses. Unknown parts are left out and listed in
 /// [`Estimate::unknown`].
 pub fn estimate(
     model: &Model,
@@ -174,20 +213,19 @@ pub fn estimate(
         weights::by_device(model, memory.as_ref(), placement, &layers, role, &mut unknown)?;
     let mut devices: Vec<Device> =
         weights.into_iter().map(|weights| Device { weights, ..Device::default() }).collect();
-    let placed = Placed::new(model, memory.as_ref(), placement, &layers, role);
+    let placed = PlacedTensors::new(model, memory.as_ref(), placement, &layers, role);
     let mut flash_attention = None;
     if let (Some(memory), Some(cells)) = (&memory, cells) {
-        flash_attention = Some(context::flash_attention(memory, options)?);
+        flash_attention = Some(caches::flash_attention(memory, options)?);
         let place = |block| if placement.context_on_host { 0 } else { layers.of(block) };
-        let kept = context::by_device(memory, cells, options, devices.len(), place)?;
+        let kept = caches::by_device(memory, cells, options, devices.len(), place)?;
         for (device, kept) in devices.iter_mut().zip(kept) {
             (device.keys, device.values, device.states) = (kept.keys, kept.values, kept.states);
         }
     }
     if let (Some(host), Some(tokens)) = (devices.first_mut(), vocabulary(model, &view)) {
-        /// Bytes of a score.
-        const SCORE: u64 = 4;
-        host.output = product(&[tokens, options.sequences, SCORE])?;
+        const LOGIT_BYTES: u64 = 4;
+        host.output = product(&[tokens, options.sequences, LOGIT_BYTES])?;
     }
     let computed = match (&memory, cells, flash_attention) {
         (Some(memory), Some(cells), Some(flash)) => match &memory.compute {
@@ -218,7 +256,7 @@ pub fn estimate(
                 device.compute = length;
             }
             flash_attention = Some(computed.flash);
-            unknown.extend(of_backends(&layers, &placed, options, flash_attention));
+            unknown.extend(backend_buffers(&layers, &placed, options, flash_attention));
         }
         Err(why) => unknown.push(Unknown::Compute(why)),
     }
@@ -234,17 +272,17 @@ pub fn estimate(
     })
 }
 
-/// What GPUs may need beyond what is computed: the reference's figures are those of devices that have
-/// nothing of the kind.
-fn of_backends(
+/// Returns the buffers that some GPU backends need in addition. The recorded figures of the reference
+/// are from devices without them.
+fn backend_buffers(
     layers: &Layers,
-    placed: &Placed,
+    placed: &PlacedTensors,
     options: &Options,
     flash: Option<bool>,
 ) -> impl Iterator<Item = Unknown> {
     let on_devices = layers.on_devices();
-    // `ggml_backend_offload_op`: all backends of GPUs have it.
-    let on_host = on_devices > 0 && (on_devices < layers.all() || placed.leaves_on_host());
+    // `ggml_backend_offload_op`: all GPU backends implement it.
+    let on_host = on_devices > 0 && (on_devices < layers.all() || placed.moves_to_host());
     let copies_weights = on_host.then_some(
         "copies on GPUs of the weights on the host, for batches of 32 tokens or more, unless op offload \
          is disabled",
@@ -256,12 +294,12 @@ fn of_backends(
     copies_weights.into_iter().chain(copies_cache).map(Unknown::Backend)
 }
 
-/// Whether the model has a tensor of a role.
+/// Returns `true` if the model has a tensor with this role.
 fn has(model: &Model, view: &ModelView<'_>, role: Role) -> bool {
     model.tensors().iter().any(|tensor| view.role(&tensor.name().to_string()) == role)
 }
 
-/// What the model keeps between tokens, where it is known.
+/// Returns the caches and states of the model, or adds why they are unknown.
 fn memory(view: &ModelView<'_>, unknown: &mut Vec<Unknown>) -> Option<MemorySpec> {
     let architecture = || view.architecture().to_owned();
     let missing = match view.memory() {
@@ -274,7 +312,7 @@ fn memory(view: &ModelView<'_>, unknown: &mut Vec<Unknown>) -> Option<MemorySpec
     None
 }
 
-/// How many tokens the vocabulary has.
+/// Returns the number of tokens of the vocabulary.
 fn vocabulary(model: &Model, view: &ModelView<'_>) -> Option<u64> {
     let tokens =
         model.metadata().get("tokenizer.ggml.tokens").and_then(|tokens| tokens.value().ok());

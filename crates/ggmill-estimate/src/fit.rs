@@ -1,19 +1,17 @@
-//! The most that devices have room for.
+//! The largest configuration that fits on devices.
 
 use ggmill_arch::Architecture;
 use ggmill_core::{Model, NoTensors};
 
-use crate::beside::Beside;
 use crate::error::{ErrorKind, Result};
-use crate::estimate::Estimate;
-use crate::note::Note;
+use crate::estimate::{Companions, Estimate};
+use crate::notes::{Note, Unknown};
 use crate::options::Options;
-use crate::unknown::Unknown;
 
-/// Contexts are multiples of this.
-const STEP: u64 = 256;
-/// The context that layers stay on the host for, where devices have no room for more.
-const LEAST: u64 = 4096;
+/// The step of the search for a context, in tokens.
+const CONTEXT_STEP: u64 = 256;
+/// The context below which layers are left on the host instead of shortening it further, in tokens.
+const MIN_CONTEXT: u64 = 4096;
 
 /// The largest configuration that fits on devices.
 #[derive(Clone, Debug)]
@@ -21,25 +19,25 @@ const LEAST: u64 = 4096;
 pub struct Fit {
     /// The options with the context and the layers that fit.
     pub options: Options,
-    /// The estimate for them. Its notes are about the options that were given, and about why no more
+    /// The estimate for these options. Its notes are about the requested options, and about why no more
     /// fits or was tried.
     pub estimate: Estimate,
 }
 
-/// The most of a model that fits into devices of these sizes, in bytes: the longest context with all
-/// layers on them, up to what the model was trained with. Where that would be shorter than 4,096
-/// tokens, or where the options have a context, it is the most layers for the context.
+/// Returns the largest configuration that fits into devices with `sizes` bytes each, without the host:
+/// the longest context with all layers on the devices, up to the one that the model was trained with.
+/// If that would be shorter than 4,096 tokens, or if the options specify a context, it is the maximum
+/// number of layers for the context.
 ///
-/// What is loaded beside the model has room too. Fails for a model without tensors, where a device
-/// has no room for what is on it without any layer, and where there are shares for another number of
-/// devices. `None` where the caches are not known. Sizes are of the devices beside the host, and shares
-/// that were not given are those of the sizes; the options' own number of layers does not count.
+/// `companions` are included. Shares default to the sizes; the number of layers in the options is
+/// ignored. Returns `None` if the caches are not known. Fails for a model without tensors, if a device
+/// is too small even without layers, and if the numbers of shares and sizes differ.
 pub fn fit(
     model: &Model,
     description: Option<&Architecture>,
     options: &Options,
     sizes: &[u64],
-    beside: &Beside<'_>,
+    companions: &Companions<'_>,
 ) -> Result<Option<Fit>> {
     if let Some(found) = NoTensors::of(model) {
         return Err(ErrorKind::NoTensors(found).into());
@@ -56,45 +54,45 @@ pub fn fit(
         return Err(ErrorKind::SharesOfSizes { shares, sizes: sizes.len() }.into());
     }
     let of = |options: &Options| -> Result<Fit> {
-        let estimate = beside.estimate(model, description, options)?;
+        let estimate = companions.estimate(model, description, options)?;
         Ok(Fit { options: options.clone(), estimate })
     };
-    // The first device that has not enough room, what it needs and what it has.
+    // The first device that is too small, its needed bytes and its size.
     let too_small = |fit: &Fit| {
         let devices = fit.estimate.devices.iter().enumerate().skip(1).zip(sizes);
         let mut needed = devices.map(|((number, device), &size)| (number, device.total(), size));
         needed.find(|&(_, needed, size)| needed > size)
     };
     let fits = |fit: &Fit| too_small(fit).is_none();
-    let given = options.context;
+    let requested = options.context;
     options.placement.layers = u64::MAX;
     let all = of(&options)?;
     let is_known = all.estimate.flash_attention.is_some();
     let Some(trained) = all.estimate.context_length().filter(|_| is_known) else {
         return Ok(None);
     };
-    let given_notes = |mut fit: Fit, more: Option<Note>| {
-        // No one asked for a context or for shares that were found.
-        let is_given = |note: &Note| match note {
-            Note::BeyondTraining { .. } | Note::RoundedUp { .. } => given.is_some(),
+    let with_notes = |mut fit: Fit, more: Option<Note>| {
+        // Notes about a context or shares that this function chose are not for the user.
+        let is_relevant = |note: &Note| match note {
+            Note::BeyondTraining { .. } | Note::RoundedUp { .. } => requested.is_some(),
             Note::NothingOnDevices => false,
             _ => true,
         };
-        fit.estimate.notes.retain(is_given);
+        fit.estimate.notes.retain(is_relevant);
         fit.estimate.notes.extend(more);
         fit
     };
     if fits(&all) {
         let trained = all.estimate.trained_context.unwrap_or(trained);
-        let most = given.is_none().then_some(Note::FitsAll { trained });
-        return Ok(Some(given_notes(all, most)));
+        let most = requested.is_none().then_some(Note::FitsAll { trained });
+        return Ok(Some(with_notes(all, most)));
     }
-    if given.is_none() {
+    if requested.is_none() {
         let mut best = None;
-        // Multiples of the step: the first number fits as far as is known, the second does not.
-        let (mut low, mut high) = (0, trained.div_ceil(STEP));
+        // In steps: `low` is known to fit or 0, `high` is known not to.
+        let (mut low, mut high) = (0, trained.div_ceil(CONTEXT_STEP));
         while let Some(middle) = between(low, high) {
-            options.context = Some(middle.saturating_mul(STEP));
+            options.context = Some(middle.saturating_mul(CONTEXT_STEP));
             let tried = of(&options)?;
             if fits(&tried) {
                 (low, best) = (middle, Some(tried));
@@ -102,10 +100,12 @@ pub fn fit(
                 high = middle;
             }
         }
-        if let Some(best) = best.filter(|_| low.saturating_mul(STEP) >= LEAST.min(trained)) {
-            return Ok(Some(given_notes(best, None)));
+        if let Some(best) =
+            best.filter(|_| low.saturating_mul(CONTEXT_STEP) >= MIN_CONTEXT.min(trained))
+        {
+            return Ok(Some(with_notes(best, None)));
         }
-        options.context = Some(LEAST.min(trained));
+        options.context = Some(MIN_CONTEXT.min(trained));
     }
     let next = |layers: u64, fit: &Fit| {
         let (device, needed, size) = too_small(fit)?;
@@ -122,8 +122,8 @@ pub fn fit(
         !fit.estimate.unknown.iter().any(|unknown| matches!(unknown, Unknown::Compute(_)))
     };
     while let Some(middle) = between(low, high) {
-        // Between numbers of layers with which compute buffers are known there may be some with which
-        // they are not. Those would seem to need less.
+        // For some numbers of layers the compute buffers are not known. Those would seem to need less,
+        // so they are skipped.
         let mut found = None;
         for layers in (low.saturating_add(1)..=middle).rev() {
             options.placement.layers = layers;
@@ -139,10 +139,10 @@ pub fn fit(
             None => high = middle,
         }
     }
-    Ok(Some(given_notes(best, too_many)))
+    Ok(Some(with_notes(best, too_many)))
 }
 
-/// The number halfway, or `None` where there is none between.
+/// Returns the midpoint, or `None` if there is no number in between.
 fn between(low: u64, high: u64) -> Option<u64> {
     let middle = low.midpoint(high);
     (middle > low).then_some(middle)

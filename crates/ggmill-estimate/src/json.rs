@@ -3,15 +3,14 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::device::device_name;
 use crate::estimate::Estimate;
-use crate::options::Options;
+use crate::options::{Options, device_name};
 
 /// The name and version of the JSON of [`document`].
 pub const SCHEMA: &str = "ggmill.estimate/1";
 
-/// Estimates of a model with several options, as `ggmill estimate --json` writes them:
-/// `docs/formats/estimate.md`. All sizes are in bytes.
+/// Returns the JSON document of estimates of a model with several options, as `ggmill estimate --json`
+/// writes it (`docs/formats/estimate.md`). All sizes are in bytes.
 pub fn document<'a>(
     architecture: Option<&str>,
     cases: impl IntoIterator<Item = (&'a Options, &'a Estimate)>,

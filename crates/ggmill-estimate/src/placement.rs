@@ -1,58 +1,65 @@
-//! Which device has what.
+//! Placement of layers and tensors on devices.
 
-use std::collections::BTreeMap;
+use core::str::FromStr;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::device::MAX_DEVICES;
-use crate::error::{ErrorKind, Result};
+use ggmill_arch::{ComputeLayer, ComputeNode, MemorySpec, Role};
+use ggmill_core::Model;
+use regex_lite::Regex;
 
-/// The devices beside the host, and how a model is divided among them: the last blocks are on
-/// devices, in the order of the devices, and after them the output.
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{MAX_DEVICES, device_number};
+use crate::weights::{EMBEDDING, block_of, default_device};
+
+/// The devices besides the host and the distribution of a model among them: the last blocks and then
+/// the output are on the devices, in their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Placement {
-    /// Blocks on devices, the last ones; the output counts as one more. More than there are is all.
+    /// The number of blocks on devices, counted from the last one, plus one for the output. Clamped to
+    /// the number that the model has.
     pub layers: u64,
-    /// How much of them each device has, as shares of their sum. None without devices.
+    /// The share of the layers on each device, relative to the sum. Empty without devices.
     pub shares: Vec<f32>,
-    /// How many devices there are because patterns name them, where no shares were given.
+    /// The number of devices that patterns name, if no shares were specified.
     pub(crate) default_devices: usize,
-    /// Tensors that are elsewhere, by name: on the host, 0, or a device from 1.
+    /// Devices of tensors that patterns place, by name: 0 is the host.
     pub overrides: BTreeMap<String, usize>,
-    /// The patterns for tensors, with those that match none: with any, llama.cpp computes one
-    /// micro-batch at a time on several devices.
+    /// The patterns, including those that match nothing: with any pattern, llama.cpp does not
+    /// pipeline micro-batches over several devices.
     pub patterns: Vec<PlacedPattern>,
     /// Whether caches and states stay on the host.
     pub context_on_host: bool,
 }
 
-/// A pattern for the names of tensors, as it applies to one model.
+/// A pattern for names of tensors, applied to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlacedPattern {
     /// The regular expression.
     pub pattern: String,
-    /// Where it places tensors: on the host, 0, or a device from 1.
+    /// The device on which it places tensors: 0 is the host.
     pub device: usize,
-    /// Whether it matches the name of a tensor, even if an earlier pattern places that one.
+    /// Whether it matches the name of a tensor, even one that an earlier pattern places.
     pub matches: bool,
 }
 
 impl Placement {
-    /// Whether the shares are those that it began with, and none were given.
+    /// Returns `true` if no shares were specified.
     pub(crate) fn has_default_shares(&self) -> bool {
         self.shares == vec![1.0; self.default_devices]
     }
 }
 
-/// The most blocks of a model.
+/// The maximum number of blocks that are enumerated.
 const MAX_BLOCKS: u64 = 1 << 16;
 
-/// Where the layers of one model are.
+/// The devices of the layers of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     first: u64,
     count: u64,
-    /// The sums of the shares up to each device, as parts of all.
+    /// The cumulative shares up to and including each device, normalized to 1.
     ends: Vec<f32>,
     /// The number of blocks, which is the number of the output.
     blocks: u64,
@@ -92,8 +99,8 @@ impl Layers {
         Ok(Self { first: all.saturating_sub(count), count, ends, blocks })
     }
 
-    /// The device of a block, or of the output, which is the layer behind the last block: 0 is the
-    /// host.
+    /// Returns the device of a block, or of the output, which is the layer after the last block. 0 is
+    /// the host.
     pub(crate) fn of(&self, layer: u64) -> usize {
         let Some(place) = layer.checked_sub(self.first).filter(|&place| place < self.count) else {
             return 0;
@@ -104,7 +111,8 @@ impl Layers {
         device.saturating_add(1).min(self.ends.len())
     }
 
-    /// The devices that have such blocks, each once, in order.
+    /// Returns the devices that have a block for which `wanted` is true, ascending without
+    /// duplicates.
     pub(crate) fn with_blocks(&self, wanted: impl Fn(u64) -> bool) -> Vec<usize> {
         let blocks = (0..self.blocks.min(MAX_BLOCKS)).filter(|&block| wanted(block));
         let mut devices: Vec<usize> = blocks.map(|block| self.of(block)).collect();
@@ -113,17 +121,173 @@ impl Layers {
         devices
     }
 
+    /// Returns the number of layers on devices besides the host.
     pub(crate) fn on_devices(&self) -> u64 {
         self.count
     }
 
-    /// Blocks and the output.
+    /// Returns the number of layers: blocks and the output.
     pub(crate) fn all(&self) -> u64 {
         self.blocks.saturating_add(1)
     }
 
     pub(crate) fn of_output(&self) -> usize {
         self.of(self.blocks)
+    }
+}
+
+/// A rule that places tensors on a device by name, parsed from `PATTERN=DEVICE`, where PATTERN is a
+/// regular expression that matches anywhere in a name.
+///
+/// ```
+/// use ggmill_estimate::TensorOverride;
+/// let experts: TensorOverride = r"ffn_.*_exps\.weight=CPU".parse()?;
+/// assert!("=GPU0)(=".parse::<TensorOverride>().is_err());
+/// # Ok::<(), ggmill_estimate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TensorOverride {
+    pattern: Regex,
+    device: usize,
+}
+
+impl FromStr for TensorOverride {
+    type Err = Error;
+
+    /// Fails if there is no `=`, the pattern is not a regular expression, or the device is unknown.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong =
+            |why: String| Error::from(ErrorKind::Override { found: text.into(), why: why.into() });
+        let (pattern, device) =
+            text.rsplit_once('=').ok_or_else(|| wrong("expected PATTERN=DEVICE".to_owned()))?;
+        let pattern = Regex::new(pattern).map_err(|error| wrong(error.to_string()))?;
+        let device = device_number(device).ok_or_else(|| {
+            wrong(
+                "expected CPU, or GPU and a number from 0 to 15, such as GPU0, after =".to_owned(),
+            )
+        })?;
+        Ok(Self { pattern, device })
+    }
+}
+
+impl Placement {
+    /// Places the last `layers` layers of a model on devices with these shares. The first override that
+    /// matches the name of a tensor places it. Without shares, the devices are those that overrides
+    /// name, at least one if `layers` is not 0, with equal shares.
+    pub fn of(model: &Model, layers: u64, shares: &[f32], overrides: &[TensorOverride]) -> Self {
+        let mut placement = Self { layers, shares: shares.to_vec(), ..Self::default() };
+        let named = overrides.iter().map(|rule| rule.device).max().unwrap_or(0);
+        if shares.is_empty() && (layers > 0 || named > 0) {
+            placement.default_devices = named.max(1);
+            placement.shares = vec![1.0; placement.default_devices];
+        }
+        let tensors: Vec<String> = if overrides.is_empty() {
+            Vec::new()
+        } else {
+            model.tensors().iter().map(|tensor| tensor.name().to_string()).collect()
+        };
+        for rule in overrides {
+            let mut matches = false;
+            for name in tensors.iter().filter(|name| rule.pattern.is_match(name)) {
+                matches = true;
+                placement.overrides.entry(name.clone()).or_insert(rule.device);
+            }
+            let pattern = rule.pattern.as_str().to_owned();
+            placement.patterns.push(PlacedPattern { pattern, device: rule.device, matches });
+        }
+        placement
+    }
+}
+
+/// The devices of the loaded tensors by name; empty if there are no overrides.
+#[derive(Debug, Default)]
+pub(crate) struct PlacedTensors(BTreeMap<String, PlacedTensor>);
+
+#[derive(Debug)]
+struct PlacedTensor {
+    device: usize,
+    /// The device without overrides.
+    default: usize,
+    bytes: u64,
+    /// Whether two or more dimensions are longer than 1.
+    is_matrix: bool,
+}
+
+impl PlacedTensors {
+    pub(crate) fn new(
+        model: &Model,
+        memory: Option<&MemorySpec>,
+        placement: &Placement,
+        layers: &Layers,
+        role: impl Fn(&str) -> Role,
+    ) -> Self {
+        let mut tensors = BTreeMap::new();
+        if placement.overrides.is_empty() {
+            return Self(tensors);
+        }
+        for tensor in model.tensors().iter() {
+            let name = tensor.name().to_string();
+            if memory.is_some_and(|memory| !memory.loads(&name)) {
+                continue;
+            }
+            let Some(default) = default_device(&name, memory, layers, role(&name)) else {
+                continue;
+            };
+            let device = placement.overrides.get(&name).copied().unwrap_or(default);
+            let is_matrix =
+                tensor.shape().dimensions().iter().filter(|&&length| length > 1).count() > 1;
+            let bytes = tensor.size().unwrap_or(0);
+            tensors.insert(name, PlacedTensor { device, default, bytes, is_matrix });
+        }
+        Self(tensors)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn device(&self, tensor: &str) -> Option<usize> {
+        self.0.get(tensor).map(|place| place.device)
+    }
+
+    pub(crate) fn bytes(&self, tensor: &str) -> u64 {
+        self.0.get(tensor).map_or(0, |place| place.bytes)
+    }
+
+    /// Returns `true` if an override moves a tensor from a device to the host.
+    pub(crate) fn moves_to_host(&self) -> bool {
+        self.0.values().any(|place| place.device == 0 && place.default > 0)
+    }
+
+    /// Returns a placed tensor whose operation is not known, so that it may run on another device than
+    /// `nodes` say.
+    pub(crate) fn without_node(&self, nodes: &[ComputeNode]) -> Option<&str> {
+        let named: BTreeSet<&str> =
+            nodes.iter().filter_map(|node| node.tensor.as_deref()).collect();
+        let layer_block = |node: &ComputeNode| match node.layer {
+            ComputeLayer::Block(block) => Some(block),
+            _ => None,
+        };
+        let blocks: BTreeSet<u64> = nodes.iter().filter_map(layer_block).collect();
+        let is_unknown = |(name, place): &(&String, &PlacedTensor)| {
+            // A model without output weights computes its logits with the embedding.
+            if *name == EMBEDDING && !self.0.contains_key("output.weight") {
+                return place.device != place.default;
+            }
+            // Blocks for multi-token prediction are not computed.
+            let is_computed = block_of(name).is_none_or(|block| blocks.contains(&block));
+            if named.contains(name.as_str()) || !is_computed {
+                return false;
+            }
+            let device = self.weight_of_bias(name).map_or(place.default, |weight| weight.device);
+            place.is_matrix && self.weight_of_bias(name).is_none() || place.device != device
+        };
+        self.0.iter().find(is_unknown).map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the weight tensor that belongs to a bias.
+    fn weight_of_bias(&self, name: &str) -> Option<&PlacedTensor> {
+        self.0.get(&format!("{}.weight", name.strip_suffix(".bias")?))
     }
 }
 
@@ -138,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_layers_are_on_devices_by_their_shares() {
+    fn the_last_layers_are_distributed_by_share() {
         assert_eq!(devices(0, &[1.0], 3), [0, 0, 0, 0]);
         assert_eq!(devices(99, &[1.0], 3), [1, 1, 1, 1]);
         assert_eq!(devices(2, &[1.0], 3), [0, 0, 1, 1]);
@@ -149,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_divide_nothing_are_refused() {
+    fn invalid_shares_are_refused() {
         for shares in [&[0.0f32, 0.0][..], &[-1.0, 2.0], &[f32::NAN], &[f32::INFINITY]] {
             let placement =
                 Placement { layers: 1, shares: shares.to_vec(), ..Placement::default() };

@@ -1,18 +1,17 @@
-//! The weights that are loaded, and where.
+//! Weights by device, and sizes in bytes.
 
 use ggmill_arch::{MemorySpec, Role, TensorPlace};
-use ggmill_core::{Model, NoTensors};
+use ggmill_core::{GgmlType, Model, NoTensors};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::notes::Unknown;
 use crate::placement::{Layers, Placement};
-use crate::size::{in_buffer, sum};
-use crate::unknown::Unknown;
 
-/// What gives the scores of a model without an output of its own. Other tensors with the role of a
-/// token embedding, such as those for the inputs of every block, do not.
+/// The tensor that computes the logits of a model without output weights. Other tensors with the role
+/// of a token embedding, such as per-layer embeddings, do not.
 pub(crate) const EMBEDDING: &str = "token_embd.weight";
 
-/// Bytes of weights on the host and on each device.
+/// Returns the bytes of weights on the host and on each device.
 pub(crate) fn by_device(
     model: &Model,
     memory: Option<&MemorySpec>,
@@ -47,7 +46,11 @@ pub(crate) fn by_device(
         if name == EMBEDDING {
             embedding = Some(size);
         }
-        match placement.overrides.get(&name).copied().or_else(|| usual(&name, memory, layers, role))
+        match placement
+            .overrides
+            .get(&name)
+            .copied()
+            .or_else(|| default_device(&name, memory, layers, role))
         {
             Some(device) => add(device, size)?,
             None => {
@@ -57,7 +60,7 @@ pub(crate) fn by_device(
             }
         }
     }
-    // Without an output of its own, the model takes its embedding for it, and a device has a copy.
+    // A model without output weights uses its embedding, of which the device has a copy.
     let output = layers.of_output();
     let is_copied = output > 0 && memory.is_none_or(|memory| memory.copies_output)
         || memory.is_some_and(|memory| memory.copies_embedding);
@@ -67,15 +70,16 @@ pub(crate) fn by_device(
     Ok(devices)
 }
 
-/// The device of a tensor that no pattern places; `None` where every device with blocks has it.
-pub(crate) fn usual(
+/// Returns the device of a tensor that no override places; `None` if every device with blocks has a
+/// copy.
+pub(crate) fn default_device(
     name: &str,
     memory: Option<&MemorySpec>,
     layers: &Layers,
     role: Role,
 ) -> Option<usize> {
     let place = memory.map_or(TensorPlace::ByRole, |memory| memory.place(name));
-    match (block(name), place) {
+    match (block_of(name), place) {
         (Some(block), _) => Some(layers.of(block)),
         (None, TensorPlace::FirstBlock) => Some(layers.of(0)),
         (None, TensorPlace::EveryBlock) => None,
@@ -84,13 +88,50 @@ pub(crate) fn usual(
     }
 }
 
-/// The number of the block that a tensor is of.
-pub(crate) fn block(name: &str) -> Option<u64> {
+/// Returns the number of the block of a tensor.
+pub(crate) fn block_of(name: &str) -> Option<u64> {
     let mut parts = name.split('.').skip_while(|part| *part != "blk");
     parts.nth(1)?.parse().ok()
 }
 
-/// Whether a tensor is for what goes in, which the host looks up.
+/// Returns `true` for embeddings of inputs, which the host looks up.
 fn is_input(role: Role) -> bool {
     matches!(role, Role::TOKEN_EMBEDDING | Role::POSITION_EMBEDDING | Role::TOKEN_TYPE_EMBEDDING)
+}
+
+/// The alignment of tensors in buffers, in bytes.
+const ALIGNMENT: u64 = 32;
+
+/// Rounds up to a multiple.
+pub(crate) fn padded(number: u64, multiple: u64) -> Result<u64> {
+    number.checked_next_multiple_of(multiple).ok_or_else(too_large)
+}
+
+/// Rounds the size of a tensor up to the alignment of a buffer.
+pub(crate) fn in_buffer(bytes: u64) -> Result<u64> {
+    padded(bytes, ALIGNMENT)
+}
+
+pub(crate) fn sum(left: u64, right: u64) -> Result<u64> {
+    left.checked_add(right).ok_or_else(too_large)
+}
+
+pub(crate) fn product(factors: &[u64]) -> Result<u64> {
+    let product = factors.iter().try_fold(1u64, |product, &factor| product.checked_mul(factor));
+    product.ok_or_else(too_large)
+}
+
+/// Returns the bytes of a row of a cache.
+pub(crate) fn row(elements: u64, cache_type: GgmlType) -> Result<u64> {
+    let layout = cache_type.layout().ok_or(ErrorKind::NoCacheType(cache_type))?;
+    let block = u64::from(layout.elements);
+    if elements.checked_rem(block) != Some(0) {
+        return Err(ErrorKind::CacheType { found: cache_type, elements, block }.into());
+    }
+    layout.bytes_for(elements).ok_or_else(too_large)
+}
+
+#[cold]
+pub(crate) fn too_large() -> Error {
+    ErrorKind::TooLarge.into()
 }

@@ -1,4 +1,4 @@
-//! The architectures that are known, as a list.
+//! The list of known architectures.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -7,8 +7,7 @@ use ggmill_arch::{Architecture, Catalogue, TensorNames};
 use serde_json::json;
 
 use crate::text::Options;
-use crate::text::measure::{Padded, cut, width};
-use crate::text::style::Styles;
+use crate::text::layout::{Padded, Styles, cut, width};
 use crate::text::table::{Column, Table};
 
 /// An architecture in the list.
@@ -17,11 +16,11 @@ use crate::text::table::{Column, Table};
 pub struct Listed {
     /// The name, as `general.architecture` has it.
     pub name: String,
-    /// The name for people; none where the architecture is known by name alone.
+    /// The title; `None` if there is no description.
     pub title: Option<String>,
     /// The classes of the checkpoints that are converted to it.
     pub classes: Vec<String>,
-    /// The kinds of vocabularies that its checkpoints may have.
+    /// The kinds of vocabularies that its checkpoints can have.
     pub vocabularies: Vec<String>,
 }
 
@@ -35,20 +34,20 @@ impl Listed {
         }
     }
 
-    /// Whether checkpoints are converted to it.
+    /// Returns `true` if checkpoints can be converted to it.
     pub fn has_checkpoints(&self) -> bool {
         !self.classes.is_empty()
     }
 
-    /// Whether the text, in lower case, is part of its name, its title or a class.
-    fn has(&self, text: &str) -> bool {
+    /// Returns `true` if its name, title or a class contains `text`, which is in lower case.
+    fn matches(&self, text: &str) -> bool {
         let texts = self.classes.iter().chain(&self.title).chain([&self.name]);
         texts.map(|known| known.to_ascii_lowercase()).any(|known| known.contains(text))
     }
 }
 
-/// The architectures of a catalogue and those that are known by name alone, by name; with a filter
-/// those that have it in their name, their title or the name of a class, upper and lower case alike.
+/// Returns the architectures of a catalogue and those of which only tensor names are known, ordered by
+/// name. `filter` keeps those that contain it in their name, title or a class, ignoring case.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -58,10 +57,10 @@ impl Listed {
 /// ```
 pub fn listed(catalogue: &Catalogue, filter: Option<&str>) -> Vec<Listed> {
     let mut all: Vec<Listed> = catalogue.architectures().map(Listed::described).collect();
-    let by_name_alone = TensorNames::all().map(|(name, _)| name);
-    let by_name_alone: Vec<&str> =
-        by_name_alone.filter(|name| all.iter().all(|known| known.name != *name)).collect();
-    all.extend(by_name_alone.into_iter().map(|name| Listed {
+    let undescribed = TensorNames::all().map(|(name, _)| name);
+    let undescribed: Vec<&str> =
+        undescribed.filter(|name| all.iter().all(|known| known.name != *name)).collect();
+    all.extend(undescribed.into_iter().map(|name| Listed {
         name: name.to_owned(),
         title: None,
         classes: Vec::new(),
@@ -71,21 +70,20 @@ pub fn listed(catalogue: &Catalogue, filter: Option<&str>) -> Vec<Listed> {
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all.dedup_by(|later, first| later.name == first.name);
     if let Some(filter) = filter.map(str::to_ascii_lowercase) {
-        all.retain(|listed| listed.has(&filter));
+        all.retain(|listed| listed.matches(&filter));
     }
     all
 }
 
-/// Columns that classes have in a table; on a narrower terminal each architecture has lines of its
-/// own.
+/// The minimum columns for classes; a narrower terminal gets a list instead of a table.
 const MIN_CLASSES: usize = 24;
 
-/// The column of vocabularies, and its width where there are several architectures.
+/// The column of vocabularies, and its maximum width if there are several architectures.
 const VOCABULARIES: usize = 2;
 const MAX_VOCABULARIES: usize = 20;
 
-/// Writes a table: name, whether checkpoints are converted, vocabularies, classes. Lines fit the
-/// terminal where there is one, and nothing is cut otherwise.
+/// Writes a table of name, checkpoints, vocabularies and classes. Lines are cut to the width of the
+/// terminal, if there is one.
 pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io::Result<()> {
     let Styles { faint, key, .. } = Styles::new(options.styled);
     let heads = ["architecture", "checkpoints", "vocabularies", "classes"];
@@ -104,7 +102,7 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
             ]
         })
         .collect();
-    // Of a single architecture everything is what was asked for.
+    // A single architecture is shown in full.
     let is_cut = options.width.is_some() && rows.len() > 1;
     let columns: Vec<usize> = (0..heads.len().saturating_sub(1))
         .map(|column| {
@@ -148,7 +146,7 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
     )
 }
 
-/// Writes the list as a document (`docs/formats/architectures.md`).
+/// Writes the list as JSON (`docs/formats/architectures.md`).
 pub fn write_json(out: &mut dyn Write, list: &[Listed]) -> io::Result<()> {
     let list: Vec<_> = list
         .iter()

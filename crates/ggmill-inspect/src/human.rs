@@ -1,13 +1,13 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
 use ggmill_core::ByteSize;
 
-/// `18.3 MiB`.
+/// Formats bytes: `18.3 MiB`.
 pub(crate) fn bytes(bytes: u128) -> String {
     ByteSize::from(bytes).to_string()
 }
 
-/// `22.6 M`: three digits, units of 1000.
+/// Formats a count with three digits, in units of 1000: `22.6 M`.
 pub(crate) fn count(count: u128) -> String {
     const UNITS: [&str; 5] = ["", "K", "M", "B", "T"];
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -26,7 +26,7 @@ pub(crate) fn count(count: u128) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
-/// `22,565,376`.
+/// Formats a number with separators: `22,565,376`.
 pub(crate) fn grouped(number: impl Into<u128>) -> String {
     let digits = number.into().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -39,7 +39,7 @@ pub(crate) fn grouped(number: impl Into<u128>) -> String {
     out
 }
 
-/// `1 tensor`, `2 tensors`.
+/// Formats a count with its noun: `1 tensor`, `2 tensors`.
 pub(crate) fn counted(number: impl Into<u128>, thing: &str) -> String {
     let number = number.into();
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })

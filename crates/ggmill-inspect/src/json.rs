@@ -8,14 +8,13 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
 
-use crate::lossless::{ElementLimit, LosslessValue, serialize_array_entries};
-use crate::view::file_name;
-use crate::{Selection, Summary};
+use crate::values::{ElementLimit, LosslessValue, serialize_array_entries};
+use crate::{Selection, Summary, file_name};
 
-/// The name of the schema; its number changes when a reader of the old one would go wrong.
+/// The name of the schema. Its number changes with incompatible changes.
 pub const SCHEMA: &str = "ggmill.inspect/1";
 
-/// How much of each array is written.
+/// The number of elements that are written of each array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the beginning or all")]
 pub enum Arrays {
@@ -37,8 +36,8 @@ impl Arrays {
 /// Writes the report: one JSON object with each metadata entry and each tensor on its own line, and
 /// a line break at the end.
 ///
-/// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when
-/// `out` does, and when the bytes of the file changed meanwhile.
+/// Memory is constant: arrays of any length are decoded while they are written. Fails if `out` fails or
+/// the file changed since it was opened.
 pub fn write(
     out: &mut dyn Write,
     model: &Model,
@@ -92,12 +91,12 @@ impl Serialize for Entries<'_> {
     }
 }
 
-/// The values by their keys.
+/// The object of values by key.
 struct ByKey<'a>(&'a Document<'a>);
 
 impl Serialize for ByKey<'_> {
-    /// A duplicate key has its first value, as in a look-up. Keys that are not UTF-8 are only in the
-    /// list.
+    /// A duplicate key has its first value, as in a lookup. Keys that are not UTF-8 are only in
+    /// `metadata`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Document { model, selection, limit } = self.0;
         let mut object = serializer.serialize_map(None)?;
@@ -189,11 +188,11 @@ struct Shard<'a> {
     tensors: usize,
 }
 
-/// Compact JSON with line breaks where a person, `grep` and `diff` want them, and nothing in its
-/// strings that could affect a terminal.
+/// A formatter of compact JSON with line breaks between entries, for `grep` and `diff`, and with escapes
+/// in strings that are safe to print.
 pub(crate) struct Lines {
     depth: usize,
-    /// Whether the innermost object or array has nothing in it yet.
+    /// Whether the innermost object or array is empty so far.
     empty: bool,
 }
 

@@ -1,19 +1,19 @@
-//! The report as Markdown: tables for a model card or an issue.
+//! The report as Markdown, with tables for a model card or an issue.
 
 use std::io::{self, Write};
 
 use ggmill_core::Model;
 
 use crate::human::{self, grouped};
-use crate::text::style::Styles;
+use crate::text::layout::Styles;
 use crate::text::{summary, value};
 use crate::{Selection, Summary};
 
-/// Columns for a value: long strings and arrays are cut.
+/// Columns of a value; longer strings and arrays are cut.
 const VALUE_COLUMNS: usize = 96;
 
 /// Writes the selected sections, each as a table. Text from the file is escaped, so that it is not
-/// interpreted as markup. Fails when `out` fails, and when the file changed meanwhile.
+/// interpreted as markup. Fails if `out` fails or the file changed since it was opened.
 pub fn write(out: &mut dyn Write, model: &Model, selection: &Selection) -> io::Result<()> {
     let mut between = "";
     if selection.summary {
@@ -72,7 +72,7 @@ fn write_summary(out: &mut dyn Write, model: &Model) -> io::Result<()> {
     Ok(())
 }
 
-/// Text for a cell of a Markdown table, without markup. Underscores within words are not markup.
+/// Escapes text for a cell of a Markdown table. Underscores within words are not markup.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_file_is_markup() {
+    fn markup_in_a_file_is_escaped() {
         assert_eq!(escaped("a|b <i> [x](y) `c` & d_e"), r"a\|b \<i\> \[x\](y) \`c\` &amp; d_e");
     }
 }

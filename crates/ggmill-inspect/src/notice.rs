@@ -5,29 +5,28 @@ use std::fmt;
 
 use ggmill_core::{GgmlType, Model, Part, RawStr};
 
+use crate::file_name;
 use crate::human::{self, counted};
-use crate::view::file_name;
 
-/// Something odd that does not keep a file from being opened. Its text is one line, in lower case
-/// and without a full stop.
+/// A warning about a file that can be opened. Its text is one line in lower case without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// Several entries have this key; the first one answers.
+    /// Several entries have the same key; the first one is used.
     DuplicateKey {
         /// The key.
         key: RawStr<'a>,
-        /// Entries that have it.
+        /// The number of entries.
         entries: usize,
     },
-    /// Several tensors have this name.
+    /// Several tensors have the same name.
     DuplicateTensor {
         /// The name.
         name: RawStr<'a>,
-        /// Tensors that have it.
+        /// The number of tensors.
         tensors: usize,
     },
-    /// Tensors of an unknown type: their data cannot be read, nor their end be checked.
+    /// Tensors of an unknown type, whose size is unknown and whose data cannot be read.
     UnknownType {
         /// The type.
         ggml_type: GgmlType,
@@ -41,35 +40,34 @@ pub enum Notice<'a> {
         /// Tensors of this type.
         tensors: u64,
     },
-    /// The file goes on after its last tensor.
+    /// Bytes after the last tensor.
     TrailingBytes {
-        /// The file, where it has a name.
+        /// The name of the file, if it has one.
         file: Option<String>,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// Tensors that do not begin where the one before them ends, padded: in another order, with
-    /// gaps, or not aligned. llama.cpp refuses such a file.
+    /// Tensors that do not begin at the padded end of the preceding one, because of another order, gaps
+    /// or misalignment. llama.cpp rejects such a file.
     Scattered {
-        /// The first of them.
+        /// The name of the first one.
         name: RawStr<'a>,
-        /// How many.
+        /// The number of tensors.
         tensors: usize,
     },
-    /// Tensor names of 64 bytes or more, which llama.cpp refuses.
+    /// Tensor names of 64 bytes or more, which llama.cpp rejects.
     LongName {
-        /// The first of them.
+        /// The name of the first one.
         name: RawStr<'a>,
-        /// How many.
+        /// The number of tensors.
         tensors: usize,
     },
-    /// An alignment that is not a power of two, which llama.cpp refuses.
+    /// An alignment that is not a power of two, which llama.cpp rejects.
     OddAlignment {
         /// The alignment in bytes.
         alignment: u32,
     },
-    /// The length of the file is not known, so it is not certain that the data of its tensors is
-    /// complete.
+    /// The length of the file is not known, so tensor data was not checked for completeness.
     LengthUnknown,
 }
 
@@ -139,7 +137,7 @@ impl fmt::Display for Notice<'_> {
     }
 }
 
-/// Looks for everything a [`Notice`] can say.
+/// Returns all notices about a model.
 pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     let mut notices = Vec::new();
     if model.file_len().is_none() {
@@ -165,7 +163,7 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     }
     notices.extend(model.parts().iter().filter_map(scattered));
     notices.extend(
-        counted_from(
+        first_and_count(
             model.tensors().iter().map(|tensor| tensor.name()).filter(|name| name.len() >= 64),
         )
         .map(|(name, tensors)| Notice::LongName { name, tensors }),
@@ -182,7 +180,7 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     notices
 }
 
-/// The names that occur more than once, and how often.
+/// Returns the names that occur more than once, with their counts.
 fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usize)> {
     let mut names: Vec<RawStr<'a>> = names.collect();
     names.sort_unstable();
@@ -193,14 +191,14 @@ fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usi
         .collect()
 }
 
-/// The first of some names, and how many there are.
-fn counted_from<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(RawStr<'a>, usize)> {
+/// Returns the first of the names and their count.
+fn first_and_count<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(RawStr<'a>, usize)> {
     let first = names.next()?;
     Some((first, 1 + names.count()))
 }
 
-/// Holds every tensor against the place where the reference's reader expects it. After an unknown
-/// type that place is not known.
+/// Compares the offset of each tensor with the one that llama.cpp expects, which is not known after a
+/// tensor of unknown type.
 fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
     let index = part.index();
     let mut expected = Some(index.data_offset());
@@ -215,7 +213,7 @@ fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
         here
     });
     let names: Vec<RawStr<'a>> = misplaced.map(|tensor| tensor.name()).collect();
-    counted_from(names.into_iter()).map(|(name, tensors)| Notice::Scattered { name, tensors })
+    first_and_count(names.into_iter()).map(|(name, tensors)| Notice::Scattered { name, tensors })
 }
 
 fn trailing_bytes<'a>(part: &Part) -> Option<Notice<'a>> {

@@ -4,15 +4,15 @@ use std::fmt;
 
 use ggmill_core::RawStr;
 
-/// The format of a file, by its first bytes. Shows as a noun: `a safetensors file`.
+/// The format of a file. Displays as a noun: `a safetensors file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// There are no bytes.
+    /// An empty file.
     Empty,
-    /// Nothing but zeros as far as was looked.
+    /// Only zeros in the inspected bytes.
     Zeros,
-    /// GGUF: the file is what it should be, whatever is wrong with it.
+    /// GGUF, possibly damaged.
     Gguf,
     /// A ggml file from before GGUF.
     LegacyGgml {
@@ -43,11 +43,11 @@ pub enum FileKind {
     Tflite,
     /// HDF5, as Keras writes it.
     Hdf5,
-    /// A compressed file or an archive, with what unpacks it.
+    /// A compressed file or an archive, with the command that unpacks it.
     Packed(&'static str),
     /// An executable program or library.
     Program,
-    /// Something for people to look at, with what it is.
+    /// A document or picture, as a noun.
     Media(&'static str),
     /// A web page.
     Html,
@@ -57,20 +57,20 @@ pub enum FileKind {
     Jinja,
     /// XML.
     Xml,
-    /// The pointer that Git LFS leaves in place of a large file.
+    /// A Git LFS pointer in place of a large file.
     LfsPointer {
-        /// Bytes of the file it points to.
+        /// The size of the real file in bytes.
         size: Option<u64>,
     },
     /// Text, with its first line.
     Text(String),
 }
 
-/// The bytes at the beginning of a file that are enough to tell what it is.
+/// The number of bytes at the start of a file that [`sniff`] needs.
 pub const SNIFFED: usize = 4096;
 
-/// Looks at the first bytes of a file ([`SNIFFED`] are enough) and, where they leave it open, at its name.
-/// `None` when neither tells.
+/// Identifies the format of a file by its first [`SNIFFED`] bytes and, if they are ambiguous, by its
+/// name. Returns `None` if it is not recognized.
 ///
 /// ```
 /// use ggmill_inspect::{FileKind, sniff};
@@ -144,7 +144,7 @@ fn by_magic(bytes: &[u8]) -> Option<FileKind> {
     })
 }
 
-/// A zip archive tells what it is by the name of its first entry.
+/// Identifies a zip archive by the name of its first entry.
 fn zip(bytes: &[u8]) -> FileKind {
     let entry = || {
         let len = u16::from_le_bytes(*bytes.get(26..)?.first_chunk()?);
@@ -163,27 +163,27 @@ fn zip(bytes: &[u8]) -> FileKind {
     }
 }
 
-/// The length of a JSON header in 64 bits, then that header.
+/// Recognizes safetensors: the length of a JSON header in 64 bits, then the header.
 fn safetensors(bytes: &[u8]) -> Option<FileKind> {
     let (len, header) = bytes.split_first_chunk::<8>()?;
     let len = u64::from_le_bytes(*len);
     ((2..1 << 30).contains(&len) && header.starts_with(b"{\"")).then_some(FileKind::Safetensors)
 }
 
-/// A protocol buffer whose first field is the version of the format and whose second is the
-/// producer's name. No magic, so the name of the file must agree.
+/// Recognizes ONNX: a protocol buffer whose first field is the version of the format. It has no magic,
+/// so the name of the file must agree.
 fn onnx(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
-    (ends_with(name, "onnx") && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
+    (has_extension(name, "onnx") && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
 }
 
-/// Whether a file's name has this extension.
-fn ends_with(name: Option<&str>, expected: &str) -> bool {
+/// Returns `true` if a file name has this extension.
+fn has_extension(name: Option<&str>, expected: &str) -> bool {
     let extension = name.and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
     extension.is_some_and(|extension| extension.eq_ignore_ascii_case(expected))
 }
 
-/// A number of entries, each beginning with the length and the name of a tensor. The format has no
-/// magic, so the name is checked.
+/// Recognizes a legacy importance matrix: the number of entries, then the length and the name of the
+/// first tensor. The format has no magic, so the name is checked.
 fn imatrix(bytes: &[u8]) -> Option<FileKind> {
     const MAX_ENTRIES: u32 = 1 << 20;
     let (count, rest) = bytes.split_first_chunk::<4>()?;
@@ -200,7 +200,7 @@ fn text(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
     let shown = bytes.get(..4096).unwrap_or(bytes);
     let text = match std::str::from_utf8(shown) {
         Ok(text) => text,
-        // A character cut in two by the end of what was read.
+        // The end of the inspected bytes splits a character.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(shown.get(..error.valid_up_to())?).ok()?
         }
@@ -225,13 +225,13 @@ fn text(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
     if (text.starts_with('{') || text.starts_with('[')) && !text.contains('\0') {
         return Some(FileKind::Json);
     }
-    // Too little to say what it is, and perhaps the beginning of a magic number.
+    // Too short for text; it can be the start of a magic number.
     if bytes.len() < 4 {
         return None;
     }
     let printable = !text.is_empty()
         && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
-    if printable && ends_with(name, "jinja") {
+    if printable && has_extension(name, "jinja") {
         return Some(FileKind::Jinja);
     }
     let first_line: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
@@ -288,7 +288,7 @@ impl fmt::Display for FileKind {
 }
 
 impl FileKind {
-    /// A hint, in a sentence without a full stop; `None` for a GGUF file.
+    /// Returns a hint as a sentence without a full stop; `None` for a GGUF file.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Gguf => return None,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn first_bytes_tell() {
+    fn formats_are_recognized_by_their_first_bytes() {
         let pointer =
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
         assert_eq!(shown(pointer, "a"), "a Git LFS pointer, not the file itself (4.07 GiB)");

@@ -1,18 +1,18 @@
 //! The summary of a model.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ggmill_arch::ModelView;
-use ggmill_core::{FileType, GgmlType, Model, Shape, keys};
+use ggmill_core::{FileType, GgmlType, Model, RawStr, Shape, Tensor, Value, is_digits, keys};
 use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
-use crate::adapter::AdapterSummary;
-use crate::per_block::PerBlock;
+use crate::human::grouped;
 
-/// The summary of a model. A fact that is missing in the file, or has an unexpected type, is
-/// `None`: JSON has `null`.
+/// The summary of a model. A value that is missing in the file or has an unexpected type is `None`,
+/// and `null` in JSON.
 ///
 /// ```
 /// use ggmill_core::{Builder, MetadataBuf, Model};
@@ -36,8 +36,7 @@ pub struct Summary<'a> {
     pub kind: Option<LosslessStr<'a>>,
     /// `general.license`.
     pub license: Option<LosslessStr<'a>>,
-    /// Whether only the beginning of a header could be read, so that what is missing may be in the
-    /// rest.
+    /// Whether the header could be read only in part, so that missing values may be in the rest.
     #[serde(skip)]
     pub is_partial: bool,
     /// Elements of all tensors.
@@ -46,7 +45,7 @@ pub struct Summary<'a> {
     pub tensors: u64,
     /// Bytes of all tensors of known types, without padding.
     pub tensor_bytes: u128,
-    /// Bits per element over the tensors of known types; `None` when they have no elements.
+    /// Bits per element over the tensors of known types; `None` if there are no elements.
     pub bits_per_weight: Option<f64>,
     /// `general.file_type`.
     #[serde(serialize_with = "serialize_file_type")]
@@ -78,19 +77,19 @@ pub struct Summary<'a> {
     /// Whether the tokens themselves are included.
     #[serde(skip)]
     pub has_tokens: bool,
-    /// Bytes of `tokenizer.chat_template`; `None` when there is none.
+    /// Bytes of `tokenizer.chat_template`; `None` if there is none.
     pub chat_template_bytes: Option<u64>,
-    /// The facts of an adapter; `None`, and absent in JSON, for a file that is none.
+    /// The facts of an adapter; `None`, and absent in JSON, for another file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterSummary<'a>>,
     /// Number of files.
     pub shards: u64,
-    /// The tensor types in use, in the order of their numbers.
+    /// The tensor types in use, ordered by type number.
     #[serde(serialize_with = "serialize_types")]
     pub types: Vec<TypeUse>,
 }
 
-/// How much of a model has one tensor type.
+/// The tensors of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeUse {
@@ -105,7 +104,7 @@ pub struct TypeUse {
 }
 
 impl<'a> Summary<'a> {
-    /// Reads the facts from the metadata and adds up the tensors.
+    /// Summarizes the metadata and the tensors of a model.
     pub fn of(model: &'a Model) -> Self {
         let metadata = model.metadata();
         let view = ModelView::of_metadata(metadata);
@@ -156,8 +155,7 @@ impl<'a> Summary<'a> {
 }
 
 impl TypeUse {
-    /// Counts tensors, given as type, shape and size in bytes, by type, in the order of the types'
-    /// numbers.
+    /// Counts tensors by type, ordered by type number. Each tensor is its type, shape and size in bytes.
     ///
     /// ```
     /// use ggmill_core::{GgmlType, Shape};
@@ -185,7 +183,7 @@ impl TypeUse {
         types.into_values().collect()
     }
 
-    /// Bits per element over the types whose size is known; `None` when they have no elements.
+    /// Returns the bits per element over the types of known size; `None` if there are no elements.
     pub fn bits_per_weight(types: &[Self]) -> Option<f64> {
         let known = || types.iter().filter_map(|used| Some((used.elements, used.bytes?)));
         let weights: u128 = known().map(|(elements, _)| elements).sum();
@@ -221,4 +219,140 @@ fn serialize_file_type<S: Serializer>(
         Some(file_type) => serializer.collect_str(file_type),
         None => serializer.serialize_none(),
     }
+}
+
+/// A hyperparameter that some models have once and others once per block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "one value or several")]
+pub enum PerBlock {
+    /// The same in every block. JSON has the number.
+    Same(u64),
+    /// Different between blocks. JSON has `{"min":…,"max":…}`.
+    Varying {
+        /// The minimum.
+        min: u64,
+        /// The maximum.
+        max: u64,
+    },
+}
+
+impl PerBlock {
+    fn of(model: &ModelView<'_>, name: &str) -> Option<Self> {
+        let numbers = model.integers(name)?;
+        Some(Self::spanning(*numbers.iter().min()?, *numbers.iter().max()?))
+    }
+
+    fn spanning(min: u64, max: u64) -> Self {
+        if min == max { Self::Same(min) } else { Self::Varying { min, max } }
+    }
+}
+
+impl Serialize for PerBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Same(number) => serializer.serialize_u64(number),
+            Self::Varying { min, max } => {
+                let mut object = serializer.serialize_struct("PerBlock", 2)?;
+                object.serialize_field("min", &min)?;
+                object.serialize_field("max", &max)?;
+                object.end()
+            }
+        }
+    }
+}
+
+impl fmt::Display for PerBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Same(number) => write!(f, "{}", grouped(*number)),
+            Self::Varying { min, max } => {
+                write!(f, "{} to {}", grouped(*min), grouped(*max))
+            }
+        }
+    }
+}
+
+/// The maximum number of listed targets, more than a model has.
+const MAX_TARGETS: usize = 64;
+
+/// The facts of a LoRA adapter.
+///
+/// ```
+/// use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape, Writer};
+/// use ggmill_inspect::{PerBlock, Summary};
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.type", "adapter");
+/// metadata.set("adapter.lora.alpha", 16.0f32);
+/// let plan = Builder::new()
+///     .metadata(metadata)
+///     .tensor("blk.0.attn_q.weight.lora_a", GgmlType::F32, Shape::new(&[32, 4])?)
+///     .tensor("blk.0.attn_q.weight.lora_b", GgmlType::F32, Shape::new(&[4, 64])?)
+///     .plan()?;
+/// let mut writer = Writer::start(&plan, Vec::new())?;
+/// for (number, tensor) in plan.tensors().iter().enumerate() {
+///     writer.write(number, &vec![0; tensor.size() as usize])?;
+/// }
+/// let model = Model::open(writer.finish()?)?;
+/// let adapter = Summary::of(&model).adapter.ok_or("an adapter")?;
+/// assert_eq!((adapter.rank, adapter.alpha), (Some(PerBlock::Same(4)), Some(16.0)));
+/// assert_eq!(adapter.targets, ["blk.N.attn_q.weight"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct AdapterSummary<'a> {
+    /// `adapter.type`: `lora`.
+    #[serde(rename = "type")]
+    pub kind: Option<LosslessStr<'a>>,
+    /// The rank: the inner dimension of the products.
+    pub rank: Option<PerBlock>,
+    /// `adapter.lora.alpha`, which is divided by the rank.
+    pub alpha: Option<f32>,
+    /// The name of the base model: `general.base_model.0.name`.
+    pub base: Option<LosslessStr<'a>>,
+    /// The number of tensors of the base model that it changes.
+    pub changed: u64,
+    /// The distinct names of these tensors with `N` for the number of a block, at most 64.
+    pub targets: Vec<String>,
+}
+
+impl<'a> AdapterSummary<'a> {
+    /// Returns the facts of an adapter; `None` for another file.
+    fn of(model: &'a Model) -> Option<Self> {
+        let metadata = model.metadata();
+        let text = |key: &str| metadata.raw_str(key).ok().map(LosslessStr);
+        text(keys::GENERAL_TYPE).filter(|kind| kind.0 == "adapter")?;
+        let alpha = match metadata.get(keys::ADAPTER_LORA_ALPHA).map(|entry| entry.value()) {
+            Some(Ok(Value::F32(alpha))) => Some(alpha),
+            _ => None,
+        };
+        let (mut changed, mut ranks) = (0u64, None);
+        let mut targets: Vec<String> = Vec::new();
+        for tensor in model.tensors() {
+            let Some((name, rank)) = changed_tensor(&tensor) else { continue };
+            changed += 1;
+            let (min, max) = ranks.unwrap_or((rank, rank));
+            ranks = Some((rank.min(min), rank.max(max)));
+            let target = without_block(name);
+            if targets.len() < MAX_TARGETS && !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        let rank = ranks.map(|(min, max)| PerBlock::spanning(min, max));
+        let base = text("general.base_model.0.name");
+        Some(Self { kind: text(keys::ADAPTER_TYPE), rank, alpha, base, changed, targets })
+    }
+}
+
+/// Returns the name of the base tensor of a second factor (`lora_b`), and the rank.
+fn changed_tensor<'t>(tensor: &'t Tensor<'_>) -> Option<(&'t [u8], u64)> {
+    let name = tensor.name().as_bytes().strip_suffix(b".lora_b")?;
+    Some((name, tensor.shape().dimensions().first().copied()?))
+}
+
+/// Replaces the number of a block in a name by `N`.
+fn without_block(name: &[u8]) -> String {
+    let name = RawStr::new(name).to_string();
+    let parts = name.split('.').map(|part| if is_digits(part) { "N" } else { part });
+    parts.collect::<Vec<_>>().join(".")
 }

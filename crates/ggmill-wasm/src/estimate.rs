@@ -2,7 +2,7 @@
 
 use ggmill::arch::Catalogue;
 use ggmill::estimate::{
-    Beside, FlashAttention, Options, Placement, estimate as estimate_model, fit, json,
+    Companions, FlashAttention, Options, Placement, estimate as estimate_model, fit, json,
 };
 use ggmill::{GgmlType, Model, keys};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
         let reserve = wanted.number("reserve")?.unwrap_or(1 << 30);
         let sizes: Vec<u64> = sizes.iter().map(|size| size.saturating_sub(reserve)).collect();
         let found =
-            fit(model, description, &options, &sizes, &Beside::default()).map_err(failed)?;
+            fit(model, description, &options, &sizes, &Companions::default()).map_err(failed)?;
         let found = found.ok_or_else(|| {
             Failure::new(
                 "unsupported",

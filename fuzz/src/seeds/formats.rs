@@ -1,14 +1,10 @@
 //! Seeds of the targets that read formats other than GGUF: small complete files.
 
 use std::fs;
-use std::ops::ControlFlow;
 
-use ggmill_core::{Endian, Model};
-use ggmill_inspect::index::{IndexOptions, Tables, index};
+use ggmill_core::Endian;
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
-
-use crate::index_tables::{candidates, joined};
 
 fn file() -> FileBytes {
     FileBytes::new(3, Endian::Little)
@@ -356,28 +352,4 @@ pub(super) fn restorable() -> Vec<(String, Vec<u8>)> {
     .into_iter()
     .map(|(kind, pre, tokens)| (kind.to_owned(), model(kind, pre, tokens)))
     .collect()
-}
-
-/// Tables of an index of three small files, and of an empty one.
-pub(super) fn index_tables() -> Vec<(String, Vec<u8>)> {
-    let tables = |count: usize| {
-        let open = |number: usize| {
-            let mut file = FileBytes::v3(1, 2);
-            file.pair("general.architecture", &"llama".into());
-            file.pair("x", &Value::Array(4, (0..3u32).map(Value::U32).collect()));
-            file.tensor("t", &[32, number as u64 + 1], 0, 0).pad(32);
-            (0..32 * (number + 1)).for_each(|_| {
-                file.f32(0.5);
-            });
-            Model::salvage(file.into_bytes()).map_err(|error| error.to_string())
-        };
-        let mut out = [const { Vec::new() }; 3];
-        let tables = Tables::parquet(out.each_mut(), None).expect("memory is written");
-        let files = &candidates()[..count];
-        let options = IndexOptions::default();
-        index(files, &open, tables, &options, &mut |_, _| ControlFlow::Continue(()))
-            .expect("memory is written");
-        joined(&out)
-    };
-    vec![("three".to_owned(), tables(3)), ("none".to_owned(), tables(0))]
 }

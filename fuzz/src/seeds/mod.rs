@@ -30,7 +30,6 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "file_name" => return texts::file_names(),
         "location" => return texts::locations(),
         "index" => return texts::earlier_indexes(),
-        "index_tables" => return formats::index_tables(),
         "request" => return texts::requests(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),

@@ -156,6 +156,7 @@ pub(super) fn earlier_indexes() -> Vec<(String, Vec<u8>)> {
     let none = file("b", "\"error\":null,\"tensor_count\":0,\"metadata_count\":0");
     let broken = file("a", "\"error\":\"x\",\"tensor_count\":1,\"metadata_count\":1");
     [
+        ("columns", include_str!("index.ndjson").to_owned()),
         ("whole", [&*whole, entry, tensor, &none].concat()),
         ("broken", [&*none, &broken, entry, tensor].concat()),
         ("cut", [&*whole, entry].concat()),

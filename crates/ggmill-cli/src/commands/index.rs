@@ -38,7 +38,7 @@ Examples:
   ggmill index hf://OWNER/NAME models/ -o models.ndjson
 
 models.parquet has a row for each file, models.tensors.parquet for each tensor, and \
-models.metadata.parquet for each metadata entry. NDJSON has all of them in one file, \
+models.metadata.parquet for each metadata entry; --resume reads models.ndjson.sz. NDJSON has all rows in one file, \
 distinguished by the field `record`. Only headers are read. A file that cannot be read has a row \
 with the error; the exit code is 2 if no file could be read in full. If the command is interrupted, the index contains the files that were read; \
 --resume reads the others.")]
@@ -106,14 +106,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let text = read_text(list, MAX_LIST)?;
         paths.extend(text.lines().filter(|line| !line.is_empty()).map(PathBuf::from));
     }
-    let work = |outputs: &[&Path]| -> Result<Work, Failure> {
+    let work = |state: Option<&Path>| -> Result<Work, Failure> {
         let inputs = inputs(&paths)?;
         let has_remote = inputs.iter().any(|input| remote::is_remote(&input.path));
         let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let several = NonZeroUsize::new(REMOTE_THREADS).unwrap_or(cores);
         let threads = if has_remote { cores.max(several) } else { cores };
         Ok(Work {
-            earlier: earlier(outputs, args.resume)?,
+            earlier: earlier(state, args.resume)?,
             inputs,
             options: IndexOptions::default().with_threads(args.threads.unwrap_or(threads)),
             interrupted: on_interrupt(),
@@ -124,30 +124,29 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             if args.resume {
                 return Err(Failure::new("-: standard output cannot be updated"));
             }
-            let mut work = work(&[])?;
+            let mut work = work(None)?;
             let mut out = console.bytes();
             work.write(|_| Tables::ndjson(&mut out, None), console)?
         }
         Format::Ndjson => {
-            let outputs = [&*args.output];
-            let mut sinks = begin(outputs, args, &paths)?;
-            let mut work = work(&outputs)?;
+            let mut sinks = begin([&*args.output], args, &paths)?;
+            let mut work = work(Some(&args.output))?;
             let [sink] = &mut sinks;
-            let outcome =
-                work.write(|earlier| Tables::ndjson(sink, earlier.into_iter().next()), console)?;
+            let outcome = work.write(|earlier| Tables::ndjson(sink, earlier), console)?;
             commit(sinks)?;
             outcome
         }
         #[cfg(feature = "parquet")]
         Format::Parquet => {
-            let others = ["tensors.parquet", "metadata.parquet"]
-                .map(|extension| args.output.with_extension(extension));
-            let outputs = [&*args.output, &*others[0], &*others[1]];
-            let mut sinks = begin(outputs, args, &paths)?;
-            let mut work = work(&outputs)?;
-            let made = sinks.each_mut();
+            let [tensors, metadata, state] =
+                ["tensors.parquet", "metadata.parquet", "ndjson.sz"]
+                    .map(|extension| args.output.with_extension(extension));
+            let mut sinks = begin([&args.output, &tensors, &metadata, &state], args, &paths)?;
+            let mut work = work(Some(&state))?;
+            let [files, tensors, metadata, state] = sinks.each_mut();
+            let outputs = [files, tensors, metadata];
             let outcome =
-                work.write(|earlier| Tables::parquet(made, earlier.try_into().ok()), console)?;
+                work.write(|earlier| Tables::parquet(outputs, state, earlier), console)?;
             commit(sinks)?;
             outcome
         }
@@ -191,15 +190,11 @@ fn commit<const N: usize>(sinks: [Output; N]) -> Result<(), Failure> {
     commit_all(sinks.into_iter().rev().map(|Output(sink)| sink).collect()).map_err(Failure::new)
 }
 
-/// The earlier index, where there is one to be updated.
-fn earlier(outputs: &[&Path], resume: bool) -> Result<Vec<Arc<dyn ReadAt>>, Failure> {
-    let there = outputs.iter().filter(|path| resume && path.exists());
-    there
-        .map(|path| {
-            let file = RandomAccess::open(path).map_err(Failure::new)?;
-            Ok(Arc::new(file) as Arc<dyn ReadAt>)
-        })
-        .collect()
+/// Opens the file from which the index is updated, if it exists.
+fn earlier(state: Option<&Path>, resume: bool) -> Result<Option<Arc<dyn ReadAt>>, Failure> {
+    let Some(path) = state.filter(|path| resume && path.exists()) else { return Ok(None) };
+    let file = RandomAccess::open(path).map_err(Failure::new)?;
+    Ok(Some(Arc::new(file)))
 }
 
 /// An output as the library writes it.
@@ -219,7 +214,7 @@ impl Write for Output {
 /// What is to be done.
 struct Work {
     inputs: Vec<Input>,
-    earlier: Vec<Arc<dyn ReadAt>>,
+    earlier: Option<Arc<dyn ReadAt>>,
     options: IndexOptions,
     interrupted: Arc<AtomicBool>,
 }
@@ -227,10 +222,10 @@ struct Work {
 impl Work {
     fn write<'t>(
         &mut self,
-        tables: impl FnOnce(Vec<Arc<dyn ReadAt>>) -> ggmill_inspect::index::Result<Tables<'t>>,
+        tables: impl FnOnce(Option<Arc<dyn ReadAt>>) -> ggmill_inspect::index::Result<Tables<'t>>,
         console: Console,
     ) -> Result<IndexOutcome, Failure> {
-        let tables = tables(std::mem::take(&mut self.earlier)).map_err(failure)?;
+        let tables = tables(self.earlier.take()).map_err(failure)?;
         let candidates: Vec<_> = self.inputs.iter().map(|input| input.candidate.clone()).collect();
         let total = candidates.len() as u64;
         let mut bar = Bar::of_pieces(console, "files");

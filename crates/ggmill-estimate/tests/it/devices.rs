@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_arch::Architecture;
 use ggmill_core::{Endian, GgmlType, Model};
-use ggmill_estimate::{Beside, Device, Estimate, Options, Placement, estimate, fit};
+use ggmill_estimate::{Companions, Device, Estimate, Options, Placement, estimate, fit};
 
 use crate::models::Listed;
 use crate::reference::{lines, models, options};
@@ -321,7 +321,8 @@ fn what_fits_is_not_what_is_unknown() {
             let fits =
                 |placement: &&Estimate| is_known(placement) && placement.devices[1].total() <= size;
             let most = placements.iter().rev().find(fits).map(Estimate::layers_on_devices);
-            let found = fit(&model, description, &options("plain"), &[size], &Beside::default());
+            let found =
+                fit(&model, description, &options("plain"), &[size], &Companions::default());
             let found = found.ok().flatten().map(|found| found.estimate);
             found_none += u64::from(found.is_none());
             assert!(found.as_ref().is_none_or(is_known), "{}, {size} bytes", listed.name);

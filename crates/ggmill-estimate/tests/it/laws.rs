@@ -1,7 +1,7 @@
 //! What holds for every model.
 
 use ggmill_core::{Endian, GgmlType};
-use ggmill_estimate::{Beside, ErrorKind, MAX_DEVICES, Options, TensorOverride, estimate, fit};
+use ggmill_estimate::{Companions, ErrorKind, MAX_DEVICES, Options, TensorOverride, estimate, fit};
 use proptest::prelude::*;
 
 use crate::models::listed;
@@ -101,7 +101,8 @@ fn options_of_no_program_are_refused() {
     assert!(matches!(error.kind(), ErrorKind::OutOfRange { what: "devices", found: 17, .. }));
     assert!("x=GPU9999999999".parse::<TensorOverride>().is_err());
     options.placement.shares = vec![3.0, 1.0];
-    let error = fit(&opened, description, &options, &[8 << 30], &Beside::default()).unwrap_err();
+    let error =
+        fit(&opened, description, &options, &[8 << 30], &Companions::default()).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::SharesOfSizes { shares: 2, sizes: 1 });
 }
 
@@ -111,7 +112,7 @@ fn what_does_not_fit_is_not_found() {
     let listed = listed();
     let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
     let (opened, description) = (model.open(Endian::Little), model.description());
-    let mut beside = Beside::default();
+    let mut beside = Companions::default();
     beside.projector = Some(&opened);
     let error = fit(&opened, description, &Options::default(), &[1 << 30], &beside).unwrap_err();
     let ErrorKind::NothingFits { device: 1, needed, size } = *error.kind() else {
@@ -129,7 +130,7 @@ fn the_most_that_fits_is_found() {
     let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
     let (opened, description) = (model.open(Endian::Little), model.description());
     let largest = |sizes: &[u64], options: &Options| {
-        fit(&opened, description, options, sizes, &Beside::default()).unwrap().unwrap()
+        fit(&opened, description, options, sizes, &Companions::default()).unwrap().unwrap()
     };
     let total = |options: &Options, device: usize| {
         estimate(&opened, description, options).unwrap().devices[device].total()

@@ -8,16 +8,14 @@ use serde::ser::{SerializeMap as _, SerializeSeq as _, Serializer};
 
 use super::{DataDiff, Diff, Form, KeyDiff, NumericDiff, Placed, TensorPair};
 use crate::json::Arrays;
-use crate::lossless::LosslessValue;
+use crate::values::LosslessValue;
 use ggmill_text::LosslessStr;
 
-/// The name of the schema; its number changes when a reader of the old one would go wrong.
+/// The name of the schema. Its number changes with incompatible changes.
 pub const SCHEMA: &str = "ggmill.diff/1";
 
-/// Writes the differences between models of these names: one JSON object with each key and each
-/// tensor that differs on its own line.
-///
-/// Fails when `out` does, and when the bytes of a file changed meanwhile.
+/// Writes the differences between models with these names as one JSON object, with each differing key
+/// and tensor on its own line. Fails if `out` fails or a file changed since it was opened.
 pub fn write(
     out: &mut dyn Write,
     diff: &Diff<'_>,
@@ -60,7 +58,6 @@ impl Serialize for Document<'_> {
                 &tensors.iter().filter(|pair| pair.is_same()).count(),
             )?;
             object.serialize_entry("moved_tensor", &diff.moved_tensor().map(LosslessStr))?;
-            // A tensor whose bytes are the same has no numbers to tell.
             object.serialize_entry(
                 "tensors",
                 &List(tensors.iter().filter(|pair| !pair.is_same()).map(TensorObject)),
@@ -70,7 +67,7 @@ impl Serialize for Document<'_> {
     }
 }
 
-/// A sequence of what an iterator gives.
+/// Serializes the items of an iterator.
 struct List<I>(I);
 
 impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
@@ -96,7 +93,7 @@ impl Serialize for FormObject<'_> {
     }
 }
 
-/// How something differs, from where it is.
+/// Returns the kind of change.
 fn change(in_a: bool, in_b: bool) -> &'static str {
     match (in_a, in_b) {
         (false, _) => "added",
@@ -125,7 +122,7 @@ impl Serialize for KeyObject<'_> {
     }
 }
 
-/// A value with its type.
+/// A value and its type.
 struct TypedValue<'a>(Value<'a>, Arrays);
 
 impl Serialize for TypedValue<'_> {

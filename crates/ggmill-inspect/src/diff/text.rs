@@ -1,4 +1,4 @@
-//! The differences as text for people.
+//! The differences as text.
 
 use std::io::{self, Write};
 
@@ -6,27 +6,26 @@ use ggmill_core::{FileType, RawStr, Tensor, Value, keys};
 
 use super::{DataDiff, Diff, Form, KeyDiff, TensorPair};
 use crate::human::{self, counted, grouped};
-use crate::text::measure::{Padded, packed, shown_beginning, width, write_name};
-use crate::text::style::Styles;
+use crate::text::layout::{Padded, Styles, packed, shown_beginning, width, write_name};
 use crate::text::{Options, value};
 
-/// Columns for a value where there is no terminal to fit.
+/// Columns of a value without a terminal.
 const FREE_COLUMNS: usize = 96;
-/// Keys and names beyond this length are not aligned with.
+/// The maximum width of the column of keys and names without a terminal.
 const MAX_ALIGNED_LEN: usize = 64;
-/// Below this width names have lines of their own.
+/// On terminals narrower than this, names have separate lines.
 const NARROW: usize = 72;
-/// The least columns of each of two long values in one line.
+/// The minimum columns of each of two long values in one line.
 const MIN_HALF: usize = 24;
-/// What is between facts in a line.
+/// The separator of facts in a line.
 const BETWEEN: &str = "  ";
-/// Columns before what is written under a name.
-const UNDER: usize = 6;
-/// Bytes of a long string that are shown before the first one that differs.
-const BEFORE: u64 = 12;
+/// The indent of lines below a name.
+const INDENT: usize = 6;
+/// Bytes of a long string that are shown before the first difference.
+const CONTEXT_BYTES: u64 = 12;
 
-/// Writes the differences between models of these names. Of [`Options`] it heeds `width`, `styled`
-/// and `full`, which also lists the tensors that are the same.
+/// Writes the differences between models with these names. Uses the options `width`, `styled` and
+/// `full`, which also lists the tensors that are equal.
 pub fn write(
     out: &mut dyn Write,
     diff: &Diff<'_>,
@@ -60,7 +59,7 @@ struct Page<'a> {
     styles: Styles,
 }
 
-/// The differences in layout.
+/// Returns the differences in layout.
 fn forms([a, b]: &[Form; 2]) -> Vec<String> {
     let shards = |form: &Form| {
         if form.shards == 1 { "one file".to_owned() } else { counted(form.shards as u64, "shard") }
@@ -77,7 +76,7 @@ fn forms([a, b]: &[Form; 2]) -> Vec<String> {
     .collect()
 }
 
-/// `3 changed, 1 only in A, 22 same`, without what there is none of.
+/// Formats counts without zeros: `3 changed, 1 only in A, 22 same`.
 fn counts(counts: &[(usize, &str)]) -> String {
     let shown: Vec<String> = counts
         .iter()
@@ -93,7 +92,7 @@ impl Page<'_> {
         writeln!(out, "\n{title}{name}{title:#} {faint}· {note}{faint:#}")
     }
 
-    /// The sign of a line: `+` only in B, `-` only in A, `~` changed.
+    /// Writes the sign of a line: `+` only in B, `-` only in A, `~` changed.
     fn sign(&self, out: &mut dyn Write, in_a: bool, in_b: bool) -> io::Result<()> {
         let Styles { string, number, type_name, .. } = self.styles;
         match (in_a, in_b) {
@@ -112,11 +111,11 @@ impl Page<'_> {
         }
     }
 
-    /// A name, on a narrow terminal in a line of its own.
+    /// Writes a name, on a narrow terminal in a separate line.
     fn name(&self, out: &mut dyn Write, name: RawStr<'_>, column: usize) -> io::Result<()> {
         if self.is_narrow() {
             let key = self.styles.key;
-            return write!(out, "{key}{name}{key:#}\n{:UNDER$}", "");
+            return write!(out, "{key}{name}{key:#}\n{:INDENT$}", "");
         }
         write_name(out, name.to_string(), self.styles.key, (4, column), self.options.width)
     }
@@ -167,7 +166,7 @@ impl Page<'_> {
 
     fn value(&self, out: &mut dyn Write, value: &Value<'_>, room: usize) -> io::Result<()> {
         let type_name = self.styles.type_name;
-        let shown = type_of(value);
+        let shown = value::type_of(value);
         write!(out, "{type_name}{shown}{type_name:#} ")?;
         if self.options.full {
             value::write_full(out, value, &self.styles)
@@ -185,7 +184,7 @@ impl Page<'_> {
         self.options.width.is_some_and(|columns| columns < NARROW)
     }
 
-    /// The name of a file type behind its number.
+    /// Writes the name of a file type after its number.
     fn meaning(&self, out: &mut dyn Write, key: RawStr<'_>, value: &Value<'_>) -> io::Result<()> {
         let Styles { faint, .. } = self.styles;
         match file_type(key, value) {
@@ -203,7 +202,7 @@ impl Page<'_> {
     ) -> io::Result<()> {
         let Styles { faint, type_name, .. } = self.styles;
         let first = key.first_difference();
-        let (type_a, type_b) = (type_of(a), type_of(b));
+        let (type_a, type_b) = (value::type_of(a), value::type_of(b));
         if self.options.full || type_a.split('[').next() != type_b.split('[').next() {
             self.value(out, a, room / 2)?;
             self.meaning(out, key.key(), a)?;
@@ -243,13 +242,13 @@ impl Page<'_> {
         if !note.is_empty() {
             write!(out, " {faint}{note}{faint:#}")?;
         }
-        let beside = self.options.width.map_or(0, |_| width(&note));
-        let half = left_over.saturating_sub(beside) / 2;
-        // Long values that do not fit a line are one under the other.
+        let note_width = self.options.width.map_or(0, |_| width(&note));
+        let half = left_over.saturating_sub(note_width) / 2;
+        // Long values that do not fit into a line are written below each other.
         let is_long = !note.is_empty() || longest + 2 > half;
-        let under = self.options.width.filter(|_| is_long && half < MIN_HALF);
-        let (half, between) = match under {
-            Some(columns) => (columns.saturating_sub(UNDER + 2), format!("\n{:UNDER$}", "")),
+        let stacked = self.options.width.filter(|_| is_long && half < MIN_HALF);
+        let (half, between) = match stacked {
+            Some(columns) => (columns.saturating_sub(INDENT + 2), format!("\n{:INDENT$}", "")),
             None => (half, " ".to_owned()),
         };
         let half = half.max(12);
@@ -289,7 +288,7 @@ impl Page<'_> {
             let facts = facts.iter().map(|fact| width(fact) + BETWEEN.len()).sum::<usize>();
             self.options.width.is_none_or(|columns| before + facts <= columns)
         };
-        let are_beside = shown.iter().all(fits);
+        let on_one_line = shown.iter().all(fits);
         for pair in shown {
             if pair.is_same() {
                 write!(out, "    ")?;
@@ -297,39 +296,39 @@ impl Page<'_> {
                 self.sign(out, pair.a().is_some(), pair.b().is_some())?;
             }
             self.name(out, pair.name(), column)?;
-            self.tensor(out, pair, types, are_beside)?;
+            self.tensor(out, pair, types, on_one_line)?;
         }
         self.moved(out, self.diff.moved_tensor())
     }
 
-    /// The types of a tensor and what differs, beside the name or in lines under it.
+    /// Writes the types of a tensor and its differences, after the name or in lines below it.
     fn tensor(
         &self,
         out: &mut dyn Write,
         pair: &TensorPair<'_>,
         types_column: usize,
-        are_beside: bool,
+        on_one_line: bool,
     ) -> io::Result<()> {
         let Styles { type_name, .. } = self.styles;
         let (types, facts) = (types(pair), facts(pair));
         if facts.is_empty() {
             return writeln!(out, "{type_name}{types}{type_name:#}");
         }
-        if are_beside {
+        if on_one_line {
             let types = Padded(&types, types_column);
             let facts = facts.join(BETWEEN);
             return writeln!(out, "{type_name}{types}{type_name:#}{BETWEEN}{facts}");
         }
         writeln!(out, "{type_name}{types}{type_name:#}")?;
-        let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(UNDER);
+        let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(INDENT);
         for line in packed(facts.iter().map(String::as_str), BETWEEN, room) {
-            writeln!(out, "{:UNDER$}{line}", "")?;
+            writeln!(out, "{:INDENT$}{line}", "")?;
         }
         Ok(())
     }
 }
 
-/// What is said of a tensor beside its types.
+/// Returns the facts about a tensor other than its types.
 fn facts(pair: &TensorPair<'_>) -> Vec<String> {
     match pair.both() {
         Some((a, b)) if a.tensor.shape() != b.tensor.shape() => {
@@ -343,7 +342,7 @@ fn facts(pair: &TensorPair<'_>) -> Vec<String> {
     }
 }
 
-/// The name of a file type.
+/// Returns the name of a file type.
 fn file_type(key: RawStr<'_>, value: &Value<'_>) -> Option<String> {
     (key.as_bytes() == keys::GENERAL_FILE_TYPE.as_bytes())
         .then(|| value.as_u32())
@@ -351,7 +350,7 @@ fn file_type(key: RawStr<'_>, value: &Value<'_>) -> Option<String> {
         .map(|number| FileType(number).to_string())
 }
 
-/// `F32`, or `F32 → Q8_0`.
+/// Returns `F32`, or `F32 → Q8_0`.
 fn types(pair: &TensorPair<'_>) -> String {
     match (pair.a(), pair.b()) {
         (Some(a), Some(b)) if !pair.has_same_type() => {
@@ -389,18 +388,11 @@ fn data(data: &DataDiff) -> Vec<String> {
     facts
 }
 
-/// `u32`, or `string[32000]`.
-fn type_of(value: &Value<'_>) -> String {
-    match value {
-        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
-        other => other.value_type().to_string(),
-    }
-}
-
-/// A string from shortly before a byte on, not beginning within a character.
+/// Returns a string from shortly before a byte, starting at a character.
 fn around(text: RawStr<'_>, byte: u64) -> RawStr<'_> {
     let bytes = text.as_bytes();
-    let mut start = usize::try_from(byte.saturating_sub(BEFORE)).unwrap_or(0).min(bytes.len());
+    let mut start =
+        usize::try_from(byte.saturating_sub(CONTEXT_BYTES)).unwrap_or(0).min(bytes.len());
     while start > 0
         && bytes.get(start).is_some_and(|byte| byte & 0xc0 == 0x80)
         && byte > start as u64 - 1
@@ -410,7 +402,7 @@ fn around(text: RawStr<'_>, byte: u64) -> RawStr<'_> {
     RawStr::new(bytes.get(start..).unwrap_or_default())
 }
 
-/// One line about the whole: what is the same, or that something is not.
+/// Returns the conclusion in one line.
 pub fn conclusion(diff: &Diff<'_>) -> String {
     if !diff.is_same() {
         return "the models differ".to_owned();

@@ -8,14 +8,14 @@ use ggmill_arch::{
     SPECIFICATION_REVISION, SpecifiedKey, TensorNames, TensorOutline,
 };
 
-/// The page of an architecture that is described.
+/// Returns the page of an architecture with a description.
 pub(super) fn described(architecture: &Architecture) -> String {
     let (name, title) = (architecture.name(), architecture.title());
     let mut page = format!(
         "# {name}: {title}\n\nFiles have `general.architecture = {name}`; architecture keys begin \
          with `{name}.`."
     );
-    // Writing to a String cannot fail.
+    // Writing to a string cannot fail.
     let _ = match architecture.loader() {
         Some(loader) => {
             write!(page, " {loader} checks files against this description when it loads them.")
@@ -69,8 +69,8 @@ pub(super) fn described(architecture: &Architecture) -> String {
     page
 }
 
-/// The hyperparameters that a finished file gives, and those of checkpoints that their defaults or the
-/// tensors name: a file has none of them.
+/// Writes the hyperparameters of a GGUF file, and those of checkpoints that defaults or tensors refer
+/// to.
 fn write_hyperparameters(
     page: &mut String,
     numbers: Vec<ParameterOutline<'_>>,
@@ -104,12 +104,12 @@ fn write_hyperparameters(
     }
 }
 
-/// The names in an expression.
+/// Returns the identifiers in an expression.
 fn names(expression: &str) -> impl Iterator<Item = &str> {
     expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
-/// The tensors of each loop together, in the order in which loops come first.
+/// Groups tensors by loop, in the order of the first tensor of each loop.
 fn by_repeat<'a>(
     tensors: impl Iterator<Item = TensorOutline<'a>>,
 ) -> Vec<(Option<String>, Vec<TensorOutline<'a>>)> {
@@ -123,7 +123,7 @@ fn by_repeat<'a>(
     groups
 }
 
-/// The page of an architecture that is known by name alone.
+/// Returns the page of an architecture of which only tensor names are known.
 pub(super) fn named(name: &str, names: &TensorNames) -> String {
     let mut page = format!(
         "# {name}\n\nFiles have `general.architecture = {name}`; architecture keys begin with \
@@ -136,7 +136,7 @@ pub(super) fn named(name: &str, names: &TensorNames) -> String {
     page
 }
 
-/// Who requires the key, with the place that says so.
+/// Returns who requires the key, with the location in the source.
 fn required_by(architecture: &str, key: &KeySpec<'_>) -> String {
     let specified = SpecifiedKey::of(key.name).map(|key| place(&key));
     let loader = key.demand.filter(|demand| demand.is_by_loader()).map(|_| {
@@ -148,7 +148,7 @@ fn required_by(architecture: &str, key: &KeySpec<'_>) -> String {
     [specified, loader, stated].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// The section and line of the specification that require the key.
+/// Returns the section and line of the specification that require the key.
 fn place(key: &SpecifiedKey) -> String {
     format!("the specification ({}, line {})", key.section, key.line)
 }

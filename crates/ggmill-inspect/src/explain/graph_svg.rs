@@ -1,16 +1,16 @@
-//! A computation graph as a picture: a box for each step, in order, with frames around loops and
-//! conditions, and a line from each value to the steps that take it.
+//! A computation graph as SVG: a box for each step, in order, with frames around loops and conditions,
+//! and a line from each value to the steps that use it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ggmill_arch::graph::StepsOutline;
 
-/// Characters of a line in a box, the pixels that so many take, and those of a line.
+/// The characters of a line in a box, their width in pixels, and the height of a line.
 const COLUMNS: usize = 96;
 const WIDTH: usize = 700;
 const LINE: usize = 17;
-/// Between boxes, around frames, and between the lines of values.
+/// The distances between boxes, around frames, and between lines of values, in pixels.
 const GAP: usize = 14;
 const INSET: usize = 12;
 const LANE: usize = 9;
@@ -23,8 +23,7 @@ text{font:12px ui-monospace,monospace;fill:currentColor}.label{font-style:italic
 .none{fill:#ee667722;stroke:#ee6677}.value{fill:none;stroke:currentColor;opacity:.6}\
 .turn{stroke-dasharray:4 3}.value:hover{opacity:1;stroke-width:2}";
 
-/// The picture as an SVG document. Values that a step takes from the previous turn of a loop have
-/// dashed lines.
+/// Returns the graph as an SVG document. Values from the previous iteration of a loop have dashed lines.
 ///
 /// ```
 /// use ggmill_arch::Architecture;
@@ -50,9 +49,9 @@ pub fn graph_svg(title: &str, groups: &[StepsOutline]) -> String {
     picture.finish(title)
 }
 
-/// Where a step is: the middle of the right edge of its box.
+/// The middle of the right edge of the box of a step.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Anchor {
     x: usize,
     y: usize,
 }
@@ -62,12 +61,12 @@ struct Picture {
     boxes: String,
     frames: String,
     y: usize,
-    places: Vec<Place>,
-    /// The steps that take a value, by the step that gives it and its name.
+    anchors: Vec<Anchor>,
+    /// The steps that use a value, by the step that computes it and its name.
     values: BTreeMap<(usize, String), Vec<usize>>,
 }
 
-/// Where frames of the outermost loops end at the right.
+/// Returns the right edge of the outermost frames.
 fn right_edge() -> usize {
     8 * INSET + WIDTH
 }
@@ -80,9 +79,9 @@ impl Picture {
             self.step(depth, &format!("no graph: {because}"), "none");
         }
         for step in &group.steps {
-            let number = self.places.len();
-            let place = self.step(depth, &step.text, "step");
-            self.places.push(place);
+            let number = self.anchors.len();
+            let anchor = self.step(depth, &step.text, "step");
+            self.anchors.push(anchor);
             for (from, name) in &step.takes {
                 self.values.entry((*from, name.clone())).or_default().push(number);
             }
@@ -92,7 +91,7 @@ impl Picture {
         }
     }
 
-    /// Begins a frame, and returns where.
+    /// Begins a frame and returns its top.
     fn open(&mut self, depth: usize, label: &str) -> usize {
         let top = self.y;
         let x = depth * INSET + 8;
@@ -122,7 +121,7 @@ impl Picture {
     }
 
     /// Draws a box.
-    fn step(&mut self, depth: usize, text: &str, class: &str) -> Place {
+    fn step(&mut self, depth: usize, text: &str, class: &str) -> Anchor {
         let lines = wrapped(text, COLUMNS);
         let height = lines.len() * LINE + 10;
         let x = (depth + 1) * INSET;
@@ -137,9 +136,9 @@ impl Picture {
             let _ =
                 writeln!(self.boxes, "<text x=\"{}\" y=\"{y}\">{}</text>", x + 8, escaped(line));
         }
-        let place = Place { x: x + width, y: self.y + height / 2 };
+        let anchor = Anchor { x: x + width, y: self.y + height / 2 };
         self.y += height + GAP;
-        place
+        anchor
     }
 
     fn finish(self, title: &str) -> String {
@@ -159,9 +158,10 @@ impl Picture {
         )
     }
 
-    /// The lines of values right of the boxes: each in the first lane that is free along it.
+    /// Draws the lines of values to the right of the boxes, each in the first lane that is free over its
+    /// length. Returns them and the number of lanes.
     fn lines(&self) -> (String, usize) {
-        let at = |step: usize| self.places.get(step).copied().unwrap_or_default();
+        let at = |step: usize| self.anchors.get(step).copied().unwrap_or_default();
         let mut values: Vec<_> = self.values.iter().collect();
         let span = |from: usize, to: &[usize]| {
             let ends = to.iter().chain([&from]);
@@ -205,7 +205,7 @@ impl Picture {
     }
 }
 
-/// Lines of at most so many characters, divided at spaces where there are some.
+/// Wraps text at spaces into lines of at most `columns` characters.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_divided_at_spaces() {
+    fn lines_are_wrapped_at_spaces() {
         assert_eq!(wrapped("one two three", 8), ["one two", "  three"]);
         assert_eq!(escaped("a < b & \"c\"\n"), "a &lt; b &amp; &quot;c&quot;");
     }

@@ -1,10 +1,7 @@
 //! Pages about types, keys and architectures, as Markdown.
 
 mod architecture;
-mod drawing;
 mod graph_svg;
-mod keys;
-mod mixtures;
 mod types;
 
 pub use self::graph_svg::graph_svg;
@@ -12,9 +9,9 @@ pub use self::graph_svg::graph_svg;
 use ggmill_arch::{Architecture, Catalogue, StandardKey, TensorNames};
 use ggmill_core::{GgmlType, ValueType};
 
-/// The page of a tensor type, a metadata type, an architecture of the catalogue or known by name,
-/// or a file type, or the list of all `types`, `standard-keys` or
-/// `architectures`; `None` for anything else.
+/// Returns the page of a tensor type, a metadata type, an architecture of the catalogue or known by
+/// name, or a file type, or the list of all `types`, `standard-keys` or `architectures`; `None` for any
+/// other topic.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -34,8 +31,8 @@ pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
         .or_else(|| list(topic, catalogue))
 }
 
-/// The page of a standard metadata key, or of a key that the description of its architecture knows;
-/// `None` for anything else.
+/// Returns the page of a standard metadata key, with or without the architecture before it, or of a key
+/// that only the description of its architecture has; `None` for another key.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -44,11 +41,22 @@ pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 /// # Ok::<(), &str>(())
 /// ```
 pub fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
-    keys::page(key, catalogue)
+    let of_any = format!("{{arch}}.{key}");
+    let is_standard = StandardKey::all().any(|standard| standard.pattern == of_any);
+    let key = if is_standard { &*of_any } else { key };
+    let Some(StandardKey { type_name, meaning, .. }) = standard_key(key, catalogue) else {
+        return own_key_page(key, catalogue);
+    };
+    let kind = if key.starts_with("ggmill.") {
+        format!("Metadata key of ggmill, of type {type_name}.")
+    } else {
+        format!("Standard metadata key of type {type_name}.")
+    };
+    Some(format!("# {key}\n\n{meaning}\n\n{kind}\n"))
 }
 
-/// The architecture that a topic is: by its name, or by that of a model or a class of checkpoints that
-/// has it. `mistral` and `MistralForCausalLM` are the llama of files.
+/// Returns the architecture with this name or with a checkpoint class of this name: `mistral` and
+/// `MistralForCausalLM` are `llama`.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -68,30 +76,30 @@ fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architectur
         architecture.checkpoint_classes().map(move |class| (architecture, class))
     });
     let (first, class) = known.find(|(_, class)| names.contains(&class.to_ascii_lowercase()))?;
-    // Several can have a class: a draft model may have that of the model that it drafts for.
+    // Several architectures can have a class: a draft model can have that of its target model.
     let config = serde_json::json!({ "architectures": [class] });
     Some(catalogue.for_checkpoint(&config).unwrap_or(first))
 }
 
-/// The names of what there are pages of, but for architectures that are known by name alone: types,
-/// mixtures, standard keys, the architectures of the catalogue, and lists of them.
+/// Returns the topics that have pages: types, mixtures, standard keys, lists, and the architectures of
+/// the catalogue, without those of which only tensor names are known.
 pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
     let types = GgmlType::all().map(|ggml_type| ggml_type.to_string());
     let keys = StandardKey::all().map(|key| key.pattern.to_owned());
     let lists = LISTS.iter().map(|list| list.name.to_owned());
     types
-        .chain(mixtures::names().map(str::to_owned))
+        .chain(types::mixture_names().map(str::to_owned))
         .chain(keys)
         .chain(lists)
         .chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
 }
 
-/// The topics that have pages, as sections of a page with a line for each.
+/// Returns the topics that have pages, as sections with a line for each topic.
 pub fn topics(catalogue: &Catalogue) -> String {
     LISTS.iter().map(|list| (list.sections)(catalogue)).collect::<Vec<_>>().join("\n")
 }
 
-/// Topics of one sort, which are listed under a name of their own.
+/// A list of topics.
 struct List {
     name: &'static str,
     title: &'static str,
@@ -104,7 +112,7 @@ const LISTS: [List; 3] = [
     List { name: "architectures", title: "Architectures", sections: architectures_listed },
 ];
 
-/// The page with the list of this name.
+/// Returns the page of the list of this name.
 fn list(topic: &str, catalogue: &Catalogue) -> Option<String> {
     let list = LISTS.iter().find(|list| list.name.eq_ignore_ascii_case(topic))?;
     Some(format!("# {}\n\n{}", list.title, (list.sections)(catalogue)))
@@ -117,7 +125,8 @@ fn types_listed(_: &Catalogue) -> String {
         });
         (ggml_type.to_string(), bits)
     });
-    let mixtures = mixtures::names().map(|name| (name.to_owned(), mixtures::summary(name)));
+    let mixtures =
+        types::mixture_names().map(|name| (name.to_owned(), types::mixture_summary(name)));
     let values = (0..13).map(|number| (ValueType(number).to_string(), String::new()));
     [
         section("Tensor types", types),
@@ -152,7 +161,7 @@ fn architectures_listed(catalogue: &Catalogue) -> String {
     .join("\n")
 }
 
-/// A heading and a line for each topic, with the descriptions in a column.
+/// Formats a heading and a line for each topic, with the descriptions in a column.
 fn section(heading: &str, topics: impl Iterator<Item = (String, String)>) -> String {
     const MAX_COLUMN: usize = 40;
     let topics: Vec<_> = topics.collect();
@@ -162,12 +171,35 @@ fn section(heading: &str, topics: impl Iterator<Item = (String, String)>) -> Str
     })
 }
 
+/// Returns the standard key of a known architecture.
+fn standard_key(key: &str, catalogue: &Catalogue) -> Option<StandardKey> {
+    let (first, _) = key.split_once('.')?;
+    let is_architecture = || {
+        catalogue.by_name(first).is_some()
+            || TensorNames::of(first).is_some()
+            || matches!(first, "{arch}" | "[llm]")
+    };
+    StandardKey::of(key).filter(|standard| !standard.is_of_architecture() || is_architecture())
+}
+
+/// Returns the page of a key that only the description of its architecture has.
+fn own_key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
+    let (name, _) = key.split_once('.')?;
+    let (single, element) = catalogue.by_name(name)?.key_types(key)?;
+    let types = [
+        single.map(|single| single.to_string()),
+        element.map(|element| format!("array of {element}")),
+    ];
+    let types = types.into_iter().flatten().collect::<Vec<_>>().join(", or ");
+    Some(format!("# {key}\n\nMetadata key of the architecture {name}, of type {types}.\n"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_other_pages_call_things_is_known() {
+    fn common_names_have_pages() {
         let page = |topic: &str| {
             page(topic, &Catalogue::new())
                 .or_else(|| key_page(topic, &Catalogue::new()))
@@ -237,5 +269,31 @@ mod tests {
                 assert!((4..=5).contains(&row.matches('|').count()), "{row}");
             }
         }
+    }
+
+    #[test]
+    fn every_standard_key_has_a_page() {
+        for StandardKey { pattern, meaning, .. } in StandardKey::all() {
+            assert!(meaning.ends_with('.') && !meaning.contains('|'), "{pattern}");
+            let key = pattern.replace("{n}", "0").replace("{arch}", "llama");
+            assert!(key_page(&key, &Catalogue::new()).unwrap().contains(meaning), "{key}");
+        }
+        assert!(
+            key_page("rwkv7.wkv.head_size", &Catalogue::new())
+                .unwrap()
+                .contains("of the architecture rwkv7, of type u32")
+        );
+        assert!(key_page("nobody.context_length", &Catalogue::new()).is_none());
+        assert!(
+            key_page("context_length", &Catalogue::new())
+                .unwrap()
+                .starts_with("# {arch}.context_length\n")
+        );
+        assert!(
+            key_page("ggmill.graph", &Catalogue::new())
+                .unwrap()
+                .contains("Metadata key of ggmill, of type array of string.")
+        );
+        assert!(key_page("general.base_model.0.colour", &Catalogue::new()).is_none());
     }
 }

@@ -1,16 +1,16 @@
-//! Work on several threads whose results are taken in order.
+//! Parallel work whose results are consumed in order.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Does the work of each number below `count` on so many threads, and hands the results to `take` in
-/// the order of the numbers, until that breaks off.
+/// Runs `work` for each number below `count` on `threads` threads and passes the results to `take` in
+/// order, on the calling thread. Returns the value with which `take` breaks.
 ///
-/// No work is begun while results that wait for their turn weigh `limit` or more. So they weigh no
-/// more than that and one result for each thread.
-pub(crate) fn in_order<T: Send, E>(
+/// No work starts while the waiting results weigh `limit` or more, so they weigh at most `limit` plus
+/// one result per thread.
+pub(super) fn in_order<T: Send, E>(
     count: usize,
     threads: usize,
     limit: usize,
@@ -18,10 +18,11 @@ pub(crate) fn in_order<T: Send, E>(
     weigh: fn(&T) -> usize,
     take: &mut dyn FnMut(T) -> ControlFlow<E>,
 ) -> Option<E> {
-    let queue = Queue { count, limit, work, weigh, state: Mutex::default(), moved: Condvar::new() };
+    let queue =
+        Queue { count, limit, work, weigh, state: Mutex::default(), changed: Condvar::new() };
     thread::scope(|scope| {
-        // However the results are taken, the threads end.
-        let _end = Ended(&queue);
+        // The scope joins the threads, so they have to end also when this returns early or panics.
+        let _end = EndOnDrop(&queue);
         let started = (0..threads.min(count))
             .filter(|_| thread::Builder::new().spawn_scoped(scope, || queue.run()).is_ok())
             .count();
@@ -41,16 +42,16 @@ struct Queue<'a, T> {
     work: &'a (dyn Fn(usize) -> T + Sync),
     weigh: fn(&T) -> usize,
     state: Mutex<State<T>>,
-    /// The state is another.
-    moved: Condvar,
+    /// Signals every change of `state`.
+    changed: Condvar,
 }
 
 struct State<T> {
-    /// The first number whose work was not begun.
+    /// The first number whose work has not started.
     next: usize,
-    /// Results that wait for their turn.
+    /// Results that wait to be taken.
     results: BTreeMap<usize, T>,
-    /// What these weigh.
+    /// The weight of `results`.
     weight: usize,
     ended: bool,
 }
@@ -62,12 +63,12 @@ impl<T> Default for State<T> {
 }
 
 /// Ends the threads when it is dropped.
-struct Ended<'a, 'q, T>(&'a Queue<'q, T>);
+struct EndOnDrop<'a, 'q, T>(&'a Queue<'q, T>);
 
-impl<T> Drop for Ended<'_, '_, T> {
+impl<T> Drop for EndOnDrop<'_, '_, T> {
     fn drop(&mut self) {
         self.0.lock().ended = true;
-        self.0.moved.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
@@ -77,13 +78,13 @@ impl<T> Queue<'_, T> {
     }
 
     fn wait<'g>(&self, state: MutexGuard<'g, State<T>>) -> MutexGuard<'g, State<T>> {
-        self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number whose work is to be done next; `None` when there is none.
+    /// Waits until work may start and returns its number; `None` at the end.
     fn begin(&self) -> Option<usize> {
         let mut state = self.lock();
-        // The result that is waited for has been begun, so that it does not wait here.
+        // The result that `take` waits for has already started, so this cannot deadlock.
         while state.weight >= self.limit && !state.ended {
             state = self.wait(state);
         }
@@ -92,27 +93,27 @@ impl<T> Queue<'_, T> {
         (number < self.count && !state.ended).then_some(number)
     }
 
-    /// What each thread does.
+    /// Runs on each thread.
     fn run(&self) {
-        // A thread that panics ends the others: their results would not be taken.
-        let end = Ended(self);
+        // A panic drops `end`, which ends the other threads and the wait for the lost result.
+        let end = EndOnDrop(self);
         while let Some(number) = self.begin() {
             let result = (self.work)(number);
             let mut state = self.lock();
             state.weight = state.weight.saturating_add((self.weigh)(&result));
             state.results.insert(number, result);
-            self.moved.notify_all();
+            self.changed.notify_all();
         }
         std::mem::forget(end);
     }
 
-    /// The result of a number, once it is there; `None` when a thread has panicked.
+    /// Waits for the result of a number; `None` if a thread has panicked.
     fn result(&self, number: usize) -> Option<T> {
         let mut state = self.lock();
         loop {
             if let Some(result) = state.results.remove(&number) {
                 state.weight = state.weight.saturating_sub((self.weigh)(&result));
-                self.moved.notify_all();
+                self.changed.notify_all();
                 return Some(result);
             }
             if state.ended {
@@ -131,11 +132,11 @@ mod tests {
     use super::in_order;
 
     #[test]
-    fn results_come_in_order_and_what_waits_is_bounded() {
+    fn results_come_in_order_and_waiting_ones_are_bounded() {
         for threads in [0, 1, 2, 7] {
             let (waiting, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let work = |number: usize| {
-                // The first is the slowest, so that others wait for it.
+                // The first is the slowest, so that other results wait.
                 std::thread::sleep(std::time::Duration::from_millis(if number == 0 {
                     20
                 } else {
@@ -152,20 +153,20 @@ mod tests {
             });
             assert!(broken.is_none());
             assert_eq!(taken, (0..200).collect::<Vec<_>>());
-            // The one that is being taken is weighed no more.
+            // The result that is being taken no longer counts.
             assert!(most.into_inner() <= 5 + threads + 1);
         }
     }
 
     #[test]
-    fn the_taker_can_break_off() {
+    fn the_consumer_can_stop_early() {
         let work = |number: usize| number;
         let mut break_off = |number| if number == 3 { Break("enough") } else { Continue(()) };
         assert_eq!(in_order(1000, 4, 1, &work, |_| 1, &mut break_off), Some("enough"));
     }
 
     #[test]
-    fn a_panic_of_a_thread_is_one_of_the_caller() {
+    fn a_panic_of_a_thread_reaches_the_caller() {
         let panicked = std::panic::catch_unwind(|| {
             let work = |number: usize| assert!(number != 3);
             in_order(100, 2, 10, &work, |()| 1, &mut |()| Continue::<()>(()))

@@ -1,5 +1,5 @@
-//! The report as one page: everything is in the file, nothing is fetched, no script runs. Text from
-//! a model is escaped twice: for eyes, then for HTML.
+//! The report as a self-contained HTML page without scripts. Text from a model is escaped twice: for
+//! readers, then for HTML.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ td svg{width:8rem;height:.8rem;margin:0;display:inline-block;vertical-align:midd
                      td svg{min-width:0!important;width:3rem}}
 ";
 
-/// Writes the page. Fails when `out` does.
+/// Writes the page. Fails if `out` fails.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     let name = RawStr::from(report.output);
     write_head(out, format_args!("Quantization errors of {name}"), STYLE)?;
@@ -63,7 +63,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     )
 }
 
-/// The source of the figures: the file that was quantized, the importance matrix, the program.
+/// Writes the sources of the figures: the quantized file, the importance matrix and the program.
 fn provenance(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     let Some(input) = report.input else { return Ok(()) };
     write!(
@@ -84,7 +84,7 @@ fn provenance(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     writeln!(out, "</p>")
 }
 
-/// One bar: how the bytes divide among types.
+/// Writes a bar with the share of each type in the bytes.
 fn shares(
     out: &mut dyn Write,
     report: &LossReport<'_>,
@@ -115,7 +115,7 @@ fn shares(
     writeln!(out, "</p>")
 }
 
-/// A bar for each tensor in the order of the file: its error, on a logarithmic scale.
+/// Writes a chart with the error of each tensor on a logarithmic scale, in the order of the file.
 fn errors(
     out: &mut dyn Write,
     report: &LossReport<'_>,
@@ -183,7 +183,7 @@ fn errors(
     )
 }
 
-/// Ten to a whole power as a percentage, in plain decimals: `0.001%`.
+/// Formats a power of ten as a percentage in plain decimals: `0.001%`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few decimals")]
 fn power_of_ten(power: f64) -> String {
     let decimals = (-(power + 2.0)).clamp(0.0, 40.0) as usize;

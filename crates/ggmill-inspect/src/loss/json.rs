@@ -8,10 +8,10 @@ use serde::ser::{SerializeMap as _, Serializer};
 use super::{LossReport, Row};
 use ggmill_text::LosslessStr;
 
-/// The name of the schema; its number changes when a reader of the old one would go wrong.
+/// The name of the schema. Its number changes with incompatible changes.
 pub const SCHEMA: &str = "ggmill.loss/1";
 
-/// Writes one JSON object, with each tensor on its own line. Fails when `out` does.
+/// Writes one JSON object, with each tensor on its own line. Fails if `out` fails.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     Document(report).serialize(&mut serde_json::Serializer::with_formatter(
         &mut *out,

@@ -6,29 +6,29 @@ pub mod text;
 
 use ggmill_core::{GgmlType, RawStr, Shape};
 
-/// A tensor before and after.
+/// The loss of a tensor.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "the columns of a table, filled in by a program that measured"
 )]
 pub struct Row<'a> {
-    /// Its name in the output.
+    /// The name in the output.
     pub name: RawStr<'a>,
-    /// The type it had.
+    /// The type before.
     pub from: GgmlType,
-    /// The type it has.
+    /// The type after.
     pub to: GgmlType,
-    /// Its shape.
+    /// The shape.
     pub shape: &'a Shape,
-    /// Bytes of its data now.
+    /// The size of the data after, in bytes.
     pub size: u64,
-    /// The root mean square error (RMSE) between what its numbers were and what they are.
+    /// The root mean square error (RMSE) of the elements.
     pub rmse: f64,
-    /// The same with each column weighted by its importance.
+    /// The RMSE with each column weighted by its importance.
     pub weighted_rmse: Option<f64>,
-    /// Noise to signal: the squared distances over the squared numbers, both weighted where there
-    /// is importance.
+    /// The noise-to-signal ratio: the sum of squared errors over the sum of squares, weighted if there are
+    /// importance weights.
     pub relative: f64,
 }
 
@@ -43,75 +43,75 @@ pub struct LossReport<'a> {
 }
 
 impl<'a> LossReport<'a> {
-    /// A report on the tensors of a file of this name, in its order.
+    /// Creates a report on the tensors of a file named `output`, in its order.
     pub fn new(output: &'a str, rows: Vec<Row<'a>>) -> Self {
         Self { output, input: None, imatrix: None, program: None, rows }
     }
 
-    /// With the name of the file that was quantized.
+    /// Sets the name of the file that was quantized.
     #[must_use]
     pub fn with_input(mut self, name: &'a str) -> Self {
         self.input = Some(name);
         self
     }
 
-    /// With the name of the importance matrix that was used.
+    /// Sets the name of the importance matrix.
     #[must_use]
     pub fn with_imatrix(mut self, name: &'a str) -> Self {
         self.imatrix = Some(name);
         self
     }
 
-    /// With the name and version of the program that measured.
+    /// Sets the name and version of the program that measured.
     #[must_use]
     pub fn with_program(mut self, name: &'a str) -> Self {
         self.program = Some(name);
         self
     }
 
-    /// The tensors.
+    /// Returns the tensors.
     pub fn rows(&self) -> &[Row<'a>] {
         &self.rows
     }
 
-    /// Weights in all tensors.
+    /// Returns the number of weights in all tensors.
     pub fn weights(&self) -> u64 {
         self.rows.iter().map(|row| row.shape.elements()).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of all tensors, without padding.
+    /// Returns the size of all tensors without padding, in bytes.
     pub fn size(&self) -> u64 {
         self.rows.iter().map(|row| row.size).fold(0, u64::saturating_add)
     }
 
-    /// Bits for each weight.
+    /// Returns the bits per weight.
     pub fn bits_per_weight(&self) -> f64 {
         bits(self.size(), self.weights())
     }
 
-    /// The mean noise to signal over all weights: that of each tensor counts by its elements.
+    /// Returns the mean noise-to-signal ratio, weighted by the elements of each tensor.
     pub fn relative(&self) -> f64 {
         let lost: f64 = self.rows.iter().map(Row::lost).sum();
         lost / as_f64(self.weights().max(1))
     }
 
-    /// Whether any error is weighted by importance.
+    /// Returns `true` if any error is weighted by importance.
     pub fn is_weighted(&self) -> bool {
         self.rows.iter().any(|row| row.weighted_rmse.is_some())
     }
 
-    /// The part of all that was lost that a tensor lost, from 0 to 1.
+    /// Returns the share of a tensor in the total loss, from 0 to 1.
     pub fn share(&self, row: &Row<'_>) -> f64 {
         let all = self.relative() * as_f64(self.weights().max(1));
         if all > 0.0 { row.lost() / all } else { 0.0 }
     }
 
-    /// The largest noise to signal of a tensor, as a root.
+    /// Returns the largest error of a tensor.
     fn largest_error(&self) -> f64 {
         self.rows.iter().map(Row::error).fold(0.0, f64::max)
     }
 
-    /// For each type its weights and bytes, that with the most bytes first.
+    /// Returns the weights and bytes of each type, ordered by bytes, largest first.
     fn types(&self) -> Vec<(GgmlType, u64, u64)> {
         let mut types: Vec<(GgmlType, u64, u64)> = Vec::new();
         for row in &self.rows {
@@ -131,12 +131,12 @@ impl<'a> LossReport<'a> {
 }
 
 impl Row<'_> {
-    /// Bits for each weight.
+    /// Returns the bits per weight.
     pub fn bits(&self) -> f64 {
         bits(self.size, self.shape.elements())
     }
 
-    /// The root of noise to signal: by which part of themselves the numbers are off.
+    /// Returns the square root of the noise-to-signal ratio: the relative error.
     fn error(&self) -> f64 {
         self.relative.sqrt()
     }

@@ -1,20 +1,19 @@
-//! The report as text for people.
+//! The report as text.
 
 use std::io::{self, Write};
 
 use super::{LossReport, Row};
 use crate::human::{self, counted};
 use crate::text::Options;
-use crate::text::measure::{Padded, cut_middle, width};
-use crate::text::style::Styles;
-use crate::text::summary::drawn;
+use crate::text::layout::{Padded, Styles, cut_middle, width};
+use crate::text::summary::bar_of;
 
-/// Columns of a name where there is no terminal to fit.
+/// The maximum columns of a name without a terminal.
 const MAX_NAME_LEN: usize = 64;
-/// Columns of a bar.
+/// The columns of a bar.
 const BAR: usize = 20;
 
-/// Writes a table of all tensors and the totals. Of [`Options`] it heeds `width` and `styled`.
+/// Writes a table of all tensors and the totals. Uses the options `width` and `styled`.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) -> io::Result<()> {
     let Styles { title, faint, type_name, bar, .. } = Styles::new(options.styled);
     let rows: Vec<[String; 6]> = report.rows().iter().map(|row| cells(row, report)).collect();
@@ -41,7 +40,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
             write!(out, "  {:>}", Padded(cell, column(number)))?;
         }
         match share {
-            Some(share) if share > 0.0 => writeln!(out, "  {bar}{}{bar:#}", drawn(share, BAR)),
+            Some(share) if share > 0.0 => writeln!(out, "  {bar}{}{bar:#}", bar_of(share, BAR)),
             _ => writeln!(out),
         }
     };
@@ -64,7 +63,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     )
 }
 
-/// `4.53 bits per weight, error 3.12%`.
+/// Returns a summary: `4.53 bits per weight, error 3.12%`.
 pub(super) fn human_summary(report: &LossReport<'_>) -> String {
     format!(
         "{:.3} bits per weight, error {}",
@@ -94,12 +93,12 @@ fn cells(row: &Row<'_>, report: &LossReport<'_>) -> [String; 6] {
     ]
 }
 
-/// `7.059e-3`, and `0` for none at all.
+/// Formats an error: `7.059e-3`, or `0`.
 pub(super) fn scientific(number: f64) -> String {
     if number > 0.0 { format!("{number:.3e}") } else { "0".to_owned() }
 }
 
-/// A part of a whole, always with three decimals.
+/// Formats a ratio as a percentage with three decimals.
 pub(super) fn percent(part: f64) -> String {
     match part * 100.0 {
         0.0 => "0%".to_owned(),

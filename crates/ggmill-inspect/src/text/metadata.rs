@@ -1,20 +1,19 @@
-//! The metadata: a line for each entry.
+//! Metadata entries, one per line.
 
 use std::io::{self, Write};
 
 use ggmill_core::{Entry, FileType, Metadata, RawStr, Value, keys};
 
-use super::measure::{Padded, cut, width, write_name};
-use super::style::Styles;
+use super::layout::{Padded, Styles, cut, width, write_name};
 use super::{Page, value};
 use crate::human::grouped;
 
-/// Columns for a value where there is no terminal to fit.
+/// Columns of a value without a terminal.
 const FREE_COLUMNS: usize = 96;
-/// Keys beyond this length are not aligned with, or one absurd key would fill every line with
-/// spaces.
+/// The maximum width of the column of keys without a terminal, so that one absurdly long key does not
+/// fill every line with spaces.
 const MAX_ALIGNED_LEN: usize = 64;
-/// Below this width the type of each value gives way.
+/// Terminals narrower than this have no column of types.
 const NARROW: usize = 72;
 
 impl Page<'_> {
@@ -76,7 +75,7 @@ impl Page<'_> {
     }
 }
 
-/// Widths of the columns. The type has none on a narrow terminal.
+/// The widths of the columns; 0 for types on a narrow terminal.
 struct Columns {
     key: usize,
     value_type: usize,
@@ -103,7 +102,7 @@ impl Columns {
     }
 }
 
-/// The meaning of a number: the name of a file type, the token with an id.
+/// Returns the meaning of a number: the name of a file type, or the token of an id.
 fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option<String> {
     let key = key.to_str().ok()?;
     if key == keys::GENERAL_FILE_TYPE {
@@ -116,7 +115,7 @@ fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option
             .get(value.as_u64()?)?
             .ok()?
             .as_raw_str()?;
-        return Some(format!("\"{}\"", super::measure::quoted_beginning(token, 24).0));
+        return Some(format!("\"{}\"", super::layout::quoted_beginning(token, 24).0));
     }
     None
 }

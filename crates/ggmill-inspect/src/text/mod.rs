@@ -6,21 +6,19 @@ use ggmill_core::Model;
 
 use crate::{Selection, Summary};
 
-pub(crate) mod measure;
+pub(crate) mod layout;
 mod metadata;
-mod sizes;
-pub(crate) mod style;
 pub(crate) mod summary;
 pub(crate) mod table;
 mod tensors;
 pub(crate) mod value;
 
-pub use measure::lines_of;
-pub use sizes::{Candidate, write_comparison, write_size};
-use style::Styles;
+use layout::Styles;
+pub use layout::lines_of;
+pub use summary::{Candidate, write_comparison, write_size};
 pub use table::{Column, Table};
 
-/// How the text looks.
+/// Options of text output.
 ///
 /// ```
 /// use ggmill_inspect::text::Options;
@@ -30,49 +28,48 @@ pub use table::{Column, Table};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Columns of the terminal. Without a terminal there is nothing lines must fit: keys and names
-    /// are never cut.
+    /// The columns of the terminal. Without a terminal, keys and names are not cut.
     pub width: Option<usize>,
-    /// Whether to send colors, as ANSI escape sequences.
+    /// Whether to use colors, as ANSI escape sequences.
     pub styled: bool,
-    /// Whether long strings and arrays are written whole.
+    /// Whether long strings and arrays are written in full.
     pub full: bool,
-    /// The most tensors that are listed, with a line for those left out.
+    /// The maximum number of listed tensors; a line counts the others.
     pub tensor_rows: Option<usize>,
     /// The end of that line, such as the option that lists all of them.
     pub rest_hint: Option<&'static str>,
 }
 
 impl Options {
-    /// For a terminal of so many columns; `None` without a terminal.
+    /// Sets the columns of the terminal; `None` without a terminal.
     #[must_use]
     pub fn with_width(mut self, columns: impl Into<Option<usize>>) -> Self {
         self.width = columns.into();
         self
     }
 
-    /// With or without colors.
+    /// Enables or disables colors.
     #[must_use]
     pub fn with_styled(mut self, styled: bool) -> Self {
         self.styled = styled;
         self
     }
 
-    /// With long strings and arrays in full, or cut.
+    /// Writes long strings and arrays in full, or cut.
     #[must_use]
     pub fn with_full(mut self, full: bool) -> Self {
         self.full = full;
         self
     }
 
-    /// With at most this many tensors; `None` for all.
+    /// Limits the number of listed tensors; `None` for all.
     #[must_use]
     pub fn with_tensor_rows(mut self, rows: impl Into<Option<usize>>) -> Self {
         self.tensor_rows = rows.into();
         self
     }
 
-    /// With this text after the number of omitted tensors.
+    /// Sets the text after the number of omitted tensors.
     #[must_use]
     pub fn with_rest_hint(mut self, hint: &'static str) -> Self {
         self.rest_hint = Some(hint);
@@ -80,8 +77,7 @@ impl Options {
     }
 }
 
-/// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file
-/// changed meanwhile.
+/// Writes the selected sections. Fails if `out` fails or the file changed since it was opened.
 pub fn write(
     out: &mut dyn Write,
     model: &Model,
@@ -112,14 +108,13 @@ pub fn write(
     Ok(())
 }
 
-/// Writes a paragraph, in lines that fit the terminal where there is one. Of [`Options`] it heeds
-/// `width`. Fails when `out` does.
+/// Writes a paragraph wrapped to `width`, the only option that it uses. Fails if `out` fails.
 pub fn write_paragraph(out: &mut dyn Write, text: &str, options: &Options) -> io::Result<()> {
-    let lines = measure::lines_of(text, options.width.unwrap_or(usize::MAX));
+    let lines = lines_of(text, options.width.unwrap_or(usize::MAX));
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Common to all sections.
+/// The context of all sections.
 struct Page<'a> {
     model: &'a Model,
     selection: &'a Selection,
@@ -128,7 +123,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The heading of a section: its name, and how much is in it.
+    /// Writes the heading of a section: its name and a note, such as a count.
     fn title(&self, out: &mut dyn Write, name: &str, note: &str) -> io::Result<()> {
         let Styles { title, faint, .. } = self.styles;
         writeln!(out, "{title}{name}{title:#} {faint}· {note}{faint:#}")

@@ -1,19 +1,19 @@
-//! The summary: what someone wants to know first.
+//! The summary, and the sizes of quantizations.
 
 use std::io::{self, Write};
 
-use super::measure::{Padded, cut, lines_of, shown_beginning, width};
-use super::style::Styles;
-use super::{Options, Page};
-use crate::human::{self, counted, grouped};
-use crate::view::file_name;
-use crate::{PerBlock, Summary, TypeUse};
 use ggmill_core::{Model, RawStr};
 use ggmill_text::LosslessStr;
 
-/// Columns of the labels.
+use super::layout::{Padded, Styles, cut, lines_of, shown_beginning, width};
+use super::table::{Column, Table};
+use super::{Options, Page};
+use crate::human::{self, counted, grouped};
+use crate::{PerBlock, Summary, TypeUse, file_name};
+
+/// The columns of labels.
 const LABEL: usize = 13;
-/// The most types listed: more than there are, fewer than a hostile file can name.
+/// The maximum number of listed types: more than exist, fewer than a hostile file can contain.
 const MAX_TYPES: usize = 48;
 
 impl Page<'_> {
@@ -28,7 +28,7 @@ impl Page<'_> {
         write_types(out, &summary.types, self.options)
     }
 
-    /// `label  piece · piece`, broken between pieces where the line is full.
+    /// Writes `label  piece · piece`, wrapped between pieces.
     fn labelled(&self, out: &mut dyn Write, label: &str, pieces: &[String]) -> io::Result<()> {
         if pieces.is_empty() {
             return Ok(());
@@ -37,7 +37,7 @@ impl Page<'_> {
         let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(LABEL + 4).max(20);
         write!(out, "  {faint}{}{faint:#}  ", Padded(label, LABEL))?;
         let mut used = 0;
-        // A piece that is too long for a line is broken between its words.
+        // A piece that is longer than a line is wrapped at its spaces.
         let pieces = pieces.iter().flat_map(|piece| {
             let lines = lines_of(piece, room).into_iter();
             lines.enumerate().map(|(number, line)| (cut(line, room), number > 0))
@@ -61,7 +61,7 @@ impl Page<'_> {
         writeln!(out)
     }
 
-    /// Version and layout of the file.
+    /// Returns the version and layout of the file.
     fn format(&self) -> Vec<String> {
         let index = self.model.index();
         let mut pieces =
@@ -80,7 +80,7 @@ impl Page<'_> {
     }
 }
 
-/// The model's name, or that of its file.
+/// Returns the name of the model, or of its file.
 pub(crate) fn name(model: &Model, summary: &Summary<'_>) -> String {
     match summary.name {
         Some(name) if !name.0.is_empty() => short(name),
@@ -91,19 +91,15 @@ pub(crate) fn name(model: &Model, summary: &Summary<'_>) -> String {
     }
 }
 
-/// The types by size, largest first.
+/// Returns the types ordered by size, largest first.
 pub(crate) fn largest_first(types: &[TypeUse]) -> Vec<&TypeUse> {
     let mut types: Vec<&TypeUse> = types.iter().collect();
     types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
     types
 }
 
-/// The share of each tensor type, largest first, with a bar, after an empty line.
-pub(super) fn write_types(
-    out: &mut dyn Write,
-    types: &[TypeUse],
-    options: &Options,
-) -> io::Result<()> {
+/// Writes an empty line and the share of each tensor type with a bar, largest first.
+fn write_types(out: &mut dyn Write, types: &[TypeUse], options: &Options) -> io::Result<()> {
     let Styles { faint, type_name, bar, .. } = Styles::new(options.styled);
     let all: u128 = types.iter().filter_map(|used| used.bytes).sum();
     let mut types = largest_first(types);
@@ -143,7 +139,7 @@ pub(super) fn write_types(
         writeln!(
             out,
             "  {bar}{}{bar:#}  {faint}{:>5.1}%{faint:#}",
-            Padded(&drawn(share, longest_bar), longest_bar),
+            Padded(&bar_of(share, longest_bar), longest_bar),
             share * 100.0
         )?;
     }
@@ -158,21 +154,21 @@ pub(crate) fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A bar of eighths of a column; never empty for a share above zero.
+/// Returns a bar in eighths of a column, which is not empty for a share above zero.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "a share of a few columns"
 )]
-pub(crate) fn drawn(share: f64, columns: usize) -> String {
+pub(crate) fn bar_of(share: f64, columns: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize;
     let eighths = if share > 0.0 && columns > 0 { eighths.max(1) } else { eighths };
     "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
 }
 
-/// Text from a file, cut: a name of a gigabyte is not a name.
+/// Cuts text from a file, which can be arbitrarily long.
 fn short(text: LosslessStr<'_>) -> String {
     shown_beginning(text.0, 200).0
 }
@@ -205,7 +201,7 @@ fn architecture(summary: &Summary<'_>) -> Vec<String> {
     [name].into_iter().chain(kind).collect()
 }
 
-/// Kind, rank, strength and base of an adapter.
+/// Returns type, rank, alpha and base of an adapter.
 fn adapter(summary: &Summary<'_>) -> Vec<String> {
     let Some(adapter) = &summary.adapter else { return Vec::new() };
     let kind = adapter.kind.map_or_else(|| "no adapter.type".to_owned(), short);
@@ -215,7 +211,7 @@ fn adapter(summary: &Summary<'_>) -> Vec<String> {
     [kind].into_iter().chain(rank).chain(alpha).chain(base).collect()
 }
 
-/// What an adapter changes: the names of its targets without what all of them have.
+/// Returns the number of changed tensors and their names without block and `.weight`.
 fn changes(summary: &Summary<'_>) -> Vec<String> {
     const SHOWN: usize = 16;
     let Some(adapter) = &summary.adapter else { return Vec::new() };
@@ -232,7 +228,7 @@ fn changes(summary: &Summary<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Of what may be in the part of a header that cannot be read.
+/// The text for a value that can be in the unread part of a header.
 const UNREAD: &str = "unknown: the header is incomplete";
 
 fn parameters(summary: &Summary<'_>) -> Vec<String> {
@@ -257,7 +253,7 @@ fn size(summary: &Summary<'_>, file_size: Option<u64>) -> Vec<String> {
     file.into_iter().chain([weights]).chain(bits).collect()
 }
 
-/// Without tensors the file type is about a file this one came from.
+/// Returns the file type; without tensors it describes the file that this one was made from.
 fn file_type(summary: &Summary<'_>) -> Vec<String> {
     summary
         .file_type
@@ -308,4 +304,98 @@ fn chat_template(summary: &Summary<'_>) -> Vec<String> {
         None if summary.has_tokens && !summary.is_partial => vec!["none".to_owned()],
         None => Vec::new(),
     }
+}
+
+/// A possible quantization of a model, for [`write_comparison`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The name, such as `Q4_K_M`.
+    pub name: String,
+    /// The length of the file in bytes.
+    pub file_len: u64,
+    /// The tensors by type, from [`TypeUse::tally`].
+    pub types: Vec<TypeUse>,
+    /// Why it would be refused, such as missing importance weights.
+    pub remark: Option<String>,
+}
+
+impl Candidate {
+    /// Creates a candidate from its name, file length in bytes and tensors by type.
+    pub fn new(name: &str, file_len: u64, types: Vec<TypeUse>) -> Self {
+        Self { name: name.to_owned(), file_len, types, remark: None }
+    }
+
+    /// Sets the reason why it would be refused.
+    #[must_use]
+    pub fn with_remark(mut self, remark: Option<String>) -> Self {
+        self.remark = remark;
+        self
+    }
+}
+
+/// Writes `24.4 MiB · 4.84 bits per weight`, and the share of each tensor type.
+pub fn write_size(
+    out: &mut dyn Write,
+    file_len: u64,
+    types: &[TypeUse],
+    options: &Options,
+) -> io::Result<()> {
+    let Styles { title, .. } = Styles::new(options.styled);
+    write!(out, "{title}{}", human::bytes(file_len.into()))?;
+    if let Some(bits) = TypeUse::bits_per_weight(types) {
+        write!(out, " · {bits:.2} bits per weight")?;
+    }
+    writeln!(out, "{title:#}")?;
+    write_types(out, types, options)
+}
+
+/// Writes a table of candidates: name, size, bits per weight, size relative to
+/// `original_len` bytes, and the shares of its tensor types.
+pub fn write_comparison(
+    out: &mut dyn Write,
+    candidates: &[Candidate],
+    original_len: Option<u64>,
+    options: &Options,
+) -> io::Result<()> {
+    let columns = [
+        Column::Number("size"),
+        Column::Number("bits per weight"),
+        Column::Number("of input"),
+        Column::Text("tensor types"),
+    ];
+    let mut table = Table::new("type", &columns);
+    for candidate in candidates {
+        let bits = TypeUse::bits_per_weight(&candidate.types);
+        let of_input = original_len
+            .filter(|&len| len > 0)
+            .map(|len| format!("{:.1}%", share(candidate.file_len.into(), len.into()) * 100.0));
+        let unknown = || "–".to_owned();
+        let cells = [
+            human::bytes(candidate.file_len.into()),
+            bits.map_or_else(unknown, |bits| format!("{bits:.2}")),
+            of_input.unwrap_or_else(unknown),
+            shares(&candidate.types),
+        ];
+        table.add(&candidate.name, cells);
+        if let Some(remark) = &candidate.remark {
+            table.remark(remark);
+        }
+    }
+    table.write(out, options)
+}
+
+/// Formats the shares of types: `Q4_K 71%, Q6_K 28%, F32 1%`.
+fn shares(types: &[TypeUse]) -> String {
+    let all: u128 = types.iter().filter_map(|used| used.bytes).sum();
+    let shown: Vec<String> = largest_first(types)
+        .into_iter()
+        .map(|used| {
+            let part = share(used.bytes.unwrap_or(0), all) * 100.0;
+            let part =
+                if part > 0.0 && part < 0.5 { "<1".to_owned() } else { format!("{part:.0}") };
+            format!("{} {part}%", used.ggml_type)
+        })
+        .collect();
+    shown.join(", ")
 }

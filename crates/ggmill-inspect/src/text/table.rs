@@ -1,4 +1,4 @@
-//! Tables for people: columns where the terminal is wide enough, otherwise lines under each name.
+//! Tables with columns, or with one line per cell on a narrow terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -6,23 +6,22 @@ use std::io::{self, Write};
 use anstyle::Style;
 
 use super::Options;
-use super::measure::{Padded, lines_of, packed, width};
-use super::style::Styles;
+use super::layout::{Padded, Styles, lines_of, packed, width};
 
-/// The least columns that the text at the end of a line is broken for.
+/// The minimum width of the last column for which its text is wrapped.
 const MIN_TEXT: usize = 24;
 
-/// A column after the first one: its head, and what is in it.
+/// A column after the first one: its heading and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "all others are text")]
 pub enum Column<'a> {
-    /// Numbers, which end at the same place.
+    /// Numbers, right-aligned.
     Number(&'a str),
-    /// Text. In the last column it may go on in the next line, after a comma.
+    /// Text, left-aligned. In the last column it is wrapped after commas.
     Text(&'a str),
 }
 
-/// Names, with cells beside each, or under it where lines would not fit.
+/// A table whose cells are in columns after each name, or in lines below it if they do not fit.
 ///
 /// ```
 /// use ggmill_inspect::text::{Column, Options, Table};
@@ -60,12 +59,12 @@ impl Column<'_> {
 }
 
 impl<'a> Table<'a> {
-    /// A table without rows: the head of the names, and the other columns.
+    /// Creates an empty table from the heading of the names and the other columns.
     pub fn new(head: &'a str, columns: &[Column<'a>]) -> Self {
         Self { head, columns: columns.to_vec(), rows: Vec::new(), indent: 0 }
     }
 
-    /// The same with lines that begin after so many spaces.
+    /// Sets the number of spaces before each line.
     #[must_use]
     pub fn with_indent(self, indent: usize) -> Self {
         Self { indent, ..self }
@@ -84,7 +83,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Writes the table. Of [`Options`] it heeds `width` and `styled`. Fails when `out` does.
+    /// Writes the table. Uses the options `width` and `styled`. Fails if `out` fails.
     pub fn write(&self, out: &mut dyn Write, options: &Options) -> io::Result<()> {
         let styles = Styles::new(options.styled);
         let room = options.width.map(|columns| columns.saturating_sub(self.indent));
@@ -172,7 +171,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Writes each name with its cells under it, whatever fits.
+    /// Writes each name with its cells in lines below it.
     pub(crate) fn write_stacked(
         &self,
         out: &mut dyn Write,

@@ -1,4 +1,4 @@
-//! The tensors: a table.
+//! The table of tensors.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,11 @@ use anstyle::Style;
 use ggmill_core::Tensor;
 
 use super::Page;
-use super::measure::{Padded, cut_middle, width};
-use super::style::Styles;
+use super::layout::{Padded, Styles, cut_middle, width};
 use crate::human::{self, grouped};
 
-/// Names beyond this length are not aligned with, or one absurd name would fill every line with
-/// spaces.
+/// The maximum width of the column of names without a terminal, so that one absurdly long name does not
+/// fill every line with spaces.
 const MAX_ALIGNED_LEN: usize = 96;
 
 impl Page<'_> {
@@ -108,7 +107,7 @@ impl Row<'_> {
     }
 }
 
-/// Widths of the columns; 0 for one that is left out.
+/// The widths of the columns; 0 for a column that is left out.
 struct Columns {
     number: usize,
     name: usize,
@@ -146,7 +145,7 @@ impl Columns {
         columns
     }
 
-    /// Writes the cells of one line, but those of columns that are left out.
+    /// Writes the cells of a line, except those of columns that are left out.
     fn line(&self, out: &mut dyn Write, cells: &[(String, Style); 7]) -> io::Result<()> {
         let layout = [
             (self.number, true),
@@ -173,29 +172,29 @@ impl Columns {
         writeln!(out)
     }
 
-    /// Leaves out the offset, then the number; then cuts names and, before nothing is left of them,
-    /// leaves out the size and the shape too.
+    /// Leaves out the offset, then the number; then cuts names down to a minimum, and leaves out the size
+    /// and the shape if that is not enough.
     fn fit(&mut self, room: usize) {
-        const WORTH_CUTTING_TO: usize = 20;
-        type GiveWay = fn(&mut Columns);
-        let steps: [(GiveWay, usize); 5] = [
+        const MIN_NAME: usize = 20;
+        type Narrow = fn(&mut Columns);
+        let steps: [(Narrow, usize); 5] = [
             (|_| (), usize::MAX),
             (|columns| columns.offset = 0, usize::MAX),
-            (|columns| columns.number = 0, WORTH_CUTTING_TO),
-            (|columns| columns.size = 0, WORTH_CUTTING_TO),
+            (|columns| columns.number = 0, MIN_NAME),
+            (|columns| columns.size = 0, MIN_NAME),
             (|columns| columns.shape = 0, 0),
         ];
-        for (give_way, enough) in steps {
-            give_way(self);
-            let left = room.saturating_sub(self.beside_name());
+        for (narrow, enough) in steps {
+            narrow(self);
+            let left = room.saturating_sub(self.other_columns());
             if left >= self.name.min(enough) {
-                self.name = self.name.min(left.max(WORTH_CUTTING_TO));
+                self.name = self.name.min(left.max(MIN_NAME));
                 return;
             }
         }
     }
 
-    fn beside_name(&self) -> usize {
+    fn other_columns(&self) -> usize {
         [self.number, self.shape, self.ggml_type, self.size, self.offset, self.shard]
             .iter()
             .filter(|&&column| column > 0)

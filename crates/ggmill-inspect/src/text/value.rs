@@ -1,14 +1,13 @@
-//! One metadata value on one line.
+//! A metadata value on one line.
 
 use std::io::{self, Write};
 
 use ggmill_core::{Array, RawStr, Value};
 
-use super::measure::{quoted_beginning, width};
-use super::style::Styles;
+use super::layout::{Styles, quoted_beginning, width};
 use crate::human;
 
-/// `u32`, or `string[32000]`.
+/// Returns the type of a value: `u32`, or `string[32000]`.
 pub(crate) fn type_of(value: &Value<'_>) -> String {
     match value {
         Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
@@ -16,7 +15,7 @@ pub(crate) fn type_of(value: &Value<'_>) -> String {
     }
 }
 
-/// Writes all of a value, however long.
+/// Writes a value in full.
 pub(crate) fn write_full(
     out: &mut dyn Write,
     value: &Value<'_>,
@@ -37,8 +36,8 @@ pub(crate) fn write_full(
     }
 }
 
-/// Writes the value in about `columns`: long strings cut and with their length, arrays with their
-/// first elements.
+/// Writes a value in about `columns`: long strings are cut and followed by their length, arrays have
+/// only their first elements.
 pub(crate) fn write_short(
     out: &mut dyn Write,
     value: &Value<'_>,
@@ -69,8 +68,7 @@ pub(crate) fn write_short(
     }
 }
 
-/// The part of a string that fits between its quotes, and a note of its length when that is not
-/// all.
+/// Returns the part of a string that fits between quotes, and its length if it is cut.
 fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
     let (shown, whole) = quoted_beginning(text, columns.saturating_sub(2));
     if whole {
@@ -81,7 +79,7 @@ fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
     (quoted_beginning(text, room).0, Some(length))
 }
 
-/// The first elements of an array that fit, in brackets.
+/// Formats the first elements of an array that fit, in brackets.
 fn short_array(array: &Array<'_>, columns: usize) -> io::Result<String> {
     const MAX_ELEMENT_LEN: usize = 24;
     // The brackets, and `, …` for the rest.
@@ -109,7 +107,7 @@ fn short_array(array: &Array<'_>, columns: usize) -> io::Result<String> {
     Ok(shown)
 }
 
-/// A number or bool.
+/// Formats a number or bool.
 fn scalar(value: &Value<'_>) -> String {
     match value {
         Value::F32(number) => format!("{number:?}"),

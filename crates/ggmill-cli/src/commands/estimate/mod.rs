@@ -11,7 +11,7 @@ use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::{ByteSize, GgmlType, Model, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{
-    Beside, CACHE_TYPES, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
+    Companions, CACHE_TYPES, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
 };
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
@@ -206,8 +206,8 @@ impl Files {
     }
 
     /// What is loaded beside the model.
-    fn beside(&self) -> Beside<'_> {
-        let mut beside = Beside::default();
+    fn beside(&self) -> Companions<'_> {
+        let mut beside = Companions::default();
         beside.projector = self.projector.as_ref().map(|opened| &opened.model);
         beside.adapters = self.adapters.iter().map(|opened| &opened.model).collect();
         beside.draft = self.draft.as_ref().map(|draft| (&draft.model, self.description(draft)));

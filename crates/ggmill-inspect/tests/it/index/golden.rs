@@ -1,15 +1,15 @@
-//! What DuckDB reads from the Parquet files of the bundled models; `cargo xtask peers index
-//! --record` writes it.
+//! Compares the Parquet files of the bundled models with what DuckDB reads from them, recorded by
+//! `cargo xtask peers index --record`.
 
 use ggmill_testdata::{REAL_GGUF, real};
 use serde_json::Value as Json;
 
 use crate::index::support::{File, file, parquet, parquet_rows};
 
-/// A line of DuckDB's: the name of the table, and a row of it.
+/// Lines of the name of a table and a row of it, as DuckDB reads them.
 const GOLDEN: &str = include_str!("../../golden/duckdb.jsonl");
 
-/// Numbers by their values: `1.0` and `1` are one.
+/// Compares numbers by value: `1.0` equals `1`.
 fn same(ours: &Json, theirs: &Json) -> bool {
     match (ours, theirs) {
         (Json::Array(ours), Json::Array(theirs)) => {

@@ -1,4 +1,4 @@
-//! Tables of files that are built, broken and real.
+//! Tables of generated, broken and real files.
 
 mod golden;
 mod resume;

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests of indexes.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -12,14 +12,14 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::record::Field;
 use serde_json::{Map, Value as Json, json};
 
-/// A file: what is known of it, and its bytes.
+/// A candidate and the bytes of its file.
 pub(crate) type File = (Candidate, Vec<u8>);
 
 pub(crate) fn file(name: &str, bytes: Vec<u8>, modified: i64) -> File {
     (Candidate::new(name).with_state(Some(bytes.len() as u64), Some(modified)), bytes)
 }
 
-/// What became of the files, and how many were opened.
+/// The output, its outcome, and the number of files that were opened.
 pub(crate) type Made<T> = Result<(T, IndexOutcome, usize)>;
 
 fn run(files: &[File], tables: Tables<'_>, threads: usize) -> Made<()> {
@@ -46,19 +46,20 @@ pub(crate) fn ndjson(files: &[File], previous: Option<&[u8]>, threads: usize) ->
     Ok((out, outcome, opened))
 }
 
+/// Returns the three tables and the state.
 pub(crate) fn parquet(
     files: &[File],
-    previous: Option<&[Vec<u8>; 3]>,
+    previous: Option<&[u8]>,
     threads: usize,
-) -> Made<[Vec<u8>; 3]> {
-    let mut out = [const { Vec::new() }; 3];
-    let previous = previous.map(|tables| tables.each_ref().map(|table| source(table)));
-    let tables = Tables::parquet(out.each_mut(), previous)?;
+) -> Made<[Vec<u8>; 4]> {
+    let mut out = [const { Vec::new() }; 4];
+    let [files_out, tensors, metadata, state] = out.each_mut();
+    let tables = Tables::parquet([files_out, tensors, metadata], state, previous.map(source))?;
     let ((), outcome, opened) = run(files, tables, threads)?;
     Ok((out, outcome, opened))
 }
 
-/// The rows of NDJSON, by tables.
+/// Returns the rows of NDJSON by table.
 pub(crate) fn ndjson_rows(text: &[u8]) -> [Vec<Json>; 3] {
     let mut rows = [const { Vec::new() }; 3];
     for line in str::from_utf8(text).unwrap().lines() {
@@ -70,7 +71,7 @@ pub(crate) fn ndjson_rows(text: &[u8]) -> [Vec<Json>; 3] {
     rows
 }
 
-/// The rows of a Parquet file, by the crate's own reader of records.
+/// Reads the rows of a Parquet file with the record reader of the crate `parquet`.
 pub(crate) fn parquet_rows(table: &[u8]) -> Vec<Json> {
     let reader = SerializedFileReader::new(bytes::Bytes::copy_from_slice(table)).unwrap();
     let rows = reader.get_row_iter(None).unwrap();
@@ -82,7 +83,7 @@ pub(crate) fn parquet_rows(table: &[u8]) -> Vec<Json> {
     .collect()
 }
 
-/// A cell as NDJSON has it, but for times, which are microseconds.
+/// Returns a cell as in NDJSON, except that times are microseconds.
 fn cell(field: &Field) -> Json {
     match field {
         Field::Null => Json::Null,

@@ -1,4 +1,4 @@
-//! What the tables have, and that all formats have the same.
+//! The rows of the tables, which are the same in all formats.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::index::support::{File, file, ndjson, ndjson_rows, parquet, parquet_rows};
 
-/// Every file of the corpus, broken ones and all, and the real ones.
+/// Returns every file of the corpus, valid or broken, and the real files.
 pub(crate) fn all_files() -> Vec<File> {
     let mut files: Vec<File> = corpus::all()
         .into_iter()
@@ -22,7 +22,7 @@ pub(crate) fn all_files() -> Vec<File> {
     files
 }
 
-/// Many small models that differ in all that counts.
+/// Returns small models that differ in sizes, counts and values.
 pub(crate) fn generated(count: u64) -> Vec<File> {
     (0..count)
         .map(|number| {
@@ -72,7 +72,7 @@ fn a_row_has_the_columns_of_its_table_and_cells_of_their_kinds() {
 }
 
 #[test]
-fn counts_and_errors_are_those_of_the_files() {
+fn rows_have_the_counts_and_errors_of_the_files() {
     let files = all_files();
     let (text, outcome, opened) = ndjson(&files, None, 3).unwrap();
     let [rows, tensors, metadata] = ndjson_rows(&text);
@@ -107,7 +107,7 @@ fn counts_and_errors_are_those_of_the_files() {
     assert_eq!((outcome.tensors, outcome.entries), (counts.0 as u64, counts.1 as u64));
 }
 
-/// Times apart, which Parquet has as numbers.
+/// Removes the times, which are numbers in Parquet.
 fn without_times(mut rows: Vec<Json>) -> Vec<Json> {
     rows.iter_mut().filter_map(Json::as_object_mut).for_each(|row| {
         row.remove("modified");
@@ -123,7 +123,7 @@ fn parquet_read_back_has_the_rows_of_ndjson() {
         assert_eq!(of_text, of_tables);
         for (table, rows) in tables.iter().zip(ndjson_rows(&text)) {
             let mut found = parquet_rows(table);
-            // JSON has no word for what is not finite, nor has the reader of records.
+            // JSON has no NaN and no infinity.
             found.iter_mut().filter_map(|row| row.get_mut("float")).for_each(|float| {
                 if float.as_f64().is_some_and(|float| !float.is_finite()) {
                     *float = Json::Null;
@@ -153,7 +153,7 @@ fn times_are_text_in_ndjson_and_microseconds_in_parquet() {
     assert_eq!(parquet_rows(&tables[0])[0]["modified"], 1_700_000_000_123_456i64);
 }
 
-/// An index that cannot be written says what is wrong with the files, too.
+/// The errors of files are reported even if the index cannot be written.
 #[test]
 fn an_index_that_cannot_be_written_has_an_outcome() {
     struct Full(usize);

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::index::support::{file, ndjson, ndjson_rows};
 
-/// The row of the entry with this value.
+/// Returns the metadata row of an entry with this value.
 fn row(value: &Value) -> Json {
     let mut bytes = FileBytes::v3(0, 1);
     bytes.pair("k", value).pad(32);
@@ -57,7 +57,7 @@ fn a_value_is_text_and_a_number_where_it_is_one() {
 }
 
 #[test]
-fn what_is_long_is_cut_and_its_length_is_that_of_the_whole() {
+fn long_values_are_cut_but_their_length_is_that_of_the_whole() {
     let long = "\u{e9}".repeat(MAX_TEXT);
     let found = row(&long.as_str().into());
     let text = found["value"].as_str().unwrap();

@@ -1,13 +1,12 @@
-//! What is worth knowing about an estimate.
+//! Notes about an estimate, and the parts that it does not include.
 
 use core::fmt;
 
-use ggmill_core::{ByteSize, RawStr};
+use ggmill_core::{ByteSize, GgmlType, NoTensors, RawStr, Tensor};
 
-use crate::device::device_name;
-use crate::options::Options;
+use crate::options::{Options, device_name};
 
-/// Something about what was asked for, that the numbers of an estimate do not show.
+/// A remark about the options that the numbers of an estimate do not show.
 ///
 /// ```
 /// # let mut metadata = ggmill_core::MetadataBuf::new();
@@ -26,41 +25,40 @@ use crate::options::Options;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Note {
-    /// A sequence can have more tokens than the model was trained with.
+    /// The context of a sequence exceeds the one that the model was trained with.
     BeyondTraining {
         /// Tokens of one sequence.
         context: u64,
         /// Tokens that the model was trained with.
         trained: u64,
     },
-    /// The caches have room for more tokens than were asked for.
+    /// The context was rounded up to whole cells.
     RoundedUp {
-        /// Tokens that were asked for.
+        /// The requested number of tokens.
         context: u64,
-        /// Tokens that there is room for.
+        /// The number of tokens that is allocated.
         allocated: u64,
     },
-    /// A pattern matches the name of no tensor.
+    /// A pattern matches no tensor.
     MatchesNothing(String),
-    /// There are so many devices because patterns name them, and they have equal shares.
+    /// The number of devices follows from the patterns, which name this many; shares are equal.
     Devices(usize),
-    /// There are devices, and nothing is on them.
+    /// Shares of devices were specified, but nothing is on devices.
     NothingOnDevices,
-    /// All layers fit with the context that the model was trained with, so that no longer one was
-    /// tried.
+    /// All layers fit with the context that the model was trained with; longer ones were not tried.
     FitsAll {
         /// Tokens that the model was trained with.
         trained: u64,
     },
-    /// Why no more layers fit.
+    /// The device that prevents more layers.
     NextLayer {
-        /// The number of layers that was too many.
+        /// The smallest number of layers that does not fit.
         layers: u64,
         /// The number of the device, from 1.
         device: usize,
-        /// The bytes that it would need.
+        /// The bytes that the device would need.
         needed: u64,
-        /// The bytes that there are.
+        /// The bytes that the device has.
         size: u64,
     },
 }
@@ -111,7 +109,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// The notes about the context that the options ask for, and about their patterns.
+/// Returns the notes about the requested context, the patterns and the devices.
 pub(crate) fn notes(options: &Options, allocated: Option<u64>, trained: Option<u64>) -> Vec<Note> {
     let mut notes = Vec::new();
     if let (Some(context), Some(allocated)) = (options.context, allocated) {
@@ -130,4 +128,86 @@ pub(crate) fn notes(options: &Options, allocated: Option<u64>, trained: Option<u
     notes.extend((has_shares && is_idle).then_some(Note::NothingOnDevices));
     notes.extend((placement.has_default_shares() && devices > 1).then_some(Note::Devices(devices)));
     notes
+}
+
+/// A part of the memory that is not known and therefore not in the estimate.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// Caches and states: there is no description of the architecture.
+    Architecture(String),
+    /// Caches and states: the description of the architecture does not describe them.
+    Memory(String),
+    /// Caches and states: the metadata lacks a value that the description needs.
+    Metadata(String),
+    /// The weights of a tensor, whose type has no known layout.
+    Weights {
+        /// The name of the tensor.
+        tensor: String,
+        /// Its type.
+        ggml_type: GgmlType,
+    },
+    /// All weights: the file has no tensors.
+    NoTensors(NoTensors),
+    /// Compute buffers, and why.
+    Compute(String),
+    /// Additional buffers of some GPU backends.
+    Backend(&'static str),
+}
+
+impl Unknown {
+    #[cold]
+    pub(crate) fn of_weights(tensor: &Tensor<'_>) -> Self {
+        Self::Weights { tensor: tensor.name().to_string(), ggml_type: tensor.ggml_type() }
+    }
+
+    /// Returns what the total lacks, such as `compute`; `None` for [`Backend`](Self::Backend), which is
+    /// additional to the parts of an estimate.
+    pub fn lacking(&self) -> Option<&'static str> {
+        match self {
+            Self::Weights { .. } => Some("some weights"),
+            Self::NoTensors(_) => Some("weights"),
+            Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => Some("caches"),
+            Self::Compute(_) => Some("compute"),
+            Self::Backend(_) => None,
+        }
+    }
+
+    /// Returns the part that is not included: `weights`, `context`, `compute` or `backend`.
+    pub fn part(&self) -> &'static str {
+        match self {
+            Self::Architecture(_) | Self::Memory(_) | Self::Metadata(_) => "context",
+            Self::Weights { .. } | Self::NoTensors(_) => "weights",
+            Self::Compute(_) => "compute",
+            Self::Backend(_) => "backend",
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |name: &str| format!("{:?}", RawStr::from(name));
+        match self {
+            Self::Architecture(architecture) if architecture.is_empty() => {
+                f.write_str("caches: the file does not specify an architecture")
+            }
+            Self::Architecture(architecture) => {
+                write!(f, "caches: there is no description of architecture {}", name(architecture))
+            }
+            Self::Memory(architecture) => write!(
+                f,
+                "caches: the description of architecture {} has no [memory] section",
+                name(architecture)
+            ),
+            Self::Metadata(error) => write!(f, "caches: {error}"),
+            Self::Weights { tensor, ggml_type } => write!(
+                f,
+                "weights of tensor {}: the layout of {ggml_type} is unknown",
+                name(tensor)
+            ),
+            Self::NoTensors(found) => write!(f, "weights: {found}"),
+            Self::Compute(why) => write!(f, "compute buffers: {why}"),
+            Self::Backend(what) => f.write_str(what),
+        }
+    }
 }

@@ -1,18 +1,47 @@
-//! Columns: how wide text is, cutting it and filling it up.
+//! Layout of text: width, cutting, wrapping, padding and colors.
 
 use std::fmt;
 use std::io::{self, Write};
 
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use ggmill_core::RawStr;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Columns that text takes.
+/// A style for each role of text; all are plain without colors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Styles {
+    pub(crate) title: Style,
+    pub(crate) faint: Style,
+    pub(crate) key: Style,
+    pub(crate) string: Style,
+    pub(crate) number: Style,
+    pub(crate) type_name: Style,
+    pub(crate) bar: Style,
+}
+
+impl Styles {
+    pub(crate) fn new(styled: bool) -> Self {
+        if !styled {
+            return Self::default();
+        }
+        Self {
+            title: Style::new().bold(),
+            faint: Style::new().dimmed(),
+            key: AnsiColor::Blue.on_default(),
+            string: AnsiColor::Green.on_default(),
+            number: AnsiColor::Cyan.on_default(),
+            type_name: AnsiColor::Yellow.on_default(),
+            bar: AnsiColor::Cyan.on_default(),
+        }
+    }
+}
+
+/// Returns the columns that text takes.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The beginning of `text` that takes at most `columns`.
+/// Returns the longest start of `text` that takes at most `columns`.
 fn beginning(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -24,7 +53,7 @@ fn beginning(text: &str, columns: usize) -> &str {
     text
 }
 
-/// The end of `text` that takes at most `columns`.
+/// Returns the longest end of `text` that takes at most `columns`.
 fn ending(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices().rev() {
@@ -36,7 +65,7 @@ fn ending(text: &str, columns: usize) -> &str {
     text
 }
 
-/// `text` in at most `columns`, with `…` for what is missing at its end.
+/// Cuts `text` to `columns`, with `…` at its end.
 pub(crate) fn cut(text: String, columns: usize) -> String {
     if width(&text) <= columns {
         return text;
@@ -46,8 +75,7 @@ pub(crate) fn cut(text: String, columns: usize) -> String {
     short
 }
 
-/// `text` in at most `columns`, with `…` for what is missing in its middle: the ends of keys and
-/// names tell them apart.
+/// Cuts `text` to `columns`, with `…` in its middle, because keys and names differ at their ends.
 pub(crate) fn cut_middle(text: String, columns: usize) -> String {
     if width(&text) <= columns {
         return text;
@@ -57,12 +85,12 @@ pub(crate) fn cut_middle(text: String, columns: usize) -> String {
     format!("{head}…{}", ending(&text, room.saturating_sub(width(head))))
 }
 
-/// Below this width a name that does not fit into its column has a line of its own.
-const WHOLE_NAMES: usize = 60;
+/// On a terminal narrower than this, a name that exceeds its column gets a separate line.
+const MIN_COLUMNS_TO_CUT_NAMES: usize = 60;
 
-/// Writes a name into a column after `indent` columns, and two spaces. On a terminal of `room`
-/// columns it is cut in its middle, or, on a narrow one, the name is whole and what follows it
-/// begins on the next line.
+/// Writes a name into a column after `indent` columns, and two spaces. A name that is too long is cut in
+/// its middle; on a narrow terminal (`room`) it is written in full and the text after it continues on
+/// the next line.
 pub(crate) fn write_name(
     out: &mut dyn Write,
     name: String,
@@ -71,7 +99,7 @@ pub(crate) fn write_name(
     room: Option<usize>,
 ) -> io::Result<()> {
     let name = match room {
-        Some(room) if room < WHOLE_NAMES && width(&name) > column => {
+        Some(room) if room < MIN_COLUMNS_TO_CUT_NAMES && width(&name) > column => {
             let start = indent + column + 2;
             return write!(out, "{style}{name}{style:#}\n{:start$}", "");
         }
@@ -81,13 +109,13 @@ pub(crate) fn write_name(
     write!(out, "{style}{}{style:#}  ", Padded(&name, column))
 }
 
-/// The words of a text in lines of at most `columns` where words allow it.
+/// Wraps text at spaces into lines of at most `columns`; longer words are not broken.
 pub fn lines_of(text: &str, columns: usize) -> Vec<String> {
     packed(text.split(' '), " ", columns)
 }
 
-/// Pieces of text in lines of at most `columns` where pieces allow it, with `between` between those
-/// of a line.
+/// Wraps pieces of text into lines of at most `columns`, joined by `between`; longer pieces are not
+/// broken.
 pub(crate) fn packed<'a>(
     pieces: impl Iterator<Item = &'a str>,
     between: &str,
@@ -109,12 +137,12 @@ pub(crate) fn packed<'a>(
     lines
 }
 
-/// Text filled up with spaces to a number of columns, on the right or on the left.
+/// Text padded with spaces to a number of columns, left-aligned unless formatted with `>`.
 pub(crate) struct Padded<'a>(pub(crate) &'a str, pub(crate) usize);
 
 impl fmt::Display for Padded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not by a width in the format: those end at 65,535 and panic beyond.
+        // Format widths are limited to 65,535 and panic beyond.
         let fill =
             |f: &mut fmt::Formatter<'_>| (width(self.0)..self.1).try_for_each(|_| f.write_str(" "));
         if f.align() == Some(fmt::Alignment::Right) {
@@ -127,13 +155,13 @@ impl fmt::Display for Padded<'_> {
     }
 }
 
-/// At most about `columns` columns of a string as it is shown, and whether that is all of it. Looks
-/// no further into the string than it must.
+/// Returns the start of a string as shown, in at most `columns`, and whether that is all of it. Reads
+/// only as many bytes as needed.
 pub(crate) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
     some_beginning(text, columns, |text| text.to_string())
 }
 
-/// [`shown_beginning`] for what is between quotes: those within are escaped.
+/// Like [`shown_beginning`] for text between quotes: escapes quotes.
 pub(crate) fn quoted_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
     some_beginning(text, columns, |text| text.to_string().replace('"', "\\\""))
 }
@@ -143,8 +171,7 @@ fn some_beginning(
     columns: usize,
     show: impl Fn(RawStr<'_>) -> String,
 ) -> (String, bool) {
-    // No character takes more than four bytes, and four bytes leave room for marks that take no
-    // column.
+    // A character has at most four bytes; twice that allows for combining marks without a column.
     let most = columns.saturating_add(1).saturating_mul(8);
     let bytes = text.as_bytes();
     if bytes.len() <= most {
@@ -175,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_long_string_ends_between_characters() {
+    fn a_long_string_is_cut_between_characters() {
         let text = "é".repeat(1000);
         let (shown, whole) = shown_beginning(RawStr::from(text.as_str()), 10);
         assert_eq!((shown.as_str(), whole), ("ééééééééé…", false));
