@@ -35,7 +35,14 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     (
         "ggmill-convert",
-        &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"],
+        &[
+            "ggmill-core",
+            "ggmill-quant",
+            "ggmill-io",
+            "ggmill-arch",
+            "ggmill-tokenizer",
+            "ggmill-pipeline",
+        ],
     ),
     (
         "ggmill-quantize",

@@ -1,4 +1,4 @@
-//! Many texts, or one long text, on several threads.
+//! Encoding many texts, or one long text, on several threads.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,42 +6,40 @@ use std::thread;
 
 use crate::error::Error;
 use crate::models::Fragment;
-use crate::options::EncodeOptions;
-use crate::sink::{Count, Ids, Sink};
 use crate::special::Part;
-use crate::tokenizer::{Scratch, Tokenizer, added};
+use crate::tokenizer::{Count, EncodeOptions, Ids, Scratch, Sink, Tokenizer, added};
 
-/// The bytes of a long text that one thread takes at once, if it can be cut there.
-const PIECE: usize = 1 << 16;
-/// How far a place is looked for where a text can be cut.
-const NEAR: usize = 1 << 12;
+/// The preferred size in bytes of a part of a long text.
+const PART: usize = 1 << 16;
+/// The distance in bytes after a part in which a position is searched where the text can be split.
+const SEARCH: usize = 1 << 12;
 
-/// A part of the work on the text of this number.
+/// A job: a part of the text with index `text`.
 #[derive(Clone, Copy, Debug)]
-struct Work {
+struct Job {
     text: usize,
-    what: What,
+    kind: JobKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
-    /// The whole text.
+enum JobKind {
+    /// Encode the whole text.
     Whole,
-    /// An existing token.
+    /// A token that was already found.
     Token(u32),
-    /// The text from one position to another, and whether it follows a special token.
+    /// Encode the range from one position to another, which follows a special token or not.
     Text(usize, usize, bool),
 }
 
-/// The result for a text, part by part.
+/// The result for a text, collected part by part.
 trait Gathered: Default + Send {
-    /// The sink for a part.
+    /// The sink of a part.
     type Sink<'a>: Sink
     where
         Self: 'a;
-    /// Where the tokens of a part go.
+    /// Returns the sink for the tokens of a part.
     fn sink(&mut self) -> Self::Sink<'_>;
-    /// Takes the result of the next part.
+    /// Appends the result of the next part.
     fn add(&mut self, next: Self);
 }
 
@@ -74,10 +72,11 @@ impl Gathered for Count {
 }
 
 impl Tokenizer {
-    /// The tokens of texts, on so many threads: for each text those of [`encode`](Self::encode).
+    /// Encodes texts on `threads` threads. The tokens of each text are those of
+    /// [`encode`](Self::encode).
     ///
-    /// Long texts are divided as well, where the model allows it: between special tokens, and for
-    /// most models at some of the spaces or line breaks. Fails where `encode` fails for a text.
+    /// Long texts are split where the model allows it: at special tokens, and for most models at
+    /// some spaces or line breaks. Fails if `encode` fails for one of the texts.
     ///
     /// ```
     /// # fn of(tokenizer: &ggmill_tokenizer::Tokenizer) -> Result<(), ggmill_tokenizer::Error> {
@@ -97,7 +96,7 @@ impl Tokenizer {
         self.batch(texts, *options, threads)
     }
 
-    /// The number of tokens of each text, on so many threads. Fails as
+    /// Returns the number of tokens of each text, counted on `threads` threads. Fails as
     /// [`encode_batch`](Self::encode_batch) does.
     pub fn count_batch<T: AsRef<[u8]> + Sync>(
         &self,
@@ -115,33 +114,33 @@ impl Tokenizer {
         options: EncodeOptions,
         threads: NonZeroUsize,
     ) -> Result<Vec<R>, Error> {
-        let mut work = Vec::new();
+        let mut jobs = Vec::new();
         let mut scratch = self.borrow();
         for (number, text) in texts.iter().enumerate() {
-            self.divide(number, text.as_ref(), options, &mut scratch, &mut work)?;
+            self.divide(number, text.as_ref(), options, &mut scratch, &mut jobs)?;
         }
         self.give_back(scratch);
         let next = AtomicUsize::new(0);
-        let some = || {
+        let run_jobs = || {
             let mut scratch = self.borrow();
             let mut done = Vec::new();
             while let place = next.fetch_add(1, Ordering::Relaxed)
-                && let Some(work) = work.get(place)
+                && let Some(job) = jobs.get(place)
             {
-                let text = texts.get(work.text).map_or(&[][..], |text| text.as_ref());
+                let text = texts.get(job.text).map_or(&[][..], |text| text.as_ref());
                 let mut result = R::default();
-                let ended = self.part(work.what, text, options, &mut scratch, &mut result.sink());
+                let ended = self.part(job.kind, text, options, &mut scratch, &mut result.sink());
                 done.push((place, ended.map(|()| result)));
             }
             self.give_back(scratch);
             done
         };
-        let threads = threads.get().min(work.len());
+        let threads = threads.get().min(jobs.len());
         let mut done = thread::scope(|scope| {
-            // Where the system gives no more threads, those that there are do the work.
-            let spawn = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
+            // If the system refuses more threads, the existing ones do the work.
+            let spawn = |_| thread::Builder::new().spawn_scoped(scope, run_jobs).ok();
             let others: Vec<_> = (1..threads).map_while(spawn).collect();
-            let mut done = some();
+            let mut done = run_jobs();
             for other in others {
                 match other.join() {
                     Ok(more) => done.extend(more),
@@ -152,69 +151,70 @@ impl Tokenizer {
         });
         done.sort_unstable_by_key(|&(place, _)| place);
         let mut all: Vec<R> = texts.iter().map(|_| R::default()).collect();
-        for ((_, result), work) in done.into_iter().zip(&work) {
-            if let Some(all) = all.get_mut(work.text) {
+        for ((_, result), job) in done.into_iter().zip(&jobs) {
+            if let Some(all) = all.get_mut(job.text) {
                 all.add(result?);
             }
         }
         Ok(all)
     }
 
-    /// Divides the work on a text. The parts of a short one cost more than they bring.
+    /// Appends the jobs for a text. A short text is one job, since splitting it costs more than it
+    /// saves.
     fn divide(
         &self,
         text: usize,
         bytes: &[u8],
         options: EncodeOptions,
         scratch: &mut Scratch,
-        work: &mut Vec<Work>,
+        jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
         self.can_encode(bytes)?;
-        let mut push = |what| work.push(Work { text, what });
-        if bytes.len() < 2 * PIECE {
-            push(What::Whole);
+        let mut push = |kind| jobs.push(Job { text, kind });
+        if bytes.len() < 2 * PART {
+            push(JobKind::Whole);
             return Ok(());
         }
         let (before, after) = added(self.vocabulary(), options);
         if let Some(id) = before {
-            push(What::Token(id));
+            push(JobKind::Token(id));
         }
         let mut after_special = true;
         self.parts(bytes, options, scratch, |part| match part {
             Part::Token(id, ..) => {
-                push(What::Token(id));
+                push(JobKind::Token(id));
                 after_special = true;
             }
             Part::Text(mut start, end) => {
-                while end - start >= 2 * PIECE {
+                while end - start >= 2 * PART {
                     let part = bytes.get(start..end).unwrap_or_default();
-                    let Some(cut) = self.model().cut(part, PIECE, PIECE + NEAR) else { break };
-                    push(What::Text(start, start + cut, after_special));
+                    let Some(cut) = self.model().cut(part, PART, PART + SEARCH) else { break };
+                    push(JobKind::Text(start, start + cut, after_special));
                     after_special = false;
                     start += cut;
                 }
-                push(What::Text(start, end, after_special));
+                push(JobKind::Text(start, end, after_special));
                 after_special = false;
             }
         })?;
         if let Some(id) = after {
-            push(What::Token(id));
+            push(JobKind::Token(id));
         }
         Ok(())
     }
 
     fn part(
         &self,
-        what: What,
+        kind: JobKind,
         text: &[u8],
         options: EncodeOptions,
         scratch: &mut Scratch,
         out: &mut impl Sink,
     ) -> Result<(), Error> {
-        match what {
-            What::Whole => return self.encode_into(text, options, None, scratch, out),
-            What::Token(id) => out.push(id, 0, 0),
-            What::Text(start, end, after_special) => {
+        match kind {
+            JobKind::Whole => return self.encode_into(text, options, None, scratch, out),
+            JobKind::Token(id) => out.push(id, 0, 0),
+            JobKind::Text(start, end, after_special) => {
                 let text = text.get(start..end).unwrap_or_default();
                 let fragment = Fragment { text, start, after_special };
                 self.model().encode(self.vocabulary(), fragment, &mut scratch.model, out);

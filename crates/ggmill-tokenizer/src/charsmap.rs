@@ -1,23 +1,25 @@
-//! The character map of SentencePiece: replacements found by a double array, compressed by XOR.
+//! The character map of SentencePiece (`precompiled_charsmap`): a double array of XOR-compressed
+//! units, and replacements.
 
-use ggmill_core::Metadata;
+use ggmill_core::{Metadata, ValueType};
 
 use crate::error::{Error, ErrorKind};
-use crate::read::optional;
+use crate::vocabulary::load::optional;
 
 const KEY: &str = "tokenizer.ggml.precompiled_charsmap";
 
-/// Replacements of texts. Every way through the array has been tried: no step leaves it.
+/// A map from texts to replacements. Every path through the array was verified when it was read: no
+/// step leaves it.
 #[derive(Debug, Default)]
 pub(crate) struct CharsMap {
     units: Vec<u32>,
-    /// Ended by zero bytes.
+    /// The replacements, each terminated by a zero byte.
     replacements: Vec<u8>,
 }
 
-/// A unit: the offset of its children in bits 10 to 30 (shifted by eight more where bit 9 is set),
-/// in bit 8 whether there is a replacement, and the byte that leads to it; or, with bit 31 set, the
-/// place of a replacement.
+/// Returns the offset of the children of a unit. A unit has the offset in bits 10 to 30 (shifted by
+/// eight more if bit 9 is set), the flag for a replacement in bit 8, and the byte that leads to it
+/// in bits 0 to 7. With bit 31 set, it is the position of a replacement.
 fn offset(unit: u32) -> u32 {
     unit >> 10 << ((unit & 1 << 9) >> 6)
 }
@@ -31,13 +33,11 @@ fn malformed(message: &str) -> Error {
 }
 
 impl CharsMap {
-    /// The map of a file; empty where there is none.
+    /// Reads the map of a file, or an empty map if the file has none.
     pub(crate) fn from_metadata(metadata: &Metadata<'_>) -> Result<Self, Error> {
         let Some(array) = optional(metadata.array(KEY))? else { return Ok(Self::default()) };
         let found = array.element_type();
-        let bytes = array
-            .integers()
-            .filter(|_| matches!(found, ggmill_core::ValueType::U8 | ggmill_core::ValueType::I8));
+        let bytes = array.integers().filter(|_| matches!(found, ValueType::U8 | ValueType::I8));
         let bytes = bytes.ok_or_else(|| {
             let message = format!("is an array of {found}, expected i8 or u8");
             Error::at(ErrorKind::WrongType, KEY, message)
@@ -50,7 +50,7 @@ impl CharsMap {
         Self::new(&data)
     }
 
-    /// The map of its bytes: the length of the array, the array, the replacements.
+    /// Parses a map: the length of the array in bytes, the array, the replacements.
     pub(crate) fn new(data: &[u8]) -> Result<Self, Error> {
         let (length, rest) = data
             .split_first_chunk::<4>()
@@ -72,7 +72,7 @@ impl CharsMap {
         Ok(map)
     }
 
-    /// Goes every way through the array.
+    /// Verifies every path through the array.
     fn verify(&self) -> Result<(), Error> {
         if self.units.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ impl CharsMap {
         self.units.first().map_or(0, |&unit| offset(unit))
     }
 
-    /// The longest text with a replacement that the bytes begin with: its length, and the
+    /// Returns the length of the longest prefix of the bytes that has a replacement, and the
     /// replacement.
     pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
         let mut node = self.root();
@@ -133,8 +133,8 @@ impl CharsMap {
         Some((length, &rest[..memchr::memchr(0, rest)?]))
     }
 
-    /// Whether an ASCII byte before another, or at the end, is left as it is.
-    pub(crate) fn leaves(&self, byte: u8) -> bool {
+    /// Returns `true` if an ASCII byte before another one, or at the end, is not replaced.
+    pub(crate) fn keeps(&self, byte: u8) -> bool {
         let index = self.root() ^ u32::from(byte);
         let Some(&unit) = self.units.get(index as usize).filter(|unit| is_byte(**unit, byte))
         else {
@@ -153,7 +153,7 @@ impl CharsMap {
 mod tests {
     use super::*;
 
-    /// One unit for `a`, replaced by `b`.
+    /// Returns a map that replaces `a` by `b`.
     fn small() -> Vec<u8> {
         let mut units = vec![1 << 31; 256];
         units[0] = 1 << 10;
@@ -171,18 +171,18 @@ mod tests {
         let map = CharsMap::new(&small()).unwrap();
         assert_eq!(map.longest(b"ab"), Some((1, &b"b"[..])));
         assert_eq!(map.longest(b"ba"), None);
-        assert!(map.leaves(b'b') && !map.leaves(b'a'));
-        assert!(CharsMap::default().leaves(b'a') && CharsMap::default().longest(b"a").is_none());
+        assert!(map.keeps(b'b') && !map.keeps(b'a'));
+        assert!(CharsMap::default().keeps(b'a') && CharsMap::default().longest(b"a").is_none());
     }
 
     #[test]
-    fn maps_cut_short_are_refused() {
+    fn truncated_maps_are_refused() {
         let whole = small();
         for length in 0..whole.len() {
             let error = CharsMap::new(&whole[..length]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Malformed, "{length}");
         }
-        // The array says that it is shorter than its nodes need.
+        // The stated length of the array is less than its nodes need.
         let mut cut = whole[..4 + 512].to_vec();
         cut[..4].copy_from_slice(&512u32.to_le_bytes());
         cut.extend_from_slice(b"b\0");

@@ -1,35 +1,35 @@
-//! Errors in a vocabulary or a text.
+//! Errors.
 
 use std::fmt;
 
-/// Why a tokenizer could not be made or used.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A metadata key that the vocabulary needs is missing.
+    /// A required metadata key is missing.
     Missing,
-    /// A metadata key has a value of another type.
+    /// A metadata value has the wrong type.
     WrongType,
-    /// `tokenizer.ggml.model` is none that this crate knows.
+    /// `tokenizer.ggml.model` is unknown.
     UnknownModel,
-    /// `tokenizer.ggml.pre` is none that this crate knows.
+    /// `tokenizer.ggml.pre` is unknown.
     UnknownPreTokenizer,
     /// An array has fewer elements than there are tokens.
     WrongLength,
     /// Two tokens have the same text.
     DuplicateToken,
-    /// The entries contradict each other, or the data of one are damaged.
+    /// The data are malformed or contradict each other.
     Malformed,
-    /// Beyond what this crate supports, or beyond the memory there is.
+    /// The data are not supported, or exceed a limit or the available memory.
     Limit,
-    /// The file says that it has no tokenizer.
+    /// The file states that it has no tokenizer.
     NoTokenizer,
-    /// No such token.
+    /// There is no token with this ID.
     NoSuchToken,
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `no_such_token`.
+    /// Returns the stable name of the kind in lower case, such as `no_such_token`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -46,7 +46,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind and the metadata key it is about.
+/// An error in a vocabulary or a text.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -65,12 +65,12 @@ impl Error {
         Self { kind, key: Some(key), message: message.into() }
     }
 
-    /// The kind of error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The metadata key the error is about, where there is one.
+    /// Returns the metadata key that the error is about.
     pub fn key(&self) -> Option<&'static str> {
         self.key
     }

@@ -1,15 +1,89 @@
-//! How a text is tokenized, step by step.
+//! Explanations of how a text is tokenized, step by step.
+
+use std::ops::Range;
 
 use crate::error::Error;
-use crate::explained::{Explained, ExplainedText, ExplainedWord};
 use crate::models::{Fragment, Model, Scratch};
-use crate::options::EncodeOptions;
-use crate::sink::{Piece, Pieces};
 use crate::special::Part;
-use crate::tokenizer::{Tokenizer, added};
+use crate::tokenizer::{EncodeOptions, Piece, Pieces, Tokenizer, added};
+
+/// A step in the tokenization of a text.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Explained {
+    /// A token that is added at the beginning or the end.
+    Added(Piece),
+    /// A special token in the text.
+    Special(Piece),
+    /// Text between special tokens.
+    Text(ExplainedText),
+}
+
+/// The tokenization of the text between two special tokens.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ExplainedText {
+    /// Its byte range in the whole text.
+    pub range: Range<usize>,
+    /// The text that is pre-tokenized, if it differs: with U+2581 for spaces, or U+FFFD for invalid
+    /// UTF-8.
+    pub rewritten: Option<Vec<u8>>,
+    /// The passes of the pre-tokenizer, in order. Empty for models without one.
+    pub passes: Vec<ExplainedPass>,
+    /// The words, in order. Models that do not merge have one word, the whole text.
+    pub words: Vec<ExplainedWord>,
+}
+
+/// A pass of a pre-tokenizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainedPass {
+    /// The regular expression whose matches are pieces, or the name of a scanner.
+    pub rule: &'static str,
+    /// The resulting pieces, as byte ranges of the text that is pre-tokenized.
+    pub pieces: Vec<Range<usize>>,
+}
+
+/// The tokenization of a word.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ExplainedWord {
+    /// The text that is merged.
+    pub text: Vec<u8>,
+    /// If true, the whole word is a token, so that nothing is merged.
+    pub is_whole: bool,
+    /// The merges, in the order in which they are applied.
+    pub merges: Vec<ExplainedMerge>,
+    /// The tokens, with byte ranges in the whole text.
+    pub pieces: Vec<Piece>,
+}
+
+/// A merge of two adjacent symbols of a word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ExplainedMerge {
+    /// The start of the left symbol in the text of the word, in bytes.
+    pub start: usize,
+    /// The start of the right symbol.
+    pub middle: usize,
+    /// The end of the right symbol.
+    pub end: usize,
+    /// The rank or score that selected this merge.
+    pub order: MergeOrder,
+}
+
+/// The criterion by which the next merge is selected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum MergeOrder {
+    /// The index in `tokenizer.ggml.merges`; the lowest is first.
+    Rank(u32),
+    /// The score of the resulting token; the highest is first.
+    Score(f32),
+}
 
 impl Tokenizer {
-    /// The tokenization steps for each part of a text, in order. The tokens are those of
+    /// Returns the tokenization steps of a text, in order. The tokens are those of
     /// [`encode_with_offsets`](Self::encode_with_offsets).
     ///
     /// Fails as [`encode`](Self::encode) does.

@@ -1,34 +1,34 @@
-//! The text of special tokens is found before all else and cuts the rest into fragments.
+//! Special tokens, which are found in a text before it is tokenized and split it into fragments.
 //!
-//! The reference takes the special tokens one by one, the longest first, and cuts every fragment at
-//! every occurrence. The same result in one pass: all occurrences that overlap or not are found at
-//! once, and in the order of length, then of position, each is taken whose place is still free.
+//! llama.cpp searches one special token after the other, the longest first, and splits every
+//! fragment at every occurrence. One pass gives the same result: an automaton finds all
+//! occurrences, overlapping ones included, and each is taken in the order of length, then of
+//! position, unless its range is already taken.
 
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use crate::attributes::Attributes;
 use crate::error::{Error, ErrorKind};
-use crate::memory::bound;
-use crate::vocabulary::Vocabulary;
+use crate::models::bound;
+use crate::vocabulary::{Attributes, Vocabulary};
 
-/// The automata that find special tokens.
+/// Finds special tokens.
 #[derive(Debug)]
 pub(crate) struct Special {
-    /// With control tokens.
+    /// Finds all special tokens.
     all: Finder,
-    /// The user-defined tokens alone.
+    /// Finds only user-defined tokens.
     user_defined: Finder,
 }
 
-/// Finds some of the special tokens.
+/// Finds a set of special tokens.
 #[derive(Debug, Default)]
 struct Finder {
-    /// In the order they are taken.
+    /// The tokens in the order in which occurrences are taken.
     tokens: Vec<Token>,
     automaton: Option<AhoCorasick>,
-    /// The bytes of the longest.
+    /// The length in bytes of the longest token.
     longest: usize,
 }
 
@@ -37,33 +37,34 @@ struct Token {
     id: u32,
     lstrip: bool,
     rstrip: bool,
-    /// It is found in trusted text only.
+    /// It is recognized only in trusted text.
     hidden: bool,
 }
 
-/// A special token in a text, with the whitespace it takes.
+/// A special token in a text, with the whitespace it consumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hit {
     id: u32,
-    /// The text of the token.
+    /// The range of its text.
     start: usize,
     end: usize,
-    /// With the whitespace.
+    /// The range with the whitespace.
     from: usize,
     to: usize,
 }
 
-/// Memory that calls use one after the other.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// Numbers of tokens and where they begin and end.
+    /// The occurrences: index of the token, start, end.
     found: Vec<(u32, usize, usize)>,
+    /// A bit for each byte of the text.
     taken: Vec<u64>,
     hits: Vec<Hit>,
 }
 
 impl Scratch {
-    /// Gives back what one long text made large.
+    /// Frees buffers that a long text enlarged.
     pub(crate) fn bound(&mut self) {
         bound(&mut self.found);
         bound(&mut self.taken);
@@ -74,22 +75,22 @@ impl Scratch {
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text from one position to another.
+    /// The text from one position to another.
     Text(usize, usize),
-    /// A special token and the positions of its text.
+    /// A special token and the range of its text.
     Token(u32, usize, usize),
 }
 
-/// The most occurrences of special tokens in a text, those in each other included, besides one for
-/// each byte.
+/// The most occurrences of special tokens in a text beyond one for each byte, overlapping ones
+/// included.
 const MAX_HITS: usize = 1 << 20;
 
-/// C's `isspace`.
+/// Returns C's `isspace`.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 9..=13)
 }
 
-/// Whether one of the ranges, which are in order, has all of a place.
+/// Returns `true` if one of the ranges, which are in ascending order, contains another.
 fn covers(ranges: &[Range<usize>], (start, end): (usize, usize)) -> bool {
     let after = ranges.partition_point(|range| range.start <= start);
     let range = after.checked_sub(1).and_then(|index| ranges.get(index));
@@ -107,8 +108,8 @@ impl Special {
         })
     }
 
-    /// The parts of a text, in order. Text is never empty. Fails where special tokens lie in each
-    /// other so often that there are many more than bytes.
+    /// Calls `each` with the parts of a text in order. Text parts are not empty. Fails if there are
+    /// many more overlapping special tokens than bytes.
     pub(crate) fn parts(
         &self,
         text: &[u8],
@@ -159,7 +160,7 @@ impl Finder {
         Ok(finder)
     }
 
-    /// Leaves the tokens of a text in `scratch.hits`, in the order of their positions.
+    /// Writes the special tokens of a text to `scratch.hits`, in the order of their positions.
     fn find(
         &self,
         text: &[u8],
@@ -168,7 +169,8 @@ impl Finder {
     ) -> Result<(), Error> {
         scratch.hits.clear();
         let Some(automaton) = &self.automaton else { return Ok(()) };
-        // Most texts have none, and the search for the one that ends first is the fast one.
+        // Most texts have none, and the search for the first end is faster than the overlapping
+        // search.
         let Some(first) = automaton.find(text) else { return Ok(()) };
         let begin = first.end().saturating_sub(self.longest);
         scratch.found.clear();
@@ -179,30 +181,30 @@ impl Finder {
                 let message = format!("more than {most} special tokens in {} bytes", text.len());
                 return Err(Error::new(ErrorKind::Limit, message));
             }
-            let place = (hit.start().saturating_add(begin), hit.end().saturating_add(begin));
-            let number = hit.pattern().as_usize();
-            if trusted.is_some_and(|trusted| !covers(trusted, place))
-                && self.tokens.get(number).is_some_and(|token| token.hidden)
+            let range = (hit.start().saturating_add(begin), hit.end().saturating_add(begin));
+            let token = hit.pattern().as_usize();
+            if trusted.is_some_and(|trusted| !covers(trusted, range))
+                && self.tokens.get(token).is_some_and(|token| token.hidden)
             {
                 continue;
             }
-            scratch.found.push((hit.pattern().as_u32(), place.0, place.1));
+            scratch.found.push((hit.pattern().as_u32(), range.0, range.1));
         }
         scratch.found.sort_unstable();
         scratch.taken.clear();
         scratch.taken.resize(text.len().div_ceil(64), 0);
-        for place in 0..scratch.found.len() {
-            if let Some(&(number, start, end)) = scratch.found.get(place) {
-                self.take(text, number, start, end, scratch);
+        for hit in 0..scratch.found.len() {
+            if let Some(&(token, start, end)) = scratch.found.get(hit) {
+                self.take(text, token, start, end, scratch);
             }
         }
         scratch.hits.sort_unstable_by_key(|hit| hit.start);
         Ok(())
     }
 
-    /// Takes an occurrence if its place is free. Those taken before are at least as long, so that they
-    /// cover its first or last byte if any.
-    fn take(&self, text: &[u8], number: u32, start: usize, end: usize, scratch: &mut Scratch) {
+    /// Takes an occurrence if its range is free. Occurrences taken before are at least as long, so
+    /// that one that overlaps it covers its first or last byte.
+    fn take(&self, text: &[u8], token: u32, start: usize, end: usize, scratch: &mut Scratch) {
         let Scratch { taken, hits, .. } = scratch;
         let is_taken = |taken: &[u64], place: usize| {
             taken.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
@@ -210,7 +212,7 @@ impl Finder {
         if is_taken(taken, start) || is_taken(taken, end.saturating_sub(1)) {
             return;
         }
-        let Some(token) = self.tokens.get(number as usize) else { return };
+        let Some(token) = self.tokens.get(token as usize) else { return };
         let is_free_space = |taken: &[u64], place: usize| {
             text.get(place).is_some_and(|&byte| is_space(byte)) && !is_taken(taken, place)
         };

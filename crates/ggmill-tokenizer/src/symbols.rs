@@ -1,20 +1,20 @@
-//! Symbols: what the reference takes for characters, by their first bytes, valid or not.
+//! Symbols of SentencePiece models: characters by their first byte, and spaces written as U+2581.
 
 use std::collections::HashSet;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
-use crate::spaces::SPACE;
 use crate::unicode;
 
-/// The length of the symbol at the beginning; 0 at the end.
+/// Returns the length of the symbol at the beginning, or 0 at the end. As in llama.cpp it depends
+/// only on the first byte, so that a symbol need not be valid UTF-8.
 #[inline]
 pub(crate) fn length(text: &[u8]) -> usize {
     text.first().map_or(0, |&first| unicode::length_by_first(first).min(text.len()))
 }
 
-/// A symbol as a number: its length and its bytes. Those of four bytes begin with 0xF, so no two
-/// are equal.
+/// Returns a symbol as a number that contains its length and bytes. Symbols of four bytes begin
+/// with 0xF, so numbers are unique.
 #[inline]
 pub(crate) fn number(symbol: &[u8]) -> u32 {
     let number =
@@ -27,7 +27,7 @@ pub(crate) fn number(symbol: &[u8]) -> u32 {
     }
 }
 
-/// Symbols that are neighbours in some token. It may also have others.
+/// A Bloom filter of the pairs of symbols that are adjacent in some token.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     bits: Vec<u64>,
@@ -35,7 +35,8 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// The bits for each pair, most of which are given several times.
+    /// The bits for each pair. Most pairs occur several times, so that more bits remain for each
+    /// distinct pair.
     const ROOM: usize = 8;
 
     pub(crate) fn new(pairs: &[(u32, u32)]) -> Self {
@@ -55,7 +56,7 @@ impl Pairs {
         ((pair ^ pair >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
-    /// Whether two symbols may be neighbours in a token.
+    /// Returns `true` if two symbols may be adjacent in a token.
     #[inline]
     pub(crate) fn may_have(&self, left: u32, right: u32) -> bool {
         let place = self.place(left, right);
@@ -63,12 +64,13 @@ impl Pairs {
     }
 }
 
-/// Where texts can be cut before spaces: no token goes beyond such a place.
+/// The positions before spaces where texts can be split, since no token crosses them.
 #[derive(Debug)]
 pub(crate) struct Cuts {
-    /// Symbols after which some token has a space.
-    before_space: HashSet<u32, FixedState>,
-    /// Those of one byte.
+    /// Symbols before a space in some token. The hash seed is random, since the symbols are content
+    /// of the file.
+    before_space: HashSet<u32, RandomState>,
+    /// The symbols of one byte among them.
     bytes: [bool; 256],
 }
 
@@ -77,7 +79,7 @@ impl Cuts {
         Self { before_space: HashSet::default(), bytes: [false; 256] }
     }
 
-    /// Takes a token into account, and calls with its neighbors.
+    /// Adds a token, and calls `pair` with its adjacent symbols.
     pub(crate) fn add(&mut self, token: &[u8], mut pair: impl FnMut(u32, u32)) {
         let space = number(SPACE);
         let mut rest = token;
@@ -98,8 +100,8 @@ impl Cuts {
         }
     }
 
-    /// Whether a text can be cut after the symbol at a place: the end of the symbol, and whether a
-    /// space follows that is in no token with it.
+    /// Returns the end of the symbol at a position, and whether the text can be split there: before
+    /// a space that no token joins to the symbol.
     #[inline]
     pub(crate) fn after(&self, text: &[u8], at: usize) -> (usize, bool) {
         let next = at + length(&text[at..]);
@@ -107,7 +109,7 @@ impl Cuts {
         (next, is_space && !self.has_space_after(&text[at..next]))
     }
 
-    /// Whether some token has a space after this byte, which is a symbol.
+    /// Returns `true` if some token has a space after this symbol of one byte.
     pub(crate) fn joins_space(&self, byte: u8) -> bool {
         self.bytes[usize::from(byte)]
     }
@@ -117,5 +119,88 @@ impl Cuts {
             &[byte] => self.bytes[usize::from(byte)],
             _ => self.before_space.contains(&number(symbol)),
         }
+    }
+}
+
+/// The representation of a space in tokens: U+2581.
+pub(crate) const SPACE: &[u8] = "\u{2581}".as_bytes();
+
+/// Writes a text with every space replaced by [`SPACE`] to `out`, after one more [`SPACE`] if
+/// `prefix`.
+pub(crate) fn escape(text: &[u8], prefix: bool, out: &mut Vec<u8>) {
+    out.clear();
+    out.reserve(text.len() + text.len() / 3 + SPACE.len());
+    if prefix {
+        out.extend_from_slice(SPACE);
+    }
+    let mut done = 0;
+    for space in memchr::memchr_iter(b' ', text) {
+        out.extend_from_slice(&text[done..space]);
+        out.extend_from_slice(SPACE);
+        done = space + 1;
+    }
+    out.extend_from_slice(&text[done..]);
+}
+
+/// Maps ranges of an escaped text to the original text.
+#[derive(Debug)]
+pub(crate) struct Places<'t> {
+    text: &'t [u8],
+    source: usize,
+    escaped: usize,
+}
+
+impl<'t> Places<'t> {
+    /// Starts at the beginning of the text, after the prefix.
+    pub(crate) fn new(text: &'t [u8], prefix: bool) -> Self {
+        Self { text, source: 0, escaped: if prefix { SPACE.len() } else { 0 } }
+    }
+
+    /// Returns the original range for a range of the escaped text, which must not be before an
+    /// earlier one. A part of an escaped space maps to the whole space.
+    pub(crate) fn range(&mut self, start: usize, end: usize) -> (usize, usize) {
+        while let Some(width) = self.width(self.source)
+            && self.escaped + width <= start
+        {
+            self.source += 1;
+            self.escaped += width;
+        }
+        let (mut source, mut escaped) = (self.source, self.escaped);
+        while let Some(width) = self.width(source)
+            && escaped < end
+        {
+            source += 1;
+            escaped += width;
+        }
+        (self.source, source)
+    }
+
+    fn width(&self, source: usize) -> Option<usize> {
+        self.text.get(source).map(|&byte| if byte == b' ' { SPACE.len() } else { 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher as _;
+
+    use super::*;
+
+    /// Symbols that were chosen to collide with one seed do not with another.
+    #[test]
+    fn symbols_are_hashed_with_a_random_seed() {
+        let hash = || Cuts::new().before_space.hasher().hash_one(number("\u{e9}".as_bytes()));
+        assert_ne!(hash(), hash());
+    }
+
+    #[test]
+    fn ranges_map_to_the_original_text() {
+        let mut out = Vec::new();
+        escape(b" a  b", true, &mut out);
+        assert_eq!(out, "▁▁a▁▁b".as_bytes());
+        let mut places = Places::new(b" a  b", true);
+        let ranges = [(0, 3), (3, 7), (7, 10), (11, 14)];
+        let found: Vec<_> = ranges.iter().map(|&(start, end)| places.range(start, end)).collect();
+        assert_eq!(found, [(0, 0), (0, 2), (2, 3), (3, 5)]);
     }
 }

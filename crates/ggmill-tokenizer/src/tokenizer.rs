@@ -1,22 +1,60 @@
-//! The tokenizer: special tokens, fragments, and what goes before and after them.
+//! The tokenizer: splits a text at special tokens, encodes the rest with the model, and adds BOS
+//! and EOS.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ggmill_core::{Builder, ByteSize, Gguf, Metadata, MetadataBuf};
 
+use crate::decode::Texts;
 use crate::error::{Error, ErrorKind};
 use crate::models::{self, Fragment, Model};
-use crate::options::{EncodeOptions, LoadOptions};
-use crate::sink::{Count, Ids, Piece, Pieces, Sink};
 use crate::special::{self, Part, Special};
-use crate::texts::Texts;
+use crate::vocabulary::load::LoadOptions;
 use crate::vocabulary::{Kind, Vocabulary};
 
-/// Makes tokens of text and text of tokens, with the vocabulary of a file.
+/// Options for encoding a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EncodeOptions {
+    /// Adds the BOS and EOS tokens that the vocabulary adds to texts.
+    pub add_special: bool,
+    /// Encodes the text of a control token as that token. User-defined tokens are always
+    /// recognized.
+    pub parse_special: bool,
+}
+
+impl EncodeOptions {
+    /// Adds BOS and EOS as the vocabulary says, and encodes control tokens in the text as ordinary
+    /// text.
+    pub fn new() -> Self {
+        Self { add_special: true, parse_special: false }
+    }
+
+    /// Sets whether BOS and EOS are added where the vocabulary adds them.
+    #[must_use]
+    pub fn add_special(mut self, add: bool) -> Self {
+        self.add_special = add;
+        self
+    }
+
+    /// Sets whether control tokens in the text are recognized.
+    #[must_use]
+    pub fn parse_special(mut self, parse: bool) -> Self {
+        self.parse_special = parse;
+        self
+    }
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Encodes text to tokens and decodes tokens to text, with the vocabulary of a file.
 ///
-/// A clone shares everything with the original. Calls on several threads do not wait for each
-/// other.
+/// Clones share all data. Calls on several threads run in parallel.
 #[derive(Clone, Debug)]
 pub struct Tokenizer(Arc<Inner>);
 
@@ -25,35 +63,36 @@ struct Inner {
     vocabulary: Vocabulary,
     model: Model,
     special: Special,
-    /// What tokens are as text, once that is asked for.
+    /// The decoded texts of all tokens, computed on first use.
     texts: OnceLock<Texts>,
-    /// Memory that no call uses now.
+    /// Scratch memory that no call is using.
     free: Mutex<Vec<Scratch>>,
 }
 
-/// What a call needs besides the tokenizer.
+/// Scratch memory of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     special: special::Scratch,
     pub(crate) model: models::Scratch,
 }
 
-/// The most memories that are kept for later calls.
-const KEPT: usize = 64;
+/// The most scratch memories that are kept for later calls.
+const MAX_FREE: usize = 64;
 
-/// The longest text: that of the reference.
+/// The longest text in bytes, as in llama.cpp.
 const MAX_TEXT: usize = i32::MAX as usize;
 
 impl Tokenizer {
-    /// The tokenizer of a file.
+    /// Creates the tokenizer of a file.
     ///
-    /// Fails where [`Vocabulary::from_metadata`] does, and where the model needs a key that is
-    /// missing or damaged.
+    /// Fails if [`Vocabulary::from_metadata`] does, or if the model needs a key that is missing or
+    /// malformed.
     pub fn from_metadata(metadata: &Metadata<'_>) -> Result<Self, Error> {
         Self::with_options(metadata, &LoadOptions::new())
     }
 
-    /// The same, with choices of the caller.
+    /// Creates the tokenizer of a file with options. Fails as
+    /// [`from_metadata`](Self::from_metadata) does.
     pub fn with_options(metadata: &Metadata<'_>, options: &LoadOptions) -> Result<Self, Error> {
         let vocabulary = Vocabulary::with_options(metadata, options)?;
         let model = Model::new(&vocabulary, metadata)?;
@@ -67,10 +106,10 @@ impl Tokenizer {
         })))
     }
 
-    /// The tokenizer of metadata that is not in a file, such as a conversion gives.
+    /// Creates the tokenizer of metadata in memory, such as the result of a conversion.
     ///
-    /// Fails as [`from_metadata`](Self::from_metadata) does, and where the metadata cannot be
-    /// written to a file.
+    /// Fails as [`from_metadata`](Self::from_metadata) does, or if the metadata cannot be written
+    /// to a file.
     ///
     /// ```
     /// use ggmill_core::MetadataBuf;
@@ -89,20 +128,20 @@ impl Tokenizer {
         Self::from_metadata(&file.metadata())
     }
 
-    /// The vocabulary.
+    /// Returns the vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocabulary
     }
 
-    /// What tokens are as text.
+    /// Returns the decoded texts of all tokens.
     pub(crate) fn texts(&self) -> &Texts {
         self.0.texts.get_or_init(|| Texts::new(&self.0.vocabulary))
     }
 
-    /// Appends the tokens of a text.
+    /// Appends the token IDs of a text.
     ///
-    /// Fails for a text of 2 GiB or more, for one with many more special tokens than bytes, and
-    /// where the file has no tokenizer.
+    /// Fails if the text has 2 GiB or more, if it has many more overlapping special tokens than
+    /// bytes, or if the file has no tokenizer.
     pub fn encode(
         &self,
         text: impl AsRef<[u8]>,
@@ -112,11 +151,10 @@ impl Tokenizer {
         self.run(text.as_ref(), *options, None, &mut Ids(ids))
     }
 
-    /// Appends the tokens of a text with the ranges they stand for. Fails as
-    /// [`encode`](Self::encode) does.
+    /// Appends the tokens of a text with their byte ranges. Fails as [`encode`](Self::encode) does.
     ///
-    /// Ranges are in order. Text between them was dropped; tokens of one character that has no
-    /// token of its own share its range.
+    /// Ranges are in ascending order. Text between them was dropped. The byte tokens of one
+    /// character share its range.
     pub fn encode_with_offsets(
         &self,
         text: impl AsRef<[u8]>,
@@ -126,12 +164,12 @@ impl Tokenizer {
         self.run(text.as_ref(), *options, None, &mut Pieces(pieces))
     }
 
-    /// Appends the tokens of a text, with their ranges, in which only some of the text is trusted:
-    /// control tokens are recognized where all of their text is in one of the ranges, which are in
-    /// order and do not overlap; elsewhere it is text. Fails as [`encode`](Self::encode) does.
+    /// Appends the tokens of a text of which only parts are trusted, with their byte ranges. A
+    /// control token is recognized only if its text lies within one of the `trusted` ranges, which
+    /// are in ascending order and do not overlap. Fails as [`encode`](Self::encode) does.
     ///
-    /// As everywhere without `parse_special`, a vocabulary whose merges of ordinary text make the
-    /// text of a control token gives the ID of that token.
+    /// As without `parse_special`, merges of ordinary text can produce the text and thus the ID of
+    /// a control token.
     pub fn encode_trusting(
         &self,
         text: impl AsRef<[u8]>,
@@ -142,8 +180,7 @@ impl Tokenizer {
         self.run(text.as_ref(), *options, Some(trusted), &mut Pieces(pieces))
     }
 
-    /// The number of tokens of a text, without keeping them. Fails as [`encode`](Self::encode)
-    /// does.
+    /// Returns the number of tokens of a text. Fails as [`encode`](Self::encode) does.
     pub fn count(&self, text: impl AsRef<[u8]>, options: &EncodeOptions) -> Result<usize, Error> {
         let mut count = Count(0);
         self.run(text.as_ref(), *options, None, &mut count)?;
@@ -164,7 +201,7 @@ impl Tokenizer {
         done
     }
 
-    /// Fails for a text that is too long, and where there is no tokenizer.
+    /// Fails if the text is too long or the file has no tokenizer.
     pub(crate) fn can_encode(&self, text: &[u8]) -> Result<(), Error> {
         if self.0.vocabulary.kind() == Kind::None {
             return Err(Error::new(ErrorKind::NoTokenizer, "the file has no tokenizer"));
@@ -177,12 +214,12 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// The model.
+    /// Returns the model.
     pub(crate) fn model(&self) -> &Model {
         &self.0.model
     }
 
-    /// The parts of a text: special tokens and what is between them.
+    /// Splits a text into special tokens and the fragments between them.
     pub(crate) fn parts(
         &self,
         text: &[u8],
@@ -234,14 +271,14 @@ impl Tokenizer {
         scratch.special.bound();
         scratch.model.bound();
         let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < KEPT {
+        if free.len() < MAX_FREE {
             free.push(scratch);
         }
     }
 }
 
-/// The tokens that are added before and after a text. Where the vocabulary asks for one it does not
-/// have, the reference aborts; here it is left out.
+/// Returns the tokens that are added before and after a text. A token that the flags request and
+/// the vocabulary lacks is omitted; llama.cpp aborts.
 pub(crate) fn added(vocabulary: &Vocabulary, options: EncodeOptions) -> (Option<u32>, Option<u32>) {
     if !options.add_special {
         return (None, None);
@@ -253,5 +290,121 @@ pub(crate) fn added(vocabulary: &Vocabulary, options: EncodeOptions) -> (Option<
         }
         Kind::Wpm => (ids.bos, ids.sep),
         Kind::Rwkv | Kind::Plamo2 | Kind::Test | Kind::None => (None, None),
+    }
+}
+
+/// A token and its byte range in the text. Added tokens have an empty range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a token and its range")]
+pub struct Piece {
+    /// The token ID.
+    pub id: u32,
+    /// The start of the range.
+    pub start: usize,
+    /// The end of the range.
+    pub end: usize,
+}
+
+/// Receives the tokens of a text in order. Models are generic over it, so that IDs, ranges and
+/// counts share one implementation.
+pub(crate) trait Sink {
+    /// If false, models may pass empty ranges.
+    const RANGES: bool;
+
+    /// Receives a token and its byte range in the whole text.
+    fn push(&mut self, id: u32, start: usize, end: usize);
+
+    /// Receives tokens without ranges.
+    fn extend(&mut self, ids: &[u32]) {
+        for &id in ids {
+            self.push(id, 0, 0);
+        }
+    }
+}
+
+impl<S: Sink> Sink for &mut S {
+    const RANGES: bool = S::RANGES;
+
+    #[inline]
+    fn push(&mut self, id: u32, start: usize, end: usize) {
+        (**self).push(id, start, end);
+    }
+
+    fn extend(&mut self, ids: &[u32]) {
+        (**self).extend(ids);
+    }
+}
+
+/// Collects IDs.
+pub(crate) struct Ids<'a>(pub(crate) &'a mut Vec<u32>);
+
+impl Sink for Ids<'_> {
+    const RANGES: bool = false;
+
+    #[inline]
+    fn push(&mut self, id: u32, _: usize, _: usize) {
+        self.0.push(id);
+    }
+
+    #[inline]
+    fn extend(&mut self, ids: &[u32]) {
+        self.0.extend_from_slice(ids);
+    }
+}
+
+/// Collects IDs and ranges.
+pub(crate) struct Pieces<'a>(pub(crate) &'a mut Vec<Piece>);
+
+impl Sink for Pieces<'_> {
+    const RANGES: bool = true;
+
+    fn push(&mut self, id: u32, start: usize, end: usize) {
+        self.0.push(Piece { id, start, end });
+    }
+}
+
+/// Counts tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Count(pub(crate) usize);
+
+impl Sink for Count {
+    const RANGES: bool = false;
+
+    #[inline]
+    fn push(&mut self, _: u32, _: usize, _: usize) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    #[inline]
+    fn extend(&mut self, ids: &[u32]) {
+        self.0 = self.0.saturating_add(ids.len());
+    }
+}
+
+#[cfg(feature = "json")]
+impl Tokenizer {
+    /// Writes tokens as a JSON document: their `count`, and in `tokens` the `id`, `piece`, `start`
+    /// and `end` of each. A `piece` that is not UTF-8 is written as `{"bytes_hex":"…"}`; `start`
+    /// and `end` are its byte range in the text.
+    ///
+    /// Fails if writing fails.
+    pub fn write_json(
+        &self,
+        pieces: &[Piece],
+        out: &mut dyn std::io::Write,
+    ) -> std::io::Result<()> {
+        write!(out, "{{\n  \"count\": {},\n  \"tokens\": [", pieces.len())?;
+        for (number, piece) in pieces.iter().enumerate() {
+            write!(out, "{}\n    ", if number > 0 { "," } else { "" })?;
+            let text = ggmill_core::RawStr::new(self.piece(piece.id).unwrap_or_default());
+            let token = serde_json::json!({
+                "id": piece.id,
+                "piece": ggmill_text::LosslessStr(text),
+                "start": piece.start,
+                "end": piece.end,
+            });
+            ggmill_text::json::write(out, &token)?;
+        }
+        out.write_all(b"\n  ]\n}\n")
     }
 }

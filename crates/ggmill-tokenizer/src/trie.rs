@@ -1,12 +1,12 @@
-//! Texts found by walking over their bytes: a double array in which a step is one load.
+//! A double-array trie: a step is one load.
 
-/// Texts and their values. A node is the number of a unit; the root is 0.
+/// A map from texts to values. A node is the index of a unit; the root is 0.
 #[derive(Debug, Default)]
 pub(crate) struct Trie {
     units: Vec<Unit>,
 }
 
-/// A node: children are at `base ^ byte`, if their `parent` is this one.
+/// A node. Its child by a byte is at `base ^ byte`, if the `parent` of that unit is this node.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     base: u32,
@@ -14,33 +14,33 @@ struct Unit {
     value: u32,
 }
 
-/// No value, no parent, no children.
+/// No value, parent or children.
 const NONE: u32 = u32::MAX;
 const FREE: Unit = Unit { base: NONE, parent: NONE, value: NONE };
-/// Units in which the children of one node are.
+/// The units that contain all children of a node.
 const BLOCK: usize = 256;
-/// The blocks in which places for children are searched.
+/// The most blocks in which free units are searched.
 const OPEN: usize = 12;
 
-/// The root of every trie.
+/// The root node.
 pub(crate) const ROOT: u32 = 0;
 
 impl Trie {
-    /// The trie of texts that are not empty; of equal texts the last one's value counts. `None`
-    /// where there is no memory for it, or more than 2^31 units.
+    /// Builds a trie. Empty texts are ignored; the last of equal texts counts. Returns `None` if
+    /// there is not enough memory, or if more than 2^31 units are needed.
     pub(crate) fn new<'a>(texts: impl Iterator<Item = (&'a [u8], u32)>) -> Option<Self> {
         let mut sorted: Vec<(u64, &[u8], u32)> = Vec::new();
         for (text, value) in texts.filter(|(text, _)| !text.is_empty()) {
             sorted.try_reserve(1).ok()?;
             sorted.push((first_eight(text), text, value));
         }
-        // Stable: of equal texts, the last stays last.
+        // The sort is stable: the last of equal texts stays last.
         sorted.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)));
         let mut builder = Builder { trie: Self { units: Vec::new() }, open: Vec::new() };
         builder.block()?;
         builder.trie.units[0].parent = 0;
         builder.open[0].1 -= 1;
-        // Nodes whose children are to be placed: the node, its texts, and how many bytes lead to it.
+        // Nodes whose children are not placed: the node, the range of its texts, and its depth.
         let mut waiting: Vec<(u32, usize, usize, usize)> = vec![(ROOT, 0, sorted.len(), 0)];
         let mut children: Vec<(u8, usize, usize)> = Vec::new();
         while let Some((node, mut from, to, depth)) = waiting.pop() {
@@ -73,20 +73,20 @@ impl Trie {
         Some(builder.trie)
     }
 
-    /// The child of a node by a byte.
+    /// Returns the child of a node by a byte.
     #[inline]
     pub(crate) fn step(&self, node: u32, byte: u8) -> Option<u32> {
         let child = self.units.get(node as usize)?.base ^ u32::from(byte);
         (self.units.get(child as usize)?.parent == node && child != ROOT).then_some(child)
     }
 
-    /// The value of the text that leads to a node.
+    /// Returns the value of the text that leads to a node.
     #[inline]
     pub(crate) fn value(&self, node: u32) -> Option<u32> {
         self.units.get(node as usize).map(|unit| unit.value).filter(|&value| value != NONE)
     }
 
-    /// The longest text that the bytes begin with: its length and value.
+    /// Returns the length and value of the longest text that is a prefix of the bytes.
     #[inline]
     pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, u32)> {
         let mut node = ROOT;
@@ -101,7 +101,7 @@ impl Trie {
         found
     }
 
-    /// How many bytes can be walked, whether they end a text or not.
+    /// Returns the length of the longest prefix of the bytes that is a prefix of a text.
     pub(crate) fn depth(&self, bytes: &[u8]) -> usize {
         let mut node = ROOT;
         for (place, &byte) in bytes.iter().enumerate() {
@@ -112,7 +112,7 @@ impl Trie {
     }
 }
 
-/// The first eight bytes, as a number in the order of the bytes.
+/// Returns the first eight bytes as a number with the same order.
 fn first_eight(text: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(text) {
@@ -123,7 +123,7 @@ fn first_eight(text: &[u8]) -> u64 {
 
 struct Builder {
     trie: Trie,
-    /// Blocks with free units, and how many.
+    /// Blocks with free units, and the number of these.
     open: Vec<(usize, usize)>,
 }
 
@@ -144,8 +144,8 @@ impl Builder {
         Some(start)
     }
 
-    /// A base at which all children have a free unit. The units become theirs when their parents
-    /// are set, which the caller does before the next call.
+    /// Returns a base at which all children have a free unit. The caller must set their parents
+    /// before the next call.
     fn place(&mut self, children: &[(u8, usize, usize)]) -> Option<u32> {
         let wanted = children.len();
         let first = usize::from(children.first()?.0);
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_it_was_made_of() {
+    fn texts_are_found() {
         let texts: Vec<Vec<u8>> = (0..5000u32)
             .map(|number| {
                 let mixed = number.wrapping_mul(2_654_435_761);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_texts_the_last_counts_and_zero_bytes_are_bytes() {
+    fn the_last_of_equal_texts_counts_and_zero_bytes_are_bytes() {
         let trie = Trie::new([(&b"\0"[..], 1), (b"\0", 2), (b"\0\0a", 3), (b"", 4)].into_iter());
         let trie = trie.unwrap();
         assert_eq!(trie.longest(b"\0"), Some((1, 2)));

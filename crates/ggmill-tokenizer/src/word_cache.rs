@@ -1,37 +1,41 @@
-//! Words that were tokenized before, and their tokens: bounded in size.
+//! A bounded cache of words and their tokens.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-/// Longer words are not kept.
+/// The longest word in bytes that is cached.
 const LONGEST: usize = 512;
-/// The most tokens of a word in the table of short words, and the bits that they have there.
+/// The most tokens of a word in the table of short words.
 const FEW: usize = 4;
+/// The bits of a token in that table.
 const TOKEN_BITS: u32 = 24;
-/// The most bytes of such a word.
+/// The most bytes of a word in that table.
 const SHORT: usize = 15;
-/// The number of pairs of short words in the beginning, and the most.
+/// The initial and the greatest number of pairs in that table.
 const PAIRS: (usize, usize) = (1 << 9, 1 << 16);
-/// The most words that are long or have many tokens.
+/// The most words in the table of long words.
 const WORDS: usize = 1 << 16;
-/// The most bytes of such words, and the most of their tokens.
+/// The most bytes of these words.
 const BYTES: usize = 1 << 22;
+/// The most tokens of these words.
 const TOKENS: usize = 1 << 20;
-const SLOTS_AT_FIRST: usize = 1 << 10;
-/// The most slots that are examined: words can be made to collide.
-const STEPS: usize = 32;
+/// The initial number of slots of that table.
+const MIN_SLOTS: usize = 1 << 10;
+/// The most slots that are probed, since words can be chosen to collide.
+const MAX_PROBES: usize = 32;
 
-/// The words that are looked up at once.
+/// The number of words that are looked up at once.
 pub(crate) const AT_ONCE: usize = 64;
-/// The most tokens that they have.
+/// The most tokens of short words that are looked up at once.
 pub(crate) const ROOM: usize = AT_ONCE * FEW;
 
-/// A word as a number: its bytes and its length. [`Key::LONG`] where it is too long or empty.
+/// A word as a number that contains its bytes and length, or [`Key::LONG`] if it is too long or
+/// empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u128);
 
-/// The bits of the bytes of a word, by its length.
+/// The mask of the bytes of a word, by its length.
 const MASKS: [u128; SHORT + 1] = {
     let mut masks = [0; SHORT + 1];
     let mut length = 1;
@@ -45,7 +49,7 @@ const MASKS: [u128; SHORT + 1] = {
 impl Key {
     pub(crate) const LONG: Self = Self(0);
 
-    /// The key of a part of a text.
+    /// Returns the key of a part of a text.
     #[inline]
     pub(crate) fn new(text: &[u8], start: usize, end: usize) -> Self {
         let length = end.wrapping_sub(start);
@@ -57,7 +61,7 @@ impl Key {
         Self(bytes & mask | (length as u128) << 120)
     }
 
-    /// The number of the word's pair in a table whose size is a power of two.
+    /// Returns the index of the word's pair in a table whose size is a power of two.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -71,7 +75,7 @@ impl Key {
     }
 }
 
-/// The bytes of a short word at the end of a text.
+/// Returns the bytes of a short word at the end of a text.
 #[cold]
 fn last_bytes(word: &[u8]) -> u128 {
     let mut bytes = [0; 16];
@@ -81,21 +85,21 @@ fn last_bytes(word: &[u8]) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Room for the tokens of a short word.
+/// The tokens of a short word.
 pub(crate) type Few = [u32; FEW];
 
-/// A short word and its tokens. The last of them has their number in its highest bits.
+/// A short word and its tokens. The highest bits of the last token are the number of tokens.
 #[derive(Clone, Copy, Debug)]
 struct Short {
     key: u128,
     tokens: Few,
 }
 
-/// No word has such a key.
+/// A free place: no word has this key.
 const NO_WORD: Short = Short { key: u128::MAX, tokens: [0; FEW] };
 
 impl Short {
-    /// `None` for too many tokens, and too large ones.
+    /// Returns `None` if the tokens are too many or too large.
     fn new(key: Key, ids: &[u32]) -> Option<Self> {
         let mut tokens = [0; FEW];
         tokens.get_mut(..ids.len())?.copy_from_slice(ids);
@@ -104,7 +108,7 @@ impl Short {
         is_small.then_some(Self { key: key.0, tokens })
     }
 
-    /// The tokens, with room behind them, and how many they are.
+    /// Returns the tokens, padded, and their number.
     #[inline]
     fn tokens(&self) -> (Few, usize) {
         let mut tokens = self.tokens;
@@ -113,21 +117,21 @@ impl Short {
     }
 }
 
-/// Two words in a cache line, the one that was put last first.
+/// Two words in a cache line, the most recent first.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Pair([Short; 2]);
 
 const NO_WORDS: Pair = Pair([NO_WORD; 2]);
 
-/// Where words are in the table, as long as none is put there.
+/// The positions of words in the table of short words. An insertion invalidates them.
 pub(crate) struct Found {
     pub(crate) places: [u32; AT_ONCE],
-    /// A bit for each word that is not, the lowest for the first.
+    /// A bit for each word that is not in the table; the lowest bit is the first word.
     pub(crate) missing: u64,
 }
 
-/// The numbers of bits, the lowest first.
+/// Returns the indices of the set bits in ascending order.
 #[inline]
 fn bits(mut rest: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -137,32 +141,33 @@ fn bits(mut rest: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The bits of 64 that so many words leave.
+/// Returns the number of unused bits in a mask of `words` words.
 #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
 fn unused_bits(words: usize) -> u32 {
     AT_ONCE.saturating_sub(words) as u32
 }
 
-/// A word that is long or has many tokens.
+/// A word in the table of long words: it is long or has many tokens.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     hash: u64,
-    /// Where the word and its tokens are.
+    /// The offset of the word.
     bytes: u32,
+    /// The offset of its tokens.
     ids: u32,
-    /// 0 where the slot is free.
+    /// The length of the word, or 0 if the slot is free.
     length: u16,
     count: u16,
 }
 
-/// Words and their tokens. A short word takes the place of another; others are forgotten together
-/// when there is no room for one more.
+/// A bounded cache. A short word replaces another one. Long words are removed all at once when
+/// their table is full.
 #[derive(Debug, Default)]
 pub(crate) struct WordCache {
     pairs: Vec<Pair>,
-    /// The words that were put into the table of this size.
+    /// The number of insertions since the table of short words was enlarged.
     put: usize,
-    /// A number of slots that is a power of two, at most half used.
+    /// The slots of the table of long words. Their number is a power of two; at most half are used.
     slots: Vec<Slot>,
     used: usize,
     bytes: Vec<u8>,
@@ -180,8 +185,8 @@ fn place(hash: u64, slots: usize) -> usize {
 }
 
 impl WordCache {
-    /// Where short words are: at most 64, which are all looked up before any is used, so that the
-    /// memory's delays overlap.
+    /// Looks up at most [`AT_ONCE`] short words before any result is used, so that cache misses
+    /// overlap.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the table is small")]
     pub(crate) fn find(&self, keys: &[Key]) -> Found {
@@ -192,7 +197,7 @@ impl WordCache {
             let place = key.place(self.pairs.len());
             let Pair([first, second]) = self.pairs.get(place).unwrap_or(&NO_WORDS);
             let is_second = second.key == key.0;
-            // Both are compared, as no branch should depend on it.
+            // Both are compared, without a branch.
             let is_first = first.key == key.0;
             let is_missing = !(is_first | is_second);
             missing = missing >> 1 | u64::from(is_missing) << (AT_ONCE - 1);
@@ -202,7 +207,7 @@ impl WordCache {
         Found { places, missing }
     }
 
-    /// The tokens of words that were found, one after the other.
+    /// Returns the concatenated tokens of words that were found.
     #[inline]
     pub(crate) fn tokens<'r>(&self, places: &[u32], room: &'r mut [u32; ROOM]) -> &'r [u32] {
         let mut length = 0;
@@ -210,7 +215,7 @@ impl WordCache {
             let Some(Pair(words)) = self.pairs.get(place as usize / 2) else { break };
             let word = &words[place as usize % 2];
             let (tokens, count) = word.tokens();
-            // All of its room, whatever there is: no branch depends on how many they are.
+            // All of them are copied, so that no branch depends on their number.
             if let Some(room) = room.get_mut(length..).and_then(<[u32]>::first_chunk_mut) {
                 *room = tokens;
             }
@@ -219,7 +224,7 @@ impl WordCache {
         room.get(..length).unwrap_or_default()
     }
 
-    /// The tokens of a short word, if they are few.
+    /// Returns the tokens of a word in the table of short words.
     #[inline]
     fn few<'r>(&self, key: Key, room: &'r mut Few) -> Option<&'r [u32]> {
         let pair = self.pairs.get(key.place(self.pairs.len()))?;
@@ -229,7 +234,7 @@ impl WordCache {
         room.get(..count)
     }
 
-    /// The tokens of a word that is long or has many.
+    /// Returns the tokens of a word in the table of long words.
     pub(crate) fn many(&self, word: &[u8]) -> Option<&[u32]> {
         if word.len() > LONGEST || self.used == 0 {
             return None;
@@ -238,17 +243,17 @@ impl WordCache {
         self.slots_with(hash).find_map(|slot| self.tokens_of(slot, word))
     }
 
-    /// The slots that have a hash.
+    /// Returns the slots with a hash.
     #[inline]
     fn slots_with(&self, hash: u64) -> impl Iterator<Item = &Slot> {
         let mask = self.slots.len().wrapping_sub(1);
         let first = place(hash, self.slots.len());
         let slots =
-            (0..STEPS).map_while(move |step| self.slots.get(first.wrapping_add(step) & mask));
+            (0..MAX_PROBES).map_while(move |step| self.slots.get(first.wrapping_add(step) & mask));
         slots.take_while(|slot| slot.length != 0).filter(move |slot| slot.hash == hash)
     }
 
-    /// The tokens in a slot, if it is that of the word.
+    /// Returns the tokens of a slot if it contains the word.
     #[inline]
     fn tokens_of(&self, slot: &Slot, word: &[u8]) -> Option<&[u32]> {
         let start = slot.bytes as usize;
@@ -258,8 +263,8 @@ impl WordCache {
         is_same.then_some(ids)
     }
 
-    /// The tokens of words that are long or have many: of those with a bit, the lowest for the first.
-    /// All are looked up before any is used, so that the memory's delays overlap.
+    /// Looks up the words whose bit is set in `wanted` in the table of long words. All slots are
+    /// loaded before any is used, so that cache misses overlap.
     pub(crate) fn find_many<'w>(
         &self,
         wanted: u64,
@@ -279,7 +284,7 @@ impl WordCache {
             let slot = self.slots.get(place(hashes[number], self.slots.len()));
             lengths += slot.map_or(0, |slot| usize::from(slot.length));
         }
-        // Loads the slots.
+        // Loads the slots into the cache.
         std::hint::black_box(lengths);
         let (mut slots, mut loaded) = ([None; AT_ONCE], 0);
         for number in bits(wanted) {
@@ -299,7 +304,7 @@ impl WordCache {
         found
     }
 
-    /// The tokens of a part of a text.
+    /// Returns the tokens of a word.
     #[inline]
     pub(crate) fn get<'r>(&'r self, key: Key, word: &[u8], room: &'r mut Few) -> Option<&'r [u32]> {
         match self.few(key, room) {
@@ -308,7 +313,7 @@ impl WordCache {
         }
     }
 
-    /// Keeps the tokens of a word that is not here.
+    /// Adds a word that is not in the cache.
     pub(crate) fn put(&mut self, key: Key, word: &[u8], ids: &[u32]) {
         match Short::new(key, ids).filter(|_| key != Key::LONG) {
             Some(word) => self.put_few(word),
@@ -332,7 +337,7 @@ impl WordCache {
         self.place_few(word);
     }
 
-    /// The word that was put before moves aside.
+    /// Places a word first in its pair. The word that was first becomes the second.
     fn place_few(&mut self, word: Short) {
         let place = Key(word.key).place(self.pairs.len());
         if let Some(Pair([first, second])) = self.pairs.get_mut(place)
@@ -356,7 +361,7 @@ impl WordCache {
             self.ids.clear();
         }
         if (self.used + 1) * 2 > self.slots.len() {
-            let size = (self.slots.len() * 2).max(SLOTS_AT_FIRST);
+            let size = (self.slots.len() * 2).max(MIN_SLOTS);
             for slot in std::mem::replace(&mut self.slots, vec![Slot::default(); size]) {
                 if slot.length != 0 {
                     self.insert(slot);
@@ -376,10 +381,10 @@ impl WordCache {
         self.ids.extend_from_slice(ids);
     }
 
-    /// A word that others leave no slot for near its own is not kept.
+    /// Inserts a slot. The word is dropped if all [`MAX_PROBES`] slots are occupied.
     fn insert(&mut self, slot: Slot) {
         let mut at = place(slot.hash, self.slots.len());
-        for _ in 0..STEPS {
+        for _ in 0..MAX_PROBES {
             if self.slots[at].length == 0 {
                 self.slots[at] = slot;
                 return;
@@ -403,11 +408,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_found_and_what_is_found_was_put() {
+    fn words_are_found_with_their_tokens() {
         let mut cache = WordCache::default();
         let mut found = 0;
-        for number in 0..300_000u32 {
-            // Some are short, some long; some have few tokens, some many.
+        for number in 0..200_000u32 {
+            // Short and long words, with few and many tokens.
             let word = format!("{number}{}", "x".repeat(number as usize % 40));
             let ids: Vec<u32> = (number..=number + number % 5).collect();
             assert_eq!(get(&cache, word.as_bytes()), None);
@@ -420,13 +425,13 @@ mod tests {
                 assert!(known.iter().copied().eq(earlier..=earlier + earlier % 5));
             }
         }
-        assert!(found > 50_000, "{found}");
+        assert!(found > 25_000, "{found}");
         assert!(cache.slots.len() <= 2 * WORDS && cache.pairs.len() == PAIRS.1);
         assert!(cache.bytes.len() <= BYTES && cache.ids.len() <= TOKENS);
     }
 
     #[test]
-    fn words_are_told_apart_by_their_lengths() {
+    fn words_are_distinguished_by_their_lengths() {
         let mut cache = WordCache::default();
         let words: [&[u8]; 6] = [b"", b"a", b"a\0", b"\0", &[b'x'; LONGEST], &[b'x'; LONGEST + 1]];
         for (word, id) in words.iter().zip(0..) {
@@ -438,13 +443,13 @@ mod tests {
         assert_eq!(kept, [None, one(1), one(2), one(3), one(4), None]);
         put(&mut cache, b"nothing", &[]);
         assert_eq!(get(&cache, b"nothing"), Some(vec![]));
-        // Tokens may have all bits.
+        // Tokens may use all bits.
         for ids in [[u32::MAX; 4], [1 << TOKEN_BITS, 1, 2, 3], [3, 2, 1, (1 << TOKEN_BITS) - 1]] {
             let word = format!("ids {}", ids[0]);
             put(&mut cache, word.as_bytes(), &ids);
             assert_eq!(get(&cache, word.as_bytes()), Some(ids.to_vec()));
         }
-        // The bytes after a word do not count.
+        // The key does not depend on the bytes after the word.
         assert_eq!(Key::new(b"ab and more bytes", 0, 2), Key::new(b"ab", 0, 2));
     }
 }

@@ -36,6 +36,7 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ("ggmill-run", &["serde::Serialize", "serde_json::Value"]),
     ("ggmill-template", &["serde_json::Value"]),
     ("ggmill-text", &["serde::Serialize", "serde::ser::Serialize", "serde_json::Result"]),
+    ("ggmill-tokenizer", &["serde::Deserialize", "serde_json::Map", "serde_json::Value"]),
 ];
 
 /// Traits that other crates may implement; all others are sealed.

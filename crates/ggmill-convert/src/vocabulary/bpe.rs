@@ -4,6 +4,7 @@
 use ggmill_arch::AddedTokens;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::{ModelKind, TokenizerJson};
 use serde_json::Value;
 
 use super::fast::Fast;
@@ -11,7 +12,6 @@ use super::files::fault;
 use super::pretokenizer;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
-use super::tokenizer_json::{AlgorithmKind, TokenizerJson};
 use super::tokens::{
     BYTE_LEVEL, TokenType, Tokens, WHITESPACE, bounded, looks_special, with_spaces,
 };
@@ -21,7 +21,7 @@ const FILE: &str = "tokenizer.json";
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let tokenizer = if request.tokenizer()?.is_some() {
-        let file = request.tokenizer_of(AlgorithmKind::Bpe)?;
+        let file = request.tokenizer_of(ModelKind::Bpe)?;
         file.map(|file| Fast::of(&file, request)).transpose()?
     } else {
         Fast::of_pairs(request)?

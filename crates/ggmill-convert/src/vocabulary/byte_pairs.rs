@@ -7,13 +7,12 @@
 
 use ggmill_core::RawStr;
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::{Merge, Model, TokenizerJson, Vocab};
 use serde_json::{Value, json};
 
 use super::class::Class;
 use super::files::{self, fault};
-use super::merges::Merge;
 use super::request::Request;
-use super::tokenizer_json::{Algorithm, TokenizerJson, Vocab};
 use super::tokens::MAX_TOKENS;
 
 const VOCABULARY: &str = "vocab.json";
@@ -86,12 +85,8 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
         }
         _ => json!({ "type": "ByteLevel" }),
     };
-    let model = Algorithm {
-        r#type: Some("BPE".into()),
-        vocab,
-        merges: Some(merges),
-        ..Algorithm::default()
-    };
+    let model =
+        Model { r#type: Some("BPE".into()), vocab, merges: Some(merges), ..Model::default() };
     Ok(Some(TokenizerJson {
         model,
         added_tokens: Vec::new(),
@@ -105,7 +100,7 @@ pub(crate) fn converted(request: &mut Request<'_>) -> Result<Option<TokenizerJso
 /// A token that is put around a text, with its ID.
 fn ends(class: &Class, kind: &'static str, vocab: &Vocab) -> Result<(String, u32)> {
     let token = class.token(kind).map(|token| token.content).unwrap_or_default();
-    let Some((_, id)) = vocab.0.iter().rev().find(|(known, _)| *known == token) else {
+    let Some((_, id)) = vocab.tokens.iter().rev().find(|(known, _)| *known == token) else {
         let shown = RawStr::from(&*token);
         return Err(fault(VOCABULARY, format!("the {kind} {shown:?} is not in the vocabulary")));
     };

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use ggmill_core::MetadataBuf;
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::ModelKind;
 use serde_json::Value;
 
 use super::base64;
@@ -15,7 +16,6 @@ use super::files::{self, fault};
 use super::model_proto::{Algorithm, ModelProto};
 use super::pieces;
 use super::request::Request;
-use super::tokenizer_json::AlgorithmKind;
 use super::tokens::{TokenType, Tokens};
 use super::unigram::{Normalizer, write_tokens};
 
@@ -72,10 +72,10 @@ fn of_model(request: &mut Request<'_>, bytes: &[u8]) -> Result<(Tokens, Normaliz
 }
 
 fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)>> {
-    let Some(file) = request.tokenizer_of(AlgorithmKind::Unigram)? else { return Ok(None) };
+    let Some(file) = request.tokenizer_of(ModelKind::Unigram)? else { return Ok(None) };
     let tokenizer = Fast::of(&file, request)?;
     let scored = &file.model.vocab;
-    let size = request.size().unwrap_or_default().max(scored.0.len() as u64);
+    let size = request.size().unwrap_or_default().max(scored.tokens.len() as u64);
     let mut tokens = Tokens::placeholders(size, UNUSED_SCORE)?;
     let by_id = tokenizer.vocabulary()?;
     let added = tokenizer.added();
@@ -85,7 +85,7 @@ fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)
         .and_then(Value::as_str)
         .and_then(|token| added.iter().find(|(_, known)| known.content == token))
         .map_or_else(|| file.model.unk_id.unwrap_or(3), |(id, _)| *id);
-    for (id, score) in (0u32..).zip(&scored.1) {
+    for (id, score) in (0u32..).zip(&scored.scores) {
         let Some(text) = by_id.get(&id) else { continue };
         let token_type = if id == unknown {
             TokenType::Unknown

@@ -6,19 +6,17 @@ use std::rc::Rc;
 
 use ggmill_core::RawStr;
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::{
+    AddedToken, AddedVocabulary, Pipeline, TokenizerJson, clean_up_spaces, decode_token,
+    post_process,
+};
 use serde_json::Value;
 
-use super::added::{AddedVocabulary, Cut};
 use super::byte_pairs;
 use super::class::Class;
 use super::files::{self, fault};
-use super::merger::Merger;
-use super::normalize;
 use super::python::truthy;
 use super::request::Request;
-use super::split::split;
-use super::tokenizer_json::{AddedToken, TokenizerJson};
-use super::word_pieces::WordPieces;
 
 const FILE: &str = "tokenizer.json";
 
@@ -72,7 +70,7 @@ impl Fast {
             ));
         }
         let ids: HashMap<&str, u32> =
-            file.model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
+            file.model.vocab.tokens.iter().map(|(token, id)| (&**token, *id)).collect();
         let added = AddedVocabulary::default();
         let mut this = Self { file: Rc::clone(file), class, from_pairs, added };
         let own: Vec<AddedToken> =
@@ -158,7 +156,7 @@ impl Fast {
     /// Every token with its ID. Fails where an ID has two tokens.
     pub(crate) fn vocabulary(&self) -> Result<BTreeMap<u32, &str>> {
         let mut by_id: BTreeMap<u32, &str> = BTreeMap::new();
-        let own = self.file.model.vocab.0.iter().map(|(token, id)| (*id, &**token));
+        let own = self.file.model.vocab.tokens.iter().map(|(token, id)| (*id, &**token));
         let added = self.added.by_id().iter().map(|(id, token)| (*id, &*token.content));
         for (id, token) in own.chain(added) {
             if let Some(other) = by_id.insert(id, token).filter(|other| *other != token) {
@@ -177,7 +175,7 @@ impl Fast {
 
     /// The number of tokens of the model itself.
     pub(crate) fn model_size(&self) -> usize {
-        self.file.model.vocab.0.len()
+        self.file.model.vocab.tokens.len()
     }
 
     /// The tokens beside the model's, by ID.
@@ -202,13 +200,13 @@ impl Fast {
 
     /// The IDs of the check text, with the special tokens around it.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        let ids = self.ids(text).map_err(|message| fault(FILE, message))?;
+        let ids = self.ids(text).map_err(|error| fault(FILE, error.to_string()))?;
         let Some((bos, eos)) = self.class.around() else {
-            return Ok(super::post_processor::around(&self.file.post_processor, ids));
+            return Ok(post_process(&self.file.post_processor, ids));
         };
         let id = |kind: &'static str| {
             let token = self.class.token(kind)?.content;
-            let own = || self.file.model.vocab.0.iter().find(|(own, _)| *own == token);
+            let own = || self.file.model.vocab.tokens.iter().find(|(own, _)| *own == token);
             self.added.id(&token).or_else(|| own().map(|(_, id)| *id))
         };
         let bos = id("bos_token").filter(|_| bos);
@@ -216,58 +214,18 @@ impl Fast {
         Ok(bos.into_iter().chain(ids).chain(eos).collect())
     }
 
-    fn ids(&self, text: &str) -> Result<Vec<u32>, String> {
-        let encoder = if self.file.model.is_word_piece() {
-            Encoder::WordPieces(WordPieces::new(&self.file.model))
-        } else {
-            Encoder::Merger(Merger::new(&self.file.model)?)
-        };
+    fn ids(&self, text: &str) -> Result<Vec<u32>, ggmill_tokenizer::Error> {
         let normalizer = self.class.normalizer(&self.file.normalizer);
         let pre_tokenizer = self.class.pre_tokenizer(&self.file.pre_tokenizer);
-        let mut ids = Vec::new();
-        for cut in self.added.cut(text, false) {
-            let text = match cut {
-                Cut::Text(text) => normalize::normalized(&normalizer, text)?,
-                Cut::Token(id) => {
-                    ids.push(id);
-                    continue;
-                }
-            };
-            for cut in self.added.cut(&text, true) {
-                match cut {
-                    Cut::Token(id) => ids.push(id),
-                    Cut::Text(text) => {
-                        for piece in split(&pre_tokenizer, text)? {
-                            ids.extend(encoder.encode(&piece));
-                        }
-                    }
-                }
-            }
-        }
-        Ok(ids)
+        Pipeline::new(&self.file.model, &self.added, &normalizer, &pre_tokenizer)?.encode(text)
     }
 
     /// An added token's text as it comes back from the tokenizer.
     pub(crate) fn decoded(&self, token: &str) -> Result<String> {
-        let text = normalize::decoded(&self.file.decoder, token)
-            .map_err(|message| fault(FILE, message))?;
+        let text = decode_token(&self.file.decoder, token)
+            .map_err(|error| fault(FILE, error.to_string()))?;
         let clean = self.class.value("clean_up_tokenization_spaces").is_some_and(truthy);
-        Ok(if clean { normalize::without_spaces(&text) } else { text })
-    }
-}
-
-/// How pieces of a text become IDs.
-enum Encoder<'a> {
-    Merger(Merger<'a>),
-    WordPieces(WordPieces<'a>),
-}
-
-impl Encoder<'_> {
-    fn encode(&self, piece: &str) -> Vec<u32> {
-        match self {
-            Self::Merger(merger) => merger.encode(piece),
-            Self::WordPieces(pieces) => pieces.encode(piece),
-        }
+        Ok(if clean { clean_up_spaces(&text) } else { text })
     }
 }
 

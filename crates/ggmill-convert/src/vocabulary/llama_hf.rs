@@ -5,14 +5,13 @@ use std::collections::HashSet;
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::{ModelKind, byte_token};
 use serde_json::Value;
 
 use super::fast::Fast;
 use super::files::fault;
-use super::normalize::byte_token;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
-use super::tokenizer_json::AlgorithmKind;
 use super::tokens::{CHARACTER_BPE, SENTENCEPIECE, TokenType, Tokens, bounded};
 
 const FILE: &str = "tokenizer.json";
@@ -48,7 +47,7 @@ pub(crate) fn write_unscored(
     request: &mut Request<'_>,
     metadata: &mut MetadataBuf,
 ) -> Result<bool> {
-    let Some(file) = request.tokenizer_of(AlgorithmKind::Bpe)? else { return Ok(false) };
+    let Some(file) = request.tokenizer_of(ModelKind::Bpe)? else { return Ok(false) };
     let tokenizer = Fast::of(&file, request)?;
     let by_id = tokenizer.vocabulary()?;
     let size = bounded(request.size().unwrap_or(by_id.len() as u64))?;
@@ -93,7 +92,7 @@ fn write_pieces(
 
 /// The tokens, where the checkpoint has a vocabulary of this kind.
 fn read(request: &mut Request<'_>) -> Result<Option<Tokens>> {
-    let Some(file) = request.tokenizer_of(AlgorithmKind::Bpe)? else { return Ok(None) };
+    let Some(file) = request.tokenizer_of(ModelKind::Bpe)? else { return Ok(None) };
     let fits = file.model.byte_fallback == Some(true)
         && file.decoder.get("type").and_then(Value::as_str) == Some("Sequence");
     if !fits {

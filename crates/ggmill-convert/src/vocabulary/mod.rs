@@ -3,12 +3,10 @@
 //! What is written, and in which order, is what the reference converter writes (llama.cpp,
 //! `conversion/base.py`, and `vocab.py` of `gguf` 0.19.0).
 
-mod added;
 pub(crate) mod base64;
 mod bpe;
 mod builtin;
 mod byte_pairs;
-mod bytes;
 mod class;
 mod fairseq_unigram;
 mod fast;
@@ -16,11 +14,8 @@ mod files;
 mod jsonl;
 mod llama2c;
 mod llama_hf;
-mod merger;
-mod merges;
 mod merges_txt;
 mod model_proto;
-mod normalize;
 pub(crate) mod patterns;
 mod pieces;
 mod post_processor;
@@ -31,15 +26,12 @@ mod request;
 mod sentencepiece;
 mod sources;
 mod special;
-mod split;
 mod standalone;
 mod tekken;
 mod template;
 mod tokenizer_files;
-mod tokenizer_json;
 pub(crate) mod tokens;
 mod unigram;
-mod word_pieces;
 mod wordpiece;
 mod world;
 

@@ -9,10 +9,10 @@ use std::collections::{BTreeSet, HashMap};
 use ggmill_arch::RankRules;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_tokenizer::tokenizer_json::to_byte_level;
 use serde_json::Value;
 
 use super::base64;
-use super::bytes::alphabet;
 use super::files::{self, fault};
 use super::request::Request;
 use super::special::{self, SpecialOptions};
@@ -76,7 +76,7 @@ impl Ranks {
         }
         merges.sort_unstable();
         let joined = |(_, _, _, left, right): &(u32, u32, u32, &[u8], &[u8])| {
-            format!("{} {}", alphabet(left), alphabet(right))
+            format!("{} {}", to_byte_level(left), to_byte_level(right))
         };
         merges.iter().map(joined).collect()
     }
@@ -92,7 +92,7 @@ impl Ranks {
             if let Some(place) = last_merge(&rank_of, (1..=bytes.len()).collect(), *rank)
                 && let Some((left, right)) = bytes.split_at_checked(place)
             {
-                merges.push(format!("{} {}", alphabet(left), alphabet(right)));
+                merges.push(format!("{} {}", to_byte_level(left), to_byte_level(right)));
             }
         }
         merges
@@ -184,7 +184,7 @@ fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tok
     let mut tokens = Tokens::placeholders(size as u64, 0.0)?;
     for (bytes, rank) in &ranks.sequences {
         let id = usize::try_from(*rank).unwrap_or(usize::MAX);
-        if !tokens.set(id, alphabet(bytes), 0.0, TokenType::Normal) {
+        if !tokens.set(id, to_byte_level(bytes), 0.0, TokenType::Normal) {
             let message = format!("rank {rank} is out of range: vocab_size is {size}");
             return Err(fault(&rules.file, message));
         }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use ggmill_arch::{SpacePrefix, VocabularySpec, configured};
 use ggmill_core::MetadataBuf;
 use ggmill_pipeline::{Result, SideFiles};
+use ggmill_tokenizer::tokenizer_json::{ModelKind, TokenizerJson};
 use serde_json::{Map, Value};
 
 use super::files;
-use super::tokenizer_json::{AlgorithmKind, TokenizerJson};
 
 const TOKENIZER: &str = "tokenizer.json";
 
@@ -90,17 +90,14 @@ impl<'a> Request<'a> {
 
     /// `tokenizer.json` where its model is of this kind. Why it is not is kept: other files may
     /// have the vocabulary.
-    pub(crate) fn tokenizer_of(
-        &mut self,
-        kind: AlgorithmKind,
-    ) -> Result<Option<Rc<TokenizerJson>>> {
+    pub(crate) fn tokenizer_of(&mut self, kind: ModelKind) -> Result<Option<Rc<TokenizerJson>>> {
         let Some(file) = self.tokenizer()? else { return Ok(None) };
         match file.model.kind() {
             Ok(found) if found == kind => return Ok(Some(file)),
             Ok(found) => {
                 self.passed_over = Some(format!("the model of {TOKENIZER} is {}", found.name()));
             }
-            Err(defect) => self.defect = Some(defect),
+            Err(defect) => self.defect = Some(defect.to_string()),
         }
         Ok(None)
     }

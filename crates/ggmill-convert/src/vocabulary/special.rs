@@ -6,6 +6,7 @@
 use ggmill_arch::{SpacePrefix, TokenReference};
 use ggmill_core::{MetadataBuf, RawStr, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_tokenizer::tokenizer_json::Merge;
 use serde_json::Value;
 
 use super::files::fault;
@@ -144,7 +145,7 @@ impl Special {
         let mut added = Vec::new();
         if let Some(tokenizer) = request.tokenizer()? {
             if options.merges {
-                self.merges = super::merges::joined(tokenizer.model.merges());
+                self.merges = tokenizer.model.merges().iter().map(Merge::to_gguf).collect();
             }
             self.read_normalizer(&tokenizer.normalizer, 0);
             added = tokenizer

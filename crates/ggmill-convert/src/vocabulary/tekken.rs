@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::to_byte_level;
 use serde::Deserialize;
 
 use super::base64;
-use super::bytes::alphabet;
 use super::files::{self, fault};
 use super::model_proto::{ModelProto, PieceKind};
 use super::pieces;
@@ -104,7 +104,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
         tokens.push(text.clone(), 0.0, TokenType::Control);
     }
     for sequence in &sequences {
-        tokens.push(alphabet(sequence), 0.0, TokenType::Normal);
+        tokens.push(to_byte_level(sequence), 0.0, TokenType::Normal);
     }
     metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
     metadata.set(keys::TOKENIZER_PRE, request.pre.unwrap_or("tekken"));
@@ -245,7 +245,7 @@ fn merges(sequences: &[Vec<u8>]) -> Result<Vec<String>, String> {
         parts.sort_unstable();
         for (_, _, place) in parts {
             let (left, right) = bytes.split_at_checked(place).unwrap_or_default();
-            merges.push(format!("{} {}", alphabet(left), alphabet(right)));
+            merges.push(format!("{} {}", to_byte_level(left), to_byte_level(right)));
         }
     }
     Ok(merges)

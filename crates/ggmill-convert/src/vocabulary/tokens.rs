@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ggmill_arch::VocabularySpec;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+pub(crate) use ggmill_tokenizer::tokenizer_json::MAX_TOKENS;
 
 /// `tokenizer.ggml.model` of a vocabulary of SentencePiece's kind.
 pub(crate) const SENTENCEPIECE: &str = "llama";
@@ -22,9 +23,6 @@ pub(crate) const WHITESPACE: &str = "whitespace";
 pub(crate) const WORLD: &str = "rwkv";
 /// `tokenizer.ggml.model` of a list of tokens with scores, matched by the best sum of them.
 pub(crate) const SCORED: &str = "plamo2";
-
-/// The most tokens a vocabulary can have; the largest in use have about 262,144.
-pub(crate) const MAX_TOKENS: usize = 1 << 22;
 
 /// The numbers of `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
+use ggmill_tokenizer::tokenizer_json::{Model, ModelKind, TokenizerJson, Vocab};
 use serde_json::{Value, json};
 
 use super::bpe;
@@ -14,7 +15,6 @@ use super::files::{self, fault};
 use super::pretokenizer;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
-use super::tokenizer_json::{Algorithm, AlgorithmKind, TokenizerJson, Vocab};
 use super::tokens::{MAX_TOKENS, TokenType, Tokens, WORD_PIECE};
 
 const FILE: &str = "vocab.txt";
@@ -25,7 +25,7 @@ const CONTINUING: &str = "##";
 /// another kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let file = if request.tokenizer()?.is_some() {
-        request.tokenizer_of(AlgorithmKind::WordPiece)?
+        request.tokenizer_of(ModelKind::WordPiece)?
     } else {
         of_lines(request)?
     };
@@ -89,12 +89,12 @@ fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
         ids.iter().map(|(token, id)| ((*token).to_owned(), *id)).collect();
     tokens.sort_unstable_by_key(|(_, id)| *id);
     Ok(Some(Rc::new(TokenizerJson {
-        model: Algorithm {
+        model: Model {
             r#type: Some("WordPiece".into()),
-            vocab: Vocab(tokens, Vec::new()),
+            vocab: Vocab { tokens, scores: Vec::new() },
             unk_token: token("unk_token"),
             continuing_subword_prefix: Some(CONTINUING.to_owned()),
-            ..Algorithm::default()
+            ..Model::default()
         },
         added_tokens: Vec::new(),
         normalizer: json!({

@@ -1,49 +1,65 @@
-//! The models: each makes tokens of a fragment of text that has no special tokens in it.
+//! The models: each encodes a fragment of a text that contains no special tokens.
 
 pub(crate) mod bpe;
-mod dna;
-pub(crate) mod plamo2;
-pub(crate) mod rwkv;
+pub(crate) mod greedy;
+mod plamo2;
 pub(crate) mod spm;
 mod ugm;
-mod wpm;
+
+use std::collections::BinaryHeap;
 
 use ggmill_core::Metadata;
 
 use crate::error::Error;
-use crate::sink::Sink;
+use crate::tokenizer::Sink;
 use crate::vocabulary::{Dialect, Kind, Vocabulary};
-use bpe::Bpe;
-use dna::Dna;
+use bpe::{Bpe, Dna};
+use greedy::{Rwkv, Wpm};
 use plamo2::Plamo2;
-use rwkv::Rwkv;
 use spm::Spm;
 use ugm::Ugm;
-use wpm::Wpm;
 
-/// A piece of text between special tokens.
+/// The most bytes of a buffer that is kept for later calls. A text of 8 KB needs a fraction of
+/// that.
+const MAX_KEPT: usize = 1 << 20;
+
+/// Frees a buffer that a long text enlarged.
+pub(crate) fn bound<T>(list: &mut Vec<T>) {
+    if list.capacity().saturating_mul(size_of::<T>()) > MAX_KEPT {
+        *list = Vec::new();
+    }
+}
+
+/// Frees a queue that a long text enlarged.
+fn bound_heap<T: Ord>(queue: &mut BinaryHeap<T>) {
+    if queue.capacity().saturating_mul(size_of::<T>()) > MAX_KEPT {
+        *queue = BinaryHeap::new();
+    }
+}
+
+/// The text between two special tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'t> {
-    /// Its bytes; never empty.
+    /// The bytes, never empty.
     pub(crate) text: &'t [u8],
-    /// Where it begins in the whole text.
+    /// Its start in the whole text.
     pub(crate) start: usize,
-    /// Whether it is the first of the text or follows a special token.
+    /// It is at the beginning of the text or follows a special token.
     pub(crate) after_special: bool,
 }
 
-/// Memory that calls use one after the other. Each model has its own part.
+/// Scratch memory of all models.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) bpe: bpe::Scratch,
     plamo2: plamo2::Scratch,
     spm: spm::Scratch,
     ugm: ugm::Scratch,
-    wpm: wpm::Scratch,
+    wpm: greedy::Scratch,
 }
 
 impl Scratch {
-    /// Gives back what one long text made large.
+    /// Frees buffers that a long text enlarged.
     pub(crate) fn bound(&mut self) {
         self.bpe.bound();
         self.plamo2.bound();
@@ -56,28 +72,28 @@ impl Scratch {
 /// The model of a vocabulary.
 #[derive(Debug)]
 pub(crate) enum Model {
-    /// Byte pairs.
+    /// Byte-pair encoding.
     Bpe(Box<Bpe>),
-    /// Byte pairs, and DNA between marks.
+    /// Byte-pair encoding, and tokens of six letters for DNA.
     Dna(Box<Dna>),
-    /// The cheapest way through a text.
+    /// The path of the least cost.
     Plamo2(Box<Plamo2>),
-    /// The longest token first.
+    /// Greedy longest match.
     Rwkv(Rwkv),
-    /// Pairs by their scores.
+    /// SentencePiece: merges by score.
     Spm(Box<Spm>),
-    /// The way with the highest sum of scores.
+    /// Unigram: the path with the highest sum of scores.
     Ugm(Box<Ugm>),
-    /// Words and the longest tokens in them.
+    /// WordPiece: greedy longest match within words.
     Wpm(Wpm),
-    /// Hashes of five bytes, for the reference's own tests.
+    /// Hashes of five bytes, for llama.cpp's own tests.
     Test,
     /// No tokenizer.
     None,
 }
 
 impl Model {
-    /// The model, with what it reads from the metadata besides the vocabulary.
+    /// Creates the model of a vocabulary. Reads merges and character maps from the metadata.
     pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
         Ok(match vocabulary.kind() {
             Kind::Bpe if vocabulary.dialect == Dialect::HybridDna => {
@@ -94,9 +110,8 @@ impl Model {
         })
     }
 
-    /// A place near which the text can be cut in two: the tokens of both, one after the other, are
-    /// those of the text, if the second does not follow a special token. It is not before `from`,
-    /// and before `to`.
+    /// Finds a position in `from..to` where the text can be split: the tokens of both parts,
+    /// concatenated, are those of the text, if `after_special` is false for the second part.
     pub(crate) fn cut(&self, text: &[u8], from: usize, to: usize) -> Option<usize> {
         let last = to.min(text.len());
         let place = |at: &usize| {
@@ -113,7 +128,7 @@ impl Model {
         })
     }
 
-    /// The tokens of a fragment, in order.
+    /// Passes the tokens of a fragment to `out`, in order.
     pub(crate) fn encode<S: Sink>(
         &self,
         vocabulary: &Vocabulary,
@@ -135,7 +150,7 @@ impl Model {
     }
 }
 
-/// Tokens of five bytes each, numbered by a hash.
+/// Encodes each five bytes as a hash modulo the number of tokens.
 fn encode_hashes(vocabulary: &Vocabulary, fragment: Fragment<'_>, out: &mut impl Sink) {
     let tokens = u64::from(vocabulary.len().max(1));
     let mut start = fragment.start;

@@ -1,22 +1,21 @@
-//! PLaMo-2: the cheapest way through the text, found from its end.
+//! PLaMo-2: the path of the least cost through the text, found from its end.
 
 use std::collections::HashMap;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
-use super::Fragment;
-use crate::attributes::Attributes;
+use super::{Fragment, bound};
 use crate::error::{Error, ErrorKind};
-use crate::memory::bound;
-use crate::sink::Sink;
+use crate::tokenizer::Sink;
 use crate::unicode;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Attributes, Vocabulary, byte_of_token};
 
-/// Every end of every token is a node. The node of a text that begins with a character is a child
-/// of the node of what follows it.
+/// An automaton over the reversed tokens (Aho-Corasick). Every suffix of every token is a node; the
+/// node of a text is a child of the node of the text without its first character.
 #[derive(Debug)]
 pub(crate) struct Plamo2 {
-    children: HashMap<u64, u32, FixedState>,
+    /// Children by [`key`]. The hash seed is random, since the keys are content of the file.
+    children: HashMap<u64, u32, RandomState>,
     nodes: Vec<Node>,
     /// The token of each byte.
     bytes: [u32; 256],
@@ -24,19 +23,19 @@ pub(crate) struct Plamo2 {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The token with this text, and its score; [`INVALID`] where there is none.
+    /// The token with this text, or [`NONE`].
     token: u32,
+    /// The score of the token, or [`INVALID`].
     score: i32,
-    /// Its number of characters.
+    /// The number of characters of the text.
     length: u32,
-    /// The longest beginning of the text, but for the text itself, that is a node; the root's is
-    /// the root.
+    /// The failure link: the node of the longest proper prefix of the text that is a node.
     shorter: u32,
-    /// The first of this node and its shorter ones that is a token.
+    /// The first node that is a token, on the path of failure links from this node.
     usable: u32,
 }
 
-/// Memory that calls use one after the other.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     points: Vec<(u32, usize)>,
@@ -44,14 +43,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Gives back what one long text made large.
+    /// Frees buffers that a long text enlarged.
     pub(super) fn bound(&mut self) {
         bound(&mut self.points);
         bound(&mut self.best);
     }
 }
 
-/// The best way from a place to the end.
+/// The best path from a position to the end.
 #[derive(Clone, Copy, Debug)]
 struct Best {
     cost: i64,
@@ -61,8 +60,9 @@ struct Best {
 
 const ROOT: u32 = 0;
 const NONE: u32 = u32::MAX;
-/// The score of a text without a token, and that of a character as its bytes.
+/// The score of a text that is no token.
 const INVALID: i32 = -20_000_000;
+/// The score of a character that is encoded as its bytes.
 const UNKNOWN: i32 = -10_000_000;
 const BYTE_ORDER_MARK: u32 = 0xFEFF;
 
@@ -80,7 +80,7 @@ fn decode(text: &[u8], points: &mut Vec<(u32, usize)>) {
 }
 
 impl Plamo2 {
-    /// Fails where a byte has no token, or token 0, as the reference does.
+    /// Fails if a byte has no token, or token 0, as llama.cpp does.
     pub(crate) fn new(vocabulary: &Vocabulary) -> Result<Self, Error> {
         let mut model = Self {
             children: HashMap::default(),
@@ -94,10 +94,10 @@ impl Plamo2 {
             bytes: byte_tokens(vocabulary)?,
         };
         let mut points = Vec::new();
-        // The last character of each node's text before its parent's is not kept: it is in the key.
+        // The parent of each node, and the character before the parent's text.
         let mut edges: Vec<(u32, u32)> = vec![(ROOT, 0)];
         for id in 0..vocabulary.len() {
-            // The reference makes this before it corrects attributes.
+            // llama.cpp builds its table before it corrects attributes.
             if vocabulary.attributes_in_file(id).contains(Attributes::BYTE) {
                 continue;
             }
@@ -128,7 +128,7 @@ impl Plamo2 {
         Ok(model)
     }
 
-    /// Finds what is shorter for each node, in the order of lengths.
+    /// Sets the failure links of all nodes, in the order of their lengths.
     fn link(&mut self, edges: &[(u32, u32)]) {
         let mut order: Vec<u32> = (1..).take(self.nodes.len() - 1).collect();
         order.sort_by_key(|&node| self.nodes[node as usize].length);
@@ -146,8 +146,9 @@ impl Plamo2 {
         }
     }
 
-    /// The longest node that begins with a character and goes on with a node or its shorter ones.
-    /// In the reference's search over texts, a token with the score of an unknown character ends it.
+    /// Follows failure links from a node until one has a child for the character, and returns that
+    /// child, or the root. If `ends`, a token with the score of an unknown character ends the
+    /// search, as in llama.cpp.
     fn longest(&self, mut node: u32, point: u32, ends: bool) -> u32 {
         loop {
             if let Some(&found) = self.children.get(&key(node, point)) {
@@ -212,7 +213,7 @@ impl Plamo2 {
     }
 }
 
-/// A score as the reference has it: ten thousandths.
+/// Returns a score in units of 1/10,000, as llama.cpp stores it.
 #[expect(clippy::cast_possible_truncation, reason = "saturates")]
 fn whole(score: f32) -> i32 {
     if score.is_finite() { (f64::from(score) * 1e4).round() as i32 } else { INVALID }
@@ -222,7 +223,7 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Result<[u32; 256], Error> {
     let mut bytes = [0; 256];
     for id in 0..vocabulary.len() {
         if vocabulary.attributes_in_file(id).contains(Attributes::BYTE)
-            && let Some(byte) = byte(vocabulary.text(id).unwrap_or_default())
+            && let Some(byte) = byte_of_token(vocabulary.text(id).unwrap_or_default())
         {
             bytes[usize::from(byte)] = id;
         }
@@ -239,10 +240,16 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Result<[u32; 256], Error> {
     }
 }
 
-/// The byte that `<0xXX>` means.
-pub(crate) fn byte(text: &[u8]) -> Option<u8> {
-    let digits = text.strip_prefix(b"<0x")?.strip_suffix(b">")?;
-    let &[high, low] = digits else { return None };
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher as _;
+
+    use super::*;
+
+    /// A file that makes its nodes collide for one seed does not for the next.
+    #[test]
+    fn nodes_are_hashed_with_a_random_seed() {
+        let hash = || HashMap::<u64, u32, RandomState>::default().hasher().hash_one(key(1, 2));
+        assert_ne!(hash(), hash());
+    }
 }

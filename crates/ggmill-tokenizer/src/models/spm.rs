@@ -1,28 +1,27 @@
-//! SentencePiece with scores: neighbors become one symbol while they are a token together, the
+//! SentencePiece with scores: adjacent symbols whose concatenation is a token are merged, the
 //! highest score first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Fragment;
-use crate::explained::{ExplainedMerge, ExplainedWord, MergeOrder};
-use crate::memory::{bound, bound_heap};
-use crate::sink::{Piece, Sink};
-use crate::spaces::{self, Places, SPACE};
-use crate::symbols::{self, Cuts, Pairs};
+use super::{Fragment, bound, bound_heap};
+use crate::explain::{ExplainedMerge, ExplainedWord, MergeOrder};
+use crate::symbols::{self, Cuts, Pairs, Places, SPACE};
+use crate::tokenizer::{Piece, Sink};
 use crate::vocabulary::Vocabulary;
 use crate::word_cache::{Few, Key, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Spm {
     cuts: Cuts,
-    /// Neighbors in some token. Two symbols that are neighbors in none are never in one token.
+    /// Pairs of symbols that are adjacent in some token. A text can be split between any other two
+    /// symbols.
     pairs: Pairs,
-    /// The token for a byte of a symbol that has none.
+    /// The token for each byte of a symbol that is no token.
     bytes: [Option<u32>; 256],
 }
 
-/// Memory that calls use one after the other.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     escaped: Vec<u8>,
@@ -32,7 +31,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Gives back what one long text made large. The cache is bounded in itself.
+    /// Frees buffers that a long text enlarged. The cache has its own bounds.
     pub(super) fn bound(&mut self) {
         bound(&mut self.escaped);
         bound(&mut self.ids);
@@ -44,7 +43,7 @@ impl Scratch {
     }
 }
 
-/// A part of the text that may become one token. It is gone when its length is 0.
+/// A part of the text. Its length is 0 once it was merged into its left neighbor.
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
     start: usize,
@@ -53,26 +52,27 @@ struct Symbol {
     next: u32,
 }
 
-/// A candidate: the score in an order of whole numbers, the left symbol, the right one, and the
-/// length of both.
+/// A possible merge: the score as an integer of the same order, the left symbol, the right symbol,
+/// and the length of both.
 type Candidate = (u32, Reverse<u32>, u32, usize);
 
 #[derive(Debug, Default)]
 struct Merger {
     symbols: Vec<Symbol>,
     heap: BinaryHeap<Candidate>,
-    /// For few symbols: the end of each, and the score it has together with the next.
+    /// The end of each symbol.
     ends: Vec<usize>,
+    /// For few symbols, the score of each symbol merged with the next.
     scores: Vec<Option<u32>>,
 }
 
 const NONE: u32 = u32::MAX;
-/// Up to so many symbols, the best pair is searched.
+/// The most symbols for which each best pair is found by linear search, without a queue.
 const FEW: usize = 24;
-/// Longer words are also cut between symbols that are neighbors in no token. Those of ASCII
-/// characters have few such neighbors.
+/// Words of more bytes are split between symbols that are adjacent in no token.
 const SHORT: usize = 15;
-const LONG: usize = 48;
+/// The same limit for ASCII words, in which few symbols are adjacent in no token.
+const SHORT_ASCII: usize = 48;
 
 impl Spm {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
@@ -85,8 +85,8 @@ impl Spm {
         }
         let mut model = Self { cuts, pairs: Pairs::new(&pairs), bytes: [None; 256] };
         for byte in 0..=u8::MAX {
-            // To the reference a zero byte alone is an empty text, and where a byte has no token at
-            // all it ends the process; here that is the unknown token.
+            // To llama.cpp a zero byte is an empty text. For a byte without a token it aborts; here
+            // that is the unknown token.
             model.bytes[usize::from(byte)] = vocabulary
                 .byte_token(byte)
                 .or_else(|| vocabulary.id(&[byte]).filter(|_| byte != 0))
@@ -95,7 +95,7 @@ impl Spm {
         model
     }
 
-    /// Whether a text can be cut between these two ASCII characters.
+    /// Returns `true` if a text can be split between these two ASCII characters.
     pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
         after == b' ' && before != b' ' && !self.cuts.joins_space(before)
     }
@@ -109,7 +109,7 @@ impl Spm {
     ) {
         let prefix = vocabulary.flags().add_space_prefix && fragment.after_special;
         let mut escaped = std::mem::take(&mut scratch.escaped);
-        spaces::escape(fragment.text, prefix, &mut escaped);
+        symbols::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
         let mut word = 0;
         let mut at = 0;
@@ -127,7 +127,7 @@ impl Spm {
         scratch.escaped = escaped;
     }
 
-    /// The text as it is merged, and its words step by step.
+    /// Returns the text that is merged, and its words with their merges.
     pub(crate) fn explain(
         &self,
         vocabulary: &Vocabulary,
@@ -135,7 +135,7 @@ impl Spm {
     ) -> (Vec<u8>, Vec<ExplainedWord>) {
         let prefix = vocabulary.flags().add_space_prefix && fragment.after_special;
         let mut escaped = Vec::new();
-        spaces::escape(fragment.text, prefix, &mut escaped);
+        symbols::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
         let mut merger = Merger::default();
         let mut words = Vec::new();
@@ -172,14 +172,18 @@ impl Spm {
         (escaped, words)
     }
 
-    /// Whether merging the characters of a string gives this string as one symbol: then it comes up
-    /// in some text, and otherwise in none.
-    pub(crate) fn comes_up(vocabulary: &Vocabulary, text: &[u8], scratch: &mut Scratch) -> bool {
+    /// Returns `true` if merging the characters of a string yields the string as one symbol.
+    /// Otherwise no text yields it.
+    pub(crate) fn is_reachable(
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        scratch: &mut Scratch,
+    ) -> bool {
         scratch.merger.merge(vocabulary, text);
         scratch.merger.ends.len() == 1
     }
 
-    /// The tokens of a part of the text that no token goes beyond.
+    /// Encodes a part of the text that no token crosses.
     fn word<S: Sink>(
         &self,
         vocabulary: &Vocabulary,
@@ -189,7 +193,7 @@ impl Spm {
         place: &mut impl FnMut(usize, usize) -> (usize, usize),
     ) {
         let is_short = word.len() <= SHORT
-            || word.len() <= LONG && word.get(SPACE.len()..).is_none_or(<[u8]>::is_ascii);
+            || word.len() <= SHORT_ASCII && word.get(SPACE.len()..).is_none_or(<[u8]>::is_ascii);
         if is_short {
             self.part(vocabulary, word, scratch, out, place);
             return;
@@ -242,7 +246,7 @@ impl Spm {
         out.extend(ids);
     }
 
-    /// A symbol that merged no further: its token, or those of its bytes.
+    /// Passes the token of a final symbol to `push`, or the tokens of its bytes.
     fn tokens(&self, vocabulary: &Vocabulary, symbol: &[u8], mut push: impl FnMut(u32)) {
         if let Some(id) = vocabulary.id(symbol) {
             push(id);
@@ -256,11 +260,11 @@ impl Spm {
     }
 }
 
-/// The score of a text that is a token, as a number with the same order.
+/// Returns the score of a token as an integer of the same order, or `None` if the text is no token.
 #[inline]
 fn score(vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
     let id = vocabulary.id(text)?;
-    // Both zeros are equal. NaN is last; the reference has no order for it.
+    // Adding 0 makes both zeros equal. NaN is lowest; llama.cpp defines no order for it.
     let score = vocabulary.score(id) + 0.0;
     if score.is_nan() {
         return Some(0);
@@ -270,13 +274,13 @@ fn score(vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
 }
 
 impl Merger {
-    /// Merges the symbols of a text as far as it goes.
+    /// Merges the symbols of a text until no pair is a token.
     fn merge(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
         self.merge_by_steps(vocabulary, text, &mut |_, _, _| {});
     }
 
-    /// The same, with the places of two symbols that become one: where they begin, and where the
-    /// second ends.
+    /// Merges the symbols, and calls `each` with the start of the left symbol, the start of the
+    /// right one, and its end.
     fn merge_by_steps(
         &mut self,
         vocabulary: &Vocabulary,
@@ -297,7 +301,7 @@ impl Merger {
         }
     }
 
-    /// The symbols that are left, by where they begin and end.
+    /// Calls `each` with the start and end of each symbol.
     fn each(&self, mut each: impl FnMut(usize, usize)) {
         let mut start = 0;
         for &end in &self.ends {
@@ -320,7 +324,7 @@ impl Merger {
             self.scores.push(score(vocabulary, pair));
         }
         loop {
-            // The first of the best.
+            // The leftmost of equal scores: `max_by_key` returns the last.
             let best = self.scores.iter().enumerate().rev().max_by_key(|(_, score)| **score);
             let Some((symbol, Some(_))) = best else { break };
             each(start(ends, symbol), ends[symbol], ends[symbol + 1]);
@@ -359,7 +363,7 @@ impl Merger {
         }
         while let Some((_, Reverse(left), right, length)) = heap.pop() {
             let (one, other) = (symbols[left as usize], symbols[right as usize]);
-            // A candidate is out of date when one of the two is gone or has grown.
+            // A candidate is stale if one of its symbols was merged since.
             if one.length == 0 || other.length == 0 || one.length + other.length != length {
                 continue;
             }
@@ -376,12 +380,12 @@ impl Merger {
             }
         }
         ends.clear();
-        let left = symbols.iter().filter(|symbol| symbol.length > 0);
-        ends.extend(left.map(|symbol| symbol.start + symbol.length));
+        let remaining = symbols.iter().filter(|symbol| symbol.length > 0);
+        ends.extend(remaining.map(|symbol| symbol.start + symbol.length));
     }
 }
 
-/// Two neighbors, if they are a token together.
+/// Returns the merge of two adjacent symbols if their concatenation is a token.
 fn candidate(
     vocabulary: &Vocabulary,
     text: &[u8],

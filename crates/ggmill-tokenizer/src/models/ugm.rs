@@ -1,18 +1,15 @@
-//! Unigram: of all ways to cut a text into tokens, the one with the highest sum of scores.
+//! Unigram: of all segmentations of a text into tokens, the one with the highest sum of scores.
 
 use ggmill_core::Metadata;
 
-use super::Fragment;
-use crate::attributes::Attributes;
+use super::{Fragment, bound};
 use crate::charsmap::CharsMap;
 use crate::error::{Error, ErrorKind};
-use crate::memory::bound;
-use crate::sink::Sink;
-use crate::spaces::SPACE;
-use crate::symbols::{self, Cuts};
+use crate::symbols::{self, Cuts, SPACE};
+use crate::tokenizer::Sink;
 use crate::trie::{ROOT, Trie};
 use crate::unicode;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Attributes, Vocabulary};
 use crate::word_cache::{Few, Key, WordCache};
 
 #[derive(Debug)]
@@ -20,19 +17,21 @@ pub(crate) struct Ugm {
     map: CharsMap,
     user_defined: Trie,
     tokens: Trie,
-    /// The score of each token that can occur.
+    /// The score of each token.
     scores: Vec<f64>,
     unknown_score: f64,
-    /// The token for what has none; [`NONE`] where the vocabulary has no such token.
+    /// The unknown token, or [`NONE`].
     unknown: u32,
-    /// ASCII characters that are left as they are before others, and at the end.
+    /// ASCII characters that normalization does not change, if another ASCII character or nothing
+    /// follows.
     plain: [bool; 128],
     cuts: Cuts,
-    /// So many symbols have an exact sum, so that words can be tokenized one by one.
-    exact: usize,
+    /// The most symbols whose sum of scores is exact. Up to this length, words can be encoded
+    /// separately.
+    max_exact: usize,
 }
 
-/// Memory that calls use one after the other.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     normalized: Normalized,
@@ -43,7 +42,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Gives back what one long text made large. The cache is bounded in itself.
+    /// Frees buffers that a long text enlarged. The cache has its own bounds.
     pub(super) fn bound(&mut self) {
         bound(&mut self.normalized.text);
         bound(&mut self.normalized.from);
@@ -57,12 +56,12 @@ impl Scratch {
 #[derive(Debug, Default)]
 struct Normalized {
     text: Vec<u8>,
-    /// For each byte, where in the fragment the text begins and ends that it comes from; empty
-    /// where ranges are not asked for.
+    /// For each byte, the range in the fragment of the text that it comes from. Empty if ranges are
+    /// not needed.
     from: Vec<(usize, usize)>,
 }
 
-/// The best way to a place: its last token, where that begins, and the sum.
+/// The best segmentation up to a position: its last token, the start of that token, and the sum.
 #[derive(Clone, Copy, Debug)]
 struct Best {
     id: u32,
@@ -71,13 +70,13 @@ struct Best {
 }
 
 const NONE: u32 = u32::MAX;
-/// How much less likely than the least likely token the unknown one is.
+/// The difference between the lowest score of a token and the score of the unknown token.
 const PENALTY: f32 = 10.0;
 
 impl Ugm {
     pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
         let map = CharsMap::from_metadata(metadata)?;
-        // The reference makes this before it corrects attributes.
+        // llama.cpp builds its tables before it corrects attributes.
         let attributes = |id| vocabulary.attributes_in_file(id);
         let is = |id, wanted: Attributes| attributes(id).intersects(wanted);
         let texts = |wanted: Attributes| {
@@ -91,16 +90,19 @@ impl Ugm {
         let tokens = Trie::new(texts(can_occur)).ok_or_else(no_memory)?;
         let mut lowest = f32::MAX;
         for (_, id) in texts(Attributes::NORMAL) {
-            // As `std::min` takes it: NaN is never lower.
+            // As in `std::min`, NaN is never lower.
             if vocabulary.score(id) < lowest {
                 lowest = vocabulary.score(id);
             }
         }
         let unknown_score = f64::from(lowest - PENALTY);
-        // A user-defined token costs nothing.
-        let scores: Vec<f64> = (0..vocabulary.len())
-            .map(|id| if is_corrected(vocabulary, id) { 0.0 } else { vocabulary.score(id).into() })
-            .collect();
+        // The score of a user-defined token is 0.
+        let scores: Vec<f64> =
+            (0..vocabulary.len())
+                .map(|id| {
+                    if is_user_defined(vocabulary, id) { 0.0 } else { vocabulary.score(id).into() }
+                })
+                .collect();
         let mut exactness = Exactness::default();
         exactness.add(unknown_score);
         let mut cuts = Cuts::new();
@@ -110,7 +112,7 @@ impl Ugm {
         }
         let mut plain = [false; 128];
         for (byte, plain) in (0u8..).zip(&mut plain) {
-            *plain = map.leaves(byte) && user_defined.step(ROOT, byte).is_none();
+            *plain = map.keeps(byte) && user_defined.step(ROOT, byte).is_none();
         }
         Ok(Self {
             map,
@@ -121,7 +123,7 @@ impl Ugm {
             unknown: vocabulary.special_ids().unk.unwrap_or(NONE),
             plain,
             cuts,
-            exact: exactness.symbols(),
+            max_exact: exactness.symbols(),
         })
     }
 
@@ -160,10 +162,10 @@ impl Ugm {
         scratch.normalized = normalized;
     }
 
-    /// Calls with the bounds of parts that no token goes beyond.
+    /// Calls `each` with the range of each part that no token crosses.
     fn words(&self, text: &[u8], mut each: impl FnMut(usize, usize)) {
         let mut word = 0;
-        if text.len() <= self.exact {
+        if text.len() <= self.max_exact {
             let mut at = 0;
             while at < text.len() {
                 let (next, can_cut) = self.cuts.after(text, at);
@@ -179,7 +181,7 @@ impl Ugm {
         }
     }
 
-    /// The tokens of a word, after one that ended with `last`; the last of them.
+    /// Encodes a word that follows the token `last`, and returns its last token.
     fn ids<S: Sink>(&self, word: &[u8], scratch: &mut Scratch, last: u32, out: &mut S) -> u32 {
         let key = Key::new(word, 0, word.len());
         let mut room = Few::default();
@@ -194,7 +196,7 @@ impl Ugm {
         self.extend(ids, last, out)
     }
 
-    /// Adds tokens. Unknown tokens side by side are one.
+    /// Passes tokens to `out`. Consecutive unknown tokens become one.
     fn extend<S: Sink>(&self, ids: &[u32], last: u32, out: &mut S) -> u32 {
         let unknown = self.unknown;
         if unknown == NONE {
@@ -209,7 +211,8 @@ impl Ugm {
         ids.last().copied().unwrap_or(last)
     }
 
-    /// Leaves the best tokens of a text in `scratch.found`. Unknown tokens side by side are one.
+    /// Writes the best segmentation of a text to `scratch.found`. Consecutive unknown tokens become
+    /// one.
     fn best(&self, text: &[u8], scratch: &mut Scratch) {
         let Scratch { best, found, .. } = scratch;
         best.clear();
@@ -227,7 +230,7 @@ impl Ugm {
                 let Some(id) = self.tokens.value(node) else { continue };
                 is_token |= end - at == length;
                 let sum = sum + self.scores[id as usize];
-                // Of equal sums, the first stays.
+                // Of equal sums, the first is kept.
                 if sum > best[end].sum {
                     best[end] = Best { id, from: at, sum };
                 }
@@ -253,7 +256,7 @@ impl Ugm {
         found.reverse();
     }
 
-    /// Replaces what the map replaces, and writes spaces as tokens have them.
+    /// Applies the character map, and writes spaces as U+2581.
     fn normalize(
         &self,
         vocabulary: &Vocabulary,
@@ -296,7 +299,7 @@ impl Ugm {
         let mut at = 0;
         while at < text.len() {
             let rest = &text[at..];
-            // Only a following byte beyond ASCII can make a difference to a plain one.
+            // A replacement of a plain character can only begin if a byte beyond ASCII follows it.
             let is_plain = |byte: &u8| self.plain.get(usize::from(*byte)) == Some(&true);
             let plain = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
             let next = rest.get(plain).is_some_and(|&byte| byte >= 0x80);
@@ -312,14 +315,14 @@ impl Ugm {
                 at += plain;
                 continue;
             }
-            // The beginning of a user-defined token is taken for one, by the reference too.
+            // A prefix of a user-defined token is treated like the token, as in llama.cpp.
             let defined = self.user_defined.depth(rest);
             let (length, replacement) = if defined > 0 {
                 (defined, &rest[..defined])
             } else if let Some(found) = self.map.longest(rest) {
                 found
             } else {
-                match whole(rest) {
+                match character_length(rest) {
                     Some(length) => (length, &rest[..length]),
                     None => (1, "\u{FFFD}".as_bytes()),
                 }
@@ -330,9 +333,9 @@ impl Ugm {
     }
 }
 
-/// The length of the character at the beginning. Four bytes of the right form are one, even beyond
-/// the last code point: nothing depends on which it is.
-fn whole(text: &[u8]) -> Option<usize> {
+/// Returns the length of the character at the beginning. Four bytes of the right form are a
+/// character, even beyond the last code point, since the value is not used.
+fn character_length(text: &[u8]) -> Option<usize> {
     match unicode::decode(text)? {
         (unicode::REPLACEMENT, 1) => {
             let four = text.get(..4)?;
@@ -349,16 +352,16 @@ fn push(piece: Option<(u32, usize, usize)>, out: &mut impl Sink) {
     }
 }
 
-/// Whether a token is user-defined when texts are tokenized, after corrections.
-fn is_corrected(vocabulary: &Vocabulary, id: u32) -> bool {
+/// Returns `true` if a token is user-defined after the corrections of attributes.
+fn is_user_defined(vocabulary: &Vocabulary, id: u32) -> bool {
     vocabulary.attributes(id).contains(Attributes::USER_DEFINED)
 }
 
-/// How far sums of scores are exact in 64 bits: then the best way through a text is the best way
-/// through each of its words.
+/// Computes how many scores can be added exactly in 64 bits. With exact sums, the best segmentation
+/// of a text is the best segmentation of each of its words.
 #[derive(Debug)]
 struct Exactness {
-    /// The least power of two that is in a score.
+    /// The exponent of the least significant bit of any score.
     least: i32,
     greatest: f64,
 }
@@ -379,12 +382,12 @@ impl Exactness {
         let fraction = bits & ((1 << 52) - 1) | 1 << 52;
         let zeros = i32::try_from(fraction.trailing_zeros()).unwrap_or_default();
         self.least = self.least.min(exponent + zeros);
-        // With a score that is NaN or infinite, no sum is exact.
+        // No sum with NaN or infinity is exact.
         let size = if score.is_finite() { score.abs() } else { f64::INFINITY };
         self.greatest = self.greatest.max(size);
     }
 
-    /// The number of scores whose sum is exact, whichever they are.
+    /// Returns the number of scores whose sum is exact for any selection of scores.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     fn symbols(&self) -> usize {
         let greatest_sum = f64::powi(2.0, 52 + self.least.clamp(-1000, 64));

@@ -1,56 +1,55 @@
-//! Expressions as automata: every character is examined once, without backtracking.
+//! Expressions as automata: one transition for each character, without backtracking.
 //!
-//! A state is the list of places in a program that a backtracking matcher would still try, in the
-//! order it would. The first match of such a matcher is thus found without going back. Transitions
-//! are taken on the class of the next character, or on the end of the text, which decides what looks
-//! ahead; that the program had matched before this character is part of the transition.
+//! A state is the list of positions in a program that a backtracking matcher would still try, in
+//! its order, so that the first match of such a matcher is found without backtracking. A transition
+//! is taken on the class of the next character or on the end of the text, which decides lookahead.
+//! It also records whether the program had matched before that character.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::expression::{Program, Step};
-use super::local::{BEFORE, BLOCK, Local, Places};
-use super::plain::{Plain, Steps};
-use super::set::Set;
-use crate::memory::bound;
+use super::expression::{Program, Set, Step};
+use super::fast_paths::{BEFORE, BLOCK, Boundaries, Local, Plain, Steps};
+use crate::models::bound;
 use crate::unicode::{CODE_POINTS, Table};
 
-/// An automaton that finds the match a backtracking matcher would.
+/// An automaton that finds the matches of a backtracking matcher.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    /// The class of every character, and once more of the ASCII characters.
+    /// The class of every character.
     classes: Table<u8>,
+    /// The class of every ASCII character.
     ascii: [u8; ASCII],
-    /// For every state a row: for every class, the place of the next state's row, and in the lowest
-    /// bit whether the text before the character is a match.
+    /// A row for each state: for each class, the index of the next state's row. The lowest bit is
+    /// set if the text before the character is a match.
     transitions: Vec<u32>,
     start: u32,
     end: u8,
-    /// For every byte, whether a match may begin with it.
+    /// For each byte, whether a match may begin with it.
     begins: [bool; 256],
-    /// Whether no other character is in the apostrophe's class.
-    is_apostrophe_apart: bool,
-    /// What is known of words of ASCII letters.
+    /// The apostrophe is the only character of its class.
+    has_apostrophe_class: bool,
+    /// The fast path for words of ASCII letters.
     plain: Option<Plain>,
-    /// What the characters around a place say, once a long text is cut.
+    /// The fast path for long texts, derived on first use.
     local: OnceLock<Option<Local>>,
 }
 
-/// The state in which no match is possible any more.
+/// The state in which no match is possible.
 const DEAD: u32 = 0;
-/// That the text so far is a match, in a transition.
+/// The bit of a transition for a match before the character.
 const MATCHED: u32 = 1;
 /// The number of ASCII characters.
 const ASCII: usize = 128;
-/// Steps without a match after which states are noted.
+/// The number of bytes after the last match from which on states are recorded in a [`Memo`].
 const PATIENCE: usize = 32;
-/// The bytes of a text that is cut in blocks.
+/// The fewest bytes of a text that is split in blocks.
 const LONG: usize = 256;
 /// No match.
 const NOWHERE: usize = usize::MAX;
 
-/// States at positions from which no match came, so that no part of a text is examined repeatedly
-/// in vain.
+/// The states at positions from which a search failed, so that no part of a text is searched twice
+/// from the same state.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     start: usize,
@@ -59,7 +58,7 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
-    /// Gives back what one long text made large.
+    /// Frees buffers that a long text enlarged.
     pub(crate) fn bound(&mut self) {
         bound(&mut self.states);
         bound(&mut self.next);
@@ -72,11 +71,11 @@ impl Memo {
 }
 
 impl Automaton {
-    /// The automaton of an expression. `None` where it is not in the syntax, or has too many states.
+    /// Compiles an expression. Returns `None` if it is not in the syntax, or has too many states.
     pub(super) fn new(expression: &str) -> Option<Self> {
         let program = Program::new(expression)?;
         let alphabet = Alphabet::new(&program.classes)?;
-        // Even, as the lowest bit of a place is taken.
+        // Even, since the lowest bit of an index is used.
         let row = alphabet.size.checked_next_multiple_of(2)?;
         let end = u8::try_from(alphabet.size.checked_sub(1)?).ok()?;
         let classes = Table::new(alphabet.ranges.iter().copied());
@@ -104,7 +103,7 @@ impl Automaton {
             state += 1;
             transitions.resize(state.checked_mul(row)?, DEAD);
         }
-        // After the row of the dead state.
+        // The row after that of the dead state.
         let start = u32::try_from(row).ok()?;
         let begins = std::array::from_fn(|byte| {
             let class = ascii.get(byte).copied().map(usize::from);
@@ -118,7 +117,7 @@ impl Automaton {
             start,
             end,
             begins,
-            is_apostrophe_apart: alphabet.has_alone('\''),
+            has_apostrophe_class: alphabet.has_own_class('\''),
             plain: None,
             local: OnceLock::new(),
         };
@@ -126,7 +125,7 @@ impl Automaton {
         Some(automaton)
     }
 
-    /// The transition from a state on an ASCII character.
+    /// Returns the transition from a state on an ASCII character.
     #[inline]
     fn on(&self, state: u32, byte: u8) -> u32 {
         let class = self.ascii.get(usize::from(byte)).copied().unwrap_or_default();
@@ -138,7 +137,8 @@ impl Automaton {
         self.transitions.get(state as usize + usize::from(class)).copied().unwrap_or(DEAD)
     }
 
-    /// The transition from a state on the character at a position, and the character's length.
+    /// Returns the transition from a state on the character at a position, and the length of the
+    /// character.
     #[inline]
     fn at(&self, state: u32, text: &[u8], place: usize) -> (u32, usize) {
         let (class, length) = match text.get(place) {
@@ -152,13 +152,13 @@ impl Automaton {
         (self.of_class(state, class), length)
     }
 
-    /// Whether a match may begin with a byte.
+    /// Returns `true` if a match may begin with a byte.
     #[inline]
     pub(super) fn may_begin(&self, byte: u8) -> bool {
         self.begins.get(usize::from(byte)).copied().unwrap_or(true)
     }
 
-    /// Where the match that begins here ends.
+    /// Returns the end of the match that begins at a position.
     #[inline]
     fn match_at(&self, text: &[u8], start: usize, memo: &mut Memo) -> Option<usize> {
         let mut state = self.start;
@@ -191,7 +191,7 @@ impl Automaton {
         }
     }
 
-    /// The end of the characters that lead from a state to itself with a match before each.
+    /// Returns the end of the characters that lead from a state to itself with a match before each.
     #[inline]
     fn run(&self, text: &[u8], state: u32, mut place: usize) -> usize {
         let stays = state | MATCHED;
@@ -215,8 +215,8 @@ impl Automaton {
         }
     }
 
-    /// The same for matches that need a long look ahead: it is given up where one in the same state
-    /// was in vain before.
+    /// Continues a match that needs long lookahead, and gives up where an earlier search failed
+    /// from the same state.
     #[cold]
     fn patiently(
         &self,
@@ -240,7 +240,7 @@ impl Automaton {
                 memo.next.clear();
                 from = place.saturating_add(length);
             } else {
-                // Positions inside a character are not looked up.
+                // Positions inside a character are never looked up.
                 memo.next.resize(memo.next.len() + length.saturating_sub(1), DEAD);
             }
             state = next & !MATCHED;
@@ -253,8 +253,8 @@ impl Automaton {
         }
     }
 
-    /// Whether no match goes over a place between these two characters, and each that ends there is
-    /// the same at the end of a text.
+    /// Returns `true` if no match crosses a position between these two characters, and every match
+    /// that ends there also ends there at the end of a text.
     pub(super) fn parts_between(&self, before: u8, after: u8) -> bool {
         let row = self.start;
         let states = (0..self.transitions.len()).step_by((row as usize).max(1));
@@ -265,13 +265,13 @@ impl Automaton {
         })
     }
 
-    /// Whether what begins with the first of two characters is a match that ends before the second.
+    /// Returns `true` if the first of two characters is a match that ends before the second.
     pub(super) fn ends_between(&self, before: u8, after: u8) -> bool {
         let next = self.on(self.start, before) & !MATCHED;
         next != DEAD && self.on(next, after) == DEAD | MATCHED
     }
 
-    /// The matches from a position on and what is between them, in order.
+    /// Calls `each` with the matches from a position on and the ranges between them, in order.
     #[inline]
     pub(super) fn cut(
         &self,
@@ -304,8 +304,8 @@ impl Automaton {
         }
     }
 
-    /// The same for most of a text, whose words are known from where it begins to `done`. The end of
-    /// the words then, except at the end of the text.
+    /// Splits most of a text in blocks, after the words up to `done`. Returns the end of the last
+    /// word, or `None` at the end of the text.
     #[inline]
     fn cut_blocks(
         &self,
@@ -315,12 +315,14 @@ impl Automaton {
         memo: &mut Memo,
         each: &mut impl FnMut(usize, usize),
     ) -> Option<usize> {
-        // What is before the text's beginning says nothing.
+        // The first positions have too few characters before them.
         let mut first = from.saturating_add(BEFORE);
         while done.saturating_add(1) < first {
             done = self.piece(text, done, memo, each)?;
         }
-        while let Some(Places { begin, unsure }) = local.and_then(|it| it.places(text, first)) {
+        while let Some(Boundaries { begin, unsure }) =
+            local.and_then(|it| it.boundaries(text, first))
+        {
             let mut open = begin | unsure;
             if unsure == 0 && done < first {
                 while open != 0 {
@@ -347,8 +349,9 @@ impl Automaton {
         Some(done)
     }
 
-    /// The first match at a position or after it, and what is before it; the rest of the text if
-    /// there is none. Its end, except at the end of the text.
+    /// Passes the first match at or after a position, and the text before it, to `each`; or the
+    /// rest of the text if there is no match. Returns the end of the match, or `None` at the end of
+    /// the text.
     #[inline]
     fn piece(
         &self,
@@ -367,7 +370,7 @@ impl Automaton {
                 return None;
             };
             place += skipped;
-            // At the first position there is none.
+            // At the first position the caller has already tried the fast path.
             let plain = self.plain.as_ref().filter(|_| done < place);
             let plain = plain.and_then(|plain| plain.word(text, place));
             if let Some(end) = plain.or_else(|| self.match_at(text, place, memo)) {
@@ -384,7 +387,7 @@ impl Automaton {
 
 #[cfg(test)]
 impl Automaton {
-    /// What [`cut`](Self::cut) gives, one transition after the other.
+    /// Returns the result of [`cut`](Self::cut), computed by single transitions.
     pub(super) fn cut_by_steps(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut pieces = Vec::new();
         let (mut done, mut place) = (0, 0);
@@ -433,12 +436,12 @@ impl Steps for Automaton {
         self.end
     }
 
-    fn is_apostrophe_apart(&self) -> bool {
-        self.is_apostrophe_apart
+    fn has_apostrophe_class(&self) -> bool {
+        self.has_apostrophe_class
     }
 }
 
-/// Where the character before a position begins.
+/// Returns the start of the character before a position.
 #[inline]
 fn previous(text: &[u8], place: usize) -> usize {
     let before = text.get(..place).unwrap_or_default();
@@ -446,13 +449,13 @@ fn previous(text: &[u8], place: usize) -> usize {
     place.saturating_sub(tails + 1)
 }
 
-/// The classes of characters that no class of an expression tells apart.
+/// The equivalence classes of characters under the classes of an expression.
 struct Alphabet {
-    /// Where each range of one class begins.
+    /// The start and class of each range.
     ranges: Vec<(u32, u8)>,
-    /// For each class of characters, which classes of the expression have it.
+    /// For each class of characters, which classes of the expression contain it.
     members: Vec<Vec<bool>>,
-    /// With the end of the text, the last.
+    /// The number of classes, including the end of the text, which is the last.
     size: usize,
 }
 
@@ -476,8 +479,8 @@ impl Alphabet {
         Some(Self { ranges, members, size })
     }
 
-    /// Whether a character has a class of its own.
-    fn has_alone(&self, character: char) -> bool {
+    /// Returns `true` if a character is the only one of its class.
+    fn has_own_class(&self, character: char) -> bool {
         let point = u32::from(character);
         let place = self.ranges.partition_point(|&(first, _)| first < point);
         let range = self.ranges.get(place).filter(|range| range.0 == point);
@@ -511,7 +514,7 @@ impl Builder<'_> {
         (number < MAX_STATES).then_some(number)
     }
 
-    /// The state after a character of a class, and whether there is a match before it.
+    /// Returns the state after a character of a class, and whether there is a match before it.
     fn step(&mut self, list: &[usize], symbol: usize) -> Option<(usize, bool)> {
         self.mark += 1;
         let mut next = Vec::new();

@@ -1,36 +1,35 @@
-//! The regular expressions of pre-tokenizers, read into a program.
+//! Reading the regular expressions of pre-tokenizers into programs.
 //!
-//! The syntax is what the table uses of ECMAScript's: classes, groups, alternatives, greedy
-//! repetition, the end of the text, and a look at the next character. Categories of letters are all
-//! `\p{L}`.
+//! The syntax is the subset of ECMAScript's that the table uses: classes, groups, alternatives,
+//! greedy repetition, the end of the text, and lookahead of one character. As in llama.cpp, all
+//! categories of letters are `\p{L}`.
 
-use super::set::Set;
-use crate::unicode::Properties;
+use crate::unicode::{self, CODE_POINTS, Properties};
 
-/// A step of a program. Steps that follow each other are tried in order; of two ways the first is
-/// preferred.
+/// An instruction of a program for a backtracking matcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Takes a character of the class.
+    /// Consumes a character of the class.
     Take(usize),
-    /// Goes on if the next character is of the class; at the end of the text, if `at_end`.
+    /// Continues if the next character is in the class (or not, if `negated`). At the end of the
+    /// text, continues if `at_end`.
     Look { class: usize, negated: bool, at_end: bool },
-    /// Goes on at both places, the first preferred.
+    /// Continues at the first position, and at the second if that fails.
     Fork(usize, usize),
-    /// Goes on elsewhere.
+    /// Continues at a position.
     Jump(usize),
-    /// The expression has matched.
+    /// Ends with a match.
     Match,
 }
 
-/// An expression as a program.
+/// A program, and the classes that its steps refer to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     pub(super) classes: Vec<Set>,
 }
 
-/// What an expression is made of.
+/// A node of the syntax tree.
 #[derive(Clone, Debug)]
 enum Node {
     Class(usize),
@@ -41,7 +40,7 @@ enum Node {
 }
 
 impl Program {
-    /// Reads an expression. `None` where it is not in the syntax.
+    /// Reads an expression. Returns `None` if it is not in the syntax.
     pub(super) fn new(expression: &str) -> Option<Self> {
         let mut reader = Reader { rest: expression.chars().peekable(), classes: Vec::new() };
         let node = reader.choice()?;
@@ -179,7 +178,8 @@ impl Reader<'_> {
                 let node = self.choice()?;
                 self.eat(')').then_some(node)
             }
-            // One character is looked at; past the end of the text there is none.
+            // At the end of the text there is no next character, so only a negative lookahead
+            // holds.
             sign @ ('=' | '!') => {
                 let node = self.atom()?;
                 let negated = sign == '!';
@@ -223,7 +223,7 @@ impl Reader<'_> {
         digits.parse().ok()
     }
 
-    /// What follows a backslash.
+    /// Reads an escape after the backslash.
     fn escape(&mut self) -> Option<Set> {
         Some(match self.rest.next()? {
             's' => Set::space(),
@@ -269,7 +269,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A class in brackets, after the opening one.
+    /// Reads a class after the opening bracket.
     fn bracket(&mut self) -> Option<Set> {
         let negated = self.eat('^');
         let mut set = Set::default();
@@ -289,7 +289,7 @@ impl Reader<'_> {
             if self.rest.peek() == Some(&'-') {
                 self.rest.next();
                 last = match self.rest.next()? {
-                    // A hyphen at the end is one.
+                    // A hyphen at the end is literal.
                     ']' => {
                         set.add(&Set::range(first, first));
                         set.add(&single('-'));
@@ -304,7 +304,7 @@ impl Reader<'_> {
         Some(if negated { set.complement() } else { set })
     }
 
-    /// A character, or a class.
+    /// Reads an escape in brackets: a character, or a class as an error.
     fn bracket_escape(&mut self) -> Option<Result<u32, Set>> {
         let is_class = matches!(self.rest.peek(), Some('s' | 'S' | 'd' | 'p'));
         let set = self.escape()?;
@@ -315,4 +315,109 @@ impl Reader<'_> {
 
 fn single(character: char) -> Set {
     Set::range(character.into(), character.into())
+}
+
+/// A set of code points: ranges in ascending order that are not adjacent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Set(Vec<(u32, u32)>);
+
+impl Set {
+    /// Returns the code points from `first` to `last`, inclusive.
+    fn range(first: u32, last: u32) -> Self {
+        Self(vec![(first, last)])
+    }
+
+    /// Returns the code points with any of the properties.
+    fn with(properties: Properties) -> Self {
+        let mut set = Self::default();
+        let mut ranges = unicode::ranges().peekable();
+        while let Some((first, found)) = ranges.next() {
+            let end = ranges.peek().map_or(CODE_POINTS, |&(next, _)| next);
+            if found.is(properties) {
+                set.0.push((first, end.saturating_sub(1)));
+            }
+        }
+        set.normalized()
+    }
+
+    /// Returns the code points with the property White_Space.
+    fn space() -> Self {
+        Self::with(Properties::WHITESPACE)
+    }
+
+    /// Returns the ideographs of llama.cpp's `\p{Han}`.
+    fn han() -> Self {
+        const HAN: [(u32, u32); 8] = [
+            (0x3400, 0x4DBF),
+            (0x4E00, 0x9FFF),
+            (0xF900, 0xFAFF),
+            (0x2_0000, 0x2_A6DF),
+            (0x2_A700, 0x2_B73F),
+            (0x2_B740, 0x2_CEAF),
+            (0x2_CEB0, 0x2_EBEF),
+            (0x2_F800, 0x2_FA1F),
+        ];
+        Self(HAN.to_vec()).normalized()
+    }
+
+    /// Adds another set.
+    fn add(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        *self = std::mem::take(self).normalized();
+    }
+
+    /// Returns the code points that are not in the set.
+    fn complement(&self) -> Self {
+        let mut next = 0;
+        let mut rest = Vec::new();
+        for &(first, last) in &self.0 {
+            if next < first {
+                rest.push((next, first.saturating_sub(1)));
+            }
+            next = last.saturating_add(1);
+        }
+        if next < CODE_POINTS {
+            rest.push((next, CODE_POINTS.saturating_sub(1)));
+        }
+        Self(rest)
+    }
+
+    /// Returns the set with all whitespace beyond ASCII if it contains U+000B, and with none
+    /// otherwise: llama.cpp replaces such whitespace by U+000B before matching.
+    fn folded(mut self) -> Self {
+        let mut wide = Self::space();
+        wide.0.retain(|&(first, _)| first > 0x7F);
+        if self.contains(0x0B) {
+            self.add(&wide);
+            self
+        } else {
+            let mut rest = self.complement();
+            rest.add(&wide);
+            rest.complement()
+        }
+    }
+
+    /// Returns `true` if a code point is in the set.
+    pub(super) fn contains(&self, point: u32) -> bool {
+        let after = self.0.partition_point(|&(first, _)| first <= point);
+        let range = after.checked_sub(1).and_then(|place| self.0.get(place));
+        range.is_some_and(|&(_, last)| point <= last)
+    }
+
+    /// Returns the code points at which membership changes.
+    pub(super) fn bounds(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(|&(first, last)| [first, last.saturating_add(1)])
+    }
+
+    fn normalized(mut self) -> Self {
+        self.0.sort_unstable();
+        let mut merged: Vec<(u32, u32)> = Vec::with_capacity(self.0.len());
+        for (first, last) in self.0 {
+            match merged.last_mut() {
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                _ => merged.push((first, last)),
+            }
+        }
+        Self(merged)
+    }
 }

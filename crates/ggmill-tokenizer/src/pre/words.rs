@@ -1,25 +1,25 @@
-//! The passes of a pre-tokenizer, compiled.
+//! Splitting text into words by the passes of a pre-tokenizer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::automaton::{Automaton, Memo};
-use super::scan;
-use super::table::{Pass, PreTokenizer};
-use crate::explained::ExplainedPass;
+use super::{Pass, PreTokenizer};
+use crate::explain::ExplainedPass;
+use crate::unicode::{Properties, properties};
 
-/// Cuts text into words. A clone shares the automata.
+/// The compiled passes of a pre-tokenizer. Clones share the automata.
 #[derive(Clone, Debug)]
 pub(crate) struct Words(Arc<[Compiled]>);
 
-/// The rules that were compiled, by their names, and whether their words are apart.
+/// All compiled rules, by their name and whether they are the `apart` passes.
 static COMPILED: Mutex<BTreeMap<(&str, bool), Words>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 struct Compiled {
     step: Step,
-    /// For every byte, whether this pass or one after it may cut text that has it. Other text is
-    /// one word.
+    /// For each byte, whether this pass or a later one may split text that contains it. Other text
+    /// is one word.
     may_cut: [bool; 256],
 }
 
@@ -40,14 +40,14 @@ impl Step {
 }
 
 impl Words {
-    /// The passes of a pre-tokenizer, which are compiled once in a process. `None` where one is not
-    /// in the syntax, which no table of this crate has.
+    /// Returns the passes of a pre-tokenizer, compiled once per process. Returns `None` if one is
+    /// not in the syntax, which does not occur in the table.
     pub(crate) fn new(pre: &PreTokenizer) -> Option<Self> {
         Self::once((pre.rules, false), &pre.fast)
     }
 
-    /// The passes that cut words also before spaces that follow a letter or a mark. `None` where the
-    /// words of the pre-tokenizer have no such spaces.
+    /// Returns the passes that also split words before spaces that follow a letter or a mark.
+    /// Returns `None` if words contain no such spaces.
     pub(crate) fn apart(pre: &PreTokenizer) -> Option<Self> {
         if pre.apart.is_empty() { None } else { Self::once((pre.rules, true), &pre.apart) }
     }
@@ -80,15 +80,15 @@ impl Words {
         Some(Self(passes.into_iter().rev().collect()))
     }
 
-    /// Whether a text can be cut between these two ASCII characters, of which the first is a letter:
-    /// each part gives the words that it has in the whole.
+    /// Returns `true` if a text can be split between these two ASCII characters, of which the first
+    /// is a letter: each part then gives the words that it has in the whole.
     ///
-    /// No pass may have a match over the place, nor a match that depends on what follows it, and one
-    /// of them must end a piece there. No pass looks back.
+    /// No pass may have a match that crosses the position, or that depends on the text after it,
+    /// and one pass must end a piece there. No pass has lookbehind.
     pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
         let mut ends = false;
         self.0.iter().all(|pass| match &pass.step {
-            // Letters and what follows them are between numbers.
+            // A letter and the character after it are not between digits.
             Step::DigitGroups | Step::Thousands => true,
             Step::Split(automaton) => {
                 ends |= automaton.ends_between(before, after);
@@ -97,7 +97,7 @@ impl Words {
         }) && ends
     }
 
-    /// The pieces that each pass leaves, in order, with the expression or the scanner's name.
+    /// Returns the pieces after each pass, with the expression or the name of the scanner.
     pub(crate) fn passes(rules: &[Pass], text: &[u8]) -> Option<Vec<ExplainedPass>> {
         let whole = 0..text.len();
         let mut pieces = vec![whole];
@@ -117,7 +117,8 @@ impl Words {
         Some(passes)
     }
 
-    /// The words of a text in order. The text is UTF-8, but may have surrogates.
+    /// Calls `each` with the words of a text, in order. The text is UTF-8 except that it may
+    /// contain surrogates.
     pub(crate) fn cut(
         &self,
         text: &[u8],
@@ -135,7 +136,7 @@ impl Words {
     }
 }
 
-/// Cuts what is from `from` to the end of the text by the passes that remain.
+/// Splits `text[from..]` by the remaining passes.
 fn pass<F: FnMut(usize, usize)>(
     passes: &[Compiled],
     text: &[u8],
@@ -162,13 +163,80 @@ fn pass<F: FnMut(usize, usize)>(
         }
     };
     match &first.step {
-        Step::DigitGroups => scan::digit_groups(text, from, next),
-        Step::Thousands => scan::thousands(text, from, next),
+        Step::DigitGroups => digit_groups(text, from, next),
+        Step::Thousands => thousands(text, from, next),
         Step::Split(automaton) => {
-            // Another piece's end decides otherwise.
+            // The memo depends on the end of the piece.
             memo.clear();
             automaton.cut(text, from, memo, &mut next);
         }
+    }
+}
+
+/// Splits runs of numbers into groups of three from the right. The first group of a run includes
+/// the text before it, as in llama.cpp.
+fn digit_groups(text: &[u8], from: usize, mut each: impl FnMut(usize, usize)) {
+    let mut done = from;
+    let mut place = from;
+    let mut ends = Vec::new();
+    while place < text.len() {
+        let (is_number, length) = number(text, place);
+        if !is_number {
+            place += length;
+            continue;
+        }
+        ends.clear();
+        while place < text.len() {
+            let (is_number, length) = number(text, place);
+            if !is_number {
+                break;
+            }
+            place += length;
+            ends.push(place);
+        }
+        let count = ends.len();
+        for (position, &end) in ends.iter().enumerate() {
+            if (count - position - 1).is_multiple_of(3) {
+                each(done, end);
+                done = end;
+            }
+        }
+    }
+    if done < text.len() {
+        each(done, text.len());
+    }
+}
+
+fn number(text: &[u8], place: usize) -> (bool, usize) {
+    match text.get(place) {
+        Some(&byte) if byte < 0x80 => (byte.is_ascii_digit(), 1),
+        _ => {
+            let (point, length) = super::decode(text, place);
+            (properties(point).is(Properties::NUMBER), length)
+        }
+    }
+}
+
+/// Splits before every ASCII digit from which on a run has a multiple of three digits:
+/// `(?=(\d{3})+(?!\d))`.
+fn thousands(text: &[u8], from: usize, mut each: impl FnMut(usize, usize)) {
+    let mut done = from;
+    let mut place = from;
+    while place < text.len() {
+        let rest = text.get(place..).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let mut cut = place + digits % 3;
+        while cut < place + digits {
+            if done < cut {
+                each(done, cut);
+                done = cut;
+            }
+            cut += 3;
+        }
+        place += digits.max(1);
+    }
+    if done < text.len() {
+        each(done, text.len());
     }
 }
 
@@ -178,11 +246,9 @@ mod tests {
     use proptest::test_runner::TestRunner;
 
     use super::*;
-    use crate::pre::table;
-    use crate::unicode::{Properties, properties};
 
     fn words<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
-        let words = table::find(name.as_bytes()).and_then(Words::new).expect("a table");
+        let words = crate::pre::find(name.as_bytes()).and_then(Words::new).expect("a table");
         let mut found = Vec::new();
         words.cut(text.as_bytes(), &mut Vec::new(), &mut |start, end| {
             found.push(text.get(start..end).expect("characters"));
@@ -194,15 +260,15 @@ mod tests {
     fn every_pre_tokenizer_compiles_and_keeps_all_text() {
         let text =
             "Hello,  wörld's 12345 ３四 <dna>\r\n\n\t x\u{3000}한국어 \u{301}’S IMGIMGABZ   ";
-        for pre in table::all() {
+        for pre in crate::pre::all() {
             assert_eq!(words(pre.name, text).concat(), text, "{}", pre.name);
         }
     }
 
-    /// Passes that stand for others leave the same pieces: of every short text of the characters that
-    /// they tell apart, and of many longer ones.
+    /// The fast passes are equivalent: for every short text of the characters that they
+    /// distinguish, and for many longer ones.
     #[test]
-    fn fewer_passes_leave_the_same_pieces() {
+    fn fast_passes_are_equivalent() {
         const LONG: usize = 4000;
         let characters: Vec<char> = "aIMGZs\u{E9}\u{1E83}\u{FF21}'.(!|`$\u{20AC}\u{201C}\u{2026}1\u{663}\
              \u{2460}\u{E51} \t\n\r\u{A0}\u{3000}\u{1}\u{378}\u{301}\u{4E2D}\u{30A2}\u{30FB}\u{3040}\u{3099}\
@@ -221,7 +287,7 @@ mod tests {
         });
         let mut texts: Vec<String> = short.collect();
         for _ in 0..LONG {
-            // Few different characters, so that there are runs of them, and whole words.
+            // Few different characters, so that there are runs of them, and some words.
             let some: Vec<char> = (0..=below(4)).map(|_| characters[below(all)]).collect();
             let mut text = String::new();
             for _ in 0..below(14) {
@@ -234,7 +300,8 @@ mod tests {
             }
             texts.push(text);
         }
-        let mut rules: Vec<_> = table::all().iter().filter(|pre| pre.fast != pre.passes).collect();
+        let mut rules: Vec<_> =
+            crate::pre::all().iter().filter(|pre| pre.fast != pre.passes).collect();
         rules.sort_by_key(|pre| pre.rules);
         rules.dedup_by_key(|pre| pre.rules);
         assert_eq!(rules.len(), 13);
@@ -254,23 +321,24 @@ mod tests {
         }
     }
 
-    /// Of other rules, no word has a space behind a letter.
+    /// With other rules, no word has a space after a letter.
     #[test]
-    fn these_rules_leave_phrases_together() {
+    fn these_rules_keep_phrases_together() {
         let phrases = |pre: &&PreTokenizer| !Words::new(pre).expect("a table").can_cut(b'a', b' ');
-        let mut rules: Vec<_> = table::all().iter().filter(phrases).map(|pre| pre.rules).collect();
+        let mut rules: Vec<_> =
+            crate::pre::all().iter().filter(phrases).map(|pre| pre.rules).collect();
         rules.sort_unstable();
         rules.dedup();
         assert_eq!(rules, ["exaone-moe", "gemma4", "sarvam-moe", "superbpe"]);
     }
 
-    /// Passes that leave words apart cut as the others do, and else before spaces behind a letter or
-    /// a mark.
+    /// The `apart` passes are equivalent, except that they split before spaces after a letter or a
+    /// mark.
     #[test]
-    fn words_apart_are_cut_at_spaces() {
+    fn apart_passes_split_at_spaces() {
         let characters: Vec<char> = "as'./1 \n\u{E9}\u{301}\u{A0}\u{1}".chars().collect();
         let all = characters.len();
-        let some: Vec<_> = table::all().iter().filter(|pre| !pre.apart.is_empty()).collect();
+        let some: Vec<_> = crate::pre::all().iter().filter(|pre| !pre.apart.is_empty()).collect();
         assert!(!some.is_empty());
         for pre in some {
             let [whole, apart] = [&pre.passes, &pre.apart].map(|it| Words::compile(it).unwrap());
@@ -307,13 +375,12 @@ mod tests {
     }
 
     proptest! {
-        /// Words that need no automaton, and runs that are gone through at once, are what the
-        /// transitions of the automata say.
+        /// The fast paths give the words of the transitions.
         #[test]
-        fn words_are_those_of_the_transitions(
+        fn fast_paths_give_the_words_of_the_transitions(
             text in "([ a-zA-Z0-9'_.,(\\-/\n\r\t\u{A0}éß中한ー\u{301}٣🦙]{0,40}|[a-zA-Z ]{0,60}){0,4}",
         ) {
-            for pre in table::all() {
+            for pre in crate::pre::all() {
                 for pass in Words::new(pre).expect("a table").0.iter() {
                     let Step::Split(automaton) = &pass.step else { continue };
                     let mut found = Vec::new();
@@ -327,15 +394,16 @@ mod tests {
         }
     }
 
-    /// The same for texts that are long enough to be cut in blocks, and parts of texts.
+    /// The fast path for blocks gives the words of the transitions, also from a position within the
+    /// text.
     #[test]
-    fn words_of_long_texts_are_those_of_the_transitions() {
+    fn blocks_give_the_words_of_the_transitions() {
         let unit = "[ a-zA-Z0-9'_.,(\\-/\n\r\t]{0,12}|[a-z]{1,9}[ ,.\n]|'[a-zS]{1,2} |[0-9]{1,9}|\
                     [ \n\r\t]{1,9}|[-=#/]{1,9}|[\u{A0}éß中한ー\u{301}٣🦙]{1,3}";
         let texts = proptest::collection::vec(unit, 60..200);
         let mut runner = TestRunner::new(ProptestConfig::with_cases(48));
         let all: Vec<_> =
-            table::all().iter().map(|pre| (pre, Words::new(pre).expect("a table"))).collect();
+            crate::pre::all().iter().map(|pre| (pre, Words::new(pre).expect("a table"))).collect();
         let result = runner.run(&(texts, 0..9usize), |(parts, skip)| {
             let text = parts.concat();
             let from = text.char_indices().nth(skip).map_or(0, |(at, _)| at);
@@ -358,7 +426,7 @@ mod tests {
 
     #[test]
     fn long_runs_take_linear_time() {
-        let mut names: Vec<_> = table::all().iter().collect();
+        let mut names: Vec<_> = crate::pre::all().iter().collect();
         names.sort_by_key(|pre| pre.rules);
         names.dedup_by_key(|pre| pre.rules);
         for pre in names {

@@ -1,4 +1,4 @@
-//! What a tokenizer says of its own vocabulary.
+//! Defects that a tokenizer finds in its vocabulary.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ fn byte_pairs(tokens: &[&str], merges: &[&str]) -> Tokenizer {
 }
 
 proptest! {
-    /// A token is given by some text of its characters just if it is reachable: a small alphabet has
-    /// few enough texts to try all of them.
+    /// A token is reachable if and only if some text yields it. All texts of a small alphabet are
+    /// tried.
     #[test]
-    fn what_is_reachable_is_what_some_text_gives(
+    fn reachable_tokens_are_those_that_some_text_yields(
         merges in proptest::collection::vec("[ab]{1,3} [ab]{1,3}", 0..8),
     ) {
         let mut tokens = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
@@ -30,7 +30,7 @@ proptest! {
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
         let texts: Vec<&str> = merges.iter().map(String::as_str).collect();
         let tokenizer = byte_pairs(&tokens, &texts);
-        let mut given = BTreeSet::new();
+        let mut found = BTreeSet::new();
         let (mut ids, options) = (Vec::new(), EncodeOptions::new().add_special(false));
         for length in 1..=8 {
             for number in 0..1u32 << length {
@@ -38,14 +38,14 @@ proptest! {
                 let text: String = (0..length).map(bit).collect();
                 ids.clear();
                 tokenizer.encode(&text, &options, &mut ids).expect("tokens");
-                given.extend(ids.iter().copied());
+                found.extend(ids.iter().copied());
             }
         }
         let reachable: BTreeSet<u32> = (0..tokenizer.vocabulary().len()).collect();
         let unreachable: BTreeSet<u32> = tokenizer.unreachable_tokens().into_iter().collect();
         let expected: BTreeSet<u32> = reachable.difference(&unreachable).copied().collect();
-        prop_assert_eq!(&given, &expected, "{:?} {:?}", tokens, merges);
-        // A merge is idle if its token is not given.
+        prop_assert_eq!(&found, &expected, "{:?} {:?}", tokens, merges);
+        // The result of an idle merge is unreachable.
         for merge in tokenizer.idle_merges() {
             let id = tokenizer.vocabulary().id(&merge.product);
             prop_assert!(id.is_some_and(|id| unreachable.contains(&id)), "{:?}", merge);
@@ -53,9 +53,9 @@ proptest! {
     }
 }
 
-/// No text of the sample has a token that is said to be in none.
+/// No text of the sample yields an unreachable token.
 #[test]
-fn tokens_of_real_vocabularies_that_are_said_to_be_in_no_text_are_in_none() {
+fn unreachable_tokens_of_real_vocabularies_do_not_occur() {
     let options = EncodeOptions::new().add_special(false);
     for path in every_gguf() {
         let file = std::fs::read(&path).expect("a file");
@@ -72,7 +72,7 @@ fn tokens_of_real_vocabularies_that_are_said_to_be_in_no_text_are_in_none() {
             let found = ids.iter().find(|id| unreachable.contains(id));
             assert_eq!(found, None, "{}: {text:?}", path.display());
         }
-        // Nor does its own text give it.
+        // Nor does the text of the token itself.
         for &id in &unreachable {
             ids.clear();
             tokenizer
@@ -85,7 +85,7 @@ fn tokens_of_real_vocabularies_that_are_said_to_be_in_no_text_are_in_none() {
 
 #[test]
 fn bytes_without_a_token_are_found() {
-    // All that UTF-8 can have but the letter.
+    // All bytes of UTF-8 except the letter.
     assert_eq!(byte_pairs(&["a"], &[]).lost_bytes().len(), 256 - 13 - 1);
     let every: Vec<String> = (0..256u32)
         .map(|byte| match byte {
@@ -102,7 +102,7 @@ fn bytes_without_a_token_are_found() {
 }
 
 #[test]
-fn a_vocabulary_tells_the_pre_tokenizer_that_it_was_made_with() {
+fn the_pre_tokenizer_of_a_vocabulary_fits_its_tokens() {
     let Some(path) = shared("vocab-gguf/ggml-vocab-gpt-2.gguf") else {
         return eprintln!("skipped: there is no shared data");
     };
@@ -116,7 +116,7 @@ fn a_vocabulary_tells_the_pre_tokenizer_that_it_was_made_with() {
     };
     let own = fit("gpt-2");
     assert!(own.better.is_none() && own.own.cut * 1000 < own.tokens, "{own:?}");
-    // These cut its numbers, or spaces from words.
+    // These split its numbers, or spaces from words.
     for wrong in ["qwen2", "llama-bpe", "default", "deepseek-v3", "starcoder"] {
         let found = fit(wrong);
         let better = found.better.expect("a better one");
@@ -126,7 +126,7 @@ fn a_vocabulary_tells_the_pre_tokenizer_that_it_was_made_with() {
 }
 
 #[test]
-fn digits_in_a_token_contradict_a_pre_tokenizer_that_cuts_between_them() {
+fn tokens_of_digits_contradict_a_pre_tokenizer_that_splits_them() {
     let pairs: Vec<[String; 2]> = (0..100)
         .map(|number| [number / 10, number % 10].map(|digit: u32| digit.to_string()))
         .collect();
@@ -145,15 +145,15 @@ fn digits_in_a_token_contradict_a_pre_tokenizer_that_cuts_between_them() {
         let fit = tokenizer.pre_tokenizer_fit().expect("a fit");
         assert_eq!((fit.tokens, fit.own.cut, fit.better.is_some()), (100, cut, cut > 0), "{pre}");
     }
-    // Another kind of merging says nothing.
+    // Vocabularies that are not byte-level have no fit.
     metadata.set("tokenizer.ggml.pre", "gemma4");
     let tokenizer = Tokenizer::from_entries(metadata).expect("a tokenizer");
     assert_eq!(tokenizer.pre_tokenizer_fit(), None);
 }
 
 #[test]
-fn a_long_text_leaves_little_memory_behind() {
-    // What is kept cannot be seen from outside: that later calls are right.
+fn long_texts_do_not_change_later_results() {
+    // After a long text, scratch memory is freed; later calls must not depend on it.
     for name in crate::identity::NAMES {
         let tokenizer = crate::identity::tokenizer(name);
         let options = EncodeOptions::new();

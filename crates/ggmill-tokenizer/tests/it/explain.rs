@@ -1,14 +1,14 @@
-//! How texts become tokens, step by step.
+//! Explanations of tokenizations, and comparisons of two tokenizers.
 
 use ggmill_core::MetadataBuf;
 use ggmill_tokenizer::{
-    EncodeOptions, Explained, ExplainedText, MergeOrder, Piece, Tokenizer, pre_tokenizer_names,
+    EncodeOptions, Explained, ExplainedText, MergeOrder, Piece, Tokenizer, compare,
+    pre_tokenizer_names,
 };
 
 use crate::identity::{NAMES, sample, tokenizer};
 
-/// The steps lead to the tokens: pieces are those of encoding, passes cut all of the text, and merges
-/// join neighbours.
+/// The tokens are those of encoding, passes cover the whole text, and merges join adjacent symbols.
 fn check(tokenizer: &Tokenizer, text: &[u8]) {
     for special in [false, true] {
         let options = EncodeOptions::new().add_special(special).parse_special(special);
@@ -30,18 +30,18 @@ fn check(tokenizer: &Tokenizer, text: &[u8]) {
 }
 
 fn check_text(part: &ExplainedText, text: &[u8]) {
-    let cut = part.rewritten.as_deref().unwrap_or(&text[part.range.clone()]);
+    let pre_tokenized = part.rewritten.as_deref().unwrap_or(&text[part.range.clone()]);
     for pass in &part.passes {
         let mut done = 0;
         for piece in &pass.pieces {
             assert!(piece.start == done && piece.end > done, "{pass:?}");
             done = piece.end;
         }
-        assert_eq!(done, cut.len(), "{pass:?}");
+        assert_eq!(done, pre_tokenized.len(), "{pass:?}");
     }
     if let Some(last) = part.passes.last() {
         let words = part.words.iter().map(|word| &*word.text);
-        assert!(words.eq(last.pieces.iter().map(|piece| &cut[piece.clone()])));
+        assert!(words.eq(last.pieces.iter().map(|piece| &pre_tokenized[piece.clone()])));
     }
     for word in &part.words {
         let mut ends: Vec<usize> = Vec::new();
@@ -54,7 +54,7 @@ fn check_text(part: &ExplainedText, text: &[u8]) {
 }
 
 #[test]
-fn steps_of_every_model_lead_to_its_tokens() {
+fn steps_of_every_model_agree_with_its_tokens() {
     for name in NAMES {
         let tokenizer = tokenizer(name);
         for text in sample().iter().step_by(7) {
@@ -76,7 +76,7 @@ fn byte_pairs(pre: &str) -> Tokenizer {
 }
 
 #[test]
-fn steps_of_every_pre_tokenizer_lead_to_its_tokens() {
+fn steps_of_every_pre_tokenizer_agree_with_its_tokens() {
     for name in pre_tokenizer_names() {
         let tokenizer = byte_pairs(name);
         for text in ["abc ab 1111\n\n<end>'s  c\r\n", "", "\u{a0}ab\u{4e2d}b1", "  \n a"] {
@@ -86,7 +86,7 @@ fn steps_of_every_pre_tokenizer_lead_to_its_tokens() {
 }
 
 #[test]
-fn merges_are_told_in_their_order() {
+fn merges_are_listed_in_order() {
     let tokenizer = byte_pairs("gpt-2");
     let options = EncodeOptions::new().add_special(false).parse_special(true);
     let steps = tokenizer.explain("c abc<end>", &options).expect("steps");
@@ -101,8 +101,44 @@ fn merges_are_told_in_their_order() {
     let rank = MergeOrder::Rank;
     assert_eq!(merges, [(rank(0), 1, 2, 3), (rank(1), 0, 1, 3), (rank(2), 0, 3, 4)]);
     assert_eq!((&*word.text, word.pieces[0].id, word.is_whole), (&b" abc"[..], 8, false));
-    // A word that is a token is one where the pre-tokenizer says so.
+    // With this pre-tokenizer, a word that is a token is not merged.
     let whole = byte_pairs("llama-bpe").explain(" abc", &options).expect("steps");
     let [Explained::Text(text)] = &*whole else { panic!("{whole:?}") };
     assert!(text.words[0].is_whole && text.words[0].merges.is_empty());
+}
+
+#[test]
+fn a_tokenizer_equals_itself_and_differs_from_others() {
+    let options = EncodeOptions::new();
+    for name in NAMES {
+        let (one, other) = (tokenizer(name), tokenizer(name));
+        for text in sample().iter().step_by(40) {
+            let found = compare(&one, &other, text, &options).expect("a comparison");
+            assert!(found.is_equal() && found.first.is_none(), "{found:?}");
+            assert_eq!(found.left, one.count(text, &options).expect("a count"));
+        }
+    }
+    let (one, other) = (tokenizer("small-spm"), tokenizer("small-bpe"));
+    for text in sample().iter().step_by(10) {
+        let found = compare(&one, &other, text, &options).expect("a comparison");
+        let back = compare(&other, &one, text, &options).expect("a comparison");
+        assert_eq!((found.left, found.right), (back.right, back.left));
+        assert_eq!(found.is_equal(), back.is_equal());
+        if let Some(first) = found.first {
+            assert!(first.start <= first.end && first.end <= text.len());
+            assert!(!first.left.is_empty() || !first.right.is_empty());
+            assert_ne!(first.left, first.right);
+        }
+    }
+}
+
+#[test]
+fn the_first_difference_is_minimal() {
+    let (one, other) = (tokenizer("small-bpe"), tokenizer("small-rwkv"));
+    let options = EncodeOptions::new().add_special(false);
+    let found = compare(&one, &other, "!!\u{1}Hello!", &options).expect("a comparison");
+    let first = found.first.expect("a difference");
+    // Single bytes are tokens of both, with different IDs.
+    assert_eq!(first.start, 3, "{first:?}");
+    assert!(first.end <= 8 && found.renumbered >= 3, "{first:?}");
 }

@@ -1,5 +1,5 @@
-//! Tokens and texts equal those of llama.cpp: `cargo xtask peers tokenize --record` wrote the
-//! hashes of what it says.
+//! Tokens and decoded texts equal those of llama.cpp, whose hashes `cargo xtask peers tokenize
+//! --record` wrote.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 #[path = "../../examples/ids/results.rs"]
 mod results;
 
-/// Texts of one hash.
+/// The number of texts for each hash.
 const CHUNK: usize = 100;
 
 fn directory() -> PathBuf {
@@ -52,7 +52,7 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn results_of_small_vocabularies_are_llama_cpps() {
+fn tokens_of_every_model_are_those_of_llama_cpp() {
     let expected = String::from_utf8(read("expected.txt")).expect("text");
     let texts = sample();
     for name in NAMES {
@@ -79,10 +79,10 @@ fn results_of_small_vocabularies_are_llama_cpps() {
     }
 }
 
-/// Every name of a pre-tokenizer, with one vocabulary: `xtask/peers/tokenization_names.py` wrote the
-/// hashes of what llama.cpp says.
+/// All pre-tokenizers with one vocabulary. `xtask/peers/tokenization_names.py` wrote the hashes of
+/// llama.cpp's tokens.
 #[test]
-fn results_of_every_pre_tokenizer_are_llama_cpps() {
+fn tokens_of_every_pre_tokenizer_are_those_of_llama_cpp() {
     let texts: Vec<Vec<u8>> = sample().chunks(10).map(<[Vec<u8>]>::concat).collect();
     let file = read("small-bpe.gguf");
     let file = Gguf::parse(&file).expect("a GGUF file");
@@ -103,7 +103,7 @@ fn results_of_every_pre_tokenizer_are_llama_cpps() {
         assert_eq!(hash(&results), expected, "{name}");
         names.push(name.to_owned());
     }
-    // The reference stops the process over the words of `whitespace` with another model than its own.
+    // llama.cpp aborts for the pre-tokenizer `whitespace` with another model.
     names.push("whitespace".to_owned());
     names.sort();
     assert_eq!(names, ggmill_tokenizer::pre_tokenizer_names().collect::<Vec<_>>());

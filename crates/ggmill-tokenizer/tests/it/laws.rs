@@ -1,6 +1,11 @@
-//! What holds for every text and every vocabulary.
+//! Laws that hold for every text and vocabulary.
 
-use ggmill_tokenizer::{DecodeOptions, Decoder, EncodeOptions, Tokenizer};
+use std::num::NonZeroUsize;
+
+use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_tokenizer::{
+    DecodeOptions, Decoder, EncodeOptions, LoadOptions, Tokenizer, pre_tokenizer_names,
+};
 use proptest::prelude::*;
 
 use crate::identity::{NAMES, sample, tokenizer};
@@ -11,7 +16,7 @@ fn encoded(tokenizer: &Tokenizer, text: &[u8], options: EncodeOptions) -> Vec<u3
     ids
 }
 
-/// Offsets and counts agree with the IDs, and ranges are in order and in the text.
+/// Offsets and counts agree with the IDs, and ranges are in ascending order and within the text.
 fn check_encoding(tokenizer: &Tokenizer, text: &[u8]) {
     for special in [false, true] {
         let options = EncodeOptions::new().add_special(special).parse_special(special);
@@ -32,7 +37,7 @@ fn check_encoding(tokenizer: &Tokenizer, text: &[u8]) {
     }
 }
 
-/// What the decoder gives piece by piece is what all tokens give at once.
+/// Decoding token by token equals decoding all tokens at once.
 fn check_decoding(tokenizer: &Tokenizer, ids: &[u32]) {
     for (remove, unparse) in [(false, false), (false, true), (true, false), (true, true)] {
         let options = DecodeOptions::new().remove_special(remove).unparse_special(unparse);
@@ -42,9 +47,12 @@ fn check_decoding(tokenizer: &Tokenizer, ids: &[u32]) {
         let mut parts = Vec::new();
         let is_text = std::str::from_utf8(&whole).is_ok();
         for &id in ids {
-            let given = parts.len();
+            let before = parts.len();
             decoder.push(id, &mut parts).expect("text");
-            assert!(!is_text || std::str::from_utf8(&parts[given..]).is_ok(), "{ids:?}: {parts:?}");
+            assert!(
+                !is_text || std::str::from_utf8(&parts[before..]).is_ok(),
+                "{ids:?}: {parts:?}"
+            );
         }
         decoder.finish(&mut parts);
         assert_eq!(parts, whole, "{ids:?}");
@@ -52,7 +60,7 @@ fn check_decoding(tokenizer: &Tokenizer, ids: &[u32]) {
 }
 
 #[test]
-fn the_sample_agrees_with_itself() {
+fn laws_hold_for_the_sample() {
     for name in NAMES {
         let tokenizer = tokenizer(name);
         for text in sample().iter().step_by(3) {
@@ -62,7 +70,7 @@ fn the_sample_agrees_with_itself() {
 }
 
 #[test]
-fn long_runs_are_like_short_ones() {
+fn laws_hold_for_long_runs() {
     for name in NAMES {
         let tokenizer = tokenizer(name);
         for piece in ["a", " ", "é", "\n", "世界", " the", "<|im_end|>", "\u{FFFD}"] {
@@ -72,7 +80,7 @@ fn long_runs_are_like_short_ones() {
 }
 
 #[test]
-fn what_was_in_the_cache_makes_no_difference() {
+fn cached_words_have_the_same_tokens() {
     for name in NAMES {
         let (warm, options) = (tokenizer(name), EncodeOptions::new());
         for text in sample().iter().take(300) {
@@ -89,14 +97,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_agree(text in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn laws_hold_for_any_bytes(text in proptest::collection::vec(any::<u8>(), 0..80)) {
         for name in NAMES {
             check_encoding(cached(name), &text);
         }
     }
 
     #[test]
-    fn any_ids_agree(seeds in proptest::collection::vec(any::<u32>(), 0..40)) {
+    fn laws_hold_for_any_ids(seeds in proptest::collection::vec(any::<u32>(), 0..40)) {
         for name in NAMES {
             let tokenizer = cached(name);
             let ids: Vec<u32> =
@@ -106,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn spaces_and_marks_agree(text in "[ .,?!'smreva]{0,60}") {
+    fn laws_hold_for_spaces_and_punctuation(text in "[ .,?!'smreva]{0,60}") {
         for name in NAMES {
             check_encoding(cached(name), text.as_bytes());
         }
@@ -168,5 +176,75 @@ fn text_that_is_not_trusted_has_no_control_tokens() {
                 assert_eq!(pieces(text, std::slice::from_ref(&(cut..text.len()))), plain);
             }
         }
+    }
+}
+
+/// Returns long texts that can be split at some positions, with special tokens and invalid UTF-8.
+fn long_texts() -> Vec<Vec<u8>> {
+    let words = sample().concat();
+    let mut english = Vec::new();
+    while english.len() < 200_000 {
+        english.extend_from_slice(
+            b"the quick  brown\nfox's 12345 (it was <|im_end|> \xFF) it 's.\r\n",
+        );
+        let from = english.len() % words.len().saturating_sub(50);
+        english.extend_from_slice(&words[from..from + 50]);
+        english.extend_from_slice(b"abc   \n  def\n\n ");
+    }
+    vec![english, b"short".to_vec(), Vec::new(), b"x".repeat(140_000)]
+}
+
+fn check_batch(tokenizer: &Tokenizer, texts: &[Vec<u8>], name: &str) {
+    for flag in [false, true] {
+        let options = EncodeOptions::new().add_special(flag).parse_special(flag);
+        let expected: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|text| {
+                let mut ids = Vec::new();
+                tokenizer.encode(text, &options, &mut ids).expect("tokens");
+                ids
+            })
+            .collect();
+        for threads in [1, 3] {
+            let threads = NonZeroUsize::new(threads).expect("threads");
+            let found = tokenizer.encode_batch(texts, &options, threads).expect("tokens");
+            assert!(found == expected, "{name}");
+            let counts = tokenizer.count_batch(texts, &options, threads).expect("counts");
+            assert!(counts.iter().zip(&expected).all(|(count, ids)| *count == ids.len()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_model_gives_the_same_tokens_on_several_threads() {
+    let texts = long_texts();
+    for name in NAMES {
+        check_batch(&tokenizer(name), &texts, name);
+    }
+}
+
+#[test]
+fn every_pre_tokenizer_gives_the_same_tokens_on_several_threads() {
+    let mut metadata = MetadataBuf::new();
+    let bytes: Vec<String> = (33..127u8).map(|byte| char::from(byte).to_string()).collect();
+    let mut tokens: Vec<&str> = bytes.iter().map(String::as_str).collect();
+    tokens.extend(["Ġ", "Ċ", "č", "ĠĠ", "ĠĊ", "Ċc", "at", "he", "the"]);
+    metadata.set("tokenizer.ggml.model", "gpt2");
+    metadata.set("tokenizer.ggml.pre", "gpt-2");
+    metadata.set("tokenizer.ggml.tokens", tokens.as_slice());
+    metadata.set("tokenizer.ggml.merges", ["Ġ Ġ", "Ġ Ċ", "h e", "t he", "a t"].as_slice());
+    let file = Builder::new().metadata(metadata).plan().expect("a file").header().to_vec();
+    let model = Gguf::parse(&file).expect("a file");
+    let texts = long_texts();
+    let mut seen = Vec::new();
+    for name in pre_tokenizer_names() {
+        let rules = ggmill_tokenizer::pre_tokenizer_rules(name);
+        if seen.contains(&rules) {
+            continue;
+        }
+        seen.push(rules);
+        let options = LoadOptions::new().pre(name);
+        let tokenizer = Tokenizer::with_options(&model.metadata(), &options).expect("a tokenizer");
+        check_batch(&tokenizer, &texts[..1], name);
     }
 }

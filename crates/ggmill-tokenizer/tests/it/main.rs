@@ -1,10 +1,8 @@
-//! The tokenizer by its public interface.
+//! The tokenizer, tested by its public interface.
 
-mod batch;
-mod compare;
+mod departures;
 mod examination;
 mod explain;
 mod identity;
 mod laws;
-mod own;
 mod vocabulary;

@@ -1,4 +1,4 @@
-//! Vocabularies: what the file says, and what follows from text.
+//! Vocabularies: attributes, special tokens and errors.
 
 use ggmill_core::{Builder, Gguf, MetadataBuf};
 use ggmill_tokenizer::{Attributes, EncodeOptions, ErrorKind, Kind, Piece, Tokenizer, Vocabulary};
@@ -61,7 +61,7 @@ fn special_tokens_are_taken_by_length_then_position() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_key_and_the_values() {
     let mut metadata = bpe(&["a"], &[1]);
     metadata.set("tokenizer.ggml.model", "nonsense");
     assert_eq!(error(metadata).0, ErrorKind::UnknownModel);

@@ -1,8 +1,7 @@
-//! Merging pairs of symbols in the order of their ranks.
+//! The table of merges, and merging a word.
 //!
-//! A symbol is a string that can come up in a merge: a token, or a string that is only a half or the
-//! product of merges, numbered after the tokens. The reference compares strings, so that a product
-//! need not be a token.
+//! A symbol is a string that occurs in a merge: a token, or a half or product of merges that is no
+//! token, numbered after the tokens. llama.cpp compares strings, so a product need not be a token.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,71 +10,72 @@ use ggmill_core::{Metadata, keys};
 
 use super::alphabet;
 use crate::error::{Error, ErrorKind};
-use crate::memory::{bound, bound_heap};
-use crate::read::{optional, strings};
-use crate::token_map::TokenMap;
+use crate::models::{bound, bound_heap};
+use crate::symbols::SPACE;
 use crate::unicode::{Properties, properties};
 use crate::vocabulary::Vocabulary;
+use crate::vocabulary::load::{optional, strings};
+use crate::vocabulary::token_map::TokenMap;
 
 /// No symbol.
 pub(super) const NONE: u32 = u32::MAX;
 /// No rank.
 const UNRANKED: u32 = u32::MAX;
-/// What spreads pairs over the slots, unless they were made to collide.
+/// The initial hash factor.
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-/// What stands for a space.
-pub(super) const SPACE: &[u8] = "\u{2581}".as_bytes();
-/// The same in the alphabet of bytes.
-const SPACE_OF_BYTES: &[u8] = "\u{120}".as_bytes();
-/// The most symbols of a word that are merged by a search for the best pair each time.
+/// A space in the byte-level alphabet.
+const BYTE_LEVEL_SPACE: &[u8] = "\u{120}".as_bytes();
+/// The most symbols of a word for which each best pair is found by linear search, without a queue.
 const SHORT: usize = 48;
 
-/// A pair of symbols, its rank and what it becomes.
+/// A merge: a pair of symbols, its rank and its product.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    left: u32,
-    right: u32,
-    rank: u32,
-    product: u32,
+pub(crate) struct Entry {
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+    pub(crate) rank: u32,
+    pub(crate) product: u32,
 }
 
 const EMPTY: Entry = Entry { left: NONE, right: NONE, rank: UNRANKED, product: NONE };
 
-/// The merges of a vocabulary.
+/// A hash table of merges with open addressing.
 #[derive(Debug)]
-pub(super) struct Merges {
+pub(crate) struct Merges {
     slots: Vec<Entry>,
     shift: u32,
-    /// An odd number that spreads pairs over the slots.
+    /// The odd hash factor. It is replaced once pairs collide too often.
     factor: u64,
-    /// Slots that were taken by others, since pairs are spread by this number.
-    steps: usize,
-    /// Strings that are not tokens.
+    /// Occupied slots that insertions passed since the factor was set.
+    collisions: usize,
+    /// Symbols that are not tokens.
     others: TokenMap,
     tokens: u32,
-    /// For every byte of text whether a merge has it before a space where its halves meet.
+    /// For each byte, whether the left half of a merge ends with it and the right half begins with
+    /// a space.
     before_space: [bool; 256],
-    /// A merge may have a letter or a mark before a space where its halves meet.
+    /// The left half of a merge may end with a letter or a mark, and the right half begin with a
+    /// space.
     joins_words: bool,
-    /// Text is merged in the alphabet of bytes.
-    of_bytes: bool,
+    /// The symbols are in the byte-level alphabet.
+    is_byte_level: bool,
 }
 
-/// A merge that is applied to a word.
+/// A merge that was applied to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Applied {
     pub(super) rank: u32,
     pub(super) left: u32,
     pub(super) right: u32,
-    /// Where the left symbol begins in the word.
+    /// The start of the left symbol in the word.
     pub(super) start: u32,
 }
 
-/// Symbols of a word that is being merged.
+/// The symbols of a word that is being merged, and scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// The symbols, and where each begins in the word.
     pub(super) symbols: Vec<u32>,
+    /// The start of each symbol in the word.
     pub(super) starts: Vec<u32>,
     pairs: Vec<(u32, u32)>,
     links: Vec<(u32, u32)>,
@@ -83,7 +83,20 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Gives back what one long word made large.
+    /// Takes the symbols of a word.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn new(symbols: Vec<u32>) -> Self {
+        let starts = vec![0; symbols.len()];
+        Self { symbols, starts, ..Self::default() }
+    }
+
+    /// Returns the symbols of the word.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn symbols(&self) -> &[u32] {
+        &self.symbols
+    }
+
+    /// Frees buffers that a long word enlarged.
     pub(super) fn bound(&mut self) {
         bound(&mut self.symbols);
         bound(&mut self.starts);
@@ -93,42 +106,44 @@ impl Work {
     }
 }
 
-/// The merges that are read at once.
-const AT_ONCE: usize = 64;
+/// The number of merges that are hashed together, so that cache misses overlap.
+const BATCH: usize = 64;
 
-/// Memory for reading some merges at once.
+/// Reads merges in batches.
 #[derive(Debug, Default)]
 struct Reader {
     products: Vec<u8>,
     found: Vec<Option<u32>>,
     entries: Vec<Entry>,
+    /// The first slot of each entry, and whether it is free.
     first: Vec<(usize, bool)>,
+    /// The product of each merge, if it follows that of the merge before.
     guesses: Vec<Option<u32>>,
-    /// The product of the merge before, if it is a token.
+    /// The last product that is a token.
     last: u32,
 }
 
 impl Reader {
-    /// Adds merges, each with its rank and halves.
+    /// Adds merges, given as rank, left half and right half.
     fn read(
         &mut self,
         merges: &mut Merges,
         vocabulary: &Vocabulary,
-        some: &[(u32, &[u8], &[u8])],
+        batch: &[(u32, &[u8], &[u8])],
     ) -> Option<()> {
         let Self { products, found, entries, first, guesses, last } = self;
         products.clear();
-        for (_, left, right) in some {
+        for (_, left, right) in batch {
             products.extend_from_slice(left);
             products.extend_from_slice(right);
         }
-        let mut texts = Vec::with_capacity(some.len().saturating_mul(3));
+        let mut texts = Vec::with_capacity(batch.len().saturating_mul(3));
         let mut rest = &**products;
         guesses.clear();
-        for &(_, left, right) in some {
+        for &(_, left, right) in batch {
             let (product, tail) = rest.split_at_checked(left.len().checked_add(right.len())?)?;
             rest = tail;
-            // Products are most often in the order of their tokens, each once or several times.
+            // Most vocabularies list tokens in the order of the merges that produce them.
             let guess = [*last, last.wrapping_add(1)].into_iter();
             let guess = guess.clone().find(|&id| vocabulary.texts.text(id) == Some(product));
             *last = guess.unwrap_or(*last);
@@ -141,7 +156,7 @@ impl Reader {
         vocabulary.texts.get_many(&texts, found);
         let mut looked_up = texts.iter().zip(&*found);
         entries.clear();
-        for (&(rank, left, right), &guess) in some.iter().zip(&*guesses) {
+        for (&(rank, left, right), &guess) in batch.iter().zip(&*guesses) {
             let mut symbol = || match looked_up.next()? {
                 (_, Some(id)) => Some(*id),
                 (text, None) => merges.other(text),
@@ -156,10 +171,10 @@ impl Reader {
             }
             entries.push(Entry { left: one, right: other, rank, product });
             if right.starts_with(merges.space()) {
-                merges.joins_space(left);
+                merges.add_before_space(left);
             }
         }
-        // The delays of the first looks overlap.
+        // Load all first slots before using any.
         first.clear();
         first.extend(entries.iter().map(|entry| {
             let place = merges.place(entry.left, entry.right);
@@ -175,7 +190,8 @@ impl Reader {
     }
 }
 
-/// Whether text that ends with this, in the alphabet of bytes, may end with a letter or a mark.
+/// Returns `true` if text that ends with this symbol of the byte-level alphabet may end with a
+/// letter or a mark.
 fn may_end_word(mut text: &[u8]) -> bool {
     let mut bytes = [0; 4];
     for start in (0..bytes.len()).rev() {
@@ -189,7 +205,7 @@ fn may_end_word(mut text: &[u8]) -> bool {
         let length = alphabet::character(last).as_bytes().len();
         text = text.get(..text.len().saturating_sub(length)).unwrap_or_default();
     }
-    // It may be the end of any character.
+    // The symbol is part of an unknown character.
     true
 }
 
@@ -199,7 +215,7 @@ fn no_memory() -> Error {
 }
 
 impl Merges {
-    /// Reads the merges. Only a pre-tokenizer that needs none may go without.
+    /// Reads the merges. Fails if there are none, unless the pre-tokenizer allows that.
     pub(super) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
         let key = keys::TOKENIZER_MERGES;
         let Some(array) = optional(metadata.array(key))? else {
@@ -210,7 +226,7 @@ impl Merges {
         };
         let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
         let mut merges = Self::with_room(vocabulary, count).ok_or_else(no_memory)?;
-        let mut some: Vec<(u32, &[u8], &[u8])> = Vec::with_capacity(AT_ONCE);
+        let mut batch: Vec<(u32, &[u8], &[u8])> = Vec::with_capacity(BATCH);
         let mut reader = Reader::default();
         for (rank, text) in strings(key, array)?.enumerate() {
             let text = text?;
@@ -218,25 +234,39 @@ impl Merges {
             let Some(space) = tail.iter().position(|&byte| byte == b' ') else { continue };
             let (left, right) = text.split_at(space.saturating_add(1));
             let rank = u32::try_from(rank).ok().filter(|&rank| rank != UNRANKED);
-            some.push((rank.ok_or_else(no_memory)?, left, right.get(1..).unwrap_or_default()));
-            if some.len() == AT_ONCE {
-                reader.read(&mut merges, vocabulary, &some).ok_or_else(no_memory)?;
-                some.clear();
+            batch.push((rank.ok_or_else(no_memory)?, left, right.get(1..).unwrap_or_default()));
+            if batch.len() == BATCH {
+                reader.read(&mut merges, vocabulary, &batch).ok_or_else(no_memory)?;
+                batch.clear();
                 if merges.are_crowded() {
-                    merges.spread(vocabulary.texts.seed()).ok_or_else(no_memory)?;
+                    merges.rehash(vocabulary.texts.seed()).ok_or_else(no_memory)?;
                 }
             }
         }
-        reader.read(&mut merges, vocabulary, &some).ok_or_else(no_memory)?;
+        reader.read(&mut merges, vocabulary, &batch).ok_or_else(no_memory)?;
         Ok(merges)
     }
 
     fn with_room(vocabulary: &Vocabulary, merges: usize) -> Option<Self> {
-        let of_bytes = vocabulary.pre.is_some_and(|pre| !pre.raw);
-        Self::of(vocabulary.len(), of_bytes, merges)
+        let is_byte_level = vocabulary.pre.is_some_and(|pre| !pre.raw);
+        Self::of(vocabulary.len(), is_byte_level, merges)
     }
 
-    fn of(tokens: u32, of_bytes: bool, merges: usize) -> Option<Self> {
+    /// Creates a table of merges of tokens. The first entry of a pair is kept. Returns `None` if
+    /// there is not enough memory.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn from_entries(entries: impl ExactSizeIterator<Item = Entry>) -> Option<Self> {
+        let mut merges = Self::of(NONE, false, entries.len())?;
+        for entry in entries {
+            merges.insert(entry);
+            if merges.are_crowded() {
+                merges.rehash(0)?;
+            }
+        }
+        Some(merges)
+    }
+
+    fn of(tokens: u32, is_byte_level: bool, merges: usize) -> Option<Self> {
         // At most three quarters of the slots are taken.
         let size = merges.checked_add(merges / 3)?.checked_add(4)?.checked_next_power_of_two()?;
         let mut slots = Vec::new();
@@ -248,44 +278,45 @@ impl Merges {
             slots,
             shift,
             factor: FACTOR,
-            steps: 0,
+            collisions: 0,
             others,
             tokens,
             before_space: [false; 256],
             joins_words: false,
-            of_bytes,
+            is_byte_level,
         })
     }
 
-    /// What stands for a space.
+    /// Returns the representation of a space in symbols.
     fn space(&self) -> &'static [u8] {
-        if self.of_bytes { SPACE_OF_BYTES } else { SPACE }
+        if self.is_byte_level { BYTE_LEVEL_SPACE } else { SPACE }
     }
 
-    /// Takes into account that a merge has this before a space. What ends with no byte of the alphabet
-    /// comes up in no text.
-    fn joins_space(&mut self, left: &[u8]) {
-        let last = if self.of_bytes { alphabet::last_byte(left) } else { left.last().copied() };
+    /// Records that a merge joins `left` to a space. A symbol that ends with no byte of the
+    /// alphabet occurs in no text.
+    fn add_before_space(&mut self, left: &[u8]) {
+        let last =
+            if self.is_byte_level { alphabet::last_byte(left) } else { left.last().copied() };
         if let Some(last) = last {
             self.before_space[usize::from(last)] = true;
-            self.joins_words = self.joins_words || !self.of_bytes || may_end_word(left);
+            self.joins_words = self.joins_words || !self.is_byte_level || may_end_word(left);
         }
     }
 
-    /// Whether no merge joins a letter or a mark to a space after it.
+    /// Returns `true` if no merge joins a letter or a mark to a space after it.
     pub(super) fn keep_words_apart(&self) -> bool {
         !self.joins_words
     }
 
-    /// Whether pairs pass far more slots than they do where they were not made to collide: a quarter
-    /// of the slots is free.
+    /// Returns `true` if insertions passed far more slots than they do on average while a quarter
+    /// of the slots is free, so that the pairs were probably chosen to collide.
     fn are_crowded(&self) -> bool {
-        self.steps > self.slots.len().saturating_mul(16).saturating_add(4096)
+        self.collisions > self.slots.len().saturating_mul(16).saturating_add(4096)
     }
 
-    /// Spreads all pairs in another way, which depends on them and on `seed`.
+    /// Hashes all pairs again with a factor that depends on them and on `seed`.
     #[cold]
-    fn spread(&mut self, seed: u64) -> Option<()> {
+    fn rehash(&mut self, seed: u64) -> Option<()> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(self.slots.len()).ok()?;
         slots.resize(self.slots.len(), EMPTY);
@@ -295,14 +326,14 @@ impl Merges {
             let pair = u64::from(entry.left) << 32 | u64::from(entry.right);
             (state.rotate_left(23) ^ pair).wrapping_mul(FACTOR)
         });
-        (self.factor, self.steps) = ((factor ^ factor >> 32) | 1, 0);
+        (self.factor, self.collisions) = ((factor ^ factor >> 32) | 1, 0);
         for &entry in taken() {
             self.insert(entry);
         }
         Some(())
     }
 
-    /// The symbol of a string that is not a token, which becomes one.
+    /// Returns the symbol of a string that is not a token, and adds it if necessary.
     fn other(&mut self, text: &[u8]) -> Option<u32> {
         let number = match self.others.get(text) {
             Some(known) => known,
@@ -311,18 +342,18 @@ impl Merges {
         self.tokens.checked_add(number).filter(|&symbol| symbol != NONE)
     }
 
-    /// The symbol of a string, if it is one.
+    /// Returns the symbol of a string.
     pub(super) fn known(&self, vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
         vocabulary.id(text).or_else(|| Some(self.others.get(text)?.wrapping_add(self.tokens)))
     }
 
-    /// The token that a symbol is.
+    /// Returns the token of a symbol.
     #[inline]
     pub(super) fn token(&self, symbol: u32) -> Option<u32> {
         (symbol < self.tokens).then_some(symbol)
     }
 
-    /// The string that is a symbol.
+    /// Returns the string of a symbol.
     pub(super) fn text<'a>(&'a self, vocabulary: &'a Vocabulary, symbol: u32) -> Option<&'a [u8]> {
         match symbol.checked_sub(self.tokens) {
             None => vocabulary.texts.text(symbol),
@@ -330,13 +361,13 @@ impl Merges {
         }
     }
 
-    /// The rank of every merge and what it makes, in no order.
+    /// Returns the rank and product of every merge, in no particular order.
     pub(super) fn products(&self) -> impl Iterator<Item = (u32, u32)> {
         let taken = self.slots.iter().filter(|entry| entry.rank != UNRANKED);
         taken.map(|entry| (entry.rank, entry.product))
     }
 
-    /// Whether a merge may join what ends with a byte to what begins with a space.
+    /// Returns `true` if a merge may join text that ends with a byte to a space after it.
     #[inline]
     pub(super) fn may_join_space(&self, last: u8) -> bool {
         self.before_space.get(usize::from(last)).copied().unwrap_or(true)
@@ -350,7 +381,7 @@ impl Merges {
         (mixed >> self.shift) as usize
     }
 
-    /// The first rank of a pair stays.
+    /// Adds a merge. An existing merge of the pair is kept.
     fn insert(&mut self, entry: Entry) {
         let mask = self.slots.len().wrapping_sub(1);
         let mut place = self.place(entry.left, entry.right);
@@ -363,11 +394,11 @@ impl Merges {
                 return;
             }
             place = place.wrapping_add(1) & mask;
-            self.steps = self.steps.saturating_add(1);
+            self.collisions = self.collisions.saturating_add(1);
         }
     }
 
-    /// The rank of a pair and what it becomes.
+    /// Returns the rank and the product of a pair.
     #[inline]
     fn pair(&self, left: u32, right: u32) -> (u32, u32) {
         let mask = self.slots.len().wrapping_sub(1);
@@ -384,13 +415,13 @@ impl Merges {
         (UNRANKED, NONE)
     }
 
-    /// Merges the symbols until no pair has a rank: the lowest rank first, of equal ones the
+    /// Merges the symbols until no pair has a rank: the lowest rank first, and of equal ranks the
     /// leftmost.
-    pub(super) fn merge(&self, work: &mut Work) {
+    pub(crate) fn merge(&self, work: &mut Work) {
         self.merge_by_steps(work, &mut |_| {});
     }
 
-    /// The same, with each merge as it is applied.
+    /// Merges the symbols, and calls `each` with every merge in order.
     pub(super) fn merge_by_steps(&self, work: &mut Work, each: &mut impl FnMut(Applied)) {
         if work.symbols.len() <= SHORT {
             self.merge_short(work, each);
@@ -431,7 +462,7 @@ impl Merges {
         }
     }
 
-    /// The same with a queue, in time that grows little faster than the word.
+    /// Merges with a queue, in time O(n log n).
     #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
     fn merge_long(&self, work: &mut Work, each: &mut impl FnMut(Applied)) {
         let Work { symbols, starts, links, queue, .. } = work;
@@ -477,7 +508,7 @@ impl Merges {
                 queue.extend(entry(place, product, symbol));
             }
         }
-        // What is left is linked from the first on.
+        // Move the remaining symbols, which are linked, to the front.
         let (mut place, mut kept) = (0, 0);
         while let (Some(symbol), Some(&start)) = (at(symbols, place), starts.get(place as usize)) {
             if let (Some(slot), Some(begin)) = (symbols.get_mut(kept), starts.get_mut(kept)) {
@@ -496,7 +527,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_and_marks_end_words() {
+    fn symbols_that_may_end_with_a_letter_are_recognized() {
         let ends = |text: &str| {
             let characters = text.bytes().map(alphabet::character);
             let encoded: Vec<u8> = characters.flat_map(|it| it.as_bytes().to_vec()).collect();
@@ -504,7 +535,7 @@ mod tests {
         };
         assert!(["a", " a", "é", " x\u{301}", "中", "𐐀"].map(ends).iter().all(|&ends| ends));
         assert!(!["1", "a.", "\n", "a ", "a\u{A0}", "a🦙", "'"].map(ends).iter().any(|&ends| ends));
-        // Ends of characters.
+        // Last bytes of characters.
         let encoded = |bytes: &[u8]| {
             bytes.iter().flat_map(|&it| alphabet::character(it).as_bytes().to_vec()).collect()
         };
@@ -515,9 +546,9 @@ mod tests {
         })));
     }
 
-    /// Pairs that were made to take the same few slots are found in a few steps nevertheless.
+    /// Pairs that were chosen to collide do not take quadratic time.
     #[test]
-    fn pairs_that_collide_are_spread_again() {
+    fn colliding_pairs_are_hashed_again() {
         const TOKENS: u32 = 3000;
         const PAIRS: usize = 6000;
         let mut merges = Merges::of(TOKENS, true, PAIRS).unwrap();
@@ -525,19 +556,19 @@ mod tests {
         let crowd = all.filter(|&(left, right)| merges.place(left, right) < 16);
         let pairs: Vec<(u32, u32)> = crowd.take(PAIRS).collect();
         assert_eq!(pairs.len(), PAIRS);
-        let mut spreads = 0;
+        let mut rehashes = 0;
         for (rank, &(left, right)) in (0..).zip(&pairs) {
             merges.insert(Entry { left, right, rank, product: rank });
             if merges.are_crowded() {
-                merges.spread(7).unwrap();
-                spreads += 1;
+                merges.rehash(7).unwrap();
+                rehashes += 1;
             }
         }
-        assert!((1..=2).contains(&spreads), "{spreads}");
-        assert!(merges.steps < PAIRS * 8, "{} steps", merges.steps);
+        assert!((1..=2).contains(&rehashes), "{rehashes}");
+        assert!(merges.collisions < PAIRS * 8, "{} collisions", merges.collisions);
         for (rank, &(left, right)) in (0..).zip(&pairs) {
             assert_eq!(merges.pair(left, right), (rank, rank));
-            // The first rank stays.
+            // The first rank is kept.
             merges.insert(Entry { left, right, rank: 9, product: 9 });
             assert_eq!(merges.pair(left, right), (rank, rank));
         }

@@ -1,32 +1,31 @@
-//! Byte pairs that are merged in the order of their ranks.
+//! Byte-pair encoding: text is split into words, and pairs of symbols are merged by rank.
 
-mod alone;
 pub(crate) mod alphabet;
+mod inspect;
 mod merges;
-mod normal;
-mod steps;
 
 use std::ops::Range;
 
 use ggmill_core::Metadata;
 
-use super::Fragment;
+use super::{Fragment, bound};
 use crate::error::{Error, ErrorKind};
-use crate::memory::bound;
 use crate::pre::{Memo, Words};
-use crate::sink::Sink;
-use crate::unicode;
-use crate::vocabulary::{Dialect, Vocabulary};
+use crate::symbols::SPACE;
+use crate::tokenizer::Sink;
+use crate::unicode::{self, Properties};
+use crate::vocabulary::{DNA_MARKER, Dialect, Vocabulary};
 use crate::word_cache::{AT_ONCE, Found, Key, ROOM, WordCache};
-pub(crate) use merges::Work;
-use merges::{Merges, NONE, SPACE};
-use normal::Normal;
+#[cfg(feature = "tokenizer-json")]
+pub(crate) use merges::Entry;
+use merges::NONE;
+pub(crate) use merges::{Merges, Work};
 
-/// From how many words on, of those that are not in the table of short words, they are looked up
-/// together.
-const TOGETHER: u32 = 6;
+/// The fewest words missing in the table of short words that are looked up together in the table of
+/// long ones.
+const MIN_TOGETHER: u32 = 6;
 
-/// Memory that calls use one after the other. The cache belongs to the tokenizer it was used with.
+/// Scratch memory. The cache is valid only for the tokenizer that filled it.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     normal: Normal,
@@ -39,13 +38,13 @@ struct WordScratch {
     cache: WordCache,
     work: Work,
     tokens: Vec<u32>,
-    /// The numbers of the words of the batch that were merged, and where their tokens are.
+    /// The indices of the words of a batch that were merged, and the ranges of their tokens.
     merged: Vec<(usize, Range<usize>)>,
     encoded: Vec<u8>,
 }
 
 impl Scratch {
-    /// Gives back what one long text made large. The cache is bounded in itself.
+    /// Frees buffers that a long text enlarged. The cache has its own bounds.
     pub(super) fn bound(&mut self) {
         self.normal.bound();
         self.memos.iter_mut().for_each(Memo::bound);
@@ -56,21 +55,24 @@ impl Scratch {
     }
 }
 
-/// The model of byte pairs.
+/// A BPE model.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the vocabulary")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the vocabulary")]
 pub(crate) struct Bpe {
     words: Words,
-    /// The same or finer ones, of which the tokens are those of the words.
+    /// A pre-tokenizer that splits words at the same positions or more, and gives the same tokens.
     parts: Words,
     merges: Merges,
-    /// The symbols of the bytes, where text is merged in their alphabet.
+    /// The symbol of each byte, for byte-level vocabularies.
     bytes: Option<Box<[u32; 256]>>,
-    /// What stands for a byte of text that has no token.
+    /// The token for each byte of a symbol that is no token.
     fallback: Box<[u32; 256]>,
+    /// A word of newlines that is a token is not merged.
     newlines: bool,
+    /// Spaces are written as U+2581.
     escape: bool,
-    /// What words are cut before where no merge joins the parts, if they may have it within.
+    /// The space before which words are split if no merge crosses that position. `None` if words
+    /// have no inner spaces.
     space: Option<&'static [u8]>,
     ignore_merges: bool,
     dialect: Dialect,
@@ -97,12 +99,12 @@ impl Bpe {
             id.unwrap_or(NONE)
         }));
         let flags = vocabulary.flags();
-        // A word that is taken as a whole has no parts.
+        // With `ignore_merges`, a whole word must be looked up before it is split.
         let apart = !flags.ignore_merges && merges.keep_words_apart();
         let parts = if apart { Words::apart(pre) } else { None };
         let parts = parts.unwrap_or_else(|| words.clone());
-        // Some pre-tokenizers leave whole phrases together. A phrase of bytes that is a token could
-        // only be looked up in their alphabet.
+        // Some pre-tokenizers keep whole phrases together. With `ignore_merges` a byte-level phrase
+        // would have to be converted before it could be looked up.
         let has_phrases = bytes.is_some() && !flags.ignore_merges && !parts.can_cut(b'a', b' ');
         let space =
             if flags.escape_whitespaces { Some(SPACE) } else { has_phrases.then_some(&b" "[..]) };
@@ -121,8 +123,8 @@ impl Bpe {
         })
     }
 
-    /// The words of a text as they are cut, in the positions of the text.
-    pub(crate) fn cut_words(&self, text: &[u8]) -> Vec<(usize, usize)> {
+    /// Returns the words of a text as ranges of the original text.
+    pub(crate) fn split_words(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut normal = Normal::default();
         normal.rewrite(text, self.escape, true);
         let origin = Origin { start: 0, places: Some(&normal.origins) };
@@ -133,7 +135,7 @@ impl Bpe {
         words
     }
 
-    /// Whether a text can be cut between these two ASCII characters.
+    /// Returns `true` if a text can be split between these two ASCII characters.
     pub(crate) fn can_cut(&self, before: u8, after: u8) -> bool {
         self.dialect == Dialect::Plain
             && before.is_ascii_lowercase()
@@ -142,7 +144,7 @@ impl Bpe {
             && self.parts.can_cut(before, after)
     }
 
-    /// The tokens of a fragment.
+    /// Passes the tokens of a fragment to `out`.
     pub(crate) fn encode<S: Sink>(
         &self,
         vocabulary: &Vocabulary,
@@ -167,7 +169,7 @@ impl Bpe {
         }
     }
 
-    /// The tokens of text that is UTF-8, but may have surrogates.
+    /// Encodes text that is UTF-8 except that it may contain surrogates.
     fn encode_words<S: Sink>(
         &self,
         vocabulary: &Vocabulary,
@@ -188,7 +190,7 @@ impl Bpe {
         run.flush();
     }
 
-    /// The tokens of a word with their ranges in it.
+    /// Calls `each` with the tokens of a word and their ranges in it.
     fn merge_word(
         &self,
         vocabulary: &Vocabulary,
@@ -215,7 +217,7 @@ impl Bpe {
         }
     }
 
-    /// Puts the tokens of a word that is not known behind others.
+    /// Appends the tokens of a word that is not in the cache.
     #[cold]
     fn merge_unknown(
         &self,
@@ -229,7 +231,7 @@ impl Bpe {
         self.merge_word(vocabulary, word, memory, encoded, &mut each);
     }
 
-    /// The token that a word is without any merge.
+    /// Returns the token of a word that is not merged.
     #[inline]
     fn whole(&self, vocabulary: &Vocabulary, word: &[u8], encoded: &mut Vec<u8>) -> Option<u32> {
         let whole = self.ignore_merges || (self.newlines && word.iter().all(|&byte| byte == b'\n'));
@@ -243,7 +245,7 @@ impl Bpe {
         vocabulary.id(word)
     }
 
-    /// The symbols of a word before any merge.
+    /// Appends the symbols of a word before any merge.
     #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
     fn symbols(&self, vocabulary: &Vocabulary, word: &[u8], memory: &mut Work) {
         if let Some(bytes) = &self.bytes {
@@ -262,8 +264,8 @@ impl Bpe {
         }
     }
 
-    /// What stands for text that has no token: tokens of its bytes, and nothing for those that have
-    /// none.
+    /// Calls `each` with the tokens of the bytes of a symbol that is no token. Bytes without a
+    /// token are dropped.
     fn fall_back(&self, text: &[u8], mut each: impl FnMut(u32)) {
         let mut byte = |&byte: &u8| {
             let id = self.fallback.get(usize::from(byte)).copied().unwrap_or(NONE);
@@ -281,8 +283,7 @@ impl Bpe {
     }
 }
 
-/// The words of a text on their way to the sink. Some are collected before they are looked up, so
-/// that the memory's delays overlap.
+/// Encodes the words of a text in batches, so that cache misses of their lookups overlap.
 struct Run<'a, S> {
     model: &'a Bpe,
     vocabulary: &'a Vocabulary,
@@ -290,18 +291,18 @@ struct Run<'a, S> {
     origin: Origin<'a>,
     scratch: &'a mut WordScratch,
     out: &'a mut S,
-    /// Words that were not looked up yet, and how many there are.
+    /// The words that were not looked up yet, and their number.
     batch: [(usize, usize); AT_ONCE],
     collected: usize,
 }
 
 impl<S: Sink> Run<'_, S> {
-    /// A word that is cut further where no merge joins the parts: before a space, as the text has
-    /// it, if none has it there. A word of escaped text is a line.
+    /// Splits a word before each space that no merge joins to the character before it, and adds the
+    /// parts. A word of escaped text is a line.
     #[inline]
     fn parts(&mut self, start: usize, end: usize, space: &[u8]) {
         let whole = self.text.get(start..end).unwrap_or_default();
-        // A line that is a token is taken as a whole.
+        // A line that is a token is not split.
         if self.model.ignore_merges && self.vocabulary.id(whole).is_some() {
             return self.word(start, end);
         }
@@ -321,7 +322,7 @@ impl<S: Sink> Run<'_, S> {
         self.word(done, end);
     }
 
-    /// A word.
+    /// Adds a word.
     #[inline]
     fn word(&mut self, start: usize, end: usize) {
         if S::RANGES {
@@ -346,7 +347,7 @@ impl<S: Sink> Run<'_, S> {
         self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
     }
 
-    /// The tokens of the words that were collected.
+    /// Encodes the collected words.
     #[inline(never)]
     fn flush(&mut self) {
         let count = std::mem::take(&mut self.collected).min(AT_ONCE);
@@ -362,7 +363,7 @@ impl<S: Sink> Run<'_, S> {
         }
         let keys = keys.get(..count).unwrap_or_default();
         let Found { places, mut missing } = cache.find(keys);
-        let many = (missing.count_ones() >= TOGETHER).then(|| cache.find_many(missing, word));
+        let many = (missing.count_ones() >= MIN_TOGETHER).then(|| cache.find_many(missing, word));
         let mut room = [0; ROOM];
         let mut done = 0;
         loop {
@@ -387,7 +388,7 @@ impl<S: Sink> Run<'_, S> {
                 merged.push((next, before..tokens.len()));
             }
         }
-        // What was found holds until now.
+        // Insertion invalidates the results of the lookup, so it comes last.
         for (number, ids) in merged.drain(..) {
             let key = keys.get(number).copied().unwrap_or(Key::LONG);
             cache.put(key, word(number), tokens.get(ids).unwrap_or_default());
@@ -396,7 +397,7 @@ impl<S: Sink> Run<'_, S> {
     }
 }
 
-/// Where the bytes of a rewritten text come from.
+/// Maps positions of a rewritten text to the original text.
 #[derive(Clone, Copy)]
 struct Origin<'a> {
     start: usize,
@@ -411,4 +412,161 @@ impl Origin<'_> {
         };
         self.start.saturating_add(moved)
     }
+}
+
+/// A rewritten text, with the original position of each byte and of the end.
+#[derive(Debug, Default)]
+struct Normal {
+    text: Vec<u8>,
+    origins: Vec<u32>,
+}
+
+impl Normal {
+    /// Frees buffers that a long text enlarged.
+    fn bound(&mut self) {
+        bound(&mut self.text);
+        bound(&mut self.origins);
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.origins.clear();
+    }
+
+    /// Appends a code point with its original position.
+    #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
+    fn push(&mut self, point: u32, place: usize) {
+        unicode::encode(point, &mut self.text);
+        self.origins.resize(self.text.len(), place as u32);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
+    fn end(&mut self, place: usize) {
+        self.origins.push(place as u32);
+    }
+
+    /// Replaces invalid UTF-8 as llama.cpp does, and spaces by U+2581 if `escape`. Records original
+    /// positions if `origins`.
+    fn rewrite(&mut self, text: &[u8], escape: bool, origins: bool) {
+        self.clear();
+        if escape && !origins && std::str::from_utf8(text).is_ok() {
+            for (number, part) in text.split(|&byte| byte == b' ').enumerate() {
+                if number > 0 {
+                    self.text.extend_from_slice(SPACE);
+                }
+                self.text.extend_from_slice(part);
+            }
+            return;
+        }
+        let mut place = 0;
+        while let Some((point, length)) = text.get(place..).and_then(unicode::decode) {
+            let point = if escape && point == 0x20 { 0x2581 } else { point };
+            self.push(point, place);
+            place += length;
+        }
+        self.end(place);
+    }
+
+    /// Calls `each` with the segments between whitespace and their original positions.
+    fn segments(&mut self, text: &[u8], lowercase: bool, mut each: impl FnMut(&[u8], &[u32])) {
+        self.clear();
+        let mut place = 0;
+        loop {
+            let next = text.get(place..).and_then(unicode::decode);
+            let is_space = |point: u32| unicode::properties(point).is(Properties::WHITESPACE);
+            match next {
+                Some((point, length)) if !is_space(point) => {
+                    self.push(if lowercase { unicode::lower(point) } else { point }, place);
+                    place += length;
+                }
+                _ => {
+                    if !self.text.is_empty() {
+                        self.end(place);
+                        each(&self.text, &self.origins);
+                        self.clear();
+                    }
+                    let Some((_, length)) = next else { return };
+                    place += length;
+                }
+            }
+        }
+    }
+}
+
+const DNA_BEGIN: &[u8] = b"<dna>";
+const DNA_END: &[u8] = b"</dna>";
+const DNA_UNKNOWN: &[u8] = b"<oov>";
+/// The number of letters in a DNA token.
+const DNA_LETTERS: usize = 6;
+/// The letter that pads the last token.
+const DNA_PADDING: u8 = b'A';
+
+/// BPE, except that DNA between `<dna>` and `</dna>` is split into tokens of six letters.
+#[derive(Debug)]
+pub(crate) struct Dna {
+    words: Bpe,
+    /// `None` if the vocabulary lacks one of them; then all text is encoded by BPE.
+    tokens: Option<DnaTokens>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DnaTokens {
+    begin: u32,
+    end: u32,
+    unknown: u32,
+}
+
+impl Dna {
+    pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
+        let words = Bpe::new(vocabulary, metadata)?;
+        let [begin, end, unknown] = [DNA_BEGIN, DNA_END, DNA_UNKNOWN].map(|it| vocabulary.id(it));
+        let tokens = begin.zip(end).zip(unknown);
+        let tokens = tokens.map(|((begin, end), unknown)| DnaTokens { begin, end, unknown });
+        Ok(Self { words, tokens })
+    }
+
+    pub(crate) fn encode<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        fragment: Fragment<'_>,
+        scratch: &mut Scratch,
+        out: &mut S,
+    ) {
+        let Some(tokens) = self.tokens else {
+            return self.words.encode(vocabulary, fragment, scratch, out);
+        };
+        let Fragment { text, start, .. } = fragment;
+        let mut at = 0;
+        while at < text.len() {
+            let begin = memchr::memmem::find(&text[at..], DNA_BEGIN).map(|place| at + place);
+            let words = &text[at..begin.unwrap_or(text.len())];
+            if !words.is_empty() {
+                let words = Fragment { text: words, start: start + at, ..fragment };
+                self.words.encode(vocabulary, words, scratch, out);
+            }
+            let Some(begin) = begin else { break };
+            at = begin + DNA_BEGIN.len();
+            out.push(tokens.begin, start + begin, start + at);
+            let end = memchr::memmem::find(&text[at..], DNA_END).map(|place| at + place);
+            let letters = &text[at..end.unwrap_or(text.len())];
+            for chunk in letters.chunks(DNA_LETTERS) {
+                let id = dna_token(vocabulary, chunk).unwrap_or(tokens.unknown);
+                out.push(id, start + at, start + at + chunk.len());
+                at += chunk.len();
+            }
+            if let Some(end) = end {
+                at = end + DNA_END.len();
+                out.push(tokens.end, start + end, start + at);
+            }
+        }
+    }
+}
+
+/// Returns the token of at most six letters, converted to upper case and padded.
+fn dna_token(vocabulary: &Vocabulary, letters: &[u8]) -> Option<u32> {
+    let mut text = [DNA_PADDING; DNA_LETTERS + DNA_MARKER.len()];
+    text[..letters.len()].copy_from_slice(letters);
+    text[..letters.len()].make_ascii_uppercase();
+    text[DNA_LETTERS..].copy_from_slice(DNA_MARKER);
+    vocabulary.id(&text)
 }

@@ -1,32 +1,32 @@
-//! WordPiece: text is cut into words, and each into the longest tokens from its beginning.
+//! Models that take the longest token at each position: WordPiece, within words, and RWKV.
 
-use super::Fragment;
+use super::{Fragment, bound};
 use crate::error::{Error, ErrorKind};
-use crate::memory::bound;
-use crate::sink::Sink;
-use crate::spaces::SPACE;
+use crate::symbols::SPACE;
+use crate::tokenizer::Sink;
 use crate::trie::Trie;
 use crate::unicode::{self, Properties};
 use crate::vocabulary::Vocabulary;
 use crate::word_cache::{Few, Key, WordCache};
 
+/// WordPiece.
 #[derive(Debug)]
 pub(crate) struct Wpm {
     tokens: Trie,
 }
 
-/// Memory that calls use one after the other.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     cache: WordCache,
-    /// The tokens of a part of the text between spaces.
+    /// The tokens of a part of the text between whitespace.
     ids: Vec<u32>,
     word: Word,
     found: Vec<(u32, usize)>,
 }
 
 impl Scratch {
-    /// Gives back what one long text made large. The cache is bounded in itself.
+    /// Frees buffers that a long text enlarged. The cache has its own bounds.
     pub(super) fn bound(&mut self) {
         bound(&mut self.ids);
         bound(&mut self.word.text);
@@ -35,11 +35,11 @@ impl Scratch {
     }
 }
 
-/// A word, normalized, with a space before it.
+/// A normalized word with a space before it.
 #[derive(Debug, Default)]
 struct Word {
     text: Vec<u8>,
-    /// For each byte, where in the fragment the character begins and ends that it comes from.
+    /// For each byte after the space, the range of its original character.
     from: Vec<(usize, usize)>,
 }
 
@@ -55,23 +55,7 @@ impl Word {
     }
 }
 
-/// The ideographs that are words of their own. The ranges are the reference's, one of which begins
-/// 256 code points too late.
-fn is_ideograph(point: u32) -> bool {
-    matches!(
-        point,
-        0x4E00..=0x9FFF
-            | 0x3400..=0x4DBF
-            | 0x20000..=0x2A6DF
-            | 0x2A700..=0x2B73F
-            | 0x2B740..=0x2B81F
-            | 0x2B920..=0x2CEAF
-            | 0xF900..=0xFAFF
-            | 0x2F800..=0x2FA1F
-    )
-}
-
-/// ASCII characters that are whitespace.
+/// Returns `true` for ASCII whitespace.
 fn is_space(byte: u8) -> bool {
     byte < 0x80 && unicode::properties(byte.into()).is(Properties::WHITESPACE)
 }
@@ -91,7 +75,7 @@ impl Wpm {
         scratch: &mut Scratch,
         out: &mut S,
     ) {
-        // No word goes over whitespace, so what is between is tokenized by itself, and once.
+        // Words do not contain whitespace, so the parts between are encoded separately and cached.
         let text = fragment.text;
         let mut at = 0;
         while at < text.len() {
@@ -133,7 +117,7 @@ impl Wpm {
         out.extend(ids);
     }
 
-    /// The tokens of a part of the text, word by word.
+    /// Splits a part of the text into words, and passes their tokens to `push`.
     fn words(
         &self,
         vocabulary: &Vocabulary,
@@ -161,10 +145,10 @@ impl Wpm {
             {
                 continue;
             }
-            let alone = properties.is(Properties::PUNCTUATION)
+            let is_word = properties.is(Properties::PUNCTUATION)
                 || point < 0x7F && properties.is(Properties::SYMBOL)
-                || is_ideograph(point);
-            if alone {
+                || unicode::is_ideograph(point);
+            if is_word {
                 self.word(vocabulary, word, found, &mut push);
             }
             unicode::encode(
@@ -172,14 +156,15 @@ impl Wpm {
                 &mut word.text,
             );
             word.from.resize(word.text.len() - SPACE.len(), range);
-            if alone {
+            if is_word {
                 self.word(vocabulary, word, found, &mut push);
             }
         }
         self.word(vocabulary, word, found, &mut push);
     }
 
-    /// The tokens of a word: the longest at each place, or the unknown token for all of it.
+    /// Passes the tokens of a word to `push`: the longest at each position, or the unknown token
+    /// for the whole word. Clears the word.
     fn word(
         &self,
         vocabulary: &Vocabulary,
@@ -200,7 +185,7 @@ impl Wpm {
             at += length;
             found.push((id, at));
         }
-        // A place in the word is one in the part; the space before it is where the word begins.
+        // The space before the word has the position of its first character.
         let from = |place: usize| word.from.get(place.saturating_sub(SPACE.len()));
         let begin = word.from.first().map_or(0, |range| range.0);
         if let Some(id) = vocabulary.special_ids().unk.filter(|_| found.is_empty()) {
@@ -214,5 +199,97 @@ impl Wpm {
             start = end;
         }
         word.begin();
+    }
+}
+
+/// RWKV: longest match over bytes.
+#[derive(Debug)]
+pub(crate) struct Rwkv {
+    tokens: Trie,
+}
+
+impl Rwkv {
+    pub(crate) fn new(vocabulary: &Vocabulary) -> Result<Self, Error> {
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        for id in 0..vocabulary.len() {
+            unescape(vocabulary.text(id).unwrap_or_default(), &mut bytes);
+            ends.push(bytes.len());
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let texts = starts.zip(&ends).zip(0..).map(|((start, &end), id)| (&bytes[start..end], id));
+        let tokens = Trie::new(texts)
+            .ok_or_else(|| Error::new(ErrorKind::Limit, "not enough memory for the tokens"))?;
+        Ok(Self { tokens })
+    }
+
+    /// A byte at which no token matches is the unknown token, or is dropped if the vocabulary has
+    /// none. llama.cpp does the same, but never returns if longer tokens begin with that byte.
+    pub(crate) fn encode<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        fragment: Fragment<'_>,
+        out: &mut S,
+    ) {
+        let unknown = vocabulary.special_ids().unk;
+        let mut at = 0;
+        while let Some(rest) = fragment.text.get(at..).filter(|rest| !rest.is_empty()) {
+            let found = self.tokens.longest(rest);
+            let (length, id) = found.map_or((1, unknown), |(length, id)| (length, Some(id)));
+            if let Some(id) = id {
+                out.push(id, fragment.start + at, fragment.start + at + length);
+            }
+            at += length;
+        }
+    }
+}
+
+/// Appends the bytes of a token: the escapes `\t`, `\n`, `\r` and `\xHH` are one byte, and a
+/// backslash before any other character is dropped.
+pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) {
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(b't') => out.push(b'\t'),
+            Some(b'n') => out.push(b'\n'),
+            Some(b'r') => out.push(b'\r'),
+            Some(b'x') => {
+                if let (Some(high), Some(low)) = (bytes.next(), bytes.next()) {
+                    out.push((digit(high) << 4).wrapping_add(digit(low)));
+                }
+            }
+            Some(other) => out.push(other),
+            None => {}
+        }
+    }
+}
+
+/// Returns the value of a hexadecimal digit as llama.cpp computes it. It accepts any byte.
+fn digit(byte: u8) -> u8 {
+    // llama.cpp compares signed `char`s: a byte beyond ASCII is less than `a`.
+    if (b'a'..0x80).contains(&byte) {
+        byte.wrapping_sub(b'a').wrapping_add(10)
+    } else {
+        byte.wrapping_sub(b'0')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_those_of_llama_cpp() {
+        let mut out = Vec::new();
+        unescape(br"a\tb\n\r\\\x41\xc3\xA9\q\x4", &mut out);
+        // llama.cpp accepts upper-case digits, with wrong values.
+        assert_eq!(out, b"a\tb\n\r\\A\xc3\x19q");
+        out.clear();
+        unescape(b"\\", &mut out);
+        assert!(out.is_empty());
     }
 }

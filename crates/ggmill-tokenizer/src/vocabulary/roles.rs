@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 
 use ggmill_core::{Metadata, keys};
 
-use crate::attributes::Attributes;
+use super::load::optional;
+use super::{Attributes, Vocabulary};
 use crate::error::Error;
-use crate::read::optional;
-use crate::vocabulary::Vocabulary;
 
-const TABLE: &str = include_str!("../data/roles.txt");
+const TABLE: &str = include_str!("../../data/roles.txt");
 
-/// The words of the lines that begin with `first`.
+/// Returns the words of the lines that begin with `first`, without it.
 fn lines(first: &'static str) -> impl Iterator<Item = std::str::Split<'static, char>> {
     TABLE.lines().filter_map(move |line| {
         line.strip_prefix(first)?.strip_prefix(' ').map(|rest| rest.split(' '))
     })
 }
 
-/// Finds roles by text and corrects attributes, as the reference does after reading the keys.
+/// Finds roles by text and corrects attributes, as llama.cpp does after reading the keys.
 pub(crate) fn apply(found: &mut Vocabulary) {
     by_text(found);
     unused(found);
@@ -78,11 +77,11 @@ fn by_text(found: &mut Vocabulary) {
     }
 }
 
-/// Control tokens that call themselves unused.
+/// Marks control tokens whose text contains `unused`.
 fn unused(found: &mut Vocabulary) {
     for id in 0..found.len {
         if found.attributes(id).contains(Attributes::CONTROL) {
-            // The reference's comparison ends at a byte 0.
+            // llama.cpp searches a C string, which ends at a byte 0.
             let text = found.text(id).unwrap_or_default().split(|&byte| byte == 0).next();
             if text.is_some_and(|text| text.windows(6).any(|part| part == b"unused")) {
                 add(found, id, Attributes::UNUSED);
@@ -91,7 +90,7 @@ fn unused(found: &mut Vocabulary) {
     }
 }
 
-/// Ends that are none in the company of others.
+/// Removes tokens that do not end a generation if certain others do.
 fn exceptions(found: &mut Vocabulary, ends: &mut BTreeSet<u32>) {
     let end =
         |text: &str| ends.iter().copied().find(|&id| found.shown(id) == Some(text.as_bytes()));
@@ -109,7 +108,7 @@ fn exceptions(found: &mut Vocabulary, ends: &mut BTreeSet<u32>) {
     }
 }
 
-/// Which tokens take whitespace beside them, by names in the file.
+/// Sets which tokens consume adjacent whitespace, by names in the file.
 pub(crate) fn strips(metadata: &Metadata<'_>, found: &mut Vocabulary) -> Result<(), Error> {
     let name = optional(metadata.raw_str(keys::GENERAL_NAME))?.unwrap_or_default();
     let name = name.as_bytes().to_ascii_lowercase();

@@ -1,33 +1,34 @@
-//! The tokens beside a model's own, and where they are in a text.
+//! Added tokens: the tokens of a tokenizer that are not in the vocabulary of its model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tokenizer_json::AddedToken;
+use super::file::AddedToken;
 
-/// Added tokens by ID. IDs are given as the `tokenizers` library gives them: a token that is known
-/// keeps its own, another one takes the next that is free.
+/// Added tokens by ID, numbered as the `tokenizers` library does: a token of the model keeps its
+/// ID, any other takes the next free one.
 #[derive(Debug, Default)]
-pub(crate) struct AddedVocabulary {
+pub struct AddedVocabulary {
     by_id: BTreeMap<u32, AddedToken>,
     ids: BTreeMap<String, u32>,
 }
 
 impl AddedVocabulary {
-    /// Adds tokens to those of a model, in which `known` looks one up and which has `size` tokens.
-    pub(crate) fn add(
+    /// Adds tokens. `model_size` is the number of tokens of the model, and `model_id` looks one of
+    /// them up.
+    pub fn add(
         &mut self,
         tokens: &[AddedToken],
-        size: u32,
-        known: &dyn Fn(&str) -> Option<u32>,
+        model_size: u32,
+        model_id: &dyn Fn(&str) -> Option<u32>,
     ) {
         let mut existing: BTreeSet<AddedToken> = self.by_id.values().cloned().collect();
-        let mut next =
-            self.by_id.last_key_value().map_or(size, |(&last, _)| last.saturating_add(1).max(size));
+        let last = self.by_id.last_key_value();
+        let mut next = last.map_or(model_size, |(&last, _)| last.saturating_add(1).max(model_size));
         for token in tokens {
             if token.content.is_empty() || existing.contains(token) {
                 continue;
             }
-            let id = self.ids.get(&token.content).copied().or_else(|| known(&token.content));
+            let id = self.ids.get(&token.content).copied().or_else(|| model_id(&token.content));
             let id = id.unwrap_or_else(|| {
                 let id = next;
                 next = next.saturating_add(1);
@@ -39,25 +40,26 @@ impl AddedVocabulary {
         }
     }
 
-    /// The tokens by ID.
-    pub(crate) fn by_id(&self) -> &BTreeMap<u32, AddedToken> {
+    /// Returns the tokens by ID.
+    pub fn by_id(&self) -> &BTreeMap<u32, AddedToken> {
         &self.by_id
     }
 
-    /// The ID of a token.
-    pub(crate) fn id(&self, content: &str) -> Option<u32> {
+    /// Returns the ID of a token.
+    pub fn id(&self, content: &str) -> Option<u32> {
         self.ids.get(content).copied()
     }
 
-    /// Cuts a text where tokens are that are matched before normalization, or after it.
-    pub(crate) fn cut<'a>(&self, text: &'a str, normalized: bool) -> Vec<Cut<'a>> {
+    /// Splits a text at the tokens with this `normalized` flag: tokens without it are found in the
+    /// original text, tokens with it in the normalized text.
+    pub(super) fn split<'a>(&self, text: &'a str, normalized: bool) -> Vec<Part<'a>> {
         let mut by_first: BTreeMap<u8, Vec<(&AddedToken, u32)>> = BTreeMap::new();
         for (&id, token) in self.by_id.iter().filter(|(_, token)| token.normalized == normalized) {
             if let Some(&first) = token.content.as_bytes().first() {
                 by_first.entry(first).or_default().push((token, id));
             }
         }
-        let mut cuts = Vec::new();
+        let mut parts = Vec::new();
         let (mut begin, mut at) = (0, 0);
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let first = rest.as_bytes().first().and_then(|first| by_first.get(first));
@@ -82,15 +84,15 @@ impl AddedVocabulary {
                 to = to.saturating_add(stripped);
             }
             if let Some(between) = text.get(begin..from).filter(|between| !between.is_empty()) {
-                cuts.push(Cut::Text(between));
+                parts.push(Part::Text(between));
             }
-            cuts.push(Cut::Token(*id));
+            parts.push(Part::Token(*id));
             begin = to;
         }
         if let Some(rest) = text.get(begin..).filter(|rest| !rest.is_empty()) {
-            cuts.push(Cut::Text(rest));
+            parts.push(Part::Text(rest));
         }
-        cuts
+        parts
     }
 }
 
@@ -100,7 +102,7 @@ fn is_word(c: char) -> bool {
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut<'a> {
+pub(super) enum Part<'a> {
     Text(&'a str),
     Token(u32),
 }
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_token_at_the_first_place_is_taken() {
+    fn the_longest_token_at_the_first_position_is_taken() {
         let mut added = AddedVocabulary::default();
         let token = |content, special| AddedToken::new(content, special);
         let stripping = AddedToken { lstrip: true, rstrip: true, ..token("<s>", true) };
@@ -123,18 +125,18 @@ mod tests {
             [(3, "known"), (10, "ab"), (11, "abc"), (12, "<s>"), (13, "it"), (14, "last")];
         assert_eq!(ids, expected);
         assert_eq!(
-            added.cut("xabcab  <s> known it bit", false),
+            added.split("xabcab  <s> known it bit", false),
             [
-                Cut::Text("x"),
-                Cut::Token(11),
-                Cut::Token(10),
-                Cut::Token(12),
-                Cut::Text("known "),
-                Cut::Token(13),
-                Cut::Text(" bit")
+                Part::Text("x"),
+                Part::Token(11),
+                Part::Token(10),
+                Part::Token(12),
+                Part::Text("known "),
+                Part::Token(13),
+                Part::Text(" bit")
             ]
         );
-        assert_eq!(added.cut("known", true), [Cut::Token(3)]);
-        assert_eq!(added.cut("", true), []);
+        assert_eq!(added.split("known", true), [Part::Token(3)]);
+        assert_eq!(added.split("", true), []);
     }
 }

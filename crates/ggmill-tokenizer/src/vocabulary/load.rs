@@ -1,21 +1,38 @@
-//! From metadata to a vocabulary, in the reference's order.
+//! Reading a vocabulary from metadata, in llama.cpp's order.
 
 use std::borrow::Cow;
 
-use ggmill_core::{Metadata, ValueType, keys};
+use ggmill_core::{Array, Metadata, RawStr, ValueType, keys};
 
-use crate::attributes::Attributes;
+use super::roles;
+use super::token_map::TokenMap;
+use super::{Attributes, Dialect, Flags, Kind, SpecialIds, Vocabulary};
 use crate::error::{Error, ErrorKind};
-use crate::flags::Flags;
-use crate::options::LoadOptions;
 use crate::pre::{self, PreTokenizer};
-use crate::read::{optional, required, strings};
-use crate::roles;
-use crate::special_ids::SpecialIds;
-use crate::token_map::TokenMap;
-use crate::vocabulary::{Dialect, Kind, Vocabulary};
 
-/// The names of models and what they are.
+/// How a vocabulary is read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// The name of a pre-tokenizer that overrides `tokenizer.ggml.pre`.
+    pub pre: Option<String>,
+}
+
+impl LoadOptions {
+    /// Reads everything from the file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Overrides the pre-tokenizer of the file.
+    #[must_use]
+    pub fn pre(mut self, name: impl Into<String>) -> Self {
+        self.pre = Some(name.into());
+        self
+    }
+}
+
+/// The names of tokenizer models in `tokenizer.ggml.model`.
 const MODELS: [(&str, Kind, Dialect); 12] = [
     ("llama", Kind::Spm, Dialect::Plain),
     ("gpt2", Kind::Bpe, Dialect::Plain),
@@ -31,22 +48,22 @@ const MODELS: [(&str, Kind, Dialect); 12] = [
     ("no_vocab", Kind::None, Dialect::Plain),
 ];
 
-/// The model that has its own pre-tokenizer, whatever the file says.
-const OWN_PRE: &str = "gemma4";
+/// The model whose pre-tokenizer has the same name, whatever `tokenizer.ggml.pre` is.
+const MODEL_WITH_PRE: &str = "gemma4";
 
 #[cold]
 fn no_memory() -> Error {
     Error::at(ErrorKind::Limit, keys::TOKENIZER_TOKENS, "too large for the available memory")
 }
 
-/// What the model's kind and the pre-tokenizer's name say.
+/// The flags and special tokens that follow from the kind and the pre-tokenizer.
 struct Defaults {
     flags: Flags,
     special: SpecialIds,
 }
 
 impl Defaults {
-    fn new(kind: Kind, is_own: bool, pre: Option<&PreTokenizer>) -> Self {
+    fn new(kind: Kind, has_own_pre: bool, pre: Option<&PreTokenizer>) -> Self {
         let mut flags = Flags { escape_whitespaces: true, lowercase: true, ..Flags::default() };
         let mut special = SpecialIds::default();
         match kind {
@@ -68,7 +85,7 @@ impl Defaults {
                 special.pad = Some(3);
             }
             Kind::Bpe => {
-                if !is_own {
+                if !has_own_pre {
                     (special.bos, special.eos) = (Some(11), Some(11));
                 }
                 flags.escape_whitespaces = false;
@@ -90,16 +107,16 @@ impl Defaults {
 }
 
 impl Vocabulary {
-    /// Reads a vocabulary, as llama.cpp does: what the model's kind and the pre-tokenizer's name
-    /// mean comes before what the keys say, and attributes are corrected by text.
+    /// Reads a vocabulary as llama.cpp does: keys override the defaults of the kind and of the
+    /// pre-tokenizer, and attributes are corrected by the text of tokens.
     ///
-    /// Fails where a key is missing or has another type, an array is too short, a model or a
-    /// pre-tokenizer is unknown, or two tokens are equal.
+    /// Fails if a key is missing or has another type, an array is too short, the model or the
+    /// pre-tokenizer is unknown, or two tokens have the same text.
     pub fn from_metadata(metadata: &Metadata<'_>) -> Result<Self, Error> {
         Self::with_options(metadata, &LoadOptions::new())
     }
 
-    /// The same, with choices of the caller.
+    /// Reads a vocabulary with options. Fails as [`from_metadata`](Self::from_metadata) does.
     pub fn with_options(metadata: &Metadata<'_>, options: &LoadOptions) -> Result<Self, Error> {
         vocabulary(metadata, options)
     }
@@ -116,7 +133,7 @@ fn vocabulary(metadata: &Metadata<'_>, options: &LoadOptions) -> Result<Vocabula
         ));
     };
     let pre = if kind == Kind::Bpe { Some(pre_tokenizer(metadata, options, model)?) } else { None };
-    let Defaults { mut flags, special } = Defaults::new(kind, model == OWN_PRE, pre);
+    let Defaults { mut flags, special } = Defaults::new(kind, model == MODEL_WITH_PRE, pre);
     if kind == Kind::None {
         let architecture = optional(metadata.str(keys::GENERAL_ARCHITECTURE))?.unwrap_or_default();
         let len = optional(metadata.u32(&format!("{architecture}.vocab_size")))?.unwrap_or(0);
@@ -175,7 +192,7 @@ fn pre_tokenizer(
     let in_file = optional(metadata.raw_str(keys::TOKENIZER_PRE))?.unwrap_or_default();
     let name = match &options.pre {
         Some(chosen) => chosen.as_bytes(),
-        None if model == OWN_PRE => OWN_PRE.as_bytes(),
+        None if model == MODEL_WITH_PRE => MODEL_WITH_PRE.as_bytes(),
         None if in_file.as_bytes().is_empty() => b"default",
         None => in_file.as_bytes(),
     };
@@ -190,8 +207,8 @@ fn pre_tokenizer(
     })
 }
 
-/// The tokens that are read at once.
-const AT_ONCE: usize = 64;
+/// The number of tokens that are hashed together, so that cache misses overlap.
+const BATCH: usize = 64;
 
 fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
     let array = required(metadata.array(keys::TOKENIZER_TOKENS))?;
@@ -200,10 +217,10 @@ fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
         .try_fold(0usize, |sum, text| text.map(|text| sum.saturating_add(text.len())))?;
     let mut texts = TokenMap::with_capacity(count, bytes).ok_or_else(no_memory)?;
     let mut all = strings(keys::TOKENIZER_TOKENS, array)?.enumerate();
-    let mut some = Vec::with_capacity(AT_ONCE);
+    let mut some = Vec::with_capacity(BATCH);
     loop {
         some.clear();
-        for (id, text) in all.by_ref().take(AT_ONCE) {
+        for (id, text) in all.by_ref().take(BATCH) {
             some.push(match text? {
                 [] => Cow::Owned(format!("[EMPTY_{id}]").into_bytes()),
                 text => Cow::Borrowed(text),
@@ -213,7 +230,7 @@ fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
             break;
         }
         if let Err((first, id)) = texts.push_many(&some).ok_or_else(no_memory)? {
-            let text = ggmill_core::RawStr::new(texts.text(id).unwrap_or_default());
+            let text = RawStr::new(texts.text(id).unwrap_or_default());
             return Err(Error::at(
                 ErrorKind::DuplicateToken,
                 keys::TOKENIZER_TOKENS,
@@ -241,7 +258,7 @@ fn wrong_elements(key: &'static str, found: ValueType, expected: &str) -> Error 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "scores are f32, and integers are converted to f32 as the reference does"
+    reason = "scores are f32, and integers are converted to f32 as in llama.cpp"
 )]
 fn scores(metadata: &Metadata<'_>, tokens: usize) -> Result<Vec<f32>, Error> {
     let key = keys::TOKENIZER_SCORES;
@@ -323,12 +340,50 @@ fn switches(metadata: &Metadata<'_>, found: &mut Vocabulary) -> Result<(), Error
     Ok(())
 }
 
-/// The tokens that are looked for in text before all else: the longest first, and of equal length
-/// the first. The reference's sort does not say which of equal length is first.
+/// Returns the tokens that are searched in text before it is tokenized, sorted by descending
+/// length, then by ID. llama.cpp's sort is not stable, so that it defines no order for equal
+/// lengths.
 fn special_order(found: &Vocabulary) -> Vec<u32> {
-    let looked_for = Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
+    let searched = Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
     let mut order: Vec<u32> =
-        (0..found.len).filter(|&id| found.attributes(id).intersects(looked_for)).collect();
+        (0..found.len).filter(|&id| found.attributes(id).intersects(searched)).collect();
     order.sort_by_key(|&id| std::cmp::Reverse(found.shown(id).map_or(0, <[u8]>::len)));
     order
+}
+
+/// Returns the value of a key, or `None` if the key is missing.
+pub(crate) fn optional<T>(value: ggmill_core::Result<T>) -> Result<Option<T>, Error> {
+    match value {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ggmill_core::ErrorKind::Missing => Ok(None),
+        Err(error) => Err(from_core(&error)),
+    }
+}
+
+/// Returns the value of a key, which must exist.
+pub(crate) fn required<T>(value: ggmill_core::Result<T>) -> Result<T, Error> {
+    value.map_err(|error| from_core(&error))
+}
+
+#[cold]
+fn from_core(error: &ggmill_core::Error) -> Error {
+    let kind = match error.kind() {
+        ggmill_core::ErrorKind::Missing => ErrorKind::Missing,
+        ggmill_core::ErrorKind::WrongType => ErrorKind::WrongType,
+        ggmill_core::ErrorKind::Limit => ErrorKind::Limit,
+        _ => ErrorKind::Malformed,
+    };
+    Error::new(kind, error.to_string())
+}
+
+/// Returns the elements of an array of strings.
+pub(crate) fn strings<'a>(
+    key: &'static str,
+    array: Array<'a>,
+) -> Result<impl Iterator<Item = Result<&'a [u8], Error>> + use<'a>, Error> {
+    let found = array.element_type();
+    let strings = array.strings().ok_or_else(|| {
+        Error::at(ErrorKind::WrongType, key, format!("is an array of {found}, expected strings"))
+    })?;
+    Ok(strings.map(|text| text.map(RawStr::as_bytes).map_err(|error| from_core(&error))))
 }

@@ -1,24 +1,23 @@
-//! From the bytes of a token to its ID.
+//! Lookup of token IDs by text.
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-/// Texts in one arena, found by their bytes.
+/// A hash table from texts to consecutive IDs. The texts are stored in one arena.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenMap {
     arena: Vec<u8>,
-    /// Where each text begins; one more than there are texts.
+    /// The start of each text in the arena, and the end of the last.
     starts: Vec<u32>,
-    /// Pairs of a part of the hash and an ID, or [`EMPTY`].
+    /// Pairs of the low half of a hash and an ID, or [`EMPTY`].
     slots: Vec<(u32, u32)>,
     longest: usize,
-    /// What texts are hashed with: the same on every machine of one byte order, unless texts were
-    /// made to collide.
+    /// The hash seed. It is fixed, and replaced once texts collide too often.
     state: FixedState,
-    /// Slots that were taken by others, since the texts have these hashes.
-    steps: usize,
+    /// Occupied slots that insertions passed since the hash seed was set.
+    collisions: usize,
 }
 
 impl Default for TokenMap {
@@ -29,14 +28,14 @@ impl Default for TokenMap {
             slots: Vec::new(),
             longest: 0,
             state: FixedState::with_seed(0x6767_6d69_6c6c),
-            steps: 0,
+            collisions: 0,
         }
     }
 }
 
 const EMPTY: u32 = u32::MAX;
 
-/// The two halves of a hash: where to look, and what to compare first.
+/// Splits a hash into the first slot to probe and the tag that is compared first.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "halves")]
 fn halves(hash: u64) -> (usize, u32) {
@@ -44,7 +43,8 @@ fn halves(hash: u64) -> (usize, u32) {
 }
 
 impl TokenMap {
-    /// An empty map with room; `None` where there is no memory for it.
+    /// Creates an empty map for this number of texts and bytes. Returns `None` if there is not
+    /// enough memory.
     pub(crate) fn with_capacity(texts: usize, bytes: usize) -> Option<Self> {
         let slots = texts.checked_mul(2)?.checked_next_power_of_two()?.max(8);
         let mut map = Self::default();
@@ -56,18 +56,18 @@ impl TokenMap {
         Some(map)
     }
 
-    /// A number that depends on all texts.
+    /// Returns a hash of all texts.
     #[cold]
     pub(crate) fn seed(&self) -> u64 {
         self.state.hash_one(&*self.arena)
     }
 
-    /// Number of texts.
+    /// Returns the number of texts.
     pub(crate) fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
-    /// The text of an ID.
+    /// Returns the text of an ID.
     #[inline]
     pub(crate) fn text(&self, id: u32) -> Option<&[u8]> {
         let start = *self.starts.get(id as usize)? as usize;
@@ -75,7 +75,7 @@ impl TokenMap {
         self.arena.get(start..end)
     }
 
-    /// The ID of a text.
+    /// Returns the ID of a text.
     #[inline]
     pub(crate) fn get(&self, text: &[u8]) -> Option<u32> {
         if text.len() > self.longest {
@@ -84,15 +84,15 @@ impl TokenMap {
         self.slot(text).ok()
     }
 
-    /// The IDs of many texts, with which the memory's delays overlap.
+    /// Looks up many texts. Each stage covers a batch, so that cache misses overlap.
     pub(crate) fn get_many(&self, texts: &[&[u8]], ids: &mut Vec<Option<u32>>) {
-        const AT_ONCE: usize = 64;
+        const BATCH: usize = 64;
         let mask = self.slots.len().wrapping_sub(1);
-        let mut hashes = [0u64; AT_ONCE];
-        let mut found = [(0u32, EMPTY); AT_ONCE];
-        let mut bounds = [(0u32, 0u32); AT_ONCE];
+        let mut hashes = [0u64; BATCH];
+        let mut found = [(0u32, EMPTY); BATCH];
+        let mut bounds = [(0u32, 0u32); BATCH];
         ids.clear();
-        for texts in texts.chunks(AT_ONCE) {
+        for texts in texts.chunks(BATCH) {
             for (slot, text) in hashes.iter_mut().zip(texts) {
                 *slot = self.state.hash_one(text);
             }
@@ -120,15 +120,16 @@ impl TokenMap {
         }
     }
 
-    /// The ID of a text, or the free slot it belongs into and the part of the hash.
+    /// Returns the ID of a text, or the free slot for it and its tag.
     #[inline]
     fn slot(&self, text: &[u8]) -> Result<u32, (usize, u32)> {
-        self.steps_to_slot(text).0
+        self.probe(text).0
     }
 
-    /// The same, with the number of slots that others had before it.
+    /// Returns the result of [`slot`](Self::slot) and the number of occupied slots that were
+    /// passed.
     #[inline]
-    fn steps_to_slot(&self, text: &[u8]) -> (Result<u32, (usize, u32)>, usize) {
+    fn probe(&self, text: &[u8]) -> (Result<u32, (usize, u32)>, usize) {
         let mask = self.slots.len().wrapping_sub(1);
         let (first, tag) = halves(self.state.hash_one(text));
         let mut place = first;
@@ -145,18 +146,18 @@ impl TokenMap {
         }
     }
 
-    /// Adds a text with the next ID. Where it is there already, the ID it has; the next ID is used
-    /// up anyway. `None` where there is no room for it.
+    /// Adds a text with the next ID. For a duplicate, returns its first ID as an error; the next ID
+    /// is used up anyway. Returns `None` if there is not enough memory.
     pub(crate) fn push(&mut self, text: &[u8]) -> Option<Result<u32, u32>> {
         let id = u32::try_from(self.len()).ok().filter(|&id| id != EMPTY)?;
         let end = u32::try_from(self.arena.len().checked_add(text.len())?).ok()?;
         if self.len().checked_mul(2)? > self.slots.len() {
             self.grow()?;
         }
-        let (mut found, steps) = self.steps_to_slot(text);
-        self.steps = self.steps.saturating_add(steps);
-        // Half of the slots are free, so that a text passes one or two on average.
-        if self.steps > self.slots.len().saturating_mul(16).saturating_add(4096) {
+        let (mut found, steps) = self.probe(text);
+        self.collisions = self.collisions.saturating_add(steps);
+        // Half of the slots are free, so that an insertion passes one or two on average.
+        if self.collisions > self.slots.len().saturating_mul(16).saturating_add(4096) {
             self.rehash()?;
             found = self.slot(text);
         }
@@ -174,15 +175,15 @@ impl TokenMap {
         }
     }
 
-    /// Adds texts with the next IDs, as [`push`](Self::push) does; the memory's delays overlap.
-    /// Stops at a text that already exists: the ID it has, and the one it would have.
+    /// Adds texts with the next IDs, as [`push`](Self::push) does, so that cache misses overlap.
+    /// Stops at a duplicate and returns its first ID and the ID of the duplicate.
     pub(crate) fn push_many(&mut self, texts: &[Cow<'_, [u8]>]) -> Option<Result<(), (u32, u32)>> {
         let mask = self.slots.len().wrapping_sub(1);
         let is_free = |text: &[u8]| {
             let place = halves(self.state.hash_one(text)).0 & mask;
             self.slots.get(place).is_some_and(|&(_, id)| id == EMPTY)
         };
-        // Loads the slots.
+        // Loads the slots into the cache.
         std::hint::black_box(texts.iter().filter(|text| is_free(text)).count());
         for text in texts {
             let id = u32::try_from(self.len()).ok()?;
@@ -194,19 +195,19 @@ impl TokenMap {
     }
 
     fn grow(&mut self) -> Option<()> {
-        self.place_again(self.slots.len().max(4).checked_mul(2)?)
+        self.resize(self.slots.len().max(4).checked_mul(2)?)
     }
 
-    /// Gives texts that were made to collide other hashes, which depend on all of them.
+    /// Hashes all texts again with a seed that depends on them, since they were chosen to collide.
     #[cold]
     fn rehash(&mut self) -> Option<()> {
         self.state = FixedState::with_seed(self.seed());
-        self.steps = 0;
-        self.place_again(self.slots.len())
+        self.collisions = 0;
+        self.resize(self.slots.len())
     }
 
-    /// Places all texts into so many slots.
-    fn place_again(&mut self, size: usize) -> Option<()> {
+    /// Places all texts into `size` slots.
+    fn resize(&mut self, size: usize) -> Option<()> {
         let mut slots: Vec<(u32, u32)> = Vec::new();
         slots.try_reserve_exact(size).ok()?;
         slots.resize(size, (0, EMPTY));
@@ -227,10 +228,9 @@ impl TokenMap {
 mod tests {
     use super::*;
 
-    /// Texts whose hashes were made to begin at the same few slots take no time that grows with the
-    /// square of their number.
+    /// Texts that were chosen to collide do not take quadratic time.
     #[test]
-    fn texts_that_collide_are_hashed_again() {
+    fn colliding_texts_are_hashed_again() {
         const TEXTS: usize = 3000;
         let mut map = TokenMap::with_capacity(TEXTS, 0).unwrap();
         let mask = map.slots.len() - 1;
@@ -242,10 +242,10 @@ mod tests {
         let mut most = 0;
         for (id, text) in (0..).zip(&texts) {
             assert_eq!(map.push(text.as_bytes()), Some(Ok(id)));
-            most = most.max(map.steps);
+            most = most.max(map.collisions);
         }
         assert!(most <= map.slots.len() * 16 + 4096 + TEXTS, "{most}");
-        assert!(map.steps < TEXTS * 8, "{} steps after that", map.steps);
+        assert!(map.collisions < TEXTS * 8, "{} collisions after that", map.collisions);
         for (id, text) in (0..).zip(&texts) {
             assert_eq!(map.get(text.as_bytes()), Some(id));
             assert_eq!(map.push(text.as_bytes()), Some(Err(id)));
