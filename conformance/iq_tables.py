@@ -75,11 +75,11 @@ def main():
         for name, size, points, width, _ in GRIDS:
             print(f"{name} {digest(values(reference, name, size, points, width).astype('<f4').tobytes()):#018x}")
         return
-    print("//! The grids as sets: bit `n` (of word `n / 64`, the lowest first) says whether the point whose levels are the digits of `n` belongs to it.")
+    print("//! The grids as bit sets: bit `n % 64` of word `n / 64` is set if the grid contains the point whose levels are the digits of `n`.")
     print("//!")
-    print("//! Digits count in threes for points of eight levels and in eights for points of four, the first level being the lowest digit. A point's index in a")
-    print("//! file is its rank in the set. The sets are data of the format: its authors chose the points, and no shorter rule gives them. Printed by")
-    print("//! `conformance/iq_tables.py`, which reads them off the values that the reference's dequantizers give.")
+    print("//! Digits are in base 3 for points of eight levels and in base 8 for points of four, the first level in the lowest digit. A point's index in a")
+    print("//! file is its rank in the set. The sets are data of the format: its authors selected the points, and no shorter rule gives them. The tables are")
+    print("//! printed by `conformance/iq_tables.py`, which derives them from the output of the reference's dequantizers.")
     for name, size, points, width, levels in GRIDS:
         found = values(reference, name, size, points, width).reshape(points, width)
         numbers = [sum(levels.index(value) * len(levels) ** place for place, value in enumerate(point)) for point in found.tolist()]

@@ -1,42 +1,42 @@
-//! The layout of a block of each tensor type: for pages about types, and for what reads scales
-//! without decoding.
+//! The layout of a block of each tensor type, for documentation and for code that reads scales
+//! without decoding blocks.
 
 use ggmill_core::GgmlType;
 
-/// How a scale is written.
+/// The encoding of a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "what reads scales has to know every format")]
+#[expect(clippy::exhaustive_enums, reason = "a reader of scales has to handle every encoding")]
 pub enum ScaleFormat {
     /// IEEE half precision.
     F16,
     /// IEEE single precision.
     F32,
-    /// A power of two: the exponent alone, of which 255 is not a number.
+    /// A power of two stored as its biased exponent in one byte. 255 is NaN.
     E8M0,
-    /// Each byte four bits of exponent and three of fraction, of which 127 is not a number.
+    /// An unsigned float per byte: four bits of exponent, three of mantissa. 127 is NaN.
     UE4M3,
-    /// Half precision, of which each of four half-words has a quarter in its upper four bits.
+    /// Half precision, four bits at a time in the upper bits of four 16-bit words.
     Spread,
 }
 
-/// Bytes of a block that belong together.
+/// A field of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockField {
-    /// The name in the reference.
+    /// The field's name in the reference.
     pub name: &'static str,
-    /// The first of its bytes within the block.
+    /// The offset of the field in the block, in bytes.
     pub start: u32,
-    /// How many bytes it has.
+    /// The size of the field in bytes.
     pub bytes: u32,
-    /// Its content, in words.
+    /// A short description of the content.
     pub what: &'static str,
-    /// How it is written, when it is a scale of the whole block (or a minimum or sum with such a
-    /// scale).
+    /// The encoding, if the field is a floating-point scale of the block (or a minimum or sum
+    /// stored like one).
     pub scale: Option<ScaleFormat>,
 }
 
-/// The block of a type: its parts in the order of the bytes, and how a weight comes from them.
+/// The layout of the blocks of a type: the fields, and the formula of a weight.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -48,14 +48,14 @@ pub struct BlockField {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockDescription {
-    /// Its parts in the order of the bytes.
+    /// The fields in byte order.
     pub fields: &'static [BlockField],
-    /// How a weight comes from them, with their names.
+    /// The formula of a weight in terms of the fields.
     pub formula: &'static str,
 }
 
 impl BlockDescription {
-    /// The block of a type, or `None` for plain numbers and for types that were removed.
+    /// Returns the layout of a type's blocks, or `None` for unquantized and retired types.
     pub fn of(ggml_type: GgmlType) -> Option<Self> {
         block(ggml_type)
     }
@@ -75,7 +75,6 @@ const fn scale(
     BlockField { name, start, bytes, what, scale: Some(scale) }
 }
 
-/// A half-precision scale.
 const fn d(start: u32) -> BlockField {
     scale("d", start, 2, ScaleFormat::F16, "f16 scale")
 }
@@ -88,7 +87,6 @@ const fn dmin(start: u32) -> BlockField {
     scale("dmin", start, 2, ScaleFormat::F16, "f16 scale of the minimums")
 }
 
-/// The block of a type, or `None` for plain numbers and for types that were removed.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
     const NIBBLES: &str = "32 weights of 4 bits: i below, i + 16 above";

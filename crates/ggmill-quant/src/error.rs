@@ -7,42 +7,42 @@ use ggmill_core::GgmlType;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why an error arose.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No codec reads (or, for the integers, writes) this type.
+    /// The type has no codec, or is an integer type, which cannot be encoded.
     Unsupported,
-    /// The tensor could not be read; sorted as `ggmill-core` sorts it.
+    /// The tensor could not be read, with the kind of the error of `ggmill-core`.
     Read(ggmill_core::ErrorKind),
-    /// The caller's slices do not fit each other; never caused by what they contain.
+    /// The lengths of the caller's slices do not match. Never caused by their content.
     Misuse,
-    /// A value is infinite or not a number, and the type has no way to say so.
+    /// A value is infinite or NaN, which the type cannot represent.
     NonFinite {
-        /// The row it is in, counted from the first one given.
+        /// The row of the value, counted from the first row of the call.
         row: usize,
-        /// Its place in the row.
+        /// The column of the value.
         column: usize,
     },
-    /// A value is finite, and beyond what the type can hold.
+    /// A value is finite but outside the range of the type.
     OutOfRange {
-        /// The row it is in, counted from the first one given.
+        /// The row of the value, counted from the first row of the call.
         row: usize,
-        /// Its place in the row.
+        /// The column of the value.
         column: usize,
     },
-    /// The type is written with importance weights only, and there are none.
+    /// The type requires importance weights, and none were passed.
     NeedsWeights,
-    /// An importance weight is infinite or not a number.
+    /// An importance weight is infinite or NaN.
     NonFiniteWeight {
-        /// Its place in the row.
+        /// The column of the value.
         column: usize,
     },
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change:
-    /// `needs_weights`. Of a tensor that could not be read it is the name that `ggmill-core` gives it.
+    /// Returns the stable name of the kind in snake case, such as `needs_weights`. For
+    /// [`Read`](Self::Read) it is the name of the kind in `ggmill-core`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unsupported => "unsupported",
@@ -56,7 +56,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind. The size of a pointer.
+/// An error of this crate. It has the size of a pointer.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -66,7 +66,7 @@ impl ErrorKind {
 /// ```
 pub struct Error(Box<Detail>);
 
-/// The facts behind a message.
+/// The data of an error, from which its message is made.
 pub(crate) enum Detail {
     Retired { ggml_type: GgmlType },
     Unknown { ggml_type: GgmlType },
@@ -88,7 +88,7 @@ impl Error {
         Self(Box::new(detail))
     }
 
-    /// The kind of error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
             Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => {
@@ -171,8 +171,8 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// The message of a read that failed is this error's own, so what comes next is what that one
-    /// came from.
+    /// Returns the source of a wrapped read error. Its message is already this error's message, so
+    /// it is not itself the source.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             Detail::Read(error) => error.source(),

@@ -1,59 +1,62 @@
-//! The two 16-bit floats, converted as the reference converts them: to nearest, ties to even.
+//! Conversions of the two 16-bit float types as in the reference: to nearest, ties to even.
 //!
-//! Every case is computed and one is chosen, without a branch, so that compilers make vectors of a
-//! loop over numbers.
+//! They compute every case and select one, without branches, so that compilers vectorize loops.
 
 #![allow(
     clippy::inline_always,
-    reason = "a loop becomes vectors only where it is compiled for the instructions at hand"
+    reason = "a loop is vectorized only inside a function compiled for the instruction set"
 )]
 #![allow(clippy::precedence, reason = "bits are shifted down, then masked, on every line")]
 
-/// The least normal half-precision number, 2⁻¹⁴, as the bits of a float.
+/// The bits of 2⁻¹⁴, the least normal half-precision number, as `f32`.
 const LEAST_NORMAL: u32 = 113 << 23;
 
-/// From the exponents of one format to those of the other: both have 0 in the middle.
-const BETWEEN_EXPONENTS: u32 = (127 - 15) << 23;
+/// The difference of the exponent biases of `f32` and half precision.
+const BIAS_DIFFERENCE: u32 = (127 - 15) << 23;
 
-/// A half-precision number from its bits. A NaN is made quiet.
+/// Returns the half-precision number with these bits. NaN becomes quiet.
 #[inline(always)]
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
     let (sign, magnitude) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
     let moved = magnitude << 13;
-    // Behind the leading digit of 2⁻¹⁴ are the digits of a subnormal number.
+    // The mantissa of a subnormal half is appended to a leading 1 of weight 2⁻¹⁴, which is then
+    // subtracted.
     let subnormal = f32::from_bits(moved + LEAST_NORMAL) - f32::from_bits(LEAST_NORMAL);
-    let normal = if magnitude < 0x7c00 { moved + BETWEEN_EXPONENTS } else { moved | 0x7f80_0000 };
+    let normal = if magnitude < 0x7c00 { moved + BIAS_DIFFERENCE } else { moved | 0x7f80_0000 };
     let quiet = if magnitude > 0x7c00 { 0x0040_0000 } else { 0 };
     let found = if magnitude < 0x0400 { subnormal.to_bits() } else { normal | quiet };
     f32::from_bits(sign | found)
 }
 
-/// The bits of the nearest half-precision number. Of a NaN only the sign remains.
+/// Returns the bits of the nearest half-precision number. NaN becomes the default NaN with its
+/// sign.
 #[inline(always)]
 pub(crate) fn f32_to_f16(value: f32) -> u16 {
     let bits = value.to_bits();
     let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
-    // What is cut off counts as a carry if it is more than half, or half behind an odd digit. A
-    // carry beyond the digits is one in the exponent.
+    // Adding this makes the dropped bits carry if they are more than half, or half after an odd
+    // digit. A carry out of the mantissa increments the exponent, as it should.
     let carry = 0x0fff + (magnitude >> 13 & 1);
-    let carried = magnitude.wrapping_sub(BETWEEN_EXPONENTS).wrapping_add(carry);
-    // Beside 1/2 there are digits down to 2⁻²⁴, which are those of a subnormal number.
+    let carried = magnitude.wrapping_sub(BIAS_DIFFERENCE).wrapping_add(carry);
+    // The last mantissa bit of 1/2 has the weight 2⁻²⁴, as that of a subnormal half: the addition
+    // rounds to it.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
     let finite = if magnitude < LEAST_NORMAL { subnormal } else { carried >> 13 };
-    // From 65536 on; below it, what is nearer to it than to 65504 has been carried there.
+    // 65536 and above become infinity. A smaller value that is closer to 65536 than to 65504 has
+    // been carried to infinity above.
     let half = if magnitude < 143 << 23 { finite } else { 0x7c00 };
     let half = if magnitude > 0x7f80_0000 { 0x7e00 } else { half };
     (sign | half) as u16
 }
 
-/// A bfloat16 number from its bits.
+/// Returns the bfloat16 number with these bits.
 #[inline(always)]
 pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The bits of the nearest bfloat16 number. A NaN keeps the upper half of its bits and is made
-/// quiet.
+/// Returns the bits of the nearest bfloat16 number. NaN keeps the upper half of its bits and
+/// becomes quiet.
 #[inline(always)]
 pub(crate) fn f32_to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -62,17 +65,16 @@ pub(crate) fn f32_to_bf16(value: f32) -> u16 {
     (if is_nan { bits >> 16 | 0x0040 } else { carried }) as u16
 }
 
-/// The half-precision number at a byte offset of a block.
+/// Reads the half-precision number at a byte offset of a block.
 #[inline(always)]
 pub(crate) fn read_f16(block: &[u8], offset: usize) -> f32 {
     f16_to_f32(u16::from_le_bytes([block[offset], block[offset + 1]]))
 }
 
-/// Stores a scale as half precision at a byte offset of a block, and returns what will be read
-/// back.
+/// Stores a scale as half precision at a byte offset of a block, and returns the rounded scale.
 ///
-/// Where sums of huge values overflowed, the scale is not a number. Which sign that has differs
-/// from machine to machine; what is stored has the sign x86 gives.
+/// The scale is NaN if sums of huge values overflowed. The sign of such a NaN depends on the CPU,
+/// so NaN is stored with the sign that x86 gives it.
 #[inline(always)]
 pub(crate) fn write_f16(block: &mut [u8], offset: usize, value: f32) -> f32 {
     let bits = if value.is_nan() { 0xfe00 } else { f32_to_f16(value) };
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_survive_the_way_there_and_back() {
+    fn conversions_round_trip() {
         for bits in 0..=u16::MAX {
             let value = f16_to_f32(bits);
             if !value.is_nan() {
@@ -97,12 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn conversions_are_those_of_another_library() {
+    fn conversions_equal_those_of_the_half_crate() {
         for bits in 0..=u16::MAX {
             let (ours, theirs) = (f16_to_f32(bits), half::f16::from_bits(bits).to_f32());
             assert_eq!(ours.to_bits(), theirs.to_bits(), "{bits:#06x}");
         }
-        // Every number of sixteen bits, what is half way to the next, and the neighbours of both.
+        // Every 16-bit number, the midpoint to the next, quarter points, and the neighbors of
+        // each.
         for upper in 0..=u16::MAX {
             for place in [0_u32, 0x1000, 0x2000, 0x3000, 0x8000] {
                 for bits in
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     #[ignore = "minutes without optimization"]
-    fn every_float_is_converted_as_by_another_library() {
+    fn conversions_of_every_float_equal_those_of_the_half_crate() {
         for bits in 0..=u32::MAX {
             let value = f32::from_bits(bits);
             let half = half::f16::from_f32(value).to_bits();
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_the_even_neighbour() {
+    fn ties_round_to_even() {
         assert_eq!(f32_to_f16(1.0 + 1.0 / 2048.0), 0x3c00);
         assert_eq!(f32_to_f16(1.0 + 3.0 / 2048.0), 0x3c02);
         assert_eq!(f32_to_f16(65_520.0), 0x7c00, "beyond the largest half is infinity");

@@ -1,27 +1,26 @@
-//! Functions of many numbers, for running models.
+//! Activation functions and softmax, for running models.
 //!
-//! Each is a formula of operations that are rounded alike on every machine, so that its bits depend
-//! neither on the machine nor on the instructions; the exponential in them is within two units of
-//! the last place. A sum over a row is 32 sums side by side, number *i* in sum *i* mod 32,
-//! which are then added in order.
+//! Each consists of operations that every CPU rounds alike, so the result does not depend on the
+//! CPU or the instruction set. Their exponential is accurate to two units in the last place. A sum
+//! over a row is 32 partial sums, element *i* in sum *i* mod 32, which are then added in order.
 
 #![allow(
     clippy::inline_always,
-    reason = "work has to be inlined into the function that is compiled for its instructions"
+    reason = "vector code is fast only when inlined into the function compiled for its instructions"
 )]
 
 use crate::isa::Isa;
 use crate::lanes::{Floats, Lanes, Work};
 
-/// Numbers that are worked on together, whatever the machine's vectors.
+/// Elements per step, independent of the vector width of the CPU.
 const LANES: usize = 32;
 
-/// Below this, e to the power of a number is 0: there are no normal numbers for it.
-const LEAST: f32 = -87.336_54;
-/// Above this, it is infinite.
-const GREATEST: f32 = 88.722_83;
+/// The least argument whose exponential is a normal number. Below it the result is 0.
+const EXP_UNDERFLOW: f32 = -87.336_54;
+/// The greatest argument whose exponential is finite. Above it the result is infinite.
+const EXP_OVERFLOW: f32 = 88.722_83;
 
-/// x / (1 + e⁻ˣ) of each number.
+/// Replaces each element x by x / (1 + e⁻ˣ).
 ///
 /// ```
 /// use ggmill_quant::{Isa, functions};
@@ -30,21 +29,21 @@ const GREATEST: f32 = 88.722_83;
 /// assert!(values[0] == 0.0 && values[1] == 0.0 && (values[2] - 0.731_058_6).abs() < 1e-6);
 /// ```
 pub fn silu(isa: Isa, values: &mut [f32]) {
-    isa.run(Each { values, curve: Curve::Silu });
+    isa.run(Elementwise { values, curve: Curve::Silu });
 }
 
-/// 1 / (1 + e⁻ˣ) of each number.
+/// Replaces each element x by 1 / (1 + e⁻ˣ).
 pub fn sigmoid(isa: Isa, values: &mut [f32]) {
-    isa.run(Each { values, curve: Curve::Sigmoid });
+    isa.run(Elementwise { values, curve: Curve::Sigmoid });
 }
 
-/// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) of each number.
+/// Replaces each element x by x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), the tanh form of GELU.
 pub fn gelu(isa: Isa, values: &mut [f32]) {
-    isa.run(Each { values, curve: Curve::Gelu });
+    isa.run(Elementwise { values, curve: Curve::Gelu });
 }
 
-/// Multiplies the numbers by `scale`, then makes of each its share: e to the power of it, divided by
-/// the sum of these. `other` is a number that takes part in the sum and has no place.
+/// Multiplies the elements by `scale`, then replaces them by their softmax. `other` is an extra
+/// logit that is included in the sum but has no element, such as an attention sink.
 ///
 /// ```
 /// use ggmill_quant::{Isa, functions};
@@ -56,7 +55,7 @@ pub fn softmax(isa: Isa, values: &mut [f32], scale: f32, other: Option<f32>) {
     isa.run(Softmax { values, scale, other });
 }
 
-/// e to the power of each number.
+/// Returns e to the power of each lane.
 #[inline(always)]
 fn exponential<L: Lanes>(lanes: L, x: L::F) -> L::F {
     // x = n · ln 2 + r, with ln 2 in two parts.
@@ -70,8 +69,8 @@ fn exponential<L: Lanes>(lanes: L, x: L::F) -> L::F {
     }
     let power = sum.fused(r * r, r) + lanes.splat(1.0);
     let power = power * n.power_of_two();
-    let power = lanes.splat(0.0).or(x.lt(lanes.splat(LEAST)), power);
-    lanes.splat(f32::INFINITY).or(x.gt(lanes.splat(GREATEST)), power)
+    let power = lanes.splat(0.0).select(x.lt(lanes.splat(EXP_UNDERFLOW)), power);
+    lanes.splat(f32::INFINITY).select(x.gt(lanes.splat(EXP_OVERFLOW)), power)
 }
 
 #[derive(Clone, Copy)]
@@ -81,23 +80,23 @@ enum Curve {
     Gelu,
 }
 
-struct Each<'a> {
+struct Elementwise<'a> {
     values: &'a mut [f32],
     curve: Curve,
 }
 
-impl Work for Each<'_> {
+impl Work for Elementwise<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let mut some = self.values.chunks_exact_mut(L::WIDTH);
-        for values in &mut some {
+        let mut chunks = self.values.chunks_exact_mut(L::WIDTH);
+        for values in &mut chunks {
             curve(lanes, self.curve, lanes.load(values)).store(values);
         }
-        let rest = some.into_remainder();
-        let mut held = [0.0; LANES];
-        held[..rest.len()].copy_from_slice(rest);
-        curve(lanes, self.curve, lanes.load(&held)).store(&mut held);
-        rest.copy_from_slice(&held[..rest.len()]);
+        let rest = chunks.into_remainder();
+        let mut tail = [0.0; LANES];
+        tail[..rest.len()].copy_from_slice(rest);
+        curve(lanes, self.curve, lanes.load(&tail)).store(&mut tail);
+        rest.copy_from_slice(&tail[..rest.len()]);
     }
 }
 
@@ -127,11 +126,11 @@ impl Work for Softmax<'_> {
     fn run<L: Lanes>(self, lanes: L) {
         let Self { values, scale, other } = self;
         let (whole, rest) = values.as_chunks_mut::<LANES>();
-        // What is not there has no share.
-        let mut held = [[f32::NEG_INFINITY; LANES]];
-        let held = if rest.is_empty() { &mut held[..0] } else { &mut held[..] };
-        for (held, value) in held.as_flattened_mut().iter_mut().zip(&*rest) {
-            *held = value * scale;
+        // Padding has the logit -∞, so it adds 0 to the sum.
+        let mut tail = [[f32::NEG_INFINITY; LANES]];
+        let tail = if rest.is_empty() { &mut tail[..0] } else { &mut tail[..] };
+        for (tail, value) in tail.as_flattened_mut().iter_mut().zip(&*rest) {
+            *tail = value * scale;
         }
         let factor = lanes.splat(scale);
         for values in whole.iter_mut() {
@@ -139,19 +138,19 @@ impl Work for Softmax<'_> {
                 (lanes.load(&values[start..]) * factor).store(&mut values[start..]);
             }
         }
-        // The greatest of each place: which of them is asked first makes no difference.
-        let mut most = [other.unwrap_or(f32::NEG_INFINITY); LANES];
-        for values in whole.iter().chain(&*held) {
+        // The maximum of each of the 32 columns. A maximum does not depend on the order.
+        let mut maxima = [other.unwrap_or(f32::NEG_INFINITY); LANES];
+        for values in whole.iter().chain(&*tail) {
             for start in (0..LANES).step_by(L::WIDTH) {
-                let greater = lanes.load(&values[start..]).greater(lanes.load(&most[start..]));
-                greater.store(&mut most[start..]);
+                let greater = lanes.load(&values[start..]).max(lanes.load(&maxima[start..]));
+                greater.store(&mut maxima[start..]);
             }
         }
-        let most = most.into_iter().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a });
-        let (mut sums, greatest) = ([0.0; LANES], lanes.splat(most));
-        for values in whole.iter_mut().chain(&mut *held) {
+        let max = maxima.into_iter().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a });
+        let (mut sums, max_lanes) = ([0.0; LANES], lanes.splat(max));
+        for values in whole.iter_mut().chain(&mut *tail) {
             for start in (0..LANES).step_by(L::WIDTH) {
-                let share = exponential(lanes, lanes.load(&values[start..]) - greatest);
+                let share = exponential(lanes, lanes.load(&values[start..]) - max_lanes);
                 share.store(&mut values[start..]);
                 (lanes.load(&sums[start..]) + share).store(&mut sums[start..]);
             }
@@ -159,11 +158,11 @@ impl Work for Softmax<'_> {
         let mut sum = 0.0;
         if let Some(other) = other {
             let mut share = [0.0; LANES];
-            exponential(lanes, lanes.splat(other - most)).store(&mut share);
+            exponential(lanes, lanes.splat(other - max)).store(&mut share);
             sum += f64::from(share[0]);
         }
-        for some in sums {
-            sum += f64::from(some);
+        for partial in sums {
+            sum += f64::from(partial);
         }
         let share = (1.0 / sum) as f32;
         let factor = lanes.splat(share);
@@ -172,8 +171,8 @@ impl Work for Softmax<'_> {
                 (lanes.load(&values[start..]) * factor).store(&mut values[start..]);
             }
         }
-        for (value, held) in rest.iter_mut().zip(held.as_flattened()) {
-            *value = held * share;
+        for (value, tail) in rest.iter_mut().zip(tail.as_flattened()) {
+            *value = tail * share;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which instructions the codecs use. The bytes do not depend on it.
+//! Selection of the instruction set that the codecs use. The output does not depend on it.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,8 +16,8 @@ use crate::arch::SSE2;
 use crate::arch::{avx2::Avx2, avx512::Avx512};
 use crate::lanes::Work;
 
-/// A set of instructions that this machine has, and the codecs have code for. What they write is
-/// the same with each.
+/// An instruction set that this CPU supports and that the codecs have code for. The output is the
+/// same with each.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -35,7 +35,8 @@ use crate::lanes::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Isa(Kind);
 
-/// The private part: an [`Isa`] comes from detection alone. The better is the greater.
+/// The instruction sets, in ascending order of preference. Private, so that every [`Isa`] comes
+/// from detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Scalar,
@@ -47,25 +48,25 @@ pub(crate) enum Kind {
     Avx512,
 }
 
-/// Which way a codec works.
+/// What a codec does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
-    /// Without importance.
+    /// Without importance weights.
     Write,
     WriteWeighted,
 }
 
-/// Where lanes without instructions of their own for choosing or looking up lose to the scalar code,
-/// which then does the work: instructions for each weight on x86-64, and on AArch64 for NEON, the
-/// scalar code's beside those of the lanes (`cargo xtask peers quant-count --target`). Compilers
-/// make vectors of the scalar loops of readers, so that lanes add only the copies between them.
+/// The cases in which the scalar code is faster than the lanes and is used instead, mostly for
+/// lanes without instructions for selection or table lookup. Compilers vectorize the scalar
+/// decoding loops, so lanes add only copies. The comments give instructions per weight, scalar /
+/// lanes, on x86-64, and on AArch64 for NEON (`cargo xtask peers quant-count --target`).
 const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 28] = [
-    // 87.3 beside 191: moves of single levels, in which everything is done for every lane.
+    // 87.3 / 191: changes of single levels, for which every lane does all the work.
     (Kind::Portable, GgmlType::Q3_K, Direction::Write),
     (Kind::Portable, GgmlType::Q8_K, Direction::Write),
     (Kind::Portable, GgmlType::NVFP4, Direction::Write),
-    // All there is to do is a sum.
+    // Consists of one sum in order.
     (Kind::Portable, GgmlType::Q1_0, Direction::Write),
     (Kind::Portable, GgmlType::IQ3_XXS, Direction::Read),
     (Kind::Portable, GgmlType::MXFP4, Direction::Read),
@@ -73,55 +74,56 @@ const SCALAR_IS_FASTER: [(Kind, GgmlType, Direction); 28] = [
     (Kind::Portable, GgmlType::IQ4_NL, Direction::Read),
     (Kind::Portable, GgmlType::IQ4_XS, Direction::Read),
     (Kind::Portable, GgmlType::Q2_K, Direction::Read),
-    // 9.02 beside 11.5, 3.26 beside 6.75, 2.55 beside 6.03, 7.58 beside 9.38.
+    // 9.02 / 11.5, 3.26 / 6.75, 2.55 / 6.03, 7.58 / 9.38.
     (Kind::Portable, GgmlType::F16, Direction::Read),
     (Kind::Portable, GgmlType::TQ1_0, Direction::Read),
     (Kind::Portable, GgmlType::TQ2_0, Direction::Read),
     (Kind::Portable, GgmlType::NVFP4, Direction::Read),
-    // 5.27 beside 7.08 and, with SSE2, 7.71; 3.81 beside 7.67.
+    // 5.27 / 7.08 and, with SSE2, 7.71; 3.81 / 7.67.
     (Kind::Portable, GgmlType::Q4_0, Direction::Read),
     (Kind::Sse2, GgmlType::Q4_0, Direction::Read),
     (Kind::Sse2, GgmlType::Q4_K, Direction::Read),
-    // 6.70 beside 8.61, 7.58 beside 9.55, 7.27 beside 9.27, 7.19 beside 8.89.
+    // 6.70 / 8.61, 7.58 / 9.55, 7.27 / 9.27, 7.19 / 8.89.
     (Kind::Sse2, GgmlType::MXFP4, Direction::Read),
     (Kind::Sse2, GgmlType::NVFP4, Direction::Read),
     (Kind::Sse2, GgmlType::IQ4_NL, Direction::Read),
     (Kind::Sse2, GgmlType::IQ4_XS, Direction::Read),
-    // 12.1 beside 18.1, 5.83 beside 6.36, 9.64 beside 10.1; 1.83 beside 1.96, 1.78 beside 2.24, 1.93 beside 2.24.
+    // 12.1 / 18.1, 5.83 / 6.36, 9.64 / 10.1; 1.83 / 1.96, 1.78 / 2.24, 1.93 / 2.24.
     (Kind::Neon, GgmlType::TQ1_0, Direction::Write),
     (Kind::Neon, GgmlType::Q1_0, Direction::Write),
     (Kind::Neon, GgmlType::Q8_1, Direction::Write),
     (Kind::Neon, GgmlType::Q6_K, Direction::Read),
     (Kind::Neon, GgmlType::Q4_K, Direction::Read),
     (Kind::Neon, GgmlType::TQ1_0, Direction::Read),
-    // 175 beside 232, of WebAssembly.
+    // 175 / 232 WebAssembly instructions.
     (Kind::Simd128, GgmlType::Q3_K, Direction::Write),
 ];
 
 impl Isa {
-    /// One number at a time: the definition of the bytes, on every machine.
+    /// Scalar code, available everywhere. It defines the output.
     pub const SCALAR: Self = Self(Kind::Scalar);
 
-    /// All there are here, the best last.
+    /// Returns the instruction sets that this CPU supports, the best last.
     pub fn available() -> impl Iterator<Item = Self> {
-        Kind::ALL.into_iter().filter(|kind| kind.is_here()).map(Self)
+        Kind::ALL.into_iter().filter(|kind| kind.is_available()).map(Self)
     }
 
-    /// The one [`codec`](crate::codec) uses.
+    /// Returns the best available instruction set, which [`codec`](crate::codec) uses.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| Self(best_of(Kind::ALL.into_iter().filter(|kind| kind.is_here()))))
+        *BEST
+            .get_or_init(|| Self(best_of(Kind::ALL.into_iter().filter(|kind| kind.is_available()))))
     }
 
     pub(crate) fn kind(self) -> Kind {
         self.0
     }
 
-    /// Does work that is the same loops with every instruction set.
+    /// Runs `work` with this instruction set; for [`SCALAR`](Self::SCALAR), with portable lanes.
     pub(crate) fn run(self, work: impl Work) {
         let kind = if self.0 == Kind::Scalar { Kind::Portable } else { self.0 };
         if let Err(work) = kind.run(work) {
-            // Instructions that this machine does not have.
+            // Unreachable: an `Isa` is available. Portable lanes give the same result.
             let _ = Kind::Portable.run(work);
         }
     }
@@ -141,7 +143,7 @@ impl fmt::Display for Isa {
     }
 }
 
-/// The best of some, in whatever order they come.
+/// Returns the best of the available instruction sets.
 fn best_of(available: impl Iterator<Item = Kind>) -> Kind {
     available.max().unwrap_or(Kind::Scalar)
 }
@@ -157,8 +159,8 @@ impl Kind {
         Self::Avx512,
     ];
 
-    /// Whether this machine has the instructions, and this program code for them.
-    fn is_here(self) -> bool {
+    /// Returns `true` if the CPU supports the instructions and this build has code for them.
+    fn is_available(self) -> bool {
         match self {
             Self::Scalar | Self::Portable => true,
             Self::Simd128 => cfg!(all(target_arch = "wasm32", target_feature = "simd128")),
@@ -177,14 +179,14 @@ impl Kind {
         }
     }
 
-    /// The instructions for some work with a type: those of the scalar code where they are the
-    /// faster.
+    /// Returns the instruction set to use for a type: scalar where [`SCALAR_IS_FASTER`], else
+    /// `self`.
     pub(crate) fn for_work(self, ggml_type: GgmlType, direction: Direction) -> Self {
         let scalar = SCALAR_IS_FASTER.contains(&(self, ggml_type, direction));
         if scalar { Self::Scalar } else { self }
     }
 
-    /// Does the work with these instructions, or gives it back where the scalar code is to do it.
+    /// Runs `work` with these instructions, or returns it as the error if scalar code must do it.
     pub(crate) fn run<W: Work>(self, work: W) -> Result<(), W> {
         match self {
             Self::Portable => work.run(Portable),
@@ -194,7 +196,7 @@ impl Kind {
             Self::Neon => work.run(NEON),
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Sse2 => work.run(SSE2),
-            // Detection is a look at a cached word.
+            // Detection reads a cached bit set.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => match Avx2::detect() {
                 Some(lanes) => lanes.run(work),
@@ -205,7 +207,7 @@ impl Kind {
                 Some(lanes) => lanes.run(work),
                 None => return Err(work),
             },
-            // Also without the instructions, which no `Isa` asks for.
+            // Scalar, and sets of other architectures, which no `Isa` has.
             _ => return Err(work),
         }
         Ok(())
@@ -217,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_is_the_one_of_the_machine() {
+    fn the_best_instruction_set_is_selected() {
         use Kind::{Avx2, Avx512, Neon, Portable, Scalar, Simd128, Sse2};
         for (available, best) in [
             (&[Scalar, Portable][..], Portable),
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_table_lists_is_left_to_the_scalar_code() {
+    fn scalar_code_is_used_only_where_listed() {
         for (listed, ggml_type, direction) in SCALAR_IS_FASTER {
             assert_eq!(listed.for_work(ggml_type, direction), Kind::Scalar, "{ggml_type}");
             for kind in [Kind::Avx2, Kind::Avx512] {
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_available_and_last() {
+    fn the_best_instruction_set_is_available_and_last() {
         assert_eq!(Isa::available().last(), Some(Isa::best()));
         assert!(Kind::ALL.is_sorted());
         assert_ne!(Isa::best(), Isa::SCALAR);

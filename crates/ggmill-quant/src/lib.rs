@@ -6,16 +6,16 @@
     clippy::match_same_arms,
     clippy::similar_names,
     clippy::struct_field_names,
-    reason = "formulas keep the letters they have in the field, and tables their rows; search \
-              state lives on the stack, never in collections"
+    reason = "formulas keep their usual letters and tables their rows; search state lives on the \
+              stack, never in collections"
 )]
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     clippy::cast_lossless,
-    reason = "packing numbers into fewer bits is what this crate does; where a cast loses \
-              anything, the reference loses the same"
+    reason = "this crate packs numbers into fewer bits; where a cast loses bits, so does the \
+              reference"
 )]
 
 mod arch;
@@ -29,25 +29,30 @@ mod isa;
 mod lanes;
 mod numeric;
 mod product;
-mod read;
 mod search;
 
-pub use codec::{BlockCodec, codec, codec_with};
+pub use codec::{BlockCodec, codec, codec_with, read_f32};
 pub use description::{BlockDescription, BlockField, ScaleFormat};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
 pub use ggmill_core::swap_bytes;
 pub use isa::Isa;
 pub use product::{Panel, Panels, Rows};
-pub use read::read_f32;
 
-/// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.
+/// Decodes whole blocks of a type.
+///
+/// # Errors
+///
+/// Those of [`codec`] and [`BlockCodec::dequantize`].
 pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     codec::dequantize_type(ggml_type, blocks, out)
 }
 
-/// Turns whole rows of `row_len` values into blocks of a type; fails as [`codec`] and
-/// [`BlockCodec::quantize`] do.
+/// Encodes whole rows of `row_len` values as blocks of a type.
+///
+/// # Errors
+///
+/// Those of [`codec`] and [`BlockCodec::quantize`].
 pub fn quantize(
     ggml_type: GgmlType,
     values: &[f32],
@@ -58,8 +63,11 @@ pub fn quantize(
     codec(ggml_type)?.quantize(values, row_len, weights, out)
 }
 
-/// Whether blocks hold the values they were made of; fails as [`codec`] and
-/// [`BlockCodec::check_range`] do.
+/// Checks that every value was within the range of the type that `blocks` were encoded in.
+///
+/// # Errors
+///
+/// Those of [`codec`] and [`BlockCodec::check_range`].
 pub fn check_range(
     ggml_type: GgmlType,
     values: &[f32],

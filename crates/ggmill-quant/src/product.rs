@@ -1,14 +1,14 @@
-//! Products of matrices in single precision.
+//! Matrix multiplication in single precision.
 //!
-//! Every element of a product is one sum: it begins with 0, and products are added in the order of
-//! the columns, each product and its sum rounded once (a fused multiply-add). So its bits depend
-//! neither on the machine nor on how the work is divided; machines without such an instruction
-//! compute the same, slowly. Speed comes from elements side by side: a vector has elements of one
-//! row, and several rows and vectors are summed at once.
+//! Every element of a product is one sum that starts at 0 and adds the products in column order
+//! with a fused multiply-add. So its bits depend neither on the CPU nor on how the work is divided;
+//! CPUs without FMA emulate it, slowly. The speed comes from computing independent elements
+//! together: a vector holds elements of one row, and several rows and vectors are accumulated at
+//! once.
 
 #![allow(
     clippy::inline_always,
-    reason = "work has to be inlined into the function that is compiled for its instructions"
+    reason = "vector code is fast only when inlined into the function compiled for its instructions"
 )]
 
 use core::ops::Range;
@@ -17,15 +17,15 @@ use crate::error::{Detail, Error, Result};
 use crate::isa::Isa;
 use crate::lanes::{Floats, Lanes, Work};
 
-/// Rows of the right operand side by side.
-const WIDE: usize = 32;
-/// Columns that are multiplied before the next rows: so much of a panel and of the rows stays in near
-/// caches. Sums wait in the result meanwhile, which changes none of their bits.
-const DEEP: usize = 512;
-/// Columns of one step.
-const STEP: usize = 8;
+/// Rows of the right operand in a panel.
+const PANEL_ROWS: usize = 32;
+/// Columns that are multiplied before going on to the next rows, so that this part of the panel and
+/// of the rows stays in cache. The partial sums are stored in the result, which keeps their bits.
+const COLUMNS_PER_PASS: usize = 512;
+/// Columns per unrolled step.
+const COLUMNS_PER_STEP: usize = 8;
 
-/// Rows of a left operand, where they are: each some numbers of a slice.
+/// The rows of a left operand: a view of a slice with a row stride.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     values: &'a [f32],
@@ -34,8 +34,8 @@ pub struct Rows<'a> {
     columns: usize,
 }
 
-/// The right operand, arranged for [`multiply`](Self::multiply): rows whose products with each row
-/// of the left operand are wanted.
+/// A right operand packed for [`multiply`](Self::multiply). Its rows are multiplied with each row
+/// of the left operand, so the product is `left · rightᵀ`.
 ///
 /// ```
 /// use ggmill_quant::{Panels, Rows};
@@ -49,14 +49,14 @@ pub struct Rows<'a> {
 /// ```
 #[derive(Debug, Default)]
 pub struct Panels {
-    /// Panel after panel: for each column, the values of 32 rows. Then what is left of more rows
-    /// than there are now, so that its memory serves again.
+    /// One panel after the other: for each column, the values of 32 rows. May be longer than the
+    /// current panels, because the allocation is reused.
     values: Vec<f32>,
     rows: usize,
     columns: usize,
 }
 
-/// Some rows of the right operand, at most [`Panels::WIDTH`], that have room but no values yet.
+/// A panel of at most [`Panels::WIDTH`] rows of the right operand, to be filled.
 #[derive(Debug)]
 pub struct Panel<'a> {
     places: &'a mut [f32],
@@ -64,8 +64,8 @@ pub struct Panel<'a> {
     columns: usize,
 }
 
-/// Room for numbers, 0 where there are none yet.
-fn room(values: &mut Vec<f32>, len: Option<usize>) -> Result<()> {
+/// Grows `values` to at least `len` elements. New elements are 0; old ones may be lost.
+fn grow(values: &mut Vec<f32>, len: Option<usize>) -> Result<()> {
     let too_large =
         || Error::new(Detail::Memory { elements: len.map_or(u64::MAX, |len| len as u64) });
     let len = len.ok_or_else(too_large)?;
@@ -73,7 +73,7 @@ fn room(values: &mut Vec<f32>, len: Option<usize>) -> Result<()> {
         return Ok(());
     }
     if values.capacity() < len {
-        // There is nothing to keep.
+        // Free the old allocation instead of copying it: its content is not needed.
         *values = Vec::new();
     }
     values.try_reserve_exact(len - values.len()).map_err(|_| too_large())?;
@@ -81,15 +81,15 @@ fn room(values: &mut Vec<f32>, len: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// The rows in some values.
-fn rows_of(values: &[f32], columns: usize) -> Result<usize> {
+/// Returns the number of rows, or an error if the values are not whole rows.
+fn row_count(values: &[f32], columns: usize) -> Result<usize> {
     match values.len().checked_div(columns) {
         Some(rows) if rows * columns == values.len() => Ok(rows),
         _ => Err(Error::new(Detail::NotRows { found: values.len(), row_len: columns })),
     }
 }
 
-fn length(what: &'static str, found: usize, expected: usize) -> Result<()> {
+fn check_len(what: &'static str, found: usize, expected: usize) -> Result<()> {
     if found == expected {
         Ok(())
     } else {
@@ -97,19 +97,22 @@ fn length(what: &'static str, found: usize, expected: usize) -> Result<()> {
     }
 }
 
-/// The numbers that rows reach over.
-fn reach(count: usize, stride: usize, columns: usize) -> usize {
+/// Returns the number of elements from the first to the last of `count` rows.
+fn span_len(count: usize, stride: usize, columns: usize) -> usize {
     if count == 0 { 0 } else { (count - 1).saturating_mul(stride).saturating_add(columns) }
 }
 
 impl<'a> Rows<'a> {
-    /// So many rows of so many columns, each `stride` numbers after the one before.
+    /// Views `values` as `count` rows of `columns` elements, whose starts are `stride` elements
+    /// apart.
     ///
-    /// Fails when rows overlap, and when there are too few values.
+    /// # Errors
+    ///
+    /// If the rows overlap or `values` is too short.
     pub fn new(values: &'a [f32], count: usize, stride: usize, columns: usize) -> Result<Self> {
-        length("elements from row to row", stride.max(columns), stride)?;
-        let needed = reach(count, stride, columns);
-        length("elements of rows", values.len().max(needed), values.len())?;
+        check_len("elements from row to row", stride.max(columns), stride)?;
+        let needed = span_len(count, stride, columns);
+        check_len("elements of rows", values.len().max(needed), values.len())?;
         Ok(Self { values, count, stride, columns })
     }
 
@@ -120,55 +123,59 @@ impl<'a> Rows<'a> {
 }
 
 impl Panels {
-    /// Rows of the right operand that belong together: a part of it begins at a multiple.
-    pub const WIDTH: usize = WIDE;
+    /// The number of rows in a panel. Parts of the right operand begin at a multiple of it.
+    pub const WIDTH: usize = PANEL_ROWS;
 
-    /// Takes rows of so many columns, in place of those it has.
+    /// Replaces the content by rows of `columns` values.
     ///
-    /// Fails when the values are not whole rows, and when there is no memory.
+    /// # Errors
+    ///
+    /// If `values` is not whole rows, or memory cannot be allocated.
     pub fn pack(&mut self, values: &[f32], columns: usize) -> Result<()> {
-        let rows = rows_of(values, columns)?;
+        let rows = row_count(values, columns)?;
         self.pack_rows(&Rows::new(values, rows, columns, columns)?)
     }
 
-    /// Takes rows in place of those it has; fails as [`pack`](Self::pack) does.
+    /// Replaces the content by `rows`. Errors as [`pack`](Self::pack).
     pub fn pack_rows(&mut self, rows: &Rows<'_>) -> Result<()> {
         for (number, panel) in self.parts(rows.count, rows.columns)?.enumerate() {
-            let (first, places) = (number * WIDE, panel.places);
+            let (first, places) = (number * PANEL_ROWS, panel.places);
             Isa::best().run(Pack { rows, first, height: panel.rows, panel: places });
         }
         Ok(())
     }
 
-    /// Makes room for so many rows of so many columns in place of those it has: the panels in order,
-    /// each of which takes its rows by [`Panel::pack`], on any thread. Until all have them, products
-    /// mean nothing.
+    /// Resizes to `rows` rows of `columns` columns and returns the panels in order. Fill each with
+    /// [`Panel::pack`], on any thread; until all are filled, products are meaningless.
     ///
-    /// Fails when there is no memory.
+    /// # Errors
+    ///
+    /// If memory cannot be allocated.
     pub fn parts(
         &mut self,
         rows: usize,
         columns: usize,
     ) -> Result<impl Iterator<Item = Panel<'_>>> {
         self.begin(rows, columns)?;
-        let len = rows.next_multiple_of(WIDE) * columns;
-        let panels = self.values[..len].chunks_exact_mut((columns * WIDE).max(1));
+        let len = rows.next_multiple_of(PANEL_ROWS) * columns;
+        let panels = self.values[..len].chunks_exact_mut((columns * PANEL_ROWS).max(1));
         let panel = move |(number, places)| {
-            let rows = WIDE.min(rows - number * WIDE);
+            let rows = PANEL_ROWS.min(rows - number * PANEL_ROWS);
             Panel { places, rows, columns }
         };
         Ok(panels.enumerate().map(panel))
     }
 
-    /// Takes the columns of some rows as its rows; fails as [`pack`](Self::pack) does.
+    /// Replaces the content by the transpose of `rows`. Errors as [`pack`](Self::pack).
     pub fn pack_transposed(&mut self, rows: &Rows<'_>) -> Result<()> {
         self.begin(rows.columns, rows.count)?;
         let columns = self.columns;
         for column in 0..columns {
             let row = rows.row(column, 0..rows.columns);
-            for (number, values) in row.chunks(WIDE).enumerate() {
-                let start = (number * columns + column) * WIDE;
-                let (whole, rest) = self.values[start..start + WIDE].split_at_mut(values.len());
+            for (number, values) in row.chunks(PANEL_ROWS).enumerate() {
+                let start = (number * columns + column) * PANEL_ROWS;
+                let (whole, rest) =
+                    self.values[start..start + PANEL_ROWS].split_at_mut(values.len());
                 whole.copy_from_slice(values);
                 rest.fill(0.0);
             }
@@ -177,37 +184,41 @@ impl Panels {
     }
 
     fn begin(&mut self, rows: usize, columns: usize) -> Result<()> {
-        let len = rows.checked_next_multiple_of(WIDE).and_then(|rows| rows.checked_mul(columns));
-        room(&mut self.values, len)?;
+        let len =
+            rows.checked_next_multiple_of(PANEL_ROWS).and_then(|rows| rows.checked_mul(columns));
+        grow(&mut self.values, len)?;
         (self.rows, self.columns) = (rows, columns);
         Ok(())
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many columns they have.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Multiplies: the product of row `i` of the left operand with row `j` of this one goes to place
-    /// `stride * i + j` of `out`.
+    /// Stores the dot product of row `i` of `left` and row `j` of `self` at `out[stride * i + j]`.
     ///
-    /// Fails, with nothing written, when the operands have different numbers of columns, and when
-    /// `out` or `stride` is too short.
+    /// # Errors
+    ///
+    /// If the operands have different numbers of columns, or `out` or `stride` is too small. On
+    /// error nothing has been written.
     pub fn multiply(&self, left: &Rows<'_>, out: &mut [f32], stride: usize) -> Result<()> {
         self.multiply_part(Isa::best(), 0..self.rows, 0..self.columns, left, out, stride)
     }
 
-    /// The same with some of the rows, some of the columns and certain instructions: with the same
-    /// result for any instructions. Place 0 of `out` is of the first of these rows; the left operand
-    /// has these columns alone.
+    /// Multiplies with the rows `rows` and the columns `columns` of `self`, using the instruction
+    /// set `isa`, on which the result does not depend. `left` has only these columns, and `out[0]`
+    /// is the element of the first of these rows.
     ///
-    /// Fails also when there are no such rows or columns, and when the rows do not begin at a
-    /// multiple of [`WIDTH`](Self::WIDTH).
+    /// # Errors
+    ///
+    /// Those of [`multiply`](Self::multiply); also if a range is out of bounds or `rows` does not
+    /// start at a multiple of [`WIDTH`](Self::WIDTH).
     pub fn multiply_part(
         &self,
         isa: Isa,
@@ -217,39 +228,41 @@ impl Panels {
         out: &mut [f32],
         stride: usize,
     ) -> Result<()> {
-        length("rows", rows.end.min(self.rows), rows.end)?;
-        length("rows before the first", rows.start.next_multiple_of(WIDE), rows.start)?;
-        length("columns", columns.end.min(self.columns), columns.end)?;
-        length("columns", left.columns, columns.len())?;
-        length("elements from row to row", stride.max(rows.len()), stride)?;
+        check_len("rows", rows.end.min(self.rows), rows.end)?;
+        check_len("rows before the first", rows.start.next_multiple_of(PANEL_ROWS), rows.start)?;
+        check_len("columns", columns.end.min(self.columns), columns.end)?;
+        check_len("columns", left.columns, columns.len())?;
+        check_len("elements from row to row", stride.max(rows.len()), stride)?;
         if left.count == 0 || rows.is_empty() {
             return Ok(());
         }
-        let needed = reach(left.count, stride, rows.len());
-        length("elements of room", out.len().max(needed), out.len())?;
+        let needed = span_len(left.count, stride, rows.len());
+        check_len("elements of room", out.len().max(needed), out.len())?;
         isa.run(Product { panels: self, rows, columns, left, out, stride });
         Ok(())
     }
 }
 
 impl Panel<'_> {
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Takes the values of its rows, with certain instructions.
+    /// Fills the panel with the values of its rows, using the instruction set `isa`.
     ///
-    /// Fails when there are more or fewer.
+    /// # Errors
+    ///
+    /// If `values` has another number of elements than the rows.
     pub fn pack(self, isa: Isa, values: &[f32]) -> Result<()> {
-        length("elements of rows", values.len(), self.rows * self.columns)?;
+        check_len("elements of rows", values.len(), self.rows * self.columns)?;
         let rows = &Rows::new(values, self.rows, self.columns, self.columns)?;
         isa.run(Pack { rows, first: 0, height: self.rows, panel: self.places });
         Ok(())
     }
 }
 
-/// Arranges the rows of a panel, which begin at `first`: eight columns at a time.
+/// Packs the rows of a panel from `first` on, eight columns at a time.
 struct Pack<'a> {
     rows: &'a Rows<'a>,
     first: usize,
@@ -261,16 +274,16 @@ impl Work for Pack<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { rows, first, height, panel } = self;
-        let (places, _) = panel.as_chunks_mut::<WIDE>();
-        let (steps, rest) = places.as_chunks_mut::<STEP>();
-        let mut some = [[0.0; STEP]; WIDE];
+        let (places, _) = panel.as_chunks_mut::<PANEL_ROWS>();
+        let (steps, rest) = places.as_chunks_mut::<COLUMNS_PER_STEP>();
+        let mut step_rows = [[0.0; COLUMNS_PER_STEP]; PANEL_ROWS];
         for (step, places) in steps.iter_mut().enumerate() {
-            for (row, some) in some.iter_mut().enumerate().take(height) {
-                let start = step * STEP;
-                some.copy_from_slice(rows.row(first + row, start..start + STEP));
+            for (row, step_rows) in step_rows.iter_mut().enumerate().take(height) {
+                let start = step * COLUMNS_PER_STEP;
+                step_rows.copy_from_slice(rows.row(first + row, start..start + COLUMNS_PER_STEP));
             }
-            for start in (0..WIDE).step_by(L::WIDTH) {
-                let vectors = lanes.eight_columns(&some, start, 0);
+            for start in (0..PANEL_ROWS).step_by(L::WIDTH) {
+                let vectors = lanes.eight_columns(&step_rows, start, 0);
                 for (places, vector) in places.iter_mut().zip(vectors) {
                     vector.store(&mut places[start..]);
                 }
@@ -299,8 +312,8 @@ struct Product<'a> {
 impl Work for Product<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        // Enough sums that none waits for the one before, and as many as there are registers for
-        // beside the other operands.
+        // Enough accumulators to hide the latency of an addition, and no more than fit into the
+        // registers with the operands.
         match L::WIDTH {
             16 => self.by_tiles::<L, 8, 2>(lanes),
             8 => self.by_tiles::<L, 6, 2>(lanes),
@@ -319,16 +332,16 @@ impl Product<'_> {
             }
             return;
         }
-        // The sums of a panel stay in the nearest cache from some columns to the next.
-        for first in rows.clone().step_by(WIDE) {
-            let width = WIDE.min(rows.end - first);
-            for start in columns.clone().step_by(DEEP) {
-                let some = start..columns.end.min(start + DEEP);
-                let of_left = some.start - columns.start..some.end - columns.start;
-                // The first number of a panel's columns.
-                let place = first * panels.columns + some.start * WIDE;
-                let panel = &panels.values[place..][..some.len() * WIDE];
-                let (panel, _) = panel.as_chunks::<WIDE>();
+        // The partial sums of a panel stay in the L1 cache between passes over columns.
+        for first in rows.clone().step_by(PANEL_ROWS) {
+            let width = PANEL_ROWS.min(rows.end - first);
+            for start in columns.clone().step_by(COLUMNS_PER_PASS) {
+                let pass = start..columns.end.min(start + COLUMNS_PER_PASS);
+                let of_left = pass.start - columns.start..pass.end - columns.start;
+                // The offset of the panel's first column of this pass.
+                let place = first * panels.columns + pass.start * PANEL_ROWS;
+                let panel = &panels.values[place..][..pass.len() * PANEL_ROWS];
+                let (panel, _) = panel.as_chunks::<PANEL_ROWS>();
                 for top in (0..left.count).step_by(HIGH) {
                     let last = left.count - 1;
                     let mut tile = [left.row(top, of_left.clone()); HIGH];
@@ -338,14 +351,21 @@ impl Product<'_> {
                     let height = HIGH.min(left.count - top);
                     for lane in (0..width).step_by(V * L::WIDTH) {
                         let at = top * stride + first - rows.start + lane;
-                        let mut room = Room {
+                        let mut tile_out = OutputTile {
                             out: &mut out[at..],
                             stride,
                             height,
                             width: (width - lane).min(V * L::WIDTH),
                         };
                         let is_first = start == columns.start;
-                        tile_product::<L, HIGH, V>(lanes, &tile, panel, lane, &mut room, is_first);
+                        tile_product::<L, HIGH, V>(
+                            lanes,
+                            &tile,
+                            panel,
+                            lane,
+                            &mut tile_out,
+                            is_first,
+                        );
                     }
                 }
             }
@@ -353,42 +373,42 @@ impl Product<'_> {
     }
 }
 
-/// Where the sums of a tile are.
-struct Room<'a> {
+/// The part of the output that a tile accumulates into.
+struct OutputTile<'a> {
     out: &'a mut [f32],
     stride: usize,
     height: usize,
     width: usize,
 }
 
-/// The sums of some rows with the places of a panel from `lane` on, in `V` vectors for each row.
+/// Accumulates the products of `HIGH` rows with `V` vectors of a panel's rows from `lane` on.
 #[inline(always)]
 fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
     lanes: L,
     tile: &[&[f32]; HIGH],
-    panel: &[[f32; WIDE]],
+    panel: &[[f32; PANEL_ROWS]],
     lane: usize,
-    room: &mut Room<'_>,
+    tile_out: &mut OutputTile<'_>,
     is_first: bool,
 ) {
-    let is_whole = room.width == V * L::WIDTH;
+    let is_whole = tile_out.width == V * L::WIDTH;
     let mut sums = [[lanes.splat(0.0); V]; HIGH];
     if !is_first {
-        for (row, sums) in sums.iter_mut().enumerate().take(room.height) {
-            let out = &room.out[row * room.stride..][..room.width];
+        for (row, sums) in sums.iter_mut().enumerate().take(tile_out.height) {
+            let out = &tile_out.out[row * tile_out.stride..][..tile_out.width];
             if is_whole {
                 load(lanes, out, sums);
             } else {
-                let mut held = [0.0; WIDE];
-                held[..room.width].copy_from_slice(out);
-                load(lanes, &held, sums);
+                let mut padded = [0.0; PANEL_ROWS];
+                padded[..tile_out.width].copy_from_slice(out);
+                load(lanes, &padded, sums);
             }
         }
     }
-    let (steps, rest) = panel.as_chunks::<STEP>();
-    let mut rows: [&[[f32; STEP]]; HIGH] = [&[]; HIGH];
+    let (steps, rest) = panel.as_chunks::<COLUMNS_PER_STEP>();
+    let mut rows: [&[[f32; COLUMNS_PER_STEP]]; HIGH] = [&[]; HIGH];
     for (row, values) in rows.iter_mut().zip(tile) {
-        *row = &values.as_chunks::<STEP>().0[..steps.len()];
+        *row = &values.as_chunks::<COLUMNS_PER_STEP>().0[..steps.len()];
     }
     for (step, places) in steps.iter().enumerate() {
         let mut now = [&rows[0][step]; HIGH];
@@ -412,7 +432,7 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
             }
         }
     }
-    for (column, places) in (steps.len() * STEP..).zip(rest) {
+    for (column, places) in (steps.len() * COLUMNS_PER_STEP..).zip(rest) {
         for (sums, row) in sums.iter_mut().zip(tile) {
             let value = lanes.splat(row[column]);
             for (number, sum) in sums.iter_mut().enumerate() {
@@ -420,14 +440,14 @@ fn tile_product<L: Lanes, const HIGH: usize, const V: usize>(
             }
         }
     }
-    for (row, sums) in sums.iter().enumerate().take(room.height) {
-        let out = &mut room.out[row * room.stride..][..room.width];
+    for (row, sums) in sums.iter().enumerate().take(tile_out.height) {
+        let out = &mut tile_out.out[row * tile_out.stride..][..tile_out.width];
         if is_whole {
             store(sums, out);
         } else {
-            let mut held = [0.0; WIDE];
-            store(sums, &mut held);
-            out.copy_from_slice(&held[..room.width]);
+            let mut padded = [0.0; PANEL_ROWS];
+            store(sums, &mut padded);
+            out.copy_from_slice(&padded[..tile_out.width]);
         }
     }
 }

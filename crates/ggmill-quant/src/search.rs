@@ -1,16 +1,16 @@
-//! The search for scales: which scale, and which level for each value, keeps the weighted squared
-//! error of a group small.
+//! Searches for the scale and the level of each value that minimize the weighted squared error of a
+//! group.
 //!
-//! Each function mirrors one search of the reference, operation by operation. Sums run in order,
-//! one product at a time; nothing may be regrouped, for the last bit of a sum decides which
+//! Each function repeats one search of the reference, operation by operation. Sums are added in
+//! order, one product at a time, and must not be regrouped: the last bit of a sum can decide which
 //! candidate wins.
 
-use crate::numeric::{bounds, extreme, nearest};
+use crate::numeric::{bounds, extreme, nearest_int};
 
-/// Groups whose largest magnitude is below this count as all zero.
-pub(crate) const NOTHING: f32 = 1e-15;
+/// Groups whose greatest magnitude is below this are treated as zero.
+pub(crate) const GROUP_MAX_EPS: f32 = 1e-15;
 
-/// The sums whose quotient is the best scale for given levels: Σ w·x·l and Σ w·l².
+/// Σ w·x·l and Σ w·l², whose quotient is the best scale for the levels l.
 #[derive(Clone, Copy)]
 struct Fit {
     xl: f32,
@@ -31,7 +31,8 @@ impl Fit {
         Self { xl: self.xl - weight * value * level, ll: self.ll - weight * level * level }
     }
 
-    /// Whether this fit leaves less error than another: xl²/ll, compared without dividing.
+    /// Returns `true` if this fit has a smaller error than `other`: the greater xl²/ll, compared
+    /// without dividing.
     fn beats(self, other: Self) -> bool {
         self.xl * self.xl * other.ll > other.xl * other.xl * self.ll
     }
@@ -41,10 +42,10 @@ impl Fit {
     }
 }
 
-/// Levels -`half`..`half` around zero, stored with `half` added: the scale of least error among
+/// Finds levels `-half..half`, stored with `half` added, and returns their scale: the best of
 /// nineteen candidates near `-half / extreme`.
 ///
-/// Without weights a value counts by its square.
+/// Without weights, the weight of a value is its square.
 pub(crate) fn symmetric(
     values: &[f32],
     half: i32,
@@ -52,11 +53,11 @@ pub(crate) fn symmetric(
     levels: &mut [u8],
 ) -> f32 {
     let extreme = extreme(values);
-    if extreme.abs() < NOTHING {
+    if extreme.abs() < GROUP_MAX_EPS {
         levels.fill(0);
         return 0.0;
     }
-    let level = |value: f32, inverse: f32| nearest(inverse * value).clamp(-half, half - 1);
+    let level = |value: f32, inverse: f32| nearest_int(inverse * value).clamp(-half, half - 1);
     let weight = |index: usize| {
         weights.map_or_else(|| values[index] * values[index], |weights| weights[index])
     };
@@ -90,18 +91,19 @@ pub(crate) fn symmetric(
     scale
 }
 
-/// Levels -`half`..`half` around zero, stored with `half` added: one scale, then up to five rounds
-/// of moving single levels while that lowers the error. Values count by their squares.
+/// Finds levels `-half..half`, stored with `half` added, and returns their scale. Starts from one
+/// scale, then changes single levels in up to five rounds while that lowers the error. The weight
+/// of a value is its square.
 pub(crate) fn symmetric_by_moves(values: &[f32], half: i32, levels: &mut [u8]) -> f32 {
     let extreme = extreme(values);
-    if extreme.abs() < NOTHING {
+    if extreme.abs() < GROUP_MAX_EPS {
         levels.fill(0);
         return 0.0;
     }
     let inverse = -(half as f32) / extreme;
     let mut fit = Fit::ZERO;
     for (stored, &value) in levels.iter_mut().zip(values) {
-        let level = nearest(inverse * value).clamp(-half, half - 1);
+        let level = nearest_int(inverse * value).clamp(-half, half - 1);
         fit.add(value * value, value, level);
         *stored = (level + half) as u8;
     }
@@ -112,7 +114,7 @@ pub(crate) fn symmetric_by_moves(values: &[f32], half: i32, levels: &mut [u8]) -
             let level = i32::from(*stored) - half;
             let mut other = fit.without(weight, value, level);
             if other.xl > 0.0 {
-                let better = nearest(value * other.ll / other.xl).clamp(-half, half - 1);
+                let better = nearest_int(value * other.ll / other.xl).clamp(-half, half - 1);
                 if better != level {
                     other.add(weight, value, better);
                     if other.ll > 0.0 && other.beats(fit) {
@@ -130,11 +132,11 @@ pub(crate) fn symmetric_by_moves(values: &[f32], half: i32, levels: &mut [u8]) -
     fit.scale_or_zero()
 }
 
-/// Levels 0..=`top` for values that are not negative (scales themselves, as a rule): nine
-/// candidates, then up to five rounds of moving single levels.
+/// Finds levels `0..=top` for values that are not negative (usually scales) and returns their
+/// scale: the best of nine candidates, then up to five rounds of changing single levels.
 pub(crate) fn positive(values: &[f32], top: i32, weights: &[f32], levels: &mut [u8]) -> f32 {
     let max = values.iter().fold(0.0, |max, &value| if max > value { max } else { value });
-    if max < NOTHING {
+    if max < GROUP_MAX_EPS {
         levels.fill(0);
         return 0.0;
     }
@@ -145,11 +147,11 @@ pub(crate) fn positive(values: &[f32], top: i32, weights: &[f32], levels: &mut [
         })
     };
     let mut inverse = top as f32 / max;
-    // The first candidate is judged by its levels as they are stored, in one byte, and not limited.
-    let mut best = error(1.0 / inverse, &|value| i32::from(nearest(inverse * value) as u8));
+    // The reference judges the first candidate by its levels truncated to a byte, without clamping.
+    let mut best = error(1.0 / inverse, &|value| i32::from(nearest_int(inverse * value) as u8));
     for step in (-4..=4).filter(|&step| step != 0) {
         let candidate = (0.1 * step as f32 + top as f32) / max;
-        let found = error(1.0 / candidate, &|value| nearest(candidate * value).min(top));
+        let found = error(1.0 / candidate, &|value| nearest_int(candidate * value).min(top));
         if found < best {
             best = found;
             inverse = candidate;
@@ -157,7 +159,7 @@ pub(crate) fn positive(values: &[f32], top: i32, weights: &[f32], levels: &mut [
     }
     let mut fit = Fit::ZERO;
     for ((stored, &value), &weight) in levels.iter_mut().zip(values).zip(weights) {
-        let level = nearest(inverse * value).min(top);
+        let level = nearest_int(inverse * value).min(top);
         *stored = level as u8;
         fit.add(weight, value, level);
     }
@@ -167,7 +169,7 @@ pub(crate) fn positive(values: &[f32], top: i32, weights: &[f32], levels: &mut [
             let level = i32::from(*stored);
             let mut other = fit.without(weight, value, level);
             if other.xl > 0.0 && other.ll > 0.0 {
-                let better = nearest(value * other.ll / other.xl).min(top);
+                let better = nearest_int(value * other.ll / other.xl).min(top);
                 if better != level {
                     other.add(weight, value, better);
                     if other.beats(fit) {
@@ -185,30 +187,30 @@ pub(crate) fn positive(values: &[f32], top: i32, weights: &[f32], levels: &mut [
     fit.scale_or_zero()
 }
 
-/// How [`affine`] looks for a scale and a minimum.
+/// The candidates that [`affine`] tries.
 #[derive(Clone, Copy)]
 pub(crate) struct Steps {
-    /// The first candidate's distance from the top level, in levels.
+    /// The distance of the first candidate from the top level, in levels.
     pub(crate) first: f32,
-    /// From one candidate to the next.
+    /// The distance between candidates, in levels.
     pub(crate) width: f32,
-    /// The number of the last candidate, counted from 0.
+    /// The index of the last candidate, from 0.
     pub(crate) last: i32,
-    /// Whether errors count as they are instead of squared.
+    /// If true, minimizes the sum of absolute errors instead of squared errors.
     pub(crate) absolute: bool,
 }
 
-/// A scale and what is subtracted after scaling (never negative): value ≈ `scale` · level - `min`.
+/// A scale and a minimum, which is never negative: value ≈ `scale` · level - `min`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Affine {
     pub(crate) scale: f32,
     pub(crate) min: f32,
 }
 
-/// Levels 0..=`top` over a minimum that is at most zero: each candidate scale assigns levels, least
-/// squares then give the scale and the minimum for them.
+/// Finds levels `0..=top` above a minimum that is at most zero. Each candidate scale assigns
+/// levels, for which least squares give the scale and the minimum.
 ///
-/// At most 32 values, and not none.
+/// There must be 1 to 32 values.
 pub(crate) fn affine(
     values: &[f32],
     top: i32,
@@ -230,7 +232,7 @@ pub(crate) fn affine(
     }
     let assign = |levels: &mut [u8], inverse: f32, min: f32| {
         for (stored, &value) in levels.iter_mut().zip(values) {
-            *stored = nearest(inverse * (value - min)).clamp(0, top) as u8;
+            *stored = nearest_int(inverse * (value - min)).clamp(0, top) as u8;
         }
     };
     let error = |levels: &[u8], scale: f32, min: f32| {
@@ -244,8 +246,8 @@ pub(crate) fn affine(
     let mut scale = 1.0 / inverse;
     assign(levels, inverse, min);
     let mut best = error(levels, scale, min);
-    let mut room = [0; 32];
-    let trial = &mut room[..values.len()];
+    let mut buffer = [0; 32];
+    let trial = &mut buffer[..values.len()];
     for step in 0..=steps.last {
         // The candidates start from the best minimum so far, not from the least value.
         assign(trial, (steps.first + steps.width * step as f32 + top as f32) / (max - min), min);

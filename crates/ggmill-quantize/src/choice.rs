@@ -1,30 +1,26 @@
-//! The choice of types, tensor by tensor: what was asked for, what is kept, and what the mixture
-//! says of the others.
+//! The choice of types, tensor by tensor: requested types, tensors that keep their type, and the
+//! mixture for the others.
 
 use ggmill_arch::ModelView;
 use ggmill_core::{FileType, GgmlType, Shape};
 use ggmill_pipeline::{Encoding, Error, ErrorKind, Result, SourceTensor, matrices};
 
-use crate::fallback;
-use crate::family::Family;
-use crate::hyper::Hyper;
 use crate::layers::Remaining;
-use crate::mixture::{Mixture, Seen, Subject};
+use crate::mixture::{Hyper, Mixture, MixtureTensor, Seen, fitting};
 use crate::options::{QuantizeOptions, TensorType};
-use crate::remarks::{Kept, Remarks};
-use crate::role::{PER_LAYER_EMBEDDING, Roles};
-use crate::types;
-use crate::weight_types::is_integer;
+use crate::remarks::{KeepReason, Remarks};
+use crate::role::{Family, PER_LAYER_EMBEDDING, Roles};
+use crate::types::{self, is_integer};
 
-/// Dimensions of one at the end say nothing, and the reference drops them.
+/// Removes trailing dimensions of 1, as the reference does.
 pub(crate) fn without_trailing_ones(shape: &Shape) -> Shape {
     let dimensions = shape.dimensions();
     let kept = dimensions.iter().rposition(|&dimension| dimension != 1).map_or(1, |last| last + 1);
-    // A part of a shape is a shape; a scalar is a row of one.
+    // A prefix of a shape is valid; a scalar becomes a row of one element.
     dimensions.get(..kept).map_or_else(|| Shape::new(&[1]), Shape::new).unwrap_or(*shape)
 }
 
-/// Types that need importance weights, and refused without them but for embeddings and the output.
+/// Types that require importance weights, except for embeddings and the output.
 pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[
     GgmlType::IQ3_XXS,
     GgmlType::IQ2_XXS,
@@ -34,7 +30,7 @@ pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[
     GgmlType::IQ1_S,
 ];
 
-/// The choice of types, tensor by tensor.
+/// Chooses types tensor by tensor and collects remarks.
 pub(crate) struct Choice<'a> {
     pub(crate) options: &'a QuantizeOptions,
     pub(crate) roles: Roles<'a>,
@@ -58,7 +54,7 @@ impl<'a> Choice<'a> {
                 .filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted)
                 .count() as u64
         };
-        // Neither metadata nor names say how deep the model is: each layer has one of these.
+        // If neither metadata nor names give the number of layers: each layer has one of these.
         let counted = || {
             [Family::FfnUp, Family::FfnGate, Family::FfnDown]
                 .map(of_role)
@@ -80,7 +76,7 @@ impl<'a> Choice<'a> {
         Self { options, roles, mixture, remarks: Remarks::default() }
     }
 
-    /// The type a tensor gets.
+    /// Returns the type of a tensor in the output.
     pub(crate) fn type_of(
         &mut self,
         tensor: &Remaining,
@@ -91,7 +87,7 @@ impl<'a> Choice<'a> {
         if let Some(planned) = self.options.types.as_ref().and_then(|types| types.get(&tensor.name))
         {
             types::check_type(planned, source)?;
-            if kept.is_some_and(|kept| kept != Kept::Left)
+            if kept.is_some_and(|kept| kept != KeepReason::Excluded)
                 && planned.is_quantized()
                 && planned != source.ggml_type
             {
@@ -111,7 +107,7 @@ impl<'a> Choice<'a> {
         Ok(chosen)
     }
 
-    /// The type a tensor gets by the mixture, and by what was asked for.
+    /// Returns the type of a tensor by requested types and the mixture.
     fn chosen(
         &mut self,
         tensor: &Remaining,
@@ -121,40 +117,44 @@ impl<'a> Choice<'a> {
     ) -> GgmlType {
         let options = self.options;
         let role = self.roles.of(name);
-        let asked = self.asked_by_pattern(name);
-        if let Some(ggml_type) = self.asked_by_role(name, role, asked) {
+        let requested = self.requested_by_pattern(name);
+        if let Some(ggml_type) = self.requested_by_role(name, role, requested) {
             return ggml_type;
         }
         if !default.is_quantized() {
             return default;
         }
         let row_len = source.shape.row_len();
-        let wanted = match asked {
+        let wanted = match requested {
             Some(ggml_type) => ggml_type,
             None if options.pure => default,
-            None => self.mixture.choose(&Subject {
+            None => self.mixture.choose(&MixtureTensor {
                 name,
                 role,
                 row_len,
                 is_stacked: matrices(&source.shape) > 1,
             }),
         };
-        let fitting = fallback::fitting(wanted, row_len);
-        if fitting != wanted && asked.is_some() {
-            self.remarks.misfit(&tensor.name, wanted, fitting, row_len);
-        } else if fitting != wanted {
-            self.remarks.ragged(&tensor.name, wanted, fitting, row_len);
+        let to = fitting(wanted, row_len);
+        if to != wanted && requested.is_some() {
+            self.remarks.misfit(&tensor.name, wanted, to, row_len);
+        } else if to != wanted {
+            self.remarks.ragged(&tensor.name, wanted, to, row_len);
         }
-        fitting
+        to
     }
 
-    pub(crate) fn asked_by_pattern(&self, name: &str) -> Option<GgmlType> {
-        self.options.tensor_types.iter().find(|asked| asked.is_for(name)).map(TensorType::ggml_type)
+    pub(crate) fn requested_by_pattern(&self, name: &str) -> Option<GgmlType> {
+        self.options
+            .tensor_types
+            .iter()
+            .find(|requested| requested.is_for(name))
+            .map(TensorType::ggml_type)
     }
 
-    /// The type asked for what has this role. A pattern is stronger for embeddings that are not
-    /// those of tokens.
-    pub(crate) fn asked_by_role(
+    /// Returns the type requested for tensors of a role. For the per-layer embedding, a pattern
+    /// takes precedence.
+    pub(crate) fn requested_by_role(
         &self,
         name: &str,
         role: Family,
@@ -169,43 +169,45 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Why a tensor keeps its type, or `None` where it is one to be quantized.
-    pub(crate) fn kept(&self, name: &str, source: &SourceTensor) -> Option<Kept> {
+    /// Returns why a tensor keeps its type, or `None` if it is to be quantized.
+    pub(crate) fn kept(&self, name: &str, source: &SourceTensor) -> Option<KeepReason> {
         let is_matrix = without_trailing_ones(&source.shape).dimensions().len() >= 2;
-        // Where there is nothing to be equal to, what was asked for by name is stronger than what
-        // names look like.
+        // For architectures that the reference does not support, a requested type takes precedence
+        // over the guess from the name.
         let is_asked = || {
             !self.roles.is_known
                 && !self.roles.has_rule(name)
-                && self.asked_by_pattern(name).is_some()
+                && self.requested_by_pattern(name).is_some()
         };
         let is_to_become_another =
-            self.options.allow_requantize || self.asked_by_pattern(name).is_some();
+            self.options.allow_requantize || self.requested_by_pattern(name).is_some();
         let is_for_blocks = self.options.target.default_type().is_some_and(GgmlType::is_quantized);
         if !is_matrix {
-            Some(Kept::NoMatrix)
+            Some(KeepReason::NotMatrix)
         } else if self.options.leave_output_tensor && name == "output.weight" {
-            Some(Kept::Left)
+            Some(KeepReason::Excluded)
         } else if is_integer(source.ggml_type) {
-            Some(Kept::Integers)
+            Some(KeepReason::Integers)
         } else if [GgmlType::MXFP4, GgmlType::NVFP4].contains(&source.ggml_type)
             && is_for_blocks
             && !is_to_become_another
         {
-            Some(Kept::Blocks)
+            Some(KeepReason::FourBitBlocks)
         } else {
-            (!self.roles.may_be_quantized(name, &source.shape) && !is_asked()).then_some(Kept::Name)
+            (!self.roles.may_be_quantized(name, &source.shape) && !is_asked())
+                .then_some(KeepReason::Name)
         }
     }
 
-    /// How a tensor is to be encoded, once nothing rules it out.
+    /// Returns the encoding of a tensor, or an error if it cannot be quantized to `to`. In a dry
+    /// run, such an error becomes a remark.
     pub(crate) fn encoding(
         &mut self,
         tensor: &Remaining,
         source: &SourceTensor,
         to: GgmlType,
     ) -> Result<Encoding> {
-        // Retired types are copied unseen.
+        // Retired types have no codec and are copied without checking values.
         let finite = ggmill_quant::codec(source.ggml_type).is_ok();
         if to == source.ggml_type {
             return Ok(Encoding::new(None, finite));
@@ -252,7 +254,7 @@ impl<'a> Choice<'a> {
         Ok(Encoding::new(importance, finite))
     }
 
-    /// The weights for a tensor, by the name it has in the source.
+    /// Returns the importance weights of a tensor, by its name in the source.
     pub(crate) fn importance(
         &self,
         source: &SourceTensor,
@@ -270,7 +272,7 @@ impl<'a> Choice<'a> {
         if expected == Some(weights.len() as u64) {
             return Ok(to.is_quantized().then(|| weights.to_vec()));
         }
-        // Embeddings are looked up, not multiplied: their entry, where there is one, belongs to an
+        // Embeddings are looked up, not multiplied, so an entry with their name belongs to the
         // output matrix.
         if self.roles.of(&source.name().to_string_lossy()) == Family::TokenEmbedding {
             return Ok(None);
@@ -292,7 +294,7 @@ impl<'a> Choice<'a> {
             self.roles.of(&String::from_utf8_lossy(&tensor.name)),
             Family::TokenEmbedding | Family::Output
         );
-        // Some cannot be written without, whatever the tensor.
+        // Some codecs require weights for every tensor.
         let always = ggmill_quant::codec(to).is_ok_and(ggmill_quant::BlockCodec::needs_weights);
         always
             || (!exempt

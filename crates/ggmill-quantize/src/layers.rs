@@ -1,5 +1,4 @@
-//! The tensors of the output: in the order the reference writes them into one file, without the
-//! layers that are left out.
+//! The order of the tensors in the output, and the removal of layers.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -7,30 +6,30 @@ use std::collections::BTreeSet;
 use ggmill_pipeline::SourceTensor;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// A tensor that remains: its number in the source, and its name in the output.
+/// A tensor of the output: its number in the source, and its name in the output.
 #[derive(Debug)]
 pub(crate) struct Remaining {
     pub(crate) number: usize,
     pub(crate) name: Vec<u8>,
 }
 
-/// The numbers of the tensors in the order of one file: by layer, then by name; what belongs to no
-/// layer comes first.
+/// Returns the numbers of the tensors in the order in which the reference writes one file: by
+/// layer, then by name. Tensors of no layer come first.
 pub(crate) fn by_layer(tensors: &[SourceTensor]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..tensors.len()).collect();
     numbers.sort_by(|&a, &b| order(&tensors[a].name, &tensors[b].name));
     numbers
 }
 
-/// The same, but with tensors of one layer in the order of the file.
-pub(crate) fn by_layer_alone(tensors: &[SourceTensor]) -> Vec<usize> {
+/// Returns the numbers of the tensors by layer, with the tensors of one layer in file order.
+pub(crate) fn by_layer_stable(tensors: &[SourceTensor]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..tensors.len()).collect();
     numbers.sort_by_key(|&number| layer(&tensors[number].name));
     numbers
 }
 
-/// Refuses to leave out a layer that does not exist.
-pub(crate) fn check(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<()> {
+/// Returns an error if a layer to be removed does not exist.
+pub(crate) fn check_pruned(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<()> {
     if pruned.is_empty() {
         return Ok(());
     }
@@ -39,12 +38,12 @@ pub(crate) fn check(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<
     let Some(missing) = pruned.difference(&layers).next() else { return Ok(()) };
     Err(Error::new(
         ErrorKind::Misuse,
-        format!("there is no layer {missing} to remove: {}", there(&layers)),
+        format!("there is no layer {missing} to remove: {}", describe(&layers)),
     ))
 }
 
-/// Which layers there are.
-fn there(layers: &BTreeSet<u64>) -> String {
+/// Describes the existing layers for an error message.
+fn describe(layers: &BTreeSet<u64>) -> String {
     const NAMED: usize = 32;
     let (Some(first), Some(last)) = (layers.first(), layers.last()) else {
         return "the model has no layers".to_owned();
@@ -60,8 +59,8 @@ fn there(layers: &BTreeSet<u64>) -> String {
     )
 }
 
-/// Of the tensors with these numbers those that remain, and how many layers they have when some
-/// were left out.
+/// Removes the tensors of pruned layers and renumbers the other layers. Returns the remaining
+/// tensors and the number of remaining layers.
 pub(crate) fn remaining(
     tensors: &[SourceTensor],
     numbers: Vec<usize>,
@@ -96,7 +95,7 @@ fn order(a: &[u8], b: &[u8]) -> Ordering {
     layer(a).cmp(&layer(b)).then_with(|| a.cmp(b))
 }
 
-/// The number of a layer where it is in a name: `blk.N.`, also after a prefix.
+/// A layer number in a name, `blk.N.`, possibly after a prefix.
 struct Block {
     layer: u64,
     start: usize,
@@ -115,7 +114,7 @@ fn block(name: &[u8]) -> Option<Block> {
     )
 }
 
-/// The number of the layer a tensor belongs to: `blk.N.` at the beginning of its name.
+/// Returns the number of a tensor's layer: `N` if its name begins with `blk.N.`.
 pub(crate) fn layer(name: &[u8]) -> Option<u64> {
     let rest = name.strip_prefix(b"blk.")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_come_in_order_behind_what_has_none() {
+    fn tensors_without_a_layer_come_first() {
         let (sorted, _) = names(
             &[
                 "blk.10.a",
@@ -160,12 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_that_is_not_there_is_not_left_out() {
+    fn removing_a_missing_layer_is_an_error() {
         let check = |names: &[&str], pruned: &[u64]| {
             let tensor =
                 |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
-            check(&names.iter().map(tensor).collect::<Vec<_>>(), &pruned.iter().copied().collect())
-                .map_err(|error| error.to_string())
+            check_pruned(
+                &names.iter().map(tensor).collect::<Vec<_>>(),
+                &pruned.iter().copied().collect(),
+            )
+            .map_err(|error| error.to_string())
         };
         assert_eq!(check(&["blk.0.a", "blk.1.a", "output.weight"], &[1]), Ok(()));
         assert_eq!(check(&["output.weight"], &[]), Ok(()));
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_remain_are_numbered_anew() {
+    fn remaining_layers_are_renumbered() {
         let all = ["blk.0.a", "blk.1.a", "blk.2.a", "blk.3.a", "blk.4.a", "output.weight"];
         assert_eq!(
             names(&all, &[1, 3]),

@@ -2,35 +2,26 @@
 #![forbid(unsafe_code)]
 
 mod choice;
-mod fallback;
-mod family;
 mod fit;
-mod hyper;
 mod imatrix;
 mod layers;
 mod loss;
 mod mixture;
-mod near;
 mod options;
 mod quantize;
 mod remarks;
 mod role;
-mod rule_list;
 mod sensitivity;
 mod target;
 mod types;
-mod weight_types;
-mod without_effect;
 
 pub use fit::{Fit, Goal, fit, fit_recipe, to_measure};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm, ImatrixRun, ResumeError};
 pub use loss::{Losses, TensorLoss, loss};
-pub use near::NearTargets;
 pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType};
 pub use quantize::{quantize, quantize_recipe, quantize_shards};
 pub use remarks::is_failure;
 pub use role::RoleRule;
 pub use sensitivity::{Sensitivities, ToMeasure, Weighing};
-pub use target::{Target, UnknownTarget};
-pub use types::TypePlan;
-pub use weight_types::{weight_type, weight_types};
+pub use target::{NearTargets, Target, UnknownTarget};
+pub use types::{TypePlan, weight_type, weight_types};

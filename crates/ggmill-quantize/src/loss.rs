@@ -1,4 +1,4 @@
-//! Quantization loss: the distance between the tensors of a model and what they became.
+//! Quantization loss: the error between the tensors of a model before and after.
 
 use std::borrow::Cow;
 
@@ -6,39 +6,39 @@ use ggmill_core::{GgmlType, Shape};
 use ggmill_quant as quant;
 
 use crate::options::Importance;
-use crate::weight_types::is_integer;
+use crate::types::is_integer;
 use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Plan, RunOptions, matrices, zeroed};
 use ggmill_pipeline::{Progress, Report};
 
-/// Elements processed at once, unless a single row has more. What is added up does not depend on
-/// the number of threads, since this does not.
-const CHUNK: u64 = 1 << 18;
-/// Chunks in flight for each thread.
-const AHEAD: usize = 4;
+/// Elements per chunk, unless a single row has more. It does not depend on the number of threads,
+/// so neither do the sums.
+const CHUNK_ELEMENTS: u64 = 1 << 18;
+/// Chunks in flight per thread.
+const CHUNKS_PER_THREAD: usize = 4;
 
 /// The loss of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TensorLoss {
-    /// Its name in the output: bytes, as a file may have any.
+    /// The name in the output. Not necessarily UTF-8.
     pub name: Vec<u8>,
-    /// The type it had.
+    /// The type before.
     pub from: GgmlType,
-    /// The type it has.
+    /// The type after.
     pub to: GgmlType,
-    /// Its shape.
+    /// The shape.
     pub shape: Shape,
-    /// Bytes of its data now.
+    /// The size of the data after, in bytes.
     pub size: u64,
-    /// The root mean square error (RMSE) between what its numbers were and what they are.
+    /// The root mean square error (RMSE) of the values.
     pub rmse: f64,
-    /// The same with each column's distances weighted by its importance; `None` without importance
-    /// weights, and where all of them are 0.
+    /// The RMSE with each column weighted by its importance. `None` without importance weights, or
+    /// if all are 0.
     pub weighted_rmse: Option<f64>,
-    /// The squared distances over the squared numbers, both weighted by importance where there is
-    /// some: noise to signal. 0 for a tensor of zeros.
+    /// The noise-to-signal ratio: the sum of squared errors over the sum of squared values, both
+    /// weighted by importance if there is any. 0 for a tensor of zeros.
     pub relative: f64,
 }
 
@@ -46,21 +46,24 @@ pub struct TensorLoss {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Losses {
-    /// The tensors that were measured, in the order of the output.
+    /// The measured tensors, in output order.
     pub tensors: Vec<TensorLoss>,
-    /// The names of those that were not, because their numbers are computed, or those of several
-    /// tensors of the source: there is no one tensor to compare them with.
+    /// The names of tensors that were not measured, because they are computed or combined from
+    /// several tensors of the source, so there is no single tensor to compare them with.
     pub unmeasured: Vec<Vec<u8>>,
 }
 
-/// Reads both sides of a run again, in parallel and in bounded memory, and says what each tensor
-/// lost.
+/// Measures the loss of a run, by reading its input and its output in parallel and in bounded
+/// memory.
 ///
-/// `plans` are those of the run, several for a set of shards; `written` is what it wrote. Tensors
-/// of types that hold no weights, such as integers, are left out. `options` say how many threads
-/// are used; what is found does not depend on them. `progress` receives the number of bytes of the
-/// output compared so far. Fails as reading does, and when `written` has other tensors than the
-/// plans.
+/// `plans` are the plans of the run, several for a set of shards; `written` is its output. Tensors
+/// of types that hold no weights, such as integers, are skipped. `options` set the number of
+/// threads, on which the result does not depend. `progress` receives the number of bytes of the
+/// output compared so far.
+///
+/// # Errors
+///
+/// If reading fails, `progress` stops the run, or the tensors of `written` differ from the plans.
 pub fn loss(
     plans: &[&Plan],
     checkpoint: &dyn Checkpoint,
@@ -80,7 +83,7 @@ pub fn loss(
         .flat_map(|(number, pair)| pair.chunks().map(move |(start, end)| (number, start, end)));
     let (mut done, mut seen) = (0, 0);
     loop {
-        let window: Vec<_> = chunks.by_ref().take(AHEAD * workers.threads()).collect();
+        let window: Vec<_> = chunks.by_ref().take(CHUNKS_PER_THREAD * workers.threads()).collect();
         let Some(&(last, ..)) = window.last() else { break };
         let found: Vec<Result<(usize, Sums)>> = workers
             .map(&window, |&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)));
@@ -103,7 +106,7 @@ pub fn loss(
     Ok(Losses { tensors, unmeasured })
 }
 
-/// A tensor before and after.
+/// A tensor before and after quantization.
 struct Pair<'a> {
     sides: [(&'a dyn Checkpoint, usize, GgmlType); 2],
     name: Vec<u8>,
@@ -112,7 +115,7 @@ struct Pair<'a> {
     weights: Option<Cow<'a, [f32]>>,
 }
 
-/// The tensors that can be compared, and the names of those that cannot.
+/// Returns the tensors that can be compared, and the names of tensors that cannot.
 fn pairs<'a>(
     plans: &[&Plan],
     checkpoint: &'a dyn Checkpoint,
@@ -156,10 +159,10 @@ fn pairs<'a>(
 }
 
 impl Pair<'_> {
-    /// Whole rows, so that every chunk is whole blocks.
+    /// Returns the element ranges of chunks of whole rows, which are whole blocks.
     fn chunks(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let (elements, row_len) = (self.shape.elements(), self.shape.row_len().max(1));
-        let step = (CHUNK / row_len).max(1).saturating_mul(row_len);
+        let step = (CHUNK_ELEMENTS / row_len).max(1).saturating_mul(row_len);
         (0..elements)
             .step_by(usize::try_from(step).unwrap_or(usize::MAX))
             .map(move |start| (start, elements.min(start.saturating_add(step))))
@@ -192,7 +195,7 @@ impl Pair<'_> {
             .then(|| (sums.weighted / sums.weights.max(f64::MIN_POSITIVE)).sqrt());
         #[expect(
             clippy::cast_precision_loss,
-            reason = "a mean over more elements than that is no less precise for it"
+            reason = "a count above 2^53 changes the mean by less than its rounding"
         )]
         let rmse = (sums.squares / self.shape.elements().max(1) as f64).sqrt();
         TensorLoss {
@@ -208,11 +211,11 @@ impl Pair<'_> {
     }
 }
 
-/// Importance as errors are weighted with it; `None` where it says nothing, being zero everywhere.
+/// Returns the importance that errors are weighted with, or `None` if it is zero everywhere.
 ///
-/// A matrix of a stack whose importance is zero everywhere would be lost for nothing, so it counts
-/// as much as the others do, evenly. What is below zero would make errors gains, and counts as
-/// zero.
+/// With zero importance, errors of a whole matrix of a stack would be ignored, so such a matrix
+/// gets the mean importance of the others. Negative importance would make errors reduce the loss,
+/// so it becomes zero.
 pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow<'a, [f32]>> {
     let width = usize::try_from(shape.row_len()).unwrap_or(0).max(1);
     let is_blank = |weights: &[f32]| weights.iter().all(|&weight| weight <= 0.0);
@@ -222,7 +225,7 @@ pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow
     if weights.iter().all(|&weight| weight >= 0.0) && !weights.chunks(width).any(is_blank) {
         return Some(Cow::Borrowed(weights));
     }
-    let told: Vec<f64> = weights
+    let measured: Vec<f64> = weights
         .chunks(width)
         .filter(|matrix| !is_blank(matrix))
         .flatten()
@@ -233,7 +236,7 @@ pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow
         clippy::cast_precision_loss,
         reason = "a mean of f32"
     )]
-    let mean = (told.iter().sum::<f64>() / told.len().max(1) as f64) as f32;
+    let mean = (measured.iter().sum::<f64>() / measured.len().max(1) as f64) as f32;
     let counted = |matrix: &[f32]| {
         if is_blank(matrix) {
             vec![mean; matrix.len()]
@@ -244,7 +247,7 @@ pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow
     Some(Cow::Owned(weights.chunks(width).flat_map(counted).collect()))
 }
 
-/// The weights of the matrix that a row belongs to.
+/// Returns the weights of the matrix that a row belongs to.
 pub(crate) fn weights_of_row<'a>(
     weights: Option<&'a [f32]>,
     shape: &Shape,
@@ -256,7 +259,7 @@ pub(crate) fn weights_of_row<'a>(
     weights?.get(matrix.checked_mul(width)?..)?.get(..width)
 }
 
-/// Elements `start..end` of a tensor, whole blocks of its type, as numbers.
+/// Reads and decodes elements `start..end` of a tensor, which must be whole blocks.
 pub(crate) fn decoded(
     checkpoint: &dyn Checkpoint,
     number: usize,
@@ -283,29 +286,30 @@ pub(crate) fn decoded(
     Ok(values)
 }
 
-/// The sums over the rows of a tensor.
+/// Sums over the rows of a tensor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
-    /// Of the distances, squared.
+    /// The squared errors.
     squares: f64,
-    /// The same, weighted.
+    /// The weighted squared errors.
     weighted: f64,
-    /// Of the numbers before, squared and weighted.
+    /// The weighted squares of the values before.
     signal: f64,
+    /// The weights.
     weights: f64,
 }
 
 impl Sums {
-    /// Adds a row. A column without a weight counts once.
+    /// Adds a row. A column without a weight has weight 1.
     pub(crate) fn add_row(&mut self, before: &[f32], after: &[f32], weights: Option<&[f32]>) {
         let mut row = Self::default();
         for (column, (&before, &after)) in before.iter().zip(after).enumerate() {
             let weight = weights
                 .and_then(|weights| weights.get(column))
                 .map_or(1.0, |&weight| f64::from(weight));
-            let (before, distance) = (f64::from(before), f64::from(before) - f64::from(after));
-            row.squares += distance * distance;
-            row.weighted += weight * distance * distance;
+            let (before, error) = (f64::from(before), f64::from(before) - f64::from(after));
+            row.squares += error * error;
+            row.weighted += weight * error * error;
             row.signal += weight * before * before;
             row.weights += weight;
         }
@@ -319,7 +323,7 @@ impl Sums {
         self.weights += more.weights;
     }
 
-    /// Noise to signal; 0 where nothing that matters is not zero.
+    /// Returns the noise-to-signal ratio, or 0 if the signal is 0.
     pub(crate) fn relative(&self) -> f64 {
         if self.signal > 0.0 { self.weighted / self.signal } else { 0.0 }
     }
@@ -330,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn importance_that_says_nothing_is_none() {
+    fn blank_importance_is_ignored_or_replaced_by_the_mean() {
         let shape = Shape::new(&[2, 3, 3]).unwrap();
         let measured = |weights: &[f32]| for_measuring(weights, &shape).map(Cow::into_owned);
         assert_eq!(measured(&[0.0; 6]), None);

@@ -1,4 +1,4 @@
-//! The options of a quantization.
+//! The options of a quantization: types, roles, metadata overrides and importance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -8,11 +8,9 @@ use regex_lite::Regex;
 
 use crate::imatrix::Imatrix;
 use crate::role::RoleRule;
-use crate::rule_list::rules_in;
 use crate::sensitivity::Weighing;
 use crate::target::Target;
-use crate::types::TypePlan;
-use crate::weight_types::{weight_type, weight_types};
+use crate::types::{TypePlan, weight_type, weight_types};
 use ggmill_pipeline::{Error, ErrorKind, Result, SPLIT_KEYS};
 
 /// The options of a quantization.
@@ -22,38 +20,38 @@ use ggmill_pipeline::{Error, ErrorKind, Result, SPLIT_KEYS};
 pub struct QuantizeOptions {
     /// The target type of the file.
     pub target: Target,
-    /// Lets tensors that are quantized already be quantized again, at a loss.
+    /// Allows quantizing tensors that are already quantized, which loses precision.
     pub allow_requantize: bool,
-    /// Keeps `output.weight` as it is.
+    /// Keeps the type of `output.weight`.
     pub leave_output_tensor: bool,
     /// Gives every tensor the same type instead of a mixture.
     pub pure: bool,
-    /// The type of `output.weight`, and of an embedding that serves as it.
+    /// The type of `output.weight`, or of an embedding that is also the output matrix.
     pub output_tensor_type: Option<GgmlType>,
     /// The type of the token embeddings.
     pub token_embedding_type: Option<GgmlType>,
-    /// Types for tensors by their names; the first pattern that is found in a name decides.
+    /// Types of tensors by name. The first pattern that matches decides.
     pub tensor_types: Vec<TensorType>,
-    /// Types for tensors by their whole names, before everything else. Where the target is a copy
-    /// it names every tensor.
+    /// Types of tensors by whole name, which take precedence over all other options. If the target
+    /// is a copy, it must name every tensor.
     pub types: Option<TypePlan>,
-    /// Roles of tensors with unknown names; the first rule whose pattern is found in a name
-    /// decides, before the names that are known.
+    /// Roles of tensors with unknown names. The first rule that matches decides and includes
+    /// precedence over known names.
     pub roles: Vec<RoleRule>,
-    /// Layers to leave out; the others are renumbered.
+    /// Layers to remove. The others are renumbered.
     pub prune_layers: BTreeSet<u64>,
     /// Metadata to set.
     pub overrides: Vec<Override>,
-    /// How much each column of each tensor matters.
+    /// The importance of each column of each tensor.
     pub importance: Option<Importance>,
-    /// How much an error of each tensor counts when types are chosen for a size.
+    /// The weight of each tensor's error when types are chosen for a size.
     pub weighing: Weighing,
-    /// Only asks what the file would be: what a run would refuse becomes a note.
+    /// Plans only: reasons for which a run would fail become notes instead of errors.
     pub dry_run: bool,
 }
 
 impl QuantizeOptions {
-    /// A plain quantization, without importance and with the usual mixture.
+    /// Returns options with the usual mixture of `target` and without importance.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -74,7 +72,7 @@ impl QuantizeOptions {
     }
 }
 
-/// A type for every tensor whose name a pattern is found in.
+/// A rule that gives a type to every tensor whose name matches a pattern.
 #[derive(Clone, Debug)]
 pub struct TensorType {
     pattern: Regex,
@@ -84,8 +82,8 @@ pub struct TensorType {
 impl FromStr for TensorType {
     type Err = Error;
 
-    /// Reads `PATTERN=TYPE`. The pattern is a regular expression in its usual syntax, without
-    /// look-around and back-references; its case matters.
+    /// Parses `PATTERN=TYPE`. The pattern is a case-sensitive regular expression without
+    /// look-around and back-references.
     ///
     /// ```
     /// use ggmill_quantize::TensorType;
@@ -119,23 +117,23 @@ impl FromStr for TensorType {
 }
 
 impl TensorType {
-    /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
+    /// Parses a list of rules separated by spaces or lines. Errors name the line.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
         rules_in(text, str::parse)
     }
 
-    /// The pattern, as it was written.
+    /// Returns the pattern as it was written.
     pub fn pattern(&self) -> &str {
         self.pattern.as_str()
     }
 
-    /// Whether the pattern is found in the name of a tensor.
+    /// Returns `true` if the pattern matches part of a tensor name.
     pub fn is_for(&self, name: &str) -> bool {
         self.pattern.is_match(name)
     }
 
-    /// The probably intended pattern if it matches none of these names: a similar part of one of
-    /// them.
+    /// Returns the probably intended pattern, a similar part of one of these names, for a pattern
+    /// that matches none of them.
     ///
     /// ```
     /// use ggmill_quantize::TensorType;
@@ -150,10 +148,21 @@ impl TensorType {
         plain.chars().all(is_plain).then(|| ggmill_arch::near_part(plain, names)).flatten()
     }
 
-    /// The type for the tensors it is for.
+    /// Returns the type of matching tensors.
     pub fn ggml_type(&self) -> GgmlType {
         self.ggml_type
     }
+}
+
+/// Parses rules separated by spaces or lines. Errors name the line.
+pub(crate) fn rules_in<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    let mut found = Vec::new();
+    for (line, number) in text.lines().zip(1u64..) {
+        for word in line.split_whitespace() {
+            found.push(parse(word).map_err(|error| error.about(format!("line {number}")))?);
+        }
+    }
+    Ok(found)
 }
 
 /// A metadata entry to set.
@@ -174,9 +183,8 @@ enum OverrideValue {
 impl FromStr for Override {
     type Err = Error;
 
-    /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`. Floats are of
-    /// 32 bits. The keys that say which shard a file is are set by what is written, and
-    /// refused.
+    /// Parses `KEY=TYPE:VALUE` with one of the types `int`, `float` (32 bits), `bool` and `str`.
+    /// Keys that identify a shard are rejected, because they are set automatically.
     ///
     /// ```
     /// use ggmill_quantize::Override;
@@ -221,7 +229,7 @@ impl Override {
         Self { key: key.to_owned(), value }
     }
 
-    /// The text it sets a key to, where this is the key.
+    /// Returns the text, if this sets `key` to a text.
     pub(crate) fn text_for(&self, key: &str) -> Option<&str> {
         match &self.value {
             OverrideValue::Text(text) if self.key == key => std::str::from_utf8(text).ok(),
@@ -229,22 +237,19 @@ impl Override {
         }
     }
 
-    /// Sets the entry at the end of the metadata, where the reference puts what it sets. Integers
-    /// are written as u32 where they fit. Says so where a value of another sort was there,
-    /// which programs may ask for.
+    /// Sets the entry at the end of the metadata, as the reference does. Integers are written as
+    /// u32 if they fit. Returns a note if the value had another kind of type, which programs may
+    /// expect.
     pub(crate) fn apply(&self, metadata: &mut MetadataBuf) -> Option<String> {
         let before =
-            metadata.get(&self.key).filter(|value| !self.value.is_like(value)).map(|value| {
+            metadata.get(&self.key).filter(|value| !self.value.has_kind_of(value)).map(|value| {
                 match value.as_array() {
                     Some(array) => format!("an array ({} × {})", array.len(), array.element_type()),
                     None => format!("of type {}", value.value_type()),
                 }
             });
         metadata.remove(&self.key);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the reference writes floats of 32 bits"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "the reference writes 32-bit floats")]
         match &self.value {
             OverrideValue::Integer(value) => match u32::try_from(*value) {
                 Ok(value) => metadata.set(&self.key, value),
@@ -258,14 +263,14 @@ impl Override {
             format!(
                 "key {:?} was {before} and is now {}; programs may reject that",
                 RawStr::from(&*self.key),
-                self.value.sort()
+                self.value.kind()
             )
         })
     }
 }
 
 impl OverrideValue {
-    fn sort(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         match self {
             Self::Integer(_) => "an integer",
             Self::Float(_) => "a float",
@@ -274,8 +279,8 @@ impl OverrideValue {
         }
     }
 
-    /// Whether a value is of the same sort.
-    fn is_like(&self, value: &Value<'_>) -> bool {
+    /// Returns `true` if a value has the same kind of type.
+    fn has_kind_of(&self, value: &Value<'_>) -> bool {
         match self {
             Self::Integer(_) => value.as_i128().is_some(),
             Self::Float(_) => matches!(value.value_type(), ValueType::F32 | ValueType::F64),
@@ -285,31 +290,30 @@ impl OverrideValue {
     }
 }
 
-/// Importance weights made ready for a quantization: by tensor, with the metadata that say where
-/// they come from.
+/// The importance weights of a quantization by tensor, with the metadata that records their origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Importance {
     weights: BTreeMap<Vec<u8>, Vec<f32>>,
-    /// Entries that the filter did not take.
+    /// The names of entries that the filter excluded.
     left_out: BTreeSet<Vec<u8>>,
     origin: Vec<Override>,
 }
 
-/// Which entries of an importance matrix are used, by parts of the names of their tensors.
+/// Selects entries of an importance matrix by parts of their tensor names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportanceFilter {
-    /// All of them.
+    /// All entries.
     #[default]
     All,
-    /// Those with one of these parts.
+    /// Entries whose name contains one of these parts.
     Include(Vec<String>),
-    /// Those with none of these parts.
+    /// Entries whose name contains none of these parts.
     Exclude(Vec<String>),
 }
 
 impl ImportanceFilter {
-    fn takes(&self, name: &[u8]) -> bool {
+    fn includes(&self, name: &[u8]) -> bool {
         let has = |part: &String| {
             part.is_empty() || name.windows(part.len()).any(|window| window == part.as_bytes())
         };
@@ -322,11 +326,11 @@ impl ImportanceFilter {
 }
 
 impl Importance {
-    /// The weights of a matrix, or `None` when the filter leaves none. `file` is what the metadata
-    /// will say it was read from, where it was read from a file.
+    /// Returns the weights of a matrix, or `None` if the filter excludes all entries. `file` is the
+    /// file name to record in the metadata, if the matrix was read from a file.
     pub fn new(imatrix: &Imatrix, file: Option<&str>, filter: &ImportanceFilter) -> Option<Self> {
         let (taken, others): (Vec<_>, Vec<_>) =
-            imatrix.entries().partition(|(name, _)| filter.takes(name.as_bytes()));
+            imatrix.entries().partition(|(name, _)| filter.includes(name.as_bytes()));
         let weights: BTreeMap<_, _> = taken
             .into_iter()
             .map(|(name, entry)| (name.as_bytes().to_vec(), entry.weights()))
@@ -359,12 +363,12 @@ impl Importance {
         self.weights.get(name).map(Vec::as_slice)
     }
 
-    /// The tensors that there are weights for, by name.
+    /// Returns the names of the tensors that have weights.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.weights.keys().map(Vec::as_slice)
     }
 
-    /// Whether there are weights for a tensor that the filter did not take.
+    /// Returns `true` if the filter excluded the weights of a tensor.
     pub(crate) fn leaves_out(&self, name: &[u8]) -> bool {
         self.left_out.contains(name)
     }

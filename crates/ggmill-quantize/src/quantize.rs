@@ -1,4 +1,4 @@
-//! Quantization: a model becomes one with smaller tensors.
+//! The recipe of a quantization.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,39 @@ use ggmill_pipeline::{
 use ggmill_quant::QUANTIZATION_VERSION;
 
 use crate::choice::{Choice, without_trailing_ones};
-use crate::hyper::Hyper;
 use crate::layers::{self, Remaining, remaining};
+use crate::mixture::Hyper;
 use crate::options::{Importance, QuantizeOptions};
+use crate::remarks::without_effect;
 use crate::sensitivity::Weighing;
 use crate::types;
-use crate::without_effect::without_effect;
 
-/// A model becomes one whose tensors have smaller types: which ones is decided by the target's
-/// mixture, from names, places and hyperparameters.
+/// Returns the recipe that quantizes a model. The target's mixture selects the type of each tensor
+/// from its name, position and the hyperparameters.
 ///
-/// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are
-/// those of `llama-quantize`; `docs/exactness.md` lists what differs. A model whose architecture
-/// that does not know keeps the order and the shapes of its tensors. Fails when a type needs
-/// importance weights that do not exist, when weights do not fit their tensor, and when a tensor is
-/// quantized already.
+/// Supports any architecture, and turns a set of shards into one file. Metadata, order and types
+/// equal those of `llama-quantize`, except for the differences in `docs/exactness.md`. A model of
+/// an architecture that `llama-quantize` does not support keeps the order and the shapes of its
+/// tensors.
+///
+/// # Errors
+///
+/// If a type requires importance weights that do not exist, importance weights do not match a
+/// tensor, or a tensor is already quantized.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
     quantize_recipe(&Recipe::copy_of(checkpoint)?, options)
 }
 
-/// The same for a model that is a recipe yet, so that making it and quantizing it are one pass:
-/// what comes out is what quantizing the finished file would give.
+/// Quantizes a recipe, so that conversion and quantization run in one pass. The result equals that
+/// of [`quantize`] for the finished file, and so do the errors.
 pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Recipe> {
     let sources = before.source_tensors();
     if is_known(&before.metadata, options) {
         return Ok(recipe(before, &sources, options, layers::by_layer(&sources), true)?.0);
     }
     let (mut recipe, tensors) =
-        recipe(before, &sources, options, layers::by_layer_alone(&sources), false)?;
-    // Places count by layer, and the file stays in its order.
+        recipe(before, &sources, options, layers::by_layer_stable(&sources), false)?;
+    // The mixture counts positions by layer, but the file keeps its order.
     let mut numbered: Vec<_> =
         tensors.iter().map(|tensor| tensor.number).zip(recipe.tensors).collect();
     numbered.sort_by_key(|&(number, _)| number);
@@ -46,8 +50,8 @@ pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Rec
     Ok(recipe)
 }
 
-/// Whether the reference loads models of this architecture, so that there is something to be equal
-/// to.
+/// Returns `true` if the reference supports the architecture, so that the output must equal its
+/// output.
 pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> bool {
     let asked =
         options.overrides.iter().rev().find_map(|entry| entry.text_for(keys::GENERAL_ARCHITECTURE));
@@ -55,11 +59,12 @@ pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> boo
     asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
 }
 
-/// The same with the shards of the model: one recipe for each, with the tensors it has, in its
-/// order. A model in one file gives one recipe, of no shard.
+/// Quantizes a model and keeps its shards: returns one recipe for each shard, with the same tensors
+/// in the same order. A model in one file gives one recipe without shard keys. Errors as
+/// [`quantize`].
 ///
-/// Mixtures count the tensors of a role in this order, as those of the reference do, so a type can
-/// be another than in one file. Shards after the last that has a tensor left are left out.
+/// The mixture counts the tensors of a role in this order, as the reference does, so a type can
+/// differ from that in one file. Trailing shards without remaining tensors are omitted.
 pub fn quantize_shards(
     checkpoint: &GgufCheckpoint,
     options: &QuantizeOptions,
@@ -86,8 +91,8 @@ pub fn quantize_shards(
     recipe.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT])
 }
 
-/// The recipe for one file of the tensors with these numbers, in this order, and which of them
-/// remain. `is_known` says whether the reference makes such a file.
+/// Returns the recipe for one file with the tensors of these numbers in this order, and the
+/// remaining tensors. `is_known` is true if the reference supports the architecture.
 fn recipe(
     before: &Recipe,
     sources: &[SourceTensor],
@@ -96,7 +101,7 @@ fn recipe(
     is_known: bool,
 ) -> Result<(Recipe, Vec<Remaining>)> {
     let mut notes = Vec::new();
-    layers::check(sources, &options.prune_layers)?;
+    layers::check_pruned(sources, &options.prune_layers)?;
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
 
     let mut metadata = before.metadata.clone();
@@ -157,13 +162,13 @@ fn recipe(
     Ok((recipe, tensors))
 }
 
-/// Sets a entry after all others, as the reference also does for existing keys.
+/// Sets an entry at the end, as the reference does even for existing keys.
 fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
     metadata.remove(key);
     metadata.set(key, value);
 }
 
-/// The file type according to the file, else what most of its tensors are, marked as a guess.
+/// Returns the file type in the metadata, else a guess from the types of the tensors.
 fn type_of_file(
     metadata: &MetadataBuf,
     sources: &[SourceTensor],
@@ -176,8 +181,9 @@ fn type_of_file(
     )
 }
 
+/// Returns the file type of the most frequent type, marked as a guess.
 fn guess(types: impl Iterator<Item = GgmlType>) -> FileType {
-    // Of those that are equally many, the one that was complete first.
+    // Of equally frequent types, the one that reached the count first.
     let mut counts = BTreeMap::new();
     let mut most = (0u64, GgmlType::F32);
     for ggml_type in types {

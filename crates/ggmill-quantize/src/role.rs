@@ -1,4 +1,4 @@
-//! The roles of tensors: as the model says, unless a rule says otherwise.
+//! The roles of tensors: from user rules, else from the model's architecture.
 
 use std::str::FromStr;
 
@@ -6,12 +6,12 @@ use ggmill_arch::{Architecture, MixtureTraits, ModelView, Role};
 use ggmill_core::{RawStr, Shape};
 use regex_lite::Regex;
 
-use crate::family::Family;
 use crate::layers::layer;
-use crate::rule_list::rules_in;
+use crate::options::rules_in;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// A role for tensors with unknown names: every tensor in whose name a pattern is found.
+/// A rule that gives a role to every tensor whose name matches a pattern, for tensors with unknown
+/// names.
 #[derive(Clone, Debug)]
 pub struct RoleRule {
     pattern: Regex,
@@ -21,9 +21,9 @@ pub struct RoleRule {
 impl FromStr for RoleRule {
     type Err = Error;
 
-    /// Reads `PATTERN=ROLE`. The pattern is a regular expression, as of a
-    /// [`TensorType`](super::TensorType); the role is one of [`ggmill_arch::Role::ALL`], by
-    /// name.
+    /// Parses `PATTERN=ROLE`. The pattern is a regular expression as in
+    /// [`TensorType`](super::TensorType); the role is the name of one of
+    /// [`ggmill_arch::Role::ALL`].
     ///
     /// ```
     /// use ggmill_quantize::RoleRule;
@@ -50,7 +50,8 @@ impl FromStr for RoleRule {
 }
 
 impl RoleRule {
-    /// A rule for every tensor an architecture describes, by its whole name.
+    /// Returns a rule for every tensor that an architecture describes, which matches the whole
+    /// name.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -63,7 +64,7 @@ impl RoleRule {
         architecture.outline().map(|tensor| Self::of_template(tensor.name, tensor.role)).collect()
     }
 
-    /// A rule for names that have a number for every `{variable}` of a template.
+    /// Returns a rule for a template. Each `{variable}` matches a number.
     fn of_template(template: &str, role: Role) -> Result<Self> {
         let mut pattern = String::from("^");
         for (place, piece) in template.split('{').enumerate() {
@@ -81,34 +82,87 @@ impl RoleRule {
         Ok(Self { pattern: Regex::new(&pattern).map_err(wrong)?, role })
     }
 
-    /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
+    /// Parses a list of rules separated by spaces or lines. Errors name the line.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
         rules_in(text, str::parse)
     }
 
-    /// Whether its pattern is found in the name of a tensor.
+    /// Returns `true` if the pattern matches part of a tensor name.
     pub fn is_for(&self, name: &str) -> bool {
         self.pattern.is_match(name)
     }
 
-    /// The regular expression.
+    /// Returns the regular expression.
     pub fn pattern(&self) -> &str {
         self.pattern.as_str()
     }
 }
 
-/// The names of all roles.
+/// Returns the names of all roles.
 fn all_roles() -> String {
     Role::ALL.iter().map(|(role, _)| role.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// The sources of roles: rules, of which the first match decides, and the model itself.
+/// The roles that mixtures distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    TokenEmbedding,
+    AttentionQ,
+    AttentionK,
+    /// The values, separate or fused with queries and keys. The most sensitive to quantization.
+    AttentionV,
+    AttentionOutput,
+    FfnUp,
+    FfnGate,
+    FfnDown,
+    Output,
+    Other,
+}
+
+impl Family {
+    /// Returns the family of a role, or `None` for roles that are never quantized: norms, routers,
+    /// and small or sensitive tensors.
+    pub(crate) fn of(role: Role) -> Option<Self> {
+        Some(match role {
+            Role::TOKEN_EMBEDDING => Self::TokenEmbedding,
+            Role::OUTPUT => Self::Output,
+            Role::ATTENTION_Q => Self::AttentionQ,
+            Role::ATTENTION_K => Self::AttentionK,
+            Role::ATTENTION_V | Role::ATTENTION_QKV | Role::ATTENTION_KV_B => Self::AttentionV,
+            Role::ATTENTION_OUTPUT => Self::AttentionOutput,
+            Role::FFN_UP
+            | Role::FFN_UP_EXPERTS
+            | Role::FFN_UP_SHARED
+            | Role::FFN_GATE_UP
+            | Role::FFN_GATE_UP_EXPERTS => Self::FfnUp,
+            Role::FFN_GATE | Role::FFN_GATE_EXPERTS | Role::FFN_GATE_SHARED => Self::FfnGate,
+            Role::FFN_DOWN | Role::FFN_DOWN_EXPERTS | Role::FFN_DOWN_SHARED => Self::FfnDown,
+            Role::POSITION_EMBEDDING
+            | Role::TOKEN_TYPE_EMBEDDING
+            | Role::NORM
+            | Role::BIAS
+            | Role::ROPE_FACTORS
+            | Role::ATTENTION_SINKS
+            | Role::FFN_ROUTER
+            | Role::SSM_CONV
+            | Role::SSM_A
+            | Role::SSM_D => return None,
+            _ => Self::Other,
+        })
+    }
+
+    pub(crate) fn is_ffn(self) -> bool {
+        matches!(self, Self::FfnUp | Self::FfnGate | Self::FfnDown)
+    }
+}
+
+/// The sources of roles: rules, of which the first match decides, then the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roles<'a> {
     pub(crate) rules: &'a [RoleRule],
     pub(crate) model: &'a ModelView<'a>,
     pub(crate) traits: &'a MixtureTraits,
-    /// Whether the reference knows the architecture.
+    /// Whether the reference supports the architecture.
     pub(crate) is_known: bool,
 }
 
@@ -118,7 +172,7 @@ impl Roles<'_> {
         Family::of(role).unwrap_or(Family::Other)
     }
 
-    /// Whether a matrix of this name may be quantized at all.
+    /// Returns `true` if a matrix with this name and shape may be quantized.
     pub(crate) fn may_be_quantized(self, name: &str, shape: &Shape) -> bool {
         match self.rule(name) {
             Some(rule) => Family::of(rule.role).is_some(),
@@ -138,12 +192,12 @@ impl Roles<'_> {
     }
 }
 
-/// A second table of embeddings, one vector for each layer.
+/// A second embedding table, with one vector per layer for each token.
 pub(crate) const PER_LAYER_EMBEDDING: &str = "per_layer_token_embd.weight";
 
-/// Whether a matrix of an architecture that is not known holds weights though its name does not end
-/// so: names of GGUF files would, others need not. Its rows are whole blocks of 32, the least there
-/// is.
+/// Returns `true` if a matrix of an unknown architecture probably holds weights although its name
+/// does not follow the GGUF convention (`blk.N.`, or `.weight` at the end). Its rows must be whole
+/// blocks of 32, the smallest block size of usual types.
 fn looks_like_weights(name: &str, shape: &Shape) -> bool {
     const BLOCK: u64 = 32;
     let is_conventional = layer(name.as_bytes()).is_some() || name.ends_with(".weight");

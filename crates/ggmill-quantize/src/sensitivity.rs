@@ -1,4 +1,4 @@
-//! How much an error of each tensor counts when types are chosen for a size.
+//! The sensitivity of the output to quantization errors of each tensor.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use ggmill_core::GgmlType;
 use ggmill_pipeline::planned_sensitivities;
 use ggmill_pipeline::{Error, ErrorKind, PlanDocumentError, Result, Sensitivity};
 
-/// How much an error of each tensor counts when types are chosen for a size.
+/// The weight of each tensor's error when types are chosen for a size.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Weighing {
-    /// As much as it has weights: the mean error over all weights becomes least.
+    /// The number of elements: minimizes the mean error over all weights.
     #[default]
     Even,
-    /// As much as was measured of this model.
+    /// The sensitivities that were measured for this model: minimizes the predicted KL divergence.
     Measured(Sensitivities),
 }
 
 /// The sensitivities of the tensors of a model.
 ///
-/// To a good approximation the KL divergence that the quantization of a tensor causes is
+/// To a good approximation, the KL divergence that the quantization of a tensor causes is
 /// proportional to its relative squared error, and the divergences of all tensors add up. So one
-/// measurement of each tensor is enough to predict what any choice of types does.
+/// measurement of each tensor predicts the divergence of any choice of types.
 ///
 /// ```
 /// use ggmill_quantize::Sensitivities;
@@ -35,10 +35,12 @@ pub enum Weighing {
 pub struct Sensitivities(BTreeMap<Vec<u8>, Sensitivity>);
 
 impl Sensitivities {
-    /// Reads those of a plan, `ggmill.plan/1`, or of the plans of a set of shards.
+    /// Parses the sensitivities in a plan, `ggmill.plan/1`, or in the plans of a set of shards.
     ///
-    /// Fails when it is not a plan, when it has none, and when one is not a type and a finite
-    /// number of at least 0.
+    /// # Errors
+    ///
+    /// If it is not a plan, has no sensitivities, or one is not a type and a finite number of at
+    /// least 0.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let wrong = |error: PlanDocumentError| match &error {
             PlanDocumentError::Sensitivity { tensor } => {
@@ -54,28 +56,28 @@ impl Sensitivities {
         Ok(found)
     }
 
-    /// That of a tensor, by the name it has in the output.
+    /// Returns the sensitivity of a tensor, by its name in the output.
     pub fn get(&self, name: &[u8]) -> Option<Sensitivity> {
         self.0.get(name).copied()
     }
 
-    /// Whether any was measured with importance weights: then predictions are true of quantizations
-    /// with the same weights.
+    /// Returns `true` if any sensitivity was measured with importance weights. Predictions are then
+    /// valid for quantizations with the same weights.
     pub fn with_importance(&self) -> bool {
         self.0.values().any(|found| found.with_importance)
     }
 
-    /// How many there are.
+    /// Returns the number of sensitivities.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Fails for a tensor that is none of these.
+    /// Returns an error if a sensitivity is for none of these tensors.
     pub(crate) fn check<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Result<()> {
         let names: std::collections::BTreeSet<&[u8]> = names.collect();
         match self.0.keys().find(|name| !names.contains(name.as_slice())) {
@@ -98,17 +100,17 @@ impl FromIterator<(Vec<u8>, Sensitivity)> for Sensitivities {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToMeasure {
-    /// Its name.
+    /// The name of the tensor.
     pub name: Vec<u8>,
-    /// The type to measure it with.
+    /// The type to quantize it to for the measurement.
     pub ggml_type: GgmlType,
-    /// The importance weights for its quantization: a row for each matrix of the tensor.
+    /// The importance weights for the quantization, one row for each matrix of the tensor.
     pub importance: Option<Vec<f32>>,
 }
 
-/// The type that a tensor is measured with, of those that it may become after the one that it has:
-/// the quantized type that is closest to 4.5 bits for each weight, as errors are to be neither lost
-/// among those of computation nor so large that the divergence is no longer proportional to them.
+/// Returns the type that a tensor is measured with: of the candidates after its current type, the
+/// one closest to 4.5 bits per weight. Smaller errors would be lost among rounding errors of the
+/// computation, and larger errors would no longer be proportional to the divergence.
 pub(crate) fn type_to_measure(types: &[GgmlType]) -> Option<GgmlType> {
     const BITS: f64 = 4.5;
     let distance = |ggml_type: &GgmlType| {
@@ -117,7 +119,7 @@ pub(crate) fn type_to_measure(types: &[GgmlType]) -> Option<GgmlType> {
         });
         (bits - BITS).abs()
     };
-    // Of equal ones the first, whatever follows.
+    // The first of equally close types.
     let smaller = types.get(1..).unwrap_or_default();
     smaller.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }

@@ -1,14 +1,13 @@
-//! A type for every tensor by its name: what a plan printed as JSON says, read again.
+//! Types of tensors by name, as read from a plan in JSON, and the types that weights can have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_core::{FileType, GgmlType};
 
-use crate::weight_types::{is_for_weights, is_integer};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{PlanDocumentError, SourceTensor, planned_types};
 
-/// Which type each tensor of a file gets: a choice that can be kept and made again.
+/// The type of each tensor by name, as in a plan that was printed as JSON.
 ///
 /// ```
 /// use ggmill_quantize::TypePlan;
@@ -21,10 +20,12 @@ use ggmill_pipeline::{PlanDocumentError, SourceTensor, planned_types};
 pub struct TypePlan(BTreeMap<Vec<u8>, GgmlType>);
 
 impl TypePlan {
-    /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set
-    /// of shards. Only names and types are used.
+    /// Parses the output of `ggmill quantize --json`: `ggmill.plan/1`, or `ggmill.plans/1` for a
+    /// set of shards. Only names and types are used.
     ///
-    /// Fails when it is no such thing, when a type is none, and when a tensor occurs twice.
+    /// # Errors
+    ///
+    /// If it is not a plan, names no tensor, has an invalid type, or names a tensor twice.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let wrong = |error: PlanDocumentError| match &error {
             PlanDocumentError::Type { tensor, .. } => {
@@ -47,13 +48,12 @@ impl TypePlan {
         }
     }
 
-    /// The type for a tensor, by the name it has in the output.
+    /// Returns the type of a tensor, by its name in the output.
     pub fn get(&self, name: &[u8]) -> Option<GgmlType> {
         self.0.get(name).copied()
     }
 
-    /// Whether it is for a model with these tensors: it names no others and, where it is to be
-    /// `complete`, all of them.
+    /// Checks that the plan names only these tensors and, if `complete`, all of them.
     pub(crate) fn check<'a>(
         &self,
         names: impl Iterator<Item = &'a [u8]>,
@@ -78,7 +78,7 @@ impl FromIterator<(Vec<u8>, GgmlType)> for TypePlan {
     }
 }
 
-/// Refuses a type that a tensor cannot have.
+/// Returns an error if a tensor cannot be converted to the planned type.
 pub(crate) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()> {
     if planned == source.ggml_type {
         return Ok(());
@@ -100,7 +100,7 @@ pub(crate) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()>
     }
 }
 
-/// The type of a file most of whose weights have the type they have.
+/// Returns the file type of the type that most weights have.
 pub(crate) fn mostly(tensors: impl Iterator<Item = (GgmlType, u64)>) -> FileType {
     let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
     for (ggml_type, more) in tensors {
@@ -108,14 +108,14 @@ pub(crate) fn mostly(tensors: impl Iterator<Item = (GgmlType, u64)>) -> FileType
         *sum = sum.saturating_add(more);
     }
     match elements.into_iter().max_by_key(|&(_, elements)| elements) {
-        // Not for experts alone, but the only file type that is of these blocks. The reference has
-        // none for its guesses.
+        // The only file type with MXFP4 blocks, although not only experts have them. The reference
+        // never guesses it.
         Some((GgmlType::MXFP4, _)) => FileType::MXFP4_MOE,
         most => most.map_or(FileType::F32, |(ggml_type, _)| file_type_of(ggml_type)),
     }
 }
 
-/// The type of a file whose tensors mostly are of this one.
+/// Returns the file type whose tensors mostly have this type.
 pub(crate) fn file_type_of(ggml_type: GgmlType) -> FileType {
     match ggml_type {
         GgmlType::Q3_K => FileType::Q3_K_M,
@@ -123,6 +123,28 @@ pub(crate) fn file_type_of(ggml_type: GgmlType) -> FileType {
         GgmlType::Q5_K => FileType::Q5_K_M,
         other => other.name().and_then(|name| name.parse().ok()).unwrap_or(FileType::F32),
     }
+}
+
+/// Returns the tensor type with this name, ignoring case, if it is one of [`weight_types`].
+pub fn weight_type(name: &str) -> Option<GgmlType> {
+    name.parse::<GgmlType>().ok().filter(|&ggml_type| is_for_weights(ggml_type))
+}
+
+/// Returns the tensor types that weights can be written as: all but the integers, and `Q8_1` and
+/// `Q8_K`, which programs use for activations.
+pub fn weight_types() -> impl Iterator<Item = GgmlType> {
+    GgmlType::all().filter(|&ggml_type| is_for_weights(ggml_type))
+}
+
+pub(crate) fn is_for_weights(ggml_type: GgmlType) -> bool {
+    !is_integer(ggml_type)
+        && !matches!(ggml_type, GgmlType::Q8_1 | GgmlType::Q8_K)
+        && ggmill_quant::codec(ggml_type).is_ok()
+}
+
+/// Returns `true` for integer types, which hold no weights.
+pub(crate) fn is_integer(ggml_type: GgmlType) -> bool {
+    matches!(ggml_type, GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64)
 }
 
 #[cfg(test)]

@@ -21,15 +21,15 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::lanes::{Floats, Lanes, MAGIC, Mask, Work, eight_rows};
 
-/// Exists only where [`Avx2::detect`] found the instructions. Vectors come from it alone, so that
-/// where there is a vector, there are the instructions.
+/// Proof that the CPU has the instructions: [`Avx2::detect`] makes the only values. Vectors and
+/// masks are made only by its methods and by operations on other vectors, so they prove it too.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());
 
 #[derive(Clone, Copy)]
 pub(crate) struct F8(pub(super) __m256);
 
-/// Eight words, with room for as many bits again above each.
+/// Eight words of 16 bits, each zero-extended to 32 bits.
 #[derive(Clone, Copy)]
 pub(crate) struct I8(__m256i);
 
@@ -37,31 +37,20 @@ pub(crate) struct I8(__m256i);
 pub(crate) struct M8(__m256);
 
 impl Avx2 {
-    pub(crate) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("f16c")
-            && is_x86_feature_detected!("fma"))
-        .then_some(Self(()))
-    }
+    detected_features!(Avx2, ["avx2", "fma", "bmi1", "bmi2", "lzcnt", "popcnt", "f16c"]);
 
-    /// Does some work in a function that is compiled for these instructions.
-    pub(crate) fn run<W: Work>(self, work: W) {
-        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-        fn inside<W: Work>(lanes: Avx2, work: W) {
-            work.run(lanes);
-        }
-        // SAFETY: `self` exists, so the features are there.
-        unsafe { inside(self, work) }
+    /// Returns the lanes if the CPU has all the features.
+    pub(crate) fn detect() -> Option<Self> {
+        Self::has_features().then_some(Self(()))
     }
 }
 
-/// Four bytes of a table for each index.
+/// Gathers the four bytes of `table` at each index.
 #[inline(always)]
 pub(super) fn points<const N: usize>(_: Avx2, table: &[[u8; 4]; N], indices: &[u16; 8]) -> __m256i {
     const { assert!(N.is_power_of_two() && N <= 1 << 16) };
-    // SAFETY: the indices are within the table, by their last bits; where there is an `Avx2`, there
-    // are the instructions.
+    // SAFETY: the indices are masked to less than `N`, a power of two; the `Avx2` proves that the
+    // CPU has the instructions.
     unsafe {
         let indices = _mm256_cvtepu16_epi32(_mm_loadu_si128(indices.as_ptr().cast()));
         let indices =
@@ -70,19 +59,19 @@ pub(super) fn points<const N: usize>(_: Avx2, table: &[[u8; 4]; N], indices: &[u
     }
 }
 
-/// Operations that are one instruction each.
+/// Defines operations that are one instruction each.
 macro_rules! instructions {
     ($($name:ident($($argument:ident),*) -> $result:ident: $value:expr;)*) => {$(
         #[inline(always)]
         fn $name(self $(, $argument: Self)*) -> $result {
-            // SAFETY: `self` came from an `Avx2`.
+            // SAFETY: `self` proves that the CPU has the instructions.
             $result(unsafe { $value(self.0 $(, $argument.0)*) })
         }
     )*};
 }
 
 impl Lanes for Avx2 {
-    const PICKS: bool = true;
+    const HAS_FAST_PICK: bool = true;
 
     type F = F8;
 
@@ -90,21 +79,21 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn splat(self, value: f32) -> F8 {
-        // SAFETY: `self` exists, so the instructions do.
+        // SAFETY: `self` proves that the CPU has the instructions.
         F8(unsafe { _mm256_set1_ps(value) })
     }
 
     #[inline(always)]
     fn load(self, values: &[f32]) -> F8 {
         let values: &[f32] = &values[..8];
-        // SAFETY: eight values are there; `self` exists, so the instructions do.
+        // SAFETY: `values` has eight elements; `self` proves that the CPU has the instructions.
         F8(unsafe { _mm256_loadu_ps(values.as_ptr()) })
     }
 
     #[inline(always)]
     fn load_signed(self, bytes: &[u8]) -> F8 {
         let bytes = &bytes[..8];
-        // SAFETY: eight bytes are there; `self` exists, so the instructions do.
+        // SAFETY: `bytes` has eight elements; `self` proves that the CPU has the instructions.
         F8(unsafe {
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().cast())))
         })
@@ -113,15 +102,15 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load_halves(self, halves: &[[u8; 2]]) -> F8 {
         let halves = &halves[..8];
-        // SAFETY: eight halves are there; `self` exists, so the instructions do.
+        // SAFETY: `halves` has eight elements; `self` proves that the CPU has the instructions.
         F8(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(halves.as_ptr().cast())) })
     }
 
     #[inline(always)]
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> F8 {
         let indices = &indices[..8];
-        // SAFETY: sixteen entries and eight indices are there; `self` exists, so the instructions
-        // do.
+        // SAFETY: `table` has sixteen entries and `indices` eight; `self` proves that the CPU has
+        // the instructions.
         F8(unsafe {
             let entries = _mm_shuffle_epi8(
                 _mm_loadu_si128(table.as_ptr().cast()),
@@ -134,13 +123,13 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn words(self, words: &[u16]) -> I8 {
         let words = &words[..8];
-        // SAFETY: eight words are there; `self` exists, so the instructions do.
+        // SAFETY: `words` has eight elements; `self` proves that the CPU has the instructions.
         I8(unsafe { _mm256_cvtepu16_epi32(_mm_loadu_si128(words.as_ptr().cast())) })
     }
 
     #[inline(always)]
     fn pick(self, table: F8, words: I8, shift: u32) -> F8 {
-        // SAFETY: `self` exists, so the instructions do.
+        // SAFETY: `self` proves that the CPU has the instructions.
         F8(unsafe {
             _mm256_permutevar8x32_ps(
                 table.0,
@@ -151,7 +140,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn pick_digits(self, table: F8, words: &[u32]) -> F8 {
-        // SAFETY: `self` exists, so the instructions do.
+        // SAFETY: `self` proves that the CPU has the instructions.
         F8(unsafe {
             let places = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
             _mm256_permutevar8x32_ps(
@@ -170,10 +159,10 @@ impl Lanes for Avx2 {
     ) -> [u8; 32] {
         let points = points(self, table, indices);
         let mut out = [0; 32];
-        // SAFETY: there is room for 32 bytes; `self` exists, so the instructions do.
+        // SAFETY: `out` has 32 elements; `self` proves that the CPU has the instructions.
         unsafe {
-            // A byte of signs for each byte of the points, then its bit alone: all ones where it is
-            // set.
+            // Broadcasts to each byte of the points the byte of `signs` that has its bit, then
+            // compares that bit: all ones where it is set.
             let owners = _mm256_set_epi64x(
                 0x0303_0303_0303_0303,
                 0x0202_0202_0202_0202,
@@ -204,7 +193,7 @@ impl Lanes for Avx2 {
         let [a, b, c, d, e, f, g, h] = eight_rows(groups, first, part);
         let (a, b, c, d) = (self.load(a).0, self.load(b).0, self.load(c).0, self.load(d).0);
         let (e, f, g, h) = (self.load(e).0, self.load(f).0, self.load(g).0, self.load(h).0);
-        // SAFETY: `self` exists, so the instructions do.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe {
             let low = (
                 _mm256_unpacklo_ps(a, b),
@@ -254,8 +243,8 @@ impl Floats for F8 {
         fused(factor, addend) -> F8: _mm256_fmadd_ps;
         sqrt() -> F8: _mm256_sqrt_ps;
         trunc() -> F8: _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
-        lesser(other) -> F8: _mm256_min_ps;
-        greater(other) -> F8: _mm256_max_ps;
+        min(other) -> F8: _mm256_min_ps;
+        max(other) -> F8: _mm256_max_ps;
         lt(other) -> M8: _mm256_cmp_ps::<_CMP_LT_OQ>;
         gt(other) -> M8: _mm256_cmp_ps::<_CMP_GT_OQ>;
         eq(other) -> M8: _mm256_cmp_ps::<_CMP_EQ_OQ>;
@@ -265,14 +254,14 @@ impl Floats for F8 {
     #[inline(always)]
     fn store(self, out: &mut [f32]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for eight; `self` came from an `Avx2`.
+        // SAFETY: `out` has eight elements; `self` proves that the CPU has the instructions.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr(), self.0) }
     }
 
     #[inline(always)]
     fn store_bytes(self, out: &mut [u8]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for eight bytes; `self` came from an `Avx2`.
+        // SAFETY: `out` has eight elements; `self` proves that the CPU has the instructions.
         unsafe {
             let whole = _mm256_cvttps_epi32(self.0);
             let words = _mm_packus_epi32(
@@ -286,7 +275,7 @@ impl Floats for F8 {
     #[inline(always)]
     fn store_words(self, out: &mut [u16]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for eight words; `self` came from an `Avx2`.
+        // SAFETY: `out` has eight elements; `self` proves that the CPU has the instructions.
         unsafe {
             let whole = _mm256_cvttps_epi32(self.0);
             _mm_storeu_si128(
@@ -300,8 +289,8 @@ impl Floats for F8 {
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
-        // SAFETY: `self` came from an `Avx2`.
+    fn reduce_min(self) -> f32 {
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe {
             let four =
                 _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
@@ -312,7 +301,7 @@ impl Floats for F8 {
 
     #[inline(always)]
     fn power_of_two(self) -> Self {
-        // SAFETY: `self` came from an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe {
             let biased = _mm256_add_epi32(_mm256_cvttps_epi32(self.0), _mm256_set1_epi32(127));
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
@@ -321,19 +310,19 @@ impl Floats for F8 {
 
     #[inline(always)]
     fn abs(self) -> Self {
-        // SAFETY: `self` came from an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
     }
 
     #[inline(always)]
-    fn or(self, mask: M8, other: Self) -> Self {
-        // SAFETY: `self` came from an `Avx2`.
+    fn select(self, mask: M8, other: Self) -> Self {
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe { _mm256_blendv_ps(other.0, self.0, mask.0) })
     }
 
     #[inline(always)]
     fn nearest(self, low: i32, high: i32) -> Self {
-        // SAFETY: `self` came from an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe {
             let bits = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_set1_ps(MAGIC)));
             let whole = _mm256_sub_epi32(
@@ -358,30 +347,30 @@ impl Mask for M8 {
 
     #[inline(always)]
     fn not(self) -> Self {
-        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe { Self(_mm256_xor_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))) }
     }
 
     #[inline(always)]
     fn any(self) -> bool {
-        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe { _mm256_movemask_ps(self.0) != 0 }
     }
 
     #[inline(always)]
     fn all(self) -> bool {
-        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe { _mm256_movemask_ps(self.0) == 0xff }
     }
 
     #[inline(always)]
     fn bits(self) -> u32 {
-        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe { _mm256_movemask_ps(self.0).cast_unsigned() }
     }
 }
 
-/// The four operations.
+/// Implements the arithmetic operators.
 macro_rules! operators {
     ($($operator:ident $method:ident $instruction:ident;)*) => {$(
         impl $operator for F8 {
@@ -406,7 +395,7 @@ impl Neg for F8 {
 
     #[inline(always)]
     fn neg(self) -> Self {
-        // SAFETY: `self` came from an `Avx2`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe { _mm256_xor_ps(_mm256_set1_ps(-0.0), self.0) })
     }
 }

@@ -19,15 +19,15 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 use super::avx2::{Avx2, points};
 use crate::lanes::{Floats, Lanes, MAGIC, Mask, Work};
 
-/// Exists only where [`Avx512::detect`] found the instructions. Vectors come from it alone, so that
-/// where there is a vector, there are the instructions.
+/// Proof that the CPU has the instructions: [`Avx512::detect`] makes the only values. Vectors and
+/// masks are made only by its methods and by operations on other vectors, so they prove it too.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(Avx2);
 
 #[derive(Clone, Copy)]
 pub(crate) struct F16(__m512);
 
-/// Sixteen words, with room for as many bits again above each.
+/// Sixteen words of 16 bits, each zero-extended to 32 bits.
 #[derive(Clone, Copy)]
 pub(crate) struct I16(__m512i);
 
@@ -35,40 +35,34 @@ pub(crate) struct I16(__m512i);
 pub(crate) struct M16(__mmask16);
 
 impl Avx512 {
-    pub(crate) fn detect() -> Option<Self> {
-        let there = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        there.then(Avx2::detect).flatten().map(Self)
-    }
+    // Includes the features of `Avx2`, which the tests compare.
+    detected_features!(
+        Avx512,
+        [
+            "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "bmi1", "bmi2", "lzcnt",
+            "popcnt", "f16c",
+        ]
+    );
 
-    /// Does some work in a function that is compiled for these instructions.
-    pub(crate) fn run<W: Work>(self, work: W) {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
-        )]
-        fn inside<W: Work>(lanes: Avx512, work: W) {
-            work.run(lanes);
-        }
-        // SAFETY: `self` exists, so the features are there.
-        unsafe { inside(self, work) }
+    /// Returns the lanes if the CPU has all the features.
+    pub(crate) fn detect() -> Option<Self> {
+        Self::has_features().then(Avx2::detect).flatten().map(Self)
     }
 }
 
-/// Operations that are one instruction each.
+/// Defines operations that are one instruction each.
 macro_rules! instructions {
     ($($name:ident($($argument:ident),*) -> $result:ident: $value:expr;)*) => {$(
         #[inline(always)]
         fn $name(self $(, $argument: Self)*) -> $result {
-            // SAFETY: `self` came from an `Avx512`.
+            // SAFETY: `self` proves that the CPU has the instructions.
             $result(unsafe { $value(self.0 $(, $argument.0)*) })
         }
     )*};
 }
 
 impl Lanes for Avx512 {
-    const PICKS: bool = true;
+    const HAS_FAST_PICK: bool = true;
 
     type F = F16;
 
@@ -76,21 +70,21 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn splat(self, value: f32) -> F16 {
-        // SAFETY: `self` exists, so the instructions do.
+        // SAFETY: `self` proves that the CPU has the instructions.
         F16(unsafe { _mm512_set1_ps(value) })
     }
 
     #[inline(always)]
     fn load(self, values: &[f32]) -> F16 {
         let values: &[f32] = &values[..16];
-        // SAFETY: sixteen values are there; `self` exists, so the instructions do.
+        // SAFETY: `values` has sixteen elements; `self` proves that the CPU has the instructions.
         F16(unsafe { _mm512_loadu_ps(values.as_ptr()) })
     }
 
     #[inline(always)]
     fn load_signed(self, bytes: &[u8]) -> F16 {
         let bytes = &bytes[..16];
-        // SAFETY: sixteen bytes are there; `self` exists, so the instructions do.
+        // SAFETY: `bytes` has sixteen elements; `self` proves that the CPU has the instructions.
         F16(unsafe {
             _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())))
         })
@@ -99,14 +93,15 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn load_halves(self, halves: &[[u8; 2]]) -> F16 {
         let halves = &halves[..16];
-        // SAFETY: sixteen halves are there; `self` exists, so the instructions do.
+        // SAFETY: `halves` has sixteen elements; `self` proves that the CPU has the instructions.
         F16(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(halves.as_ptr().cast())) })
     }
 
     #[inline(always)]
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> F16 {
         let indices = &indices[..16];
-        // SAFETY: sixteen entries and indices are there; `self` exists, so the instructions do.
+        // SAFETY: `table` and `indices` have sixteen elements; `self` proves that the CPU has the
+        // instructions.
         F16(unsafe {
             let entries = _mm_shuffle_epi8(
                 _mm_loadu_si128(table.as_ptr().cast()),
@@ -119,13 +114,13 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn words(self, words: &[u16]) -> I16 {
         let words = &words[..16];
-        // SAFETY: sixteen words are there; `self` exists, so the instructions do.
+        // SAFETY: `words` has sixteen elements; `self` proves that the CPU has the instructions.
         I16(unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(words.as_ptr().cast())) })
     }
 
     #[inline(always)]
     fn pick(self, table: F16, words: I16, shift: u32) -> F16 {
-        // SAFETY: `self` exists, so the instructions do.
+        // SAFETY: `self` proves that the CPU has the instructions.
         F16(unsafe {
             _mm512_permutexvar_ps(
                 _mm512_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed())),
@@ -137,7 +132,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn pick_digits(self, table: F16, words: &[u32]) -> F16 {
         let words = &words[..2];
-        // SAFETY: two words are there; `self` exists, so the instructions do.
+        // SAFETY: `words` has two elements; `self` proves that the CPU has the instructions.
         F16(unsafe {
             let owners = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
             let places = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
@@ -158,7 +153,7 @@ impl Lanes for Avx512 {
     ) -> [u8; 32] {
         let points = points(self.0, table, indices);
         let mut out = [0; 32];
-        // SAFETY: there is room for 32 bytes; `self` exists, so the instructions do.
+        // SAFETY: `out` has 32 elements; `self` proves that the CPU has the instructions.
         unsafe {
             _mm256_storeu_si256(
                 out.as_mut_ptr().cast(),
@@ -179,7 +174,7 @@ impl Lanes for Avx512 {
         let high = self.0.eight_columns(groups, first + 8, part);
         let mut out = [self.splat(0.0); 8];
         for (out, (low, high)) in out.iter_mut().zip(low.into_iter().zip(high)) {
-            // SAFETY: `self` exists, so the instructions do.
+            // SAFETY: `self` proves that the CPU has the instructions.
             *out = F16(unsafe { _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low.0), high.0) });
         }
         out
@@ -196,8 +191,8 @@ impl Floats for F16 {
         sqrt() -> F16: _mm512_sqrt_ps;
         abs() -> F16: _mm512_abs_ps;
         trunc() -> F16: _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
-        lesser(other) -> F16: _mm512_min_ps;
-        greater(other) -> F16: _mm512_max_ps;
+        min(other) -> F16: _mm512_min_ps;
+        max(other) -> F16: _mm512_max_ps;
         lt(other) -> M16: _mm512_cmp_ps_mask::<_CMP_LT_OQ>;
         gt(other) -> M16: _mm512_cmp_ps_mask::<_CMP_GT_OQ>;
         eq(other) -> M16: _mm512_cmp_ps_mask::<_CMP_EQ_OQ>;
@@ -207,14 +202,14 @@ impl Floats for F16 {
     #[inline(always)]
     fn store(self, out: &mut [f32]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for sixteen; `self` came from an `Avx512`.
+        // SAFETY: `out` has sixteen elements; `self` proves that the CPU has the instructions.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
     }
 
     #[inline(always)]
     fn store_words(self, out: &mut [u16]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for sixteen words; `self` came from an `Avx512`.
+        // SAFETY: `out` has sixteen elements; `self` proves that the CPU has the instructions.
         unsafe {
             _mm256_storeu_si256(
                 out.as_mut_ptr().cast(),
@@ -224,15 +219,15 @@ impl Floats for F16 {
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
-        // SAFETY: `self` came from an `Avx512`.
+    fn reduce_min(self) -> f32 {
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe { _mm512_reduce_min_ps(self.0) }
     }
 
     #[inline(always)]
     fn store_bytes(self, out: &mut [u8]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for sixteen bytes; `self` came from an `Avx512`.
+        // SAFETY: `out` has sixteen elements; `self` proves that the CPU has the instructions.
         unsafe {
             _mm_storeu_si128(
                 out.as_mut_ptr().cast(),
@@ -242,14 +237,14 @@ impl Floats for F16 {
     }
 
     #[inline(always)]
-    fn or(self, mask: M16, other: Self) -> Self {
-        // SAFETY: `self` came from an `Avx512`.
+    fn select(self, mask: M16, other: Self) -> Self {
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe { _mm512_mask_blend_ps(mask.0, other.0, self.0) })
     }
 
     #[inline(always)]
     fn power_of_two(self) -> Self {
-        // SAFETY: `self` came from an `Avx512`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe {
             let biased = _mm512_add_epi32(_mm512_cvttps_epi32(self.0), _mm512_set1_epi32(127));
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
@@ -258,7 +253,7 @@ impl Floats for F16 {
 
     #[inline(always)]
     fn nearest(self, low: i32, high: i32) -> Self {
-        // SAFETY: `self` came from an `Avx512`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         unsafe {
             let bits = _mm512_castps_si512(_mm512_add_ps(self.0, _mm512_set1_ps(MAGIC)));
             let whole = _mm512_sub_epi32(
@@ -307,7 +302,7 @@ impl Mask for M16 {
     }
 }
 
-/// The four operations.
+/// Implements the arithmetic operators.
 macro_rules! operators {
     ($($operator:ident $method:ident $instruction:ident;)*) => {$(
         impl $operator for F16 {
@@ -332,12 +327,26 @@ impl Neg for F16 {
 
     #[inline(always)]
     fn neg(self) -> Self {
-        // SAFETY: `self` came from an `Avx512`.
+        // SAFETY: `self` proves that the CPU has the instructions.
         Self(unsafe {
             _mm512_castsi512_ps(_mm512_xor_si512(
                 _mm512_castps_si512(_mm512_set1_ps(-0.0)),
                 _mm512_castps_si512(self.0),
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An `Avx512` has an `Avx2`, whose methods are inlined into the function that `Avx512::run`
+    /// compiles.
+    #[test]
+    fn avx512_detects_and_enables_every_feature_of_avx2() {
+        for feature in Avx2::FEATURES {
+            assert!(Avx512::FEATURES.contains(feature), "{feature}");
+        }
     }
 }

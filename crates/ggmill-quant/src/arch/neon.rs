@@ -1,4 +1,4 @@
-//! Vectors of four with NEON, which every AArch64 processor has.
+//! Vectors of four `f32` with NEON, which every AArch64 CPU has.
 
 use core::arch::aarch64::{
     float32x4_t, int8x8_t, uint8x16_t, uint8x16x2_t, uint16x8_t, uint32x4_t, vabsq_f32, vaddq_f32,
@@ -19,28 +19,28 @@ use core::arch::asm;
 use super::quad::{Quad, instructions};
 use crate::lanes::MAGIC;
 
-/// Four numbers, or truths.
+/// A vector of four `f32`, or a mask of four lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct Neon(float32x4_t);
 
 impl Neon {
     #[inline(always)]
     fn of(bits: uint32x4_t) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self(vreinterpretq_f32_u32(bits)) }
     }
 
     #[inline(always)]
     fn to_bits(self) -> uint32x4_t {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { vreinterpretq_u32_f32(self.0) }
     }
 }
 
-/// Eight signed bytes as numbers.
+/// Converts eight signed bytes to `f32`.
 #[inline(always)]
 fn widen(bytes: int8x8_t) -> [Neon; 2] {
-    // SAFETY: this is compiled only for processors with NEON.
+    // SAFETY: compiled only for CPUs with NEON.
     unsafe {
         let words = vmovl_s8(bytes);
         [
@@ -50,11 +50,11 @@ fn widen(bytes: int8x8_t) -> [Neon; 2] {
     }
 }
 
-/// Entries of a table of eight numbers; `places` has four times the number of an entry in each byte
-/// of a lane.
+/// Looks up entries of a table of eight numbers. Each byte of a lane of `places` is four times the
+/// entry's number.
 #[inline(always)]
 fn entries(table: [Neon; 2], places: uint8x16_t) -> Neon {
-    // SAFETY: this is compiled only for processors with NEON.
+    // SAFETY: compiled only for CPUs with NEON.
     unsafe {
         let table =
             uint8x16x2_t(vreinterpretq_u8_f32(table[0].0), vreinterpretq_u8_f32(table[1].0));
@@ -66,7 +66,7 @@ fn entries(table: [Neon; 2], places: uint8x16_t) -> Neon {
 }
 
 impl Quad for Neon {
-    const PICKS: bool = true;
+    const HAS_FAST_PICK: bool = true;
 
     type Words = uint16x8_t;
 
@@ -86,60 +86,60 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn fused(self, factor: Self, addend: Self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         Self(unsafe { vfmaq_f32(addend.0, self.0, factor.0) })
     }
 
-    // The machine's own minimum answers otherwise for NaN and for zeros of two signs.
+    // `vminq_f32` has other results for NaN and for zeros of different signs.
     #[inline(always)]
-    fn lesser(self, other: Self) -> Self {
+    fn min(self, other: Self) -> Self {
         Self::select(self.lt(other), self, other)
     }
 
     #[inline(always)]
-    fn greater(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         Self::select(other.lt(self), self, other)
     }
 
     #[inline(always)]
     fn lt(self, other: Self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self::of(vcltq_f32(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn eq(self, other: Self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self::of(vceqq_f32(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn and(self, other: Self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self::of(vandq_u32(self.to_bits(), other.to_bits())) }
     }
 
     #[inline(always)]
     fn or(self, other: Self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self::of(vorrq_u32(self.to_bits(), other.to_bits())) }
     }
 
     #[inline(always)]
     fn not(self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self::of(vmvnq_u32(self.to_bits())) }
     }
 
     #[inline(always)]
     fn select(mask: Self, this: Self, other: Self) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { Self(vbslq_f32(mask.to_bits(), this.0, other.0)) }
     }
 
     #[inline(always)]
     fn nearest(self, low: i32, high: i32) -> Self {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe {
             let bits = vreinterpretq_s32_f32(vaddq_f32(self.0, vdupq_n_f32(MAGIC)));
             let whole =
@@ -149,26 +149,26 @@ impl Quad for Neon {
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
-        // SAFETY: this is compiled only for processors with NEON.
+    fn reduce_min(self) -> f32 {
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { vminvq_f32(self.0) }
     }
 
     #[inline(always)]
     fn any(self) -> bool {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { vmaxvq_u32(self.to_bits()) != 0 }
     }
 
     #[inline(always)]
     fn all(self) -> bool {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe { vminvq_u32(self.to_bits()) != 0 }
     }
 
     #[inline(always)]
     fn bits(self) -> u32 {
-        // SAFETY: this is compiled only for processors with NEON; four places are there.
+        // SAFETY: compiled only for CPUs with NEON; the array has four elements.
         unsafe {
             let ones = vandq_u32(self.to_bits(), vdupq_n_u32(1));
             let places = vld1q_s32([0, 1, 2, 3].as_ptr());
@@ -178,15 +178,14 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn from_signed(bytes: &[u8; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON; eight bytes are there.
+        // SAFETY: compiled only for CPUs with NEON; the array has eight elements.
         unsafe { widen(vld1_s8(bytes.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn from_halves(halves: &[[u8; 2]; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON; eight halves are there; the
-        // conversion is in the first version of the architecture, and touches nothing but
-        // its registers.
+        // SAFETY: compiled only for CPUs with NEON; the array has eight elements; the conversion is
+        // in the base architecture (ARMv8.0) and accesses only its registers.
         unsafe {
             let (low, high): (float32x4_t, float32x4_t);
             let halves = vld1q_u8(halves.as_ptr().cast());
@@ -202,8 +201,8 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn look_up(table: &[i8; 16], indices: &[u8; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON; sixteen entries and eight indices
-        // are there.
+        // SAFETY: compiled only for CPUs with NEON; `table` has
+        // sixteen entries and `indices` eight.
         unsafe {
             let (table, indices) = (vld1q_s8(table.as_ptr()), vld1_u8(indices.as_ptr()));
             widen(vqtbl1_s8(table, indices))
@@ -212,13 +211,13 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn words(words: &[u16; 8]) -> uint16x8_t {
-        // SAFETY: this is compiled only for processors with NEON; eight words are there.
+        // SAFETY: compiled only for CPUs with NEON; the array has eight elements.
         unsafe { vld1q_u16(words.as_ptr()) }
     }
 
     #[inline(always)]
     fn pick(table: [Self; 2], words: uint16x8_t, shift: u32) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe {
             let numbers = vandq_u16(vshlq_u16(words, vdupq_n_s16(-(shift as i16))), vdupq_n_u16(7));
             let places = vmulq_u16(numbers, vdupq_n_u16(0x0404));
@@ -229,7 +228,7 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn pick_digits(table: [Self; 2], word: u32) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON; eight shifts are there.
+        // SAFETY: compiled only for CPUs with NEON; the array has eight elements.
         unsafe {
             const SHIFTS: [i32; 8] = [0, -4, -8, -12, -16, -20, -24, -28];
             let word = vdupq_n_u32(word);
@@ -243,8 +242,7 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn negate(bytes: [u8; 16], signs: u16) -> [u8; 16] {
-        // SAFETY: this is compiled only for processors with NEON; sixteen bytes are there, and
-        // there is room for as many.
+        // SAFETY: compiled only for CPUs with NEON; `bytes` and `out` have sixteen elements.
         unsafe {
             let [low, high] = signs.to_le_bytes();
             let spread = vcombine_u8(vdup_n_u8(low), vdup_n_u8(high));
@@ -262,7 +260,7 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn to_bytes(pair: [Self; 2]) -> [u8; 8] {
-        // SAFETY: this is compiled only for processors with NEON; there is room for eight bytes.
+        // SAFETY: compiled only for CPUs with NEON; `out` has eight elements.
         unsafe {
             let mut out = [0; 8];
             vst1_u8(out.as_mut_ptr(), vmovn_u16(narrow(pair)));
@@ -272,7 +270,7 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn to_words(pair: [Self; 2]) -> [u16; 8] {
-        // SAFETY: this is compiled only for processors with NEON; there is room for eight words.
+        // SAFETY: compiled only for CPUs with NEON; `out` has eight elements.
         unsafe {
             let mut out = [0; 8];
             vst1q_u16(out.as_mut_ptr(), narrow(pair));
@@ -282,7 +280,7 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn transpose([a, b, c, d]: [Self; 4]) -> [Self; 4] {
-        // SAFETY: this is compiled only for processors with NEON.
+        // SAFETY: compiled only for CPUs with NEON.
         unsafe {
             let pairs = [
                 vtrn1q_f32(a.0, b.0),
@@ -302,9 +300,9 @@ impl Quad for Neon {
     }
 }
 
-/// Eight whole numbers as words.
+/// Converts eight integers from 0 to 65535 to words.
 #[inline(always)]
 fn narrow([low, high]: [Neon; 2]) -> uint16x8_t {
-    // SAFETY: this is compiled only for processors with NEON.
+    // SAFETY: compiled only for CPUs with NEON.
     unsafe { vcombine_u16(vmovn_u32(vcvtq_u32_f32(low.0)), vmovn_u32(vcvtq_u32_f32(high.0))) }
 }

@@ -1,10 +1,10 @@
-//! Two vectors as one: while the one waits for its sum, the other adds.
+//! Two vectors used as one, which hides the latency of dependent additions.
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::lanes::{Floats, Lanes, Mask};
 
-/// Twice the lanes of another instance.
+/// Twice the lanes of another implementation.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair<L>(pub(crate) L);
 
@@ -12,7 +12,7 @@ pub(crate) struct Pair<L>(pub(crate) L);
 pub(crate) struct Two<T>(T, T);
 
 impl<L: Lanes> Lanes for Pair<L> {
-    const PICKS: bool = L::PICKS;
+    const HAS_FAST_PICK: bool = L::HAS_FAST_PICK;
 
     type F = Two<L::F>;
 
@@ -109,8 +109,8 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
-        self.0.lesser(self.1).least()
+    fn reduce_min(self) -> f32 {
+        self.0.min(self.1).reduce_min()
     }
 
     #[inline(always)]
@@ -139,13 +139,13 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
-    fn lesser(self, other: Self) -> Self {
-        Self(self.0.lesser(other.0), self.1.lesser(other.1))
+    fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0), self.1.min(other.1))
     }
 
     #[inline(always)]
-    fn greater(self, other: Self) -> Self {
-        Self(self.0.greater(other.0), self.1.greater(other.1))
+    fn max(self, other: Self) -> Self {
+        Self(self.0.max(other.0), self.1.max(other.1))
     }
 
     #[inline(always)]
@@ -169,8 +169,8 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
-    fn or(self, mask: Self::Mask, other: Self) -> Self {
-        Self(self.0.or(mask.0, other.0), self.1.or(mask.1, other.1))
+    fn select(self, mask: Self::Mask, other: Self) -> Self {
+        Self(self.0.select(mask.0, other.0), self.1.select(mask.1, other.1))
     }
 
     #[inline(always)]
@@ -213,7 +213,7 @@ impl<M: Mask> Mask for Two<M> {
     }
 }
 
-/// The four operations, half by half.
+/// Implements the arithmetic operators.
 macro_rules! operators {
     ($($operator:ident $method:ident;)*) => {$(
         impl<F: $operator<Output = F>> $operator for Two<F> {

@@ -1,4 +1,4 @@
-//! Lanes as arrays: what every other instance has to do, in a form that every machine compiles.
+//! Lanes as arrays: the reference implementation of the vector operations, for every target.
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -8,8 +8,8 @@ use crate::numeric::{fused, power_of_two};
 
 const WIDTH: usize = 8;
 
-/// A one in each byte.
-const EACH: u64 = 0x0101_0101_0101_0101;
+/// A 1 in each byte.
+const BYTE_ONES: u64 = 0x0101_0101_0101_0101;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
@@ -17,10 +17,10 @@ pub(crate) struct Portable;
 #[derive(Clone, Copy)]
 pub(crate) struct Array([f32; WIDTH]);
 
-/// All bits of a lane or none, as comparisons of vectors give them, so that choosing by them takes
-/// no conversion.
+/// A mask: all bits of a lane or none, as vector comparisons give them, so that compilers can
+/// vectorize [`Floats::select`] without a conversion.
 #[derive(Clone, Copy)]
-pub(crate) struct Truths([u32; WIDTH]);
+pub(crate) struct ArrayMask([u32; WIDTH]);
 
 impl Array {
     #[inline(always)]
@@ -29,45 +29,46 @@ impl Array {
     }
 
     #[inline(always)]
-    fn compare(self, other: Self, f: impl Fn(&f32, &f32) -> bool) -> Truths {
-        Truths(core::array::from_fn(|i| choose(f(&self.0[i], &other.0[i]), u32::MAX, 0)))
+    fn compare(self, other: Self, f: impl Fn(&f32, &f32) -> bool) -> ArrayMask {
+        ArrayMask(core::array::from_fn(|i| select(f(&self.0[i], &other.0[i]), u32::MAX, 0)))
     }
 }
 
 #[inline(always)]
-fn choose<T>(truth: bool, this: T, other: T) -> T {
+fn select<T>(truth: bool, this: T, other: T) -> T {
     if truth { this } else { other }
 }
 
-/// Towards zero, for what is from 0 to 65535; what is not becomes one of these.
+/// Converts a value to an integer, rounding towards zero and clamping to `[0, 65535]`. NaN becomes
+/// 0.
 #[inline(always)]
 fn whole(value: f32) -> i32 {
-    let value = choose(value > 0.0, value, 0.0);
-    let value = choose(value < 65_535.0, value, 65_535.0);
-    // SAFETY: not NaN, which is not greater than 0, and within the limits. The conversion that asks
-    // for both itself is what compilers do not make one instruction of.
+    let value = select(value > 0.0, value, 0.0);
+    let value = select(value < 65_535.0, value, 65_535.0);
+    // SAFETY: the value is not NaN, which fails `value > 0.0`, and is within the limits. The
+    // checked conversion (`as`) does not compile to one instruction.
     unsafe { value.to_int_unchecked() }
 }
 
-/// Towards zero. Without SSE4.1 the function of the library is called for each value.
+/// Rounds towards zero. `f32::trunc` would call a library function per value without SSE4.1.
 #[inline(always)]
 fn trunc(value: f32) -> f32 {
-    /// From here on there are no fractions.
+    /// 2²³, from which on every `f32` is an integer.
     const ALL_WHOLE: f32 = 8_388_608.0;
     let small = value.abs() < ALL_WHOLE;
     // SAFETY: the magnitude is less than 2^23.
-    let whole: i32 = unsafe { choose(small, value, 0.0).to_int_unchecked() };
-    choose(small, (whole as f32).copysign(value), value)
+    let whole: i32 = unsafe { select(small, value, 0.0).to_int_unchecked() };
+    select(small, (whole as f32).copysign(value), value)
 }
 
-/// The first eight of a slice that has at least as many.
+/// Returns the first eight elements of a slice of at least eight.
 #[inline(always)]
 fn first<T: Copy>(slice: &[T]) -> &[T; WIDTH] {
     &slice.as_chunks().0[0]
 }
 
 impl Lanes for Portable {
-    const PICKS: bool = false;
+    const HAS_FAST_PICK: bool = false;
 
     type F = Array;
 
@@ -122,16 +123,17 @@ impl Lanes for Portable {
     ) -> [u8; 32] {
         const { assert!(N.is_power_of_two()) };
         let mut out = [0; 32];
-        // Eight bytes at a time in one number.
+        // Eight bytes at a time in one `u64`.
         for (place, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let point = |number: usize| {
                 u64::from(u32::from_le_bytes(table[usize::from(indices[number]) % N]))
             };
             let points = point(2 * place) | point(2 * place + 1) << 32;
-            let spread = (u64::from(signs >> (8 * place) & 0xff) * EACH) & 0x8040_2010_0804_0201;
-            let ones = (spread + 0x7f * EACH) >> 7 & EACH;
-            // The complement of each negative byte, and 1: that carries into no other byte, since
-            // none is 0.
+            let spread =
+                (u64::from(signs >> (8 * place) & 0xff) * BYTE_ONES) & 0x8040_2010_0804_0201;
+            let ones = (spread + 0x7f * BYTE_ONES) >> 7 & BYTE_ONES;
+            // Two's complement negation of the selected bytes. No carry leaves a byte, because no
+            // byte is 0.
             *out = ((points ^ (ones * 0xff)) + ones).to_le_bytes();
         }
         out
@@ -152,7 +154,7 @@ impl Lanes for Portable {
 impl Floats for Array {
     const WIDTH: usize = WIDTH;
 
-    type Mask = Truths;
+    type Mask = ArrayMask;
 
     #[inline(always)]
     fn store(self, out: &mut [f32]) {
@@ -170,7 +172,7 @@ impl Floats for Array {
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
+    fn reduce_min(self) -> f32 {
         self.0.into_iter().fold(self.0[0], |least, value| if value < least { value } else { least })
     }
 
@@ -200,37 +202,37 @@ impl Floats for Array {
     }
 
     #[inline(always)]
-    fn lesser(self, other: Self) -> Self {
+    fn min(self, other: Self) -> Self {
         self.both(other, |a, b| if a < b { a } else { b })
     }
 
     #[inline(always)]
-    fn greater(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         self.both(other, |a, b| if a > b { a } else { b })
     }
 
     #[inline(always)]
-    fn lt(self, other: Self) -> Truths {
+    fn lt(self, other: Self) -> ArrayMask {
         self.compare(other, f32::lt)
     }
 
     #[inline(always)]
-    fn gt(self, other: Self) -> Truths {
+    fn gt(self, other: Self) -> ArrayMask {
         self.compare(other, f32::gt)
     }
 
     #[inline(always)]
-    fn eq(self, other: Self) -> Truths {
+    fn eq(self, other: Self) -> ArrayMask {
         self.compare(other, f32::eq)
     }
 
     #[inline(always)]
-    fn ne(self, other: Self) -> Truths {
+    fn ne(self, other: Self) -> ArrayMask {
         self.compare(other, f32::ne)
     }
 
     #[inline(always)]
-    fn or(self, mask: Truths, other: Self) -> Self {
+    fn select(self, mask: ArrayMask, other: Self) -> Self {
         Self(core::array::from_fn(|i| {
             let (this, other) = (self.0[i].to_bits(), other.0[i].to_bits());
             f32::from_bits(this & mask.0[i] | other & !mask.0[i])
@@ -239,19 +241,19 @@ impl Floats for Array {
 
     #[inline(always)]
     fn nearest(self, low: i32, high: i32) -> Self {
-        // Limits are compared as floats, which hold all numbers of 23 bits: of whole numbers there
-        // is no lesser one without SSE4.1.
+        // Clamps as floats, which represent all 23-bit integers: SSE2 has no minimum of 32-bit
+        // integers.
         let (low, high) = (low as f32, high as f32);
         Self(self.0.map(|value| {
             let bits = (value + MAGIC).to_bits();
             let nearest = ((bits & 0x007f_ffff).cast_signed() - 0x0040_0000) as f32;
-            let nearest = choose(nearest > low, nearest, low);
-            choose(nearest < high, nearest, high)
+            let nearest = select(nearest > low, nearest, low);
+            select(nearest < high, nearest, high)
         }))
     }
 }
 
-impl Mask for Truths {
+impl Mask for ArrayMask {
     const WIDTH: usize = WIDTH;
 
     #[inline(always)]
@@ -285,7 +287,7 @@ impl Mask for Truths {
     }
 }
 
-/// The four operations, and the sign.
+/// Implements the arithmetic operators.
 macro_rules! operators {
     ($($operator:ident $method:ident $operation:tt;)*) => {$(
         impl $operator for Array {

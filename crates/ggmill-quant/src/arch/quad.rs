@@ -1,7 +1,6 @@
-//! Eight lanes made of two vectors of four, for instruction sets whose vectors have 128 bits: NEON,
-//! those of WebAssembly, and SSE2.
+//! Eight lanes made of two 128-bit vectors, for NEON, WebAssembly SIMD and SSE2.
 //!
-//! An instruction set gives the operations of [`Quad`]; what eight lanes do is written here once.
+//! An instruction set implements [`Quad`]; this file implements [`Lanes`] over it.
 
 use core::marker::PhantomData;
 use core::ops::{Add, Div, Mul, Neg, Sub};
@@ -9,8 +8,8 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 use crate::lanes::{Floats, Lanes, Mask, eight_rows};
 use crate::numeric::{fused, power_of_two};
 
-/// Operations that are one instruction each, for instruction sets that a program is compiled for
-/// and whose functions are unsafe: constants, loads and stores, then the rest.
+/// Defines operations that are one instruction each, for instruction sets that the program is
+/// compiled for and whose intrinsics are unsafe: constants, loads and stores, then the rest.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 macro_rules! instructions {
     (
@@ -21,26 +20,26 @@ macro_rules! instructions {
     ) => {
         #[inline(always)]
         fn splat(value: f32) -> Self {
-            // SAFETY: this is compiled only for processors with the instruction.
+            // SAFETY: compiled only for CPUs with the instruction.
             unsafe { Self($splat(value)) }
         }
 
         #[inline(always)]
         fn load(values: &[f32; 4]) -> Self {
-            // SAFETY: this is compiled only for processors with the instruction; four are there.
+            // SAFETY: compiled only for CPUs with the instruction; the array has four elements.
             unsafe { Self($load(values.as_ptr())) }
         }
 
         #[inline(always)]
         fn store(self, out: &mut [f32; 4]) {
-            // SAFETY: this is compiled only for processors with the instruction; four have room.
+            // SAFETY: compiled only for CPUs with the instruction; the array has four elements.
             unsafe { $store(out.as_mut_ptr(), self.0) }
         }
 
         $(
             #[inline(always)]
             fn $name(self $(, $other: Self)?) -> Self {
-                // SAFETY: this is compiled only for processors with the instruction.
+                // SAFETY: compiled only for CPUs with the instruction.
                 Self(unsafe { $instruction(self.0 $(, $other.0)?) })
             }
         )*
@@ -49,16 +48,16 @@ macro_rules! instructions {
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub(super) use instructions;
 
-/// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes.
-/// The operations on numbers are those of [`Floats`], the conversions those of [`Lanes`], for a
-/// pair of vectors where they concern eight lanes.
+/// A vector of 128 bits: four `f32`, a mask of four lanes (all bits of a lane or none), or sixteen
+/// bytes. Operations have the semantics of [`Floats`], conversions those of [`Lanes`]; a conversion
+/// of eight lanes uses a pair of vectors.
 #[allow(
     clippy::trivially_copy_pass_by_ref,
-    reason = "eight bytes are loaded from where they are; how long a pointer is differs"
+    reason = "the eight bytes are loaded through the pointer, whose size depends on the target"
 )]
 pub(crate) trait Quad: Copy + 'static {
-    /// As [`Lanes::PICKS`].
-    const PICKS: bool;
+    /// As [`Lanes::HAS_FAST_PICK`].
+    const HAS_FAST_PICK: bool;
 
     /// Eight words of sixteen bits.
     type Words: Copy;
@@ -79,7 +78,7 @@ pub(crate) trait Quad: Copy + 'static {
 
     fn neg(self) -> Self;
 
-    /// Without an instruction for it unless there is one.
+    /// Computes each lane in scalar code, for instruction sets without a fused multiply-add.
     #[inline(always)]
     fn fused(self, factor: Self, addend: Self) -> Self {
         let [mut a, mut b, mut c] = [[0.0; 4]; 3];
@@ -108,9 +107,9 @@ pub(crate) trait Quad: Copy + 'static {
 
     fn trunc(self) -> Self;
 
-    fn lesser(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
 
-    fn greater(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
 
     fn lt(self, other: Self) -> Self;
 
@@ -122,18 +121,18 @@ pub(crate) trait Quad: Copy + 'static {
 
     fn not(self) -> Self;
 
-    /// The bits of one vector where the mask has them, those of the other elsewhere.
+    /// Returns the bits of `this` where the mask is set and those of `other` elsewhere.
     fn select(mask: Self, this: Self, other: Self) -> Self;
 
     fn nearest(self, low: i32, high: i32) -> Self;
 
-    fn least(self) -> f32;
+    fn reduce_min(self) -> f32;
 
     fn any(self) -> bool;
 
     fn all(self) -> bool;
 
-    /// A bit for each lane, that of the first lowest.
+    /// Returns one bit per lane, the first lane in the lowest bit.
     fn bits(self) -> u32;
 
     fn from_signed(bytes: &[u8; 8]) -> [Self; 2];
@@ -148,19 +147,19 @@ pub(crate) trait Quad: Copy + 'static {
 
     fn pick_digits(table: [Self; 2], word: u32) -> [Self; 2];
 
-    /// Bytes, those negated whose bit is set.
+    /// Negates the bytes whose bit in `signs` is set.
     fn negate(bytes: [u8; 16], signs: u16) -> [u8; 16];
 
     fn to_bytes(pair: [Self; 2]) -> [u8; 8];
 
     fn to_words(pair: [Self; 2]) -> [u16; 8];
 
-    /// Value `i` of row `r` becomes value `r` of row `i`.
+    /// Transposes a 4 × 4 matrix.
     fn transpose(rows: [Self; 4]) -> [Self; 4];
 }
 
-/// Eight lanes. It has no condition to prove: instances of [`Quad`] exist only in programs that are
-/// compiled for their instructions.
+/// Eight lanes. No detection is needed: implementations of [`Quad`] are compiled only into programs
+/// for CPUs with the instructions.
 pub(crate) struct Eight<Q>(PhantomData<Q>);
 
 impl<Q> Eight<Q> {
@@ -175,36 +174,36 @@ impl<Q> Clone for Eight<Q> {
 
 impl<Q> Copy for Eight<Q> {}
 
-/// Eight numbers.
+/// A vector of eight `f32`.
 #[derive(Clone, Copy)]
 pub(crate) struct F8<Q>([Q; 2]);
 
-/// Eight truths.
+/// A mask of eight lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct M8<Q>([Q; 2]);
 
-/// The first `N` of a slice that has at least as many.
+/// Returns the first `N` elements of a slice of at least `N`.
 #[inline(always)]
 fn first<T: Copy, const N: usize>(slice: &[T]) -> &[T; N] {
     let (chunks, _) = slice.as_chunks();
     &chunks[0]
 }
 
-/// The room for the first `N`.
+/// Returns the first `N` elements of a slice of at least `N`, mutably.
 #[inline(always)]
-fn room<T: Copy, const N: usize>(slice: &mut [T]) -> &mut [T; N] {
+fn first_mut<T: Copy, const N: usize>(slice: &mut [T]) -> &mut [T; N] {
     let (chunks, _) = slice.as_chunks_mut();
     &mut chunks[0]
 }
 
-/// The first four and the last four.
+/// Splits eight values into two halves.
 #[inline(always)]
 fn halves(eight: &[f32; 8]) -> [&[f32; 4]; 2] {
     [first(eight), first(&eight[4..])]
 }
 
 impl<Q: Quad> Lanes for Eight<Q> {
-    const PICKS: bool = Q::PICKS;
+    const HAS_FAST_PICK: bool = Q::HAS_FAST_PICK;
 
     type F = F8<Q>;
 
@@ -311,26 +310,26 @@ impl<Q: Quad> Floats for F8<Q> {
 
     #[inline(always)]
     fn store(self, out: &mut [f32]) {
-        let out: &mut [f32; 8] = room(out);
+        let out: &mut [f32; 8] = first_mut(out);
         let (low, high) = out.split_at_mut(4);
-        self.0[0].store(room(low));
-        self.0[1].store(room(high));
+        self.0[0].store(first_mut(low));
+        self.0[1].store(first_mut(high));
     }
 
     #[inline(always)]
     fn store_bytes(self, out: &mut [u8]) {
-        *room(out) = Q::to_bytes(self.0);
+        *first_mut(out) = Q::to_bytes(self.0);
     }
 
     #[inline(always)]
     fn store_words(self, out: &mut [u16]) {
-        *room(out) = Q::to_words(self.0);
+        *first_mut(out) = Q::to_words(self.0);
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
+    fn reduce_min(self) -> f32 {
         let [a, b] = self.0;
-        a.lesser(b).least()
+        a.min(b).reduce_min()
     }
 
     #[inline(always)]
@@ -360,13 +359,13 @@ impl<Q: Quad> Floats for F8<Q> {
     }
 
     #[inline(always)]
-    fn lesser(self, other: Self) -> Self {
-        Self(self.both(other, Q::lesser))
+    fn min(self, other: Self) -> Self {
+        Self(self.both(other, Q::min))
     }
 
     #[inline(always)]
-    fn greater(self, other: Self) -> Self {
-        Self(self.both(other, Q::greater))
+    fn max(self, other: Self) -> Self {
+        Self(self.both(other, Q::max))
     }
 
     #[inline(always)]
@@ -390,7 +389,7 @@ impl<Q: Quad> Floats for F8<Q> {
     }
 
     #[inline(always)]
-    fn or(self, mask: M8<Q>, other: Self) -> Self {
+    fn select(self, mask: M8<Q>, other: Self) -> Self {
         let (Self([a, b]), Self([c, d])) = (self, other);
         Self([Q::select(mask.0[0], a, c), Q::select(mask.0[1], b, d)])
     }
@@ -439,7 +438,7 @@ impl<Q: Quad> Mask for M8<Q> {
     }
 }
 
-/// The four operations.
+/// Implements the arithmetic operators.
 macro_rules! operators {
     ($($operator:ident $method:ident;)*) => {$(
         impl<Q: Quad> $operator for F8<Q> {

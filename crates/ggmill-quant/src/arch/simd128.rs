@@ -1,5 +1,4 @@
-//! Vectors of four with the SIMD instructions of WebAssembly, in programs that are compiled for
-//! them.
+//! Vectors of four `f32` with WebAssembly SIMD, in programs that are compiled for it.
 
 use core::arch::wasm32::{
     f32x4_abs, f32x4_add, f32x4_convert_i32x4, f32x4_div, f32x4_eq, f32x4_extract_lane, f32x4_lt,
@@ -16,11 +15,11 @@ use core::arch::wasm32::{
 use super::quad::Quad;
 use crate::lanes::MAGIC;
 
-/// Four numbers, or truths.
+/// A vector of four `f32`, or a mask of four lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct Simd128(v128);
 
-/// Eight signed bytes as numbers.
+/// Converts eight signed bytes to `f32`.
 #[inline(always)]
 fn widen(bytes: v128) -> [Simd128; 2] {
     let words = i16x8_extend_low_i8x16(bytes);
@@ -30,36 +29,36 @@ fn widen(bytes: v128) -> [Simd128; 2] {
     ]
 }
 
-/// Entries of a table of eight numbers; `places` has four times the number of an entry in each byte
-/// of a lane.
+/// Looks up entries of a table of eight numbers. Each byte of a lane of `places` is four times the
+/// entry's number.
 #[inline(always)]
 fn entries(table: [Simd128; 2], places: v128) -> Simd128 {
     let places = v128_or(places, i32x4_splat(0x0302_0100));
-    // A place beyond the half gives zeros.
+    // Swizzle gives 0 for an index outside the half of the table.
     Simd128(v128_or(
         i8x16_swizzle(table[0].0, places),
         i8x16_swizzle(table[1].0, i8x16_sub(places, i8x16_splat(16))),
     ))
 }
 
-/// Eight bytes, or four words, and zeros after them.
+/// Loads eight bytes and zeros the rest of the vector.
 #[inline(always)]
 fn load64<T>(eight: &[T; 8]) -> v128 {
     const { assert!(size_of::<T>() >= 1) };
-    // SAFETY: at least eight bytes are there.
+    // SAFETY: the array has at least eight bytes.
     unsafe { v128_load64_zero(eight.as_ptr().cast()) }
 }
 
-/// Sixteen bytes.
+/// Loads sixteen bytes.
 #[inline(always)]
 fn load<T, const N: usize>(all: &[T; N]) -> v128 {
     const { assert!(size_of::<[T; N]>() == 16) };
-    // SAFETY: sixteen bytes are there.
+    // SAFETY: the array has sixteen bytes.
     unsafe { v128_load(all.as_ptr().cast()) }
 }
 
 impl Quad for Simd128 {
-    const PICKS: bool = true;
+    const HAS_FAST_PICK: bool = true;
 
     type Words = v128;
 
@@ -75,7 +74,7 @@ impl Quad for Simd128 {
 
     #[inline(always)]
     fn store(self, out: &mut [f32; 4]) {
-        // SAFETY: there is room for four.
+        // SAFETY: `out` has four elements.
         unsafe { v128_store(out.as_mut_ptr().cast(), self.0) }
     }
 
@@ -121,12 +120,12 @@ impl Quad for Simd128 {
 
     // `pmin(a, b)` is `if b < a { b } else { a }`, and `pmax` the same the other way round.
     #[inline(always)]
-    fn lesser(self, other: Self) -> Self {
+    fn min(self, other: Self) -> Self {
         Self(f32x4_pmin(other.0, self.0))
     }
 
     #[inline(always)]
-    fn greater(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         Self(f32x4_pmax(other.0, self.0))
     }
 
@@ -168,7 +167,7 @@ impl Quad for Simd128 {
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
+    fn reduce_min(self) -> f32 {
         let two = f32x4_pmin(
             self.0,
             i8x16_shuffle::<8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7>(self.0, self.0),
@@ -202,11 +201,11 @@ impl Quad for Simd128 {
         let halves = load(halves);
         [i32x4_extend_low_u16x8(halves), i32x4_extend_high_u16x8(halves)].map(|half| {
             let magnitude = v128_and(half, i32x4_splat(0x7fff));
-            // Moved up to where they belong in a float, the bits say 2^-112 times the number,
+            // Shifted to their positions in an `f32`, the bits encode 2^-112 times the number,
             // subnormal ones included.
             let scaled =
                 f32x4_mul(i32x4_shl(magnitude, 13), f32x4_splat(f32::from_bits(239 << 23)));
-            // Infinity and NaN have all bits of the exponent, and NaN is made quiet.
+            // Infinity and NaN get all bits of the exponent, and NaN is made quiet.
             let special =
                 v128_and(u32x4_gt(magnitude, i32x4_splat(0x7bff)), i32x4_splat(0x7f80_0000));
             let quiet =
@@ -240,7 +239,7 @@ impl Quad for Simd128 {
     #[inline(always)]
     fn pick_digits(table: [Self; 2], word: u32) -> [Self; 2] {
         let word = i32x4_splat(word.cast_signed());
-        // Digits of even and of odd numbers, each in a byte, times four.
+        // The even and the odd digits, one per byte, times four.
         let even = i8x16_shl(v128_and(word, i8x16_splat(7)), 2);
         let odd = i8x16_shl(v128_and(u8x16_shr(word, 4), i8x16_splat(7)), 2);
         let low =
@@ -257,7 +256,7 @@ impl Quad for Simd128 {
         let each = i64x2_splat(0x8040_2010_0804_0201_u64.cast_signed());
         let negative = i8x16_eq(v128_and(spread, each), each);
         let mut out = [0; 16];
-        // SAFETY: there is room for sixteen bytes.
+        // SAFETY: `out` has sixteen elements.
         unsafe {
             v128_store(
                 out.as_mut_ptr().cast(),
@@ -271,7 +270,7 @@ impl Quad for Simd128 {
     fn to_bytes(pair: [Self; 2]) -> [u8; 8] {
         let words = narrow(pair);
         let mut out = [0_u8; 8];
-        // SAFETY: there is room for eight bytes.
+        // SAFETY: `out` has eight elements.
         unsafe {
             v128_store64_lane::<0>(u8x16_narrow_i16x8(words, words), out.as_mut_ptr().cast())
         };
@@ -281,7 +280,7 @@ impl Quad for Simd128 {
     #[inline(always)]
     fn to_words(pair: [Self; 2]) -> [u16; 8] {
         let mut out = [0_u16; 8];
-        // SAFETY: there is room for eight words.
+        // SAFETY: `out` has eight elements.
         unsafe { v128_store(out.as_mut_ptr().cast(), narrow(pair)) };
         out
     }
@@ -308,7 +307,7 @@ impl Quad for Simd128 {
     }
 }
 
-/// Eight whole numbers as words.
+/// Converts eight integers from 0 to 65535 to words.
 #[inline(always)]
 fn narrow([low, high]: [Simd128; 2]) -> v128 {
     u16x8_narrow_i32x4(i32x4_trunc_sat_f32x4(low.0), i32x4_trunc_sat_f32x4(high.0))

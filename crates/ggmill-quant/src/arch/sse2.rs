@@ -1,4 +1,4 @@
-//! Vectors of four with SSE2, which every x86-64 processor has: for those without AVX2.
+//! Vectors of four `f32` with SSE2, which every x86-64 CPU has: for CPUs without AVX2.
 
 use core::arch::x86_64::{
     __m128, __m128i, _mm_add_epi32, _mm_add_ps, _mm_and_ps, _mm_and_si128, _mm_andnot_ps,
@@ -16,38 +16,38 @@ use core::arch::x86_64::{
 use super::quad::{Quad, instructions};
 use crate::lanes::MAGIC;
 
-/// Four numbers, or truths.
+/// A vector of four `f32`, or a mask of four lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct Sse2(__m128);
 
-/// Four words of all ones.
+/// Returns a vector with all bits set.
 #[inline(always)]
 fn ones() -> __m128 {
-    // SAFETY: this is compiled only for processors with SSE2.
+    // SAFETY: compiled only for CPUs with SSE2.
     unsafe { _mm_castsi128_ps(_mm_set1_epi32(-1)) }
 }
 
-/// Eight signed bytes as numbers.
+/// Converts eight signed bytes to `f32`.
 #[inline(always)]
 fn widen(bytes: __m128i) -> [Sse2; 2] {
-    // SAFETY: this is compiled only for processors with SSE2.
+    // SAFETY: compiled only for CPUs with SSE2.
     unsafe {
-        // Each byte twice, then without the lower of the two.
+        // SSE2 has no sign extension: duplicate each byte, then shift the copy out.
         let words = _mm_srai_epi16::<8>(_mm_unpacklo_epi8(bytes, bytes));
         [_mm_unpacklo_epi16(words, words), _mm_unpackhi_epi16(words, words)]
             .map(|twice| Sse2(_mm_cvtepi32_ps(_mm_srai_epi32::<16>(twice))))
     }
 }
 
-/// Sixteen bytes.
+/// Loads sixteen bytes.
 #[inline(always)]
 fn load<T, const N: usize>(all: &[T; N]) -> __m128i {
     const { assert!(size_of::<[T; N]>() == 16) };
-    // SAFETY: this is compiled only for processors with SSE2; sixteen bytes are there.
+    // SAFETY: compiled only for CPUs with SSE2; the array has sixteen elements.
     unsafe { _mm_loadu_si128(all.as_ptr().cast()) }
 }
 
-/// The entries of a table of eight numbers. There is no instruction for it before SSSE3.
+/// Looks up entries of a table of eight numbers, one by one: byte shuffles need SSSE3.
 #[inline(always)]
 fn entries(table: [Sse2; 2], place: impl Fn(usize) -> usize) -> [Sse2; 2] {
     let mut numbers = [[0.0; 4]; 2];
@@ -62,7 +62,7 @@ fn entries(table: [Sse2; 2], place: impl Fn(usize) -> usize) -> [Sse2; 2] {
 }
 
 impl Quad for Sse2 {
-    const PICKS: bool = false;
+    const HAS_FAST_PICK: bool = false;
 
     type Words = [u16; 8];
 
@@ -76,8 +76,8 @@ impl Quad for Sse2 {
         mul(other) => _mm_mul_ps;
         div(other) => _mm_div_ps;
         sqrt() => _mm_sqrt_ps;
-        lesser(other) => _mm_min_ps;
-        greater(other) => _mm_max_ps;
+        min(other) => _mm_min_ps;
+        max(other) => _mm_max_ps;
         lt(other) => _mm_cmplt_ps;
         eq(other) => _mm_cmpeq_ps;
         and(other) => _mm_and_ps;
@@ -86,21 +86,21 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn neg(self) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { Self(_mm_xor_ps(self.0, _mm_set1_ps(-0.0))) }
     }
 
     #[inline(always)]
     fn abs(self) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { Self(_mm_andnot_ps(_mm_set1_ps(-0.0), self.0)) }
     }
 
     #[inline(always)]
     fn trunc(self) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe {
-            // From 2²³ on there are no fractions, and from 2³¹ on no conversion.
+            // From 2²³ on every `f32` is an integer, and from 2³¹ on the conversion overflows.
             let fractions = Self(_mm_cmplt_ps(self.abs().0, _mm_set1_ps(8_388_608.0)));
             let whole = _mm_cvtepi32_ps(_mm_cvttps_epi32(self.0));
             let sign = _mm_and_ps(self.0, _mm_set1_ps(-0.0));
@@ -110,34 +110,34 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn not(self) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { Self(_mm_xor_ps(self.0, ones())) }
     }
 
     #[inline(always)]
     fn select(mask: Self, this: Self, other: Self) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { Self(_mm_or_ps(_mm_and_ps(mask.0, this.0), _mm_andnot_ps(mask.0, other.0))) }
     }
 
     #[inline(always)]
     fn nearest(self, low: i32, high: i32) -> Self {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe {
             let bits = _mm_castps_si128(_mm_add_ps(self.0, _mm_set1_ps(MAGIC)));
             let whole = _mm_cvtepi32_ps(_mm_sub_epi32(
                 _mm_and_si128(bits, _mm_set1_epi32(0x007f_ffff)),
                 _mm_set1_epi32(0x0040_0000),
             ));
-            // Limited as floats, which hold every number of 23 bits: whole numbers have no minimum
-            // before SSE4.1.
+            // Clamps as floats, which represent all 23-bit integers: SSE2 has no minimum of 32-bit
+            // integers.
             Self(_mm_min_ps(_mm_max_ps(whole, _mm_set1_ps(low as f32)), _mm_set1_ps(high as f32)))
         }
     }
 
     #[inline(always)]
-    fn least(self) -> f32 {
-        // SAFETY: this is compiled only for processors with SSE2.
+    fn reduce_min(self) -> f32 {
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe {
             let two = _mm_min_ps(self.0, _mm_movehl_ps(self.0, self.0));
             _mm_cvtss_f32(_mm_min_ps(two, _mm_shuffle_ps::<0b01>(two, two)))
@@ -146,44 +146,45 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn any(self) -> bool {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { _mm_movemask_ps(self.0) != 0 }
     }
 
     #[inline(always)]
     fn all(self) -> bool {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { _mm_movemask_ps(self.0) == 0b1111 }
     }
 
     #[inline(always)]
     fn bits(self) -> u32 {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe { _mm_movemask_ps(self.0).cast_unsigned() }
     }
 
     #[inline(always)]
     fn from_signed(bytes: &[u8; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with SSE2; eight bytes are there.
+        // SAFETY: compiled only for CPUs with SSE2; the array has eight elements.
         unsafe { widen(_mm_loadl_epi64(bytes.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn from_halves(halves: &[[u8; 2]; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe {
             let (halves, zero) = (load(halves), _mm_setzero_si128());
             [_mm_unpacklo_epi16(halves, zero), _mm_unpackhi_epi16(halves, zero)].map(|half| {
                 let magnitude = _mm_and_si128(half, _mm_set1_epi32(0x7fff));
                 let moved = _mm_slli_epi32::<13>(magnitude);
-                // With 112 too many in the exponent, infinity and NaN have all bits of it, and the
-                // product is quiet.
+                // Adding 224 to the exponent, 112 more than the formats differ by, sets all of its
+                // bits for infinity and NaN. The product corrects it and makes NaN quiet.
                 let normal = _mm_mul_ps(
                     _mm_castsi128_ps(_mm_add_epi32(moved, _mm_set1_epi32(224 << 23))),
                     _mm_set1_ps(f32::from_bits(15 << 23)),
                 );
-                // Behind the leading digit of 2^-14 are the digits of a subnormal number. These
-                // processors take long for arithmetic on subnormal floats.
+                // The mantissa of a subnormal half is appended to a leading 1 of weight 2^-14,
+                // which is subtracted again. This avoids arithmetic on subnormal floats, which is
+                // slow.
                 let least = _mm_set1_epi32(113 << 23);
                 let subnormal = _mm_sub_ps(
                     _mm_castsi128_ps(_mm_add_epi32(moved, least)),
@@ -222,9 +223,9 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn negate(bytes: [u8; 16], signs: u16) -> [u8; 16] {
-        // SAFETY: this is compiled only for processors with SSE2; there is room for sixteen bytes.
+        // SAFETY: compiled only for CPUs with SSE2; `out` has sixteen elements.
         unsafe {
-            // A byte of signs for each byte, then its bit alone.
+            // Broadcasts to each byte the byte of `signs` that has its bit, then isolates that bit.
             let signs = _mm_cvtsi32_si128(i32::from(signs));
             let twice = _mm_unpacklo_epi8(signs, signs);
             let spread =
@@ -244,7 +245,7 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn to_bytes([low, high]: [Self; 2]) -> [u8; 8] {
-        // SAFETY: this is compiled only for processors with SSE2; there is room for eight bytes.
+        // SAFETY: compiled only for CPUs with SSE2; `out` has eight elements.
         unsafe {
             let words = _mm_packs_epi32(_mm_cvttps_epi32(low.0), _mm_cvttps_epi32(high.0));
             let mut out = [0_u8; 8];
@@ -255,9 +256,9 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn to_words(pair: [Self; 2]) -> [u16; 8] {
-        // SAFETY: this is compiled only for processors with SSE2; there is room for eight words.
+        // SAFETY: compiled only for CPUs with SSE2; `out` has eight elements.
         unsafe {
-            // There is a conversion to signed words alone.
+            // SSE2 packs to signed words only, so the range is shifted down and back.
             let [low, high] =
                 pair.map(|half| _mm_sub_epi32(_mm_cvttps_epi32(half.0), _mm_set1_epi32(0x8000)));
             let words = _mm_xor_si128(_mm_packs_epi32(low, high), _mm_set1_epi16(i16::MIN));
@@ -269,7 +270,7 @@ impl Quad for Sse2 {
 
     #[inline(always)]
     fn transpose([a, b, c, d]: [Self; 4]) -> [Self; 4] {
-        // SAFETY: this is compiled only for processors with SSE2.
+        // SAFETY: compiled only for CPUs with SSE2.
         unsafe {
             let (ab_low, ab_high) = (_mm_unpacklo_ps(a.0, b.0), _mm_unpackhi_ps(a.0, b.0));
             let (cd_low, cd_high) = (_mm_unpacklo_ps(c.0, d.0), _mm_unpackhi_ps(c.0, d.0));

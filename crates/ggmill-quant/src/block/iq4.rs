@@ -5,19 +5,20 @@ use ggmill_core::GgmlType;
 use super::{Decode, Encode};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{self, Floats, Lanes, MOST, Mask, columns, spread_out, sums_of_squares};
-use crate::numeric::{extreme, inverse_or_zero, nearest, sum_of_squares};
-use crate::search::NOTHING;
+use crate::lanes::{self, Floats, Lanes, MAX_LANES, Mask, columns, columns_from, sums_of_squares};
+use crate::numeric::{extreme, inverse_or_zero, nearest_int, sum_of_squares};
+use crate::search::GROUP_MAX_EPS;
 
 /// 32 weights under a half-precision scale.
 pub(crate) struct IQ4_NL;
-/// 256 weights, each 32 under a six-bit scale.
+/// 256 weights in groups of 32, each under a six-bit scale.
 pub(crate) struct IQ4_XS;
 
 /// The values of the indices, ascending.
 const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-// IQ4_XS: the super-scale, two bits of every scale, four bits of every scale, the indices.
+// Offsets in IQ4_XS: after the super-scale, the upper two bits of every scale, the lower four bits,
+// the indices.
 const HIGH_SCALES: usize = 2;
 const LOW_SCALES: usize = 4;
 const INDICES: usize = 8;
@@ -44,14 +45,14 @@ impl Encode<32, 18> for IQ4_NL {
     }
 
     fn encode_weighted(values: &[f32; 32], weights: &[f32; 32], _: f32, block: &mut [u8; 18]) {
-        encode_nl(values, importance(values, weights, spread(values)), block);
+        encode_nl(values, importance(values, weights, sigma2(values)), block);
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 18]]) {
         for (values, out) in values.chunks(2 * L::WIDTH).zip(out.chunks_mut(2 * L::WIDTH)) {
-            let scales = search_many(lanes, values, None, Spread::OfBlock, 0);
-            write_many(lanes, values, &scales, out);
+            let scales = search_many(lanes, values, None, Sigma2::Block, 0);
+            encode_nl_lanes(lanes, values, &scales, out);
         }
     }
 
@@ -68,8 +69,8 @@ impl Encode<32, 18> for IQ4_NL {
             .zip(weights.chunks(2 * L::WIDTH))
             .zip(out.chunks_mut(2 * L::WIDTH))
         {
-            let scales = search_many(lanes, values, Some(weights), Spread::OfBlock, 0);
-            write_many(lanes, values, &scales, out);
+            let scales = search_many(lanes, values, Some(weights), Sigma2::Block, 0);
+            encode_nl_lanes(lanes, values, &scales, out);
         }
     }
 }
@@ -112,7 +113,7 @@ impl Decode<256, 136> for IQ4_XS {
     }
 }
 
-/// The scale of a group as it counts, -32..32.
+/// Returns the scale level of a group, -32..32.
 #[inline(always)]
 fn group_scale(block: &[u8; 136], group: usize) -> f32 {
     let high = u16::from_le_bytes([block[HIGH_SCALES], block[HIGH_SCALES + 1]]);
@@ -126,15 +127,15 @@ impl Encode<256, 136> for IQ4_XS {
     }
 
     fn encode_weighted(values: &[f32; 256], weights: &[f32; 256], _: f32, block: &mut [u8; 136]) {
-        let spread = spread(values);
+        let sigma2 = sigma2(values);
         let (weights, _) = weights.as_chunks();
-        encode_xs(values, |index, group| importance(group, &weights[index], spread), block);
+        encode_xs(values, |index, group| importance(group, &weights[index], sigma2), block);
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 256]], out: &mut [[u8; 136]]) {
         for (values, out) in values.chunks(2 * L::WIDTH).zip(out.chunks_mut(2 * L::WIDTH)) {
-            encode_xs_many(lanes, values, None, out);
+            encode_xs_lanes(lanes, values, None, out);
         }
     }
 
@@ -151,7 +152,7 @@ impl Encode<256, 136> for IQ4_XS {
             .zip(weights.chunks(2 * L::WIDTH))
             .zip(out.chunks_mut(2 * L::WIDTH))
         {
-            encode_xs_many(lanes, values, Some(weights), out);
+            encode_xs_lanes(lanes, values, Some(weights), out);
         }
     }
 }
@@ -174,11 +175,10 @@ fn encode_xs(
     }
 }
 
-/// Stores the scales of a super-block, and returns what the values of each group are multiplied
-/// with.
+/// Stores the scales of a super-block and returns the inverse of each group's scale.
 fn write_scales(scales: &[f32; 8], block: &mut [u8; 136]) -> [f32; 8] {
     let super_scale = -extreme(scales) / 32.0;
-    // The levels below are chosen for the super-scale as it was before it was rounded to half
+    // As in the reference, the levels are chosen for the super-scale before rounding to half
     // precision.
     write_f16(block, 0, super_scale);
     let inverse = inverse_or_zero(super_scale);
@@ -186,7 +186,7 @@ fn write_scales(scales: &[f32; 8], block: &mut [u8; 136]) -> [f32; 8] {
     block[LOW_SCALES..INDICES].fill(0);
     let mut inverses = [0.0; 8];
     for (index, (&scale, inverse_of_group)) in scales.iter().zip(&mut inverses).enumerate() {
-        let level = nearest(inverse * scale).clamp(-32, 31);
+        let level = nearest_int(inverse * scale).clamp(-32, 31);
         *inverse_of_group = inverse_or_zero(super_scale * level as f32);
         let stored = (level + 32) as u8;
         block[LOW_SCALES + index / 2] |= (stored & 15) << (4 * (index % 2));
@@ -196,22 +196,22 @@ fn write_scales(scales: &[f32; 8], block: &mut [u8; 136]) -> [f32; 8] {
     inverses
 }
 
-/// Of what the squares are averaged that small weights get their share of.
+/// Which values' mean square is the σ² of the weights.
 #[derive(Clone, Copy)]
-enum Spread<'a> {
-    OfBlock,
-    OfSuperBlock(&'a [f32; MOST]),
+enum Sigma2<'a> {
+    Block,
+    SuperBlock(&'a [f32; MAX_LANES]),
 }
 
-/// The scales of at most two vectors of groups, from group `first` on.
+/// Returns the scales of at most two vectors of groups, from group `first` on.
 #[inline(always)]
 fn search_many<L: Lanes>(
     lanes: L,
     values: &[[f32; 32]],
     weights: Option<&[[f32; 32]]>,
-    spread: Spread<'_>,
+    sigma2: Sigma2<'_>,
     first: usize,
-) -> [f32; MOST] {
+) -> [f32; MAX_LANES] {
     let lanes = Pair(lanes);
     let x = columns(lanes, values, first);
     let mut squares = x;
@@ -221,41 +221,43 @@ fn search_many<L: Lanes>(
     let w = match weights {
         None => squares,
         Some(weights) => {
-            let spread = match spread {
-                Spread::OfBlock => {
+            let sigma2 = match sigma2 {
+                Sigma2::Block => {
                     let mut sum = lanes.splat(0.0);
                     for &square in &squares {
                         sum = sum + square;
                     }
                     sum * lanes.splat(2.0 / 32.0)
                 }
-                Spread::OfSuperBlock(sums) => {
-                    let [sum] =
-                        spread_out(lanes, |lane, _| sums[((first + lane) / 8).min(MOST - 1)]);
+                Sigma2::SuperBlock(sums) => {
+                    let [sum] = columns_from(lanes, |lane, _| {
+                        sums[((first + lane) / 8).min(MAX_LANES - 1)]
+                    });
                     sum * lanes.splat(2.0 / 256.0)
                 }
             };
-            lanes::importance(&x, &columns(lanes, weights, first), spread)
+            lanes::importance(&x, &columns(lanes, weights, first), sigma2)
         }
     };
-    let mut out = [0.0; MOST];
+    let mut out = [0.0; MAX_LANES];
     search_lanes(lanes, &x, &w).store(&mut out);
     out
 }
 
 #[inline(always)]
-fn encode_xs_many<L: Lanes>(
+fn encode_xs_lanes<L: Lanes>(
     lanes: L,
     values: &[[f32; 256]],
     weights: Option<&[[f32; 256]]>,
     out: &mut [[u8; 136]],
 ) {
-    let sums = if weights.is_some() { sums_of_squares(Pair(lanes), values) } else { [0.0; MOST] };
+    let sums =
+        if weights.is_some() { sums_of_squares(Pair(lanes), values) } else { [0.0; MAX_LANES] };
     let (groups, _) = values.as_flattened().as_chunks::<32>();
     let weights = weights.map(|weights| weights.as_flattened().as_chunks::<32>().0);
-    let mut scales = [[0.0; 8]; MOST];
+    let mut scales = [[0.0; 8]; MAX_LANES];
     for first in (0..groups.len()).step_by(2 * L::WIDTH) {
-        let found = search_many(lanes, groups, weights, Spread::OfSuperBlock(&sums), first);
+        let found = search_many(lanes, groups, weights, Sigma2::SuperBlock(&sums), first);
         scales.as_flattened_mut()[first..][..2 * L::WIDTH].copy_from_slice(&found[..2 * L::WIDTH]);
     }
     for (index, (values, block)) in values.iter().zip(out).enumerate() {
@@ -264,34 +266,34 @@ fn encode_xs_many<L: Lanes>(
         for ((group, inverse), indices) in
             groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16))
         {
-            write_group(lanes, group, inverse, indices);
+            encode_group_lanes(lanes, group, inverse, indices);
         }
     }
 }
 
 #[inline(always)]
-fn write_many<L: Lanes>(
+fn encode_nl_lanes<L: Lanes>(
     lanes: L,
     values: &[[f32; 32]],
-    scales: &[f32; MOST],
+    scales: &[f32; MAX_LANES],
     out: &mut [[u8; 18]],
 ) {
     for ((values, &scale), block) in values.iter().zip(scales).zip(out) {
         write_f16(block, 0, scale);
-        write_group(lanes, values, inverse_or_zero(scale), &mut block[2..]);
+        encode_group_lanes(lanes, values, inverse_or_zero(scale), &mut block[2..]);
     }
 }
 
-/// As [`encode_group`].
+/// Does what [`encode_group`] does, with lanes.
 #[inline(always)]
-fn write_group<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, out: &mut [u8]) {
+fn encode_group_lanes<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, out: &mut [u8]) {
     let inverse = lanes.splat(inverse);
     let mut indices = [0; 32];
     for (values, indices) in values.chunks_exact(L::WIDTH).zip(indices.chunks_exact_mut(L::WIDTH)) {
         let x = inverse * lanes.load(values);
         let mut index = lanes.splat(15.0);
-        for (i, &from) in FROM.iter().enumerate().rev() {
-            index = lanes.splat(i as f32).or(x.lt(lanes.splat(from)), index);
+        for (i, &from) in THRESHOLDS.iter().enumerate().rev() {
+            index = lanes.splat(i as f32).select(x.lt(lanes.splat(from)), index);
         }
         index.store_bytes(indices);
     }
@@ -300,28 +302,28 @@ fn write_group<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, out: &mut [
     }
 }
 
-/// As [`search`], a group to a lane.
+/// Does what [`search`] does, with one group per lane.
 #[inline(always)]
 fn search_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32]) -> L::F {
     let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
     let mut extreme = zero;
     for &x in x {
-        extreme = x.or(x.abs().gt(extreme.abs()), extreme);
+        extreme = x.select(x.abs().gt(extreme.abs()), extreme);
     }
-    let live = extreme.abs().lt(lanes.splat(NOTHING)).not();
-    let extreme = extreme.or(live, one);
+    let live = extreme.abs().lt(lanes.splat(GROUP_MAX_EPS)).not();
+    let extreme = extreme.select(live, one);
     let first = -extreme / lanes.splat(f32::from(VALUES[0]));
     let (qx, qq) = fit_lanes(lanes, x, w, one / first);
-    let mut scale = (qx / qq).or(qq.gt(zero), zero);
+    let mut scale = (qx / qq).select(qq.gt(zero), zero);
     let mut best = scale * qx;
     for step in -7..=7 {
         let (qx, qq) =
             fit_lanes(lanes, x, w, lanes.splat((step + i32::from(VALUES[0])) as f32) / extreme);
         let better = qq.gt(zero).and((qx * qx).gt(best * qq));
-        scale = (qx / qq).or(better, scale);
-        best = (scale * qx).or(better, best);
+        scale = (qx / qq).select(better, scale);
+        best = (scale * qx).select(better, best);
     }
-    scale.or(live, zero)
+    scale.select(live, zero)
 }
 
 #[inline(always)]
@@ -330,8 +332,8 @@ fn fit_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32], inverse: L::F) 
     for (&x, &w) in x.iter().zip(w) {
         let scaled = inverse * x;
         let mut quant = lanes.splat(f32::from(VALUES[15]));
-        for (&value, &from) in VALUES.iter().zip(&FROM).rev() {
-            quant = lanes.splat(f32::from(value)).or(scaled.lt(lanes.splat(from)), quant);
+        for (&value, &from) in VALUES.iter().zip(&THRESHOLDS).rev() {
+            quant = lanes.splat(f32::from(value)).select(scaled.lt(lanes.splat(from)), quant);
         }
         qx = qx + w * quant * x;
         qq = qq + w * quant * quant;
@@ -339,57 +341,55 @@ fn fit_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32], inverse: L::F) 
     (qx, qq)
 }
 
-/// From which number on the index is above `i`: what [`nearest_index`] does, as comparisons with
-/// constants.
-const FROM: [f32; 15] = {
+/// The least number whose [`nearest_index`] is greater than `i`, for each `i`.
+const THRESHOLDS: [f32; 15] = {
     let mut from = [0.0; 15];
     let mut i = 0;
     while i < 15 {
         let (low, high) = (VALUES[i] as f32, VALUES[i + 1] as f32);
-        // Bisection over the numbers between the two, in the order in which they ascend.
-        let (mut below, mut above) = (ascending(low), ascending(high));
+        // Bisection over the floats between the two.
+        let (mut below, mut above) = (float_order(low), float_order(high));
         while above - below > 1 {
             let middle = below + (above - below) / 2;
-            let x = number(middle);
+            let x = float_at(middle);
             if x - low < high - x {
                 below = middle;
             } else {
                 above = middle;
             }
         }
-        from[i] = number(above);
+        from[i] = float_at(above);
         i += 1;
     }
     from
 };
 
-/// The place of a number among all numbers.
-const fn ascending(x: f32) -> i64 {
+/// Maps floats to integers in ascending order.
+const fn float_order(x: f32) -> i64 {
     let bits = x.to_bits();
     if bits >> 31 == 1 { -((bits & 0x7fff_ffff) as i64) } else { bits as i64 }
 }
 
-/// The number at a place.
-const fn number(place: i64) -> f32 {
+/// Inverts [`float_order`].
+const fn float_at(place: i64) -> f32 {
     f32::from_bits(if place < 0 { place.unsigned_abs() as u32 | 0x8000_0000 } else { place as u32 })
 }
 
-/// The weight of each value: its column's importance, times a magnitude that small weights share
-/// with their block.
-fn importance(values: &[f32; 32], weights: &[f32; 32], spread: f32) -> [f32; 32] {
-    core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())
+/// Returns the weight of each value: importance · √(σ² + x²).
+fn importance(values: &[f32; 32], weights: &[f32; 32], sigma2: f32) -> [f32; 32] {
+    core::array::from_fn(|i| weights[i] * (sigma2 + values[i] * values[i]).sqrt())
 }
 
-/// Twice the mean square of a block.
-fn spread(values: &[f32]) -> f32 {
+/// Returns σ², twice the mean square of a block.
+fn sigma2(values: &[f32]) -> f32 {
     sum_of_squares(values) * (2.0 / values.len() as f32)
 }
 
-/// The scale of least weighted error among sixteen candidates, all near the one that puts the
-/// extreme value on the end of the table.
+/// Returns the scale of least weighted error among sixteen candidates near the one that maps the
+/// extreme value to the end of the table.
 fn search(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
     let extreme = extreme(values);
-    if extreme.abs() < NOTHING {
+    if extreme.abs() < GROUP_MAX_EPS {
         return 0.0;
     }
     let fit = |inverse: f32| {
@@ -412,7 +412,7 @@ fn search(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
     scale
 }
 
-/// The index of the nearest value in the table, of two equally near the higher.
+/// Returns the index of the nearest value in the table, the higher of two equally near ones.
 fn nearest_index(x: f32) -> u8 {
     let value = |index: usize| f32::from(VALUES[index]);
     if x <= value(0) {
@@ -421,13 +421,13 @@ fn nearest_index(x: f32) -> u8 {
     if x >= value(15) {
         return 15;
     }
-    // The first entry above x. There is none for what is not a number (0 times an infinite
-    // inverse); the reference's bisection then ends at the last.
+    // The first entry above x. There is none for NaN (0 times an infinite inverse), for which the
+    // reference's bisection ends at the last entry.
     let upper = (1..15).find(|&index| x < value(index)).unwrap_or(15);
     if x - value(upper - 1) < value(upper) - x { upper as u8 - 1 } else { upper as u8 }
 }
 
-/// The first half of the group in the low halves of the bytes, the second in the high ones.
+/// Decodes a group: the first half is in the low nibbles, the second in the high nibbles.
 #[inline(always)]
 fn decode_group(indices: &[u8], scale: f32, out: &mut [f32]) {
     let (low, high) = out.split_at_mut(indices.len());
@@ -448,9 +448,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comparisons_find_the_nearest_value() {
-        let index = |x: f32| FROM.iter().filter(|&&from| !(x < from)).count();
-        for from in FROM {
+    fn thresholds_give_the_nearest_index() {
+        let index = |x: f32| THRESHOLDS.iter().filter(|&&from| !(x < from)).count();
+        for from in THRESHOLDS {
             for bits in from.to_bits() - 40..from.to_bits() + 40 {
                 let x = f32::from_bits(bits);
                 assert_eq!(index(x), usize::from(nearest_index(x)), "{x}");

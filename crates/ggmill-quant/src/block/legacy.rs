@@ -1,13 +1,13 @@
 //! The first formats: 32 weights of 4, 5 or 8 bits under one scale (`_0`), or one scale and one
-//! minimum (`_1`).
+//! minimum (`_1`; in Q8_1 the sum instead).
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, EACH, Encode, SPREAD, gathered};
+use super::{BITS_TO_BYTES, BYTE_ONES, Decode, Encode, gather_bits};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{self, Floats, Lanes, MOST, columns};
-use crate::numeric::{bounds, extreme, inverse_or_zero, largest, round, sum_of_squares, truncate};
+use crate::lanes::{self, Floats, Lanes, MAX_LANES, columns};
+use crate::numeric::{bounds, extreme, inverse_or_zero, max_abs, round, sum_of_squares, truncate};
 use crate::search::{Affine, Steps, affine, symmetric};
 
 pub(crate) struct Q4_0;
@@ -18,7 +18,7 @@ pub(crate) struct Q8_0;
 pub(crate) struct Q8_1;
 
 const SCALE: usize = 0;
-/// The minimum of the `_1` formats; of Q8_1 the sum.
+/// The minimum of the `_1` formats; in Q8_1 the sum.
 const MIN: usize = 2;
 
 impl Decode<32, 18> for Q4_0 {
@@ -50,31 +50,31 @@ impl Encode<32, 18> for Q4_0 {
         let scale = extreme(values) / -8.0;
         let inverse = inverse_or_zero(scale);
         write_f16(block, SCALE, scale);
-        let levels = values.map(|value| byte(value * inverse + 8.5).min(15) as u8);
+        let levels = values.map(|value| to_i8(value * inverse + 8.5).min(15) as u8);
         pack_nibbles(&levels, &mut block[2..]);
     }
 
     fn encode_weighted(
         values: &[f32; 32],
         weights: &[f32; 32],
-        row_spread: f32,
+        row_sigma2: f32,
         block: &mut [u8; 18],
     ) {
         let mut levels = [0; 32];
         let scale =
-            symmetric(values, 8, Some(&importance(values, weights, row_spread)), &mut levels);
+            symmetric(values, 8, Some(&importance(values, weights, row_sigma2)), &mut levels);
         write_f16(block, SCALE, scale);
         pack_nibbles(&levels, &mut block[2..]);
     }
 
-    fn row_spread(row: &[f32]) -> f32 {
+    fn row_sigma2(row: &[f32]) -> f32 {
         mean_square(row)
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 18]]) {
         for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
-            let Some(found) = lanes::extremes(lanes, values, -8.0) else {
+            let Some(found) = lanes::extreme_scales(lanes, values, -8.0) else {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
                 continue;
             };
@@ -92,7 +92,7 @@ impl Encode<32, 18> for Q4_0 {
         lanes: L,
         values: &[[f32; 32]],
         weights: &[[f32; 32]],
-        row_spread: f32,
+        row_sigma2: f32,
         out: &mut [[u8; 18]],
     ) {
         for ((values, weights), out) in values
@@ -100,7 +100,7 @@ impl Encode<32, 18> for Q4_0 {
             .zip(weights.chunks(2 * L::WIDTH))
             .zip(out.chunks_mut(2 * L::WIDTH))
         {
-            let (scales, inverses) = symmetric_many(lanes, values, weights, row_spread, 8);
+            let (scales, inverses) = symmetric_many(lanes, values, weights, row_sigma2, 8);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, scales[index]);
                 let levels = symmetric_levels(lanes, values, inverses[index], 8);
@@ -125,7 +125,7 @@ impl Decode<32, 20> for Q4_1 {
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 20]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
             let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
-            decode_above(lanes, &nibbles(&block[4..]), scale, min, out);
+            decode_with_min(lanes, &nibbles(&block[4..]), scale, min, out);
         }
     }
 }
@@ -137,32 +137,37 @@ impl Encode<32, 20> for Q4_1 {
         let inverse = inverse_or_zero(scale);
         write_f16(block, SCALE, scale);
         write_f16(block, MIN, min);
-        let levels = values.map(|value| byte((value - min) * inverse + 0.5).min(15) as u8);
+        let levels = values.map(|value| to_i8((value - min) * inverse + 0.5).min(15) as u8);
         pack_nibbles(&levels, &mut block[4..]);
     }
 
     fn encode_weighted(
         values: &[f32; 32],
         weights: &[f32; 32],
-        row_spread: f32,
+        row_sigma2: f32,
         block: &mut [u8; 20],
     ) {
         let mut levels = [0; 32];
-        let Affine { scale, min } =
-            affine(values, 15, &importance(values, weights, row_spread), WEIGHTED, &mut levels);
+        let Affine { scale, min } = affine(
+            values,
+            15,
+            &importance(values, weights, row_sigma2),
+            WEIGHTED_STEPS,
+            &mut levels,
+        );
         write_f16(block, SCALE, scale);
         write_f16(block, MIN, -min);
         pack_nibbles(&levels, &mut block[4..]);
     }
 
-    fn row_spread(row: &[f32]) -> f32 {
+    fn row_sigma2(row: &[f32]) -> f32 {
         mean_square(row)
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 20]]) {
         for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
-            let Some(found) = lanes::least_and_most(lanes, values, 15.0) else {
+            let Some(found) = lanes::min_max_scales(lanes, values, 15.0) else {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
                 continue;
             };
@@ -187,7 +192,7 @@ impl Encode<32, 20> for Q4_1 {
         lanes: L,
         values: &[[f32; 32]],
         weights: &[[f32; 32]],
-        row_spread: f32,
+        row_sigma2: f32,
         out: &mut [[u8; 20]],
     ) {
         for ((values, weights), out) in values
@@ -195,9 +200,9 @@ impl Encode<32, 20> for Q4_1 {
             .zip(weights.chunks(2 * L::WIDTH))
             .zip(out.chunks_mut(2 * L::WIDTH))
         {
-            let Some(found) = affine_many(lanes, values, weights, row_spread, 15) else {
+            let Some(found) = affine_many(lanes, values, weights, row_sigma2, 15) else {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
-                    Self::encode_weighted(values, weights, row_spread, block);
+                    Self::encode_weighted(values, weights, row_sigma2, block);
                 }
                 continue;
             };
@@ -240,31 +245,31 @@ impl Encode<32, 22> for Q5_0 {
         let scale = extreme(values) / -16.0;
         let inverse = inverse_or_zero(scale);
         write_f16(block, SCALE, scale);
-        let levels = values.map(|value| byte(value * inverse + 16.5).min(31) as u8);
+        let levels = values.map(|value| to_i8(value * inverse + 16.5).min(31) as u8);
         pack_five_bits(&levels, &mut block[2..]);
     }
 
     fn encode_weighted(
         values: &[f32; 32],
         weights: &[f32; 32],
-        row_spread: f32,
+        row_sigma2: f32,
         block: &mut [u8; 22],
     ) {
         let mut levels = [0; 32];
         let scale =
-            symmetric(values, 16, Some(&importance(values, weights, row_spread)), &mut levels);
+            symmetric(values, 16, Some(&importance(values, weights, row_sigma2)), &mut levels);
         write_f16(block, SCALE, scale);
         pack_five_bits(&levels, &mut block[2..]);
     }
 
-    fn row_spread(row: &[f32]) -> f32 {
+    fn row_sigma2(row: &[f32]) -> f32 {
         mean_square(row)
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 22]]) {
         for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
-            let Some(found) = lanes::extremes(lanes, values, -16.0) else {
+            let Some(found) = lanes::extreme_scales(lanes, values, -16.0) else {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
                 continue;
             };
@@ -282,7 +287,7 @@ impl Encode<32, 22> for Q5_0 {
         lanes: L,
         values: &[[f32; 32]],
         weights: &[[f32; 32]],
-        row_spread: f32,
+        row_sigma2: f32,
         out: &mut [[u8; 22]],
     ) {
         for ((values, weights), out) in values
@@ -290,7 +295,7 @@ impl Encode<32, 22> for Q5_0 {
             .zip(weights.chunks(2 * L::WIDTH))
             .zip(out.chunks_mut(2 * L::WIDTH))
         {
-            let (scales, inverses) = symmetric_many(lanes, values, weights, row_spread, 16);
+            let (scales, inverses) = symmetric_many(lanes, values, weights, row_sigma2, 16);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, scales[index]);
                 let levels = symmetric_levels(lanes, values, inverses[index], 16);
@@ -315,7 +320,7 @@ impl Decode<32, 24> for Q5_1 {
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 24]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
             let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
-            decode_above(lanes, &five_bits(&block[4..]), scale, min, out);
+            decode_with_min(lanes, &five_bits(&block[4..]), scale, min, out);
         }
     }
 }
@@ -334,25 +339,30 @@ impl Encode<32, 24> for Q5_1 {
     fn encode_weighted(
         values: &[f32; 32],
         weights: &[f32; 32],
-        row_spread: f32,
+        row_sigma2: f32,
         block: &mut [u8; 24],
     ) {
         let mut levels = [0; 32];
-        let Affine { scale, min } =
-            affine(values, 31, &importance(values, weights, row_spread), WEIGHTED, &mut levels);
+        let Affine { scale, min } = affine(
+            values,
+            31,
+            &importance(values, weights, row_sigma2),
+            WEIGHTED_STEPS,
+            &mut levels,
+        );
         write_f16(block, SCALE, scale);
         write_f16(block, MIN, -min);
         pack_five_bits(&levels, &mut block[4..]);
     }
 
-    fn row_spread(row: &[f32]) -> f32 {
+    fn row_sigma2(row: &[f32]) -> f32 {
         mean_square(row)
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 24]]) {
         for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
-            let Some(found) = lanes::least_and_most(lanes, values, 31.0) else {
+            let Some(found) = lanes::min_max_scales(lanes, values, 31.0) else {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
                 continue;
             };
@@ -377,7 +387,7 @@ impl Encode<32, 24> for Q5_1 {
         lanes: L,
         values: &[[f32; 32]],
         weights: &[[f32; 32]],
-        row_spread: f32,
+        row_sigma2: f32,
         out: &mut [[u8; 24]],
     ) {
         for ((values, weights), out) in values
@@ -385,9 +395,9 @@ impl Encode<32, 24> for Q5_1 {
             .zip(weights.chunks(2 * L::WIDTH))
             .zip(out.chunks_mut(2 * L::WIDTH))
         {
-            let Some(found) = affine_many(lanes, values, weights, row_spread, 31) else {
+            let Some(found) = affine_many(lanes, values, weights, row_sigma2, 31) else {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
-                    Self::encode_weighted(values, weights, row_spread, block);
+                    Self::encode_weighted(values, weights, row_sigma2, block);
                 }
                 continue;
             };
@@ -423,15 +433,15 @@ impl Decode<32, 34> for Q8_0 {
 
 impl Encode<32, 34> for Q8_0 {
     fn encode(values: &[f32; 32], block: &mut [u8; 34]) {
-        let scale = largest(values) / 127.0;
+        let scale = max_abs(values) / 127.0;
         write_f16(block, SCALE, scale);
-        eight_bits(values, scale, &mut block[2..]);
+        encode_eight_bits(values, scale, &mut block[2..]);
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 34]]) {
         for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
-            let Some(found) = lanes::largest(lanes, values, 127.0) else {
+            let Some(found) = lanes::max_abs_scales(lanes, values, 127.0) else {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
                 continue;
             };
@@ -468,16 +478,16 @@ impl Decode<32, 36> for Q8_1 {
 
 impl Encode<32, 36> for Q8_1 {
     fn encode(values: &[f32; 32], block: &mut [u8; 36]) {
-        let scale = largest(values) / 127.0;
+        let scale = max_abs(values) / 127.0;
         write_f16(block, SCALE, scale);
-        eight_bits(values, scale, &mut block[4..]);
+        encode_eight_bits(values, scale, &mut block[4..]);
         write_sum(scale, block);
     }
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 36]]) {
         for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
-            let Some(found) = lanes::largest(lanes, values, 127.0) else {
+            let Some(found) = lanes::max_abs_scales(lanes, values, 127.0) else {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
                 continue;
             };
@@ -494,28 +504,28 @@ impl Encode<32, 36> for Q8_1 {
     }
 }
 
-/// Stores the sum of the levels, scaled.
+/// Stores the scaled sum of the levels.
 #[inline(always)]
 fn write_sum(scale: f32, block: &mut [u8; 36]) {
     let sum: i32 = block[4..].iter().map(|level| i32::from(level.cast_signed())).sum();
     write_f16(block, MIN, sum as f32 * scale);
 }
 
-/// Scales of at most two vectors of blocks, and the factors that give their levels: 0 where the
-/// levels are 0.
+/// Returns the scales of at most two vectors of blocks and the inverses that give their levels, 0
+/// if all levels are 0.
 #[inline(always)]
 fn symmetric_many<L: Lanes>(
     lanes: L,
     values: &[[f32; 32]],
     weights: &[[f32; 32]],
-    spread: f32,
+    sigma2: f32,
     half: i32,
-) -> ([f32; MOST], [f32; MOST]) {
+) -> ([f32; MAX_LANES], [f32; MAX_LANES]) {
     let lanes = Pair(lanes);
     let x = columns(lanes, values, 0);
-    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(spread));
+    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(sigma2));
     let (scale, inverse) = lanes::symmetric(lanes, &x, half, &w);
-    let (mut scales, mut inverses) = ([0.0; MOST], [0.0; MOST]);
+    let (mut scales, mut inverses) = ([0.0; MAX_LANES], [0.0; MAX_LANES]);
     scale.store(&mut scales);
     inverse.store(&mut inverses);
     (scales, inverses)
@@ -534,32 +544,33 @@ fn symmetric_levels<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, half: 
     levels
 }
 
-/// Scales and minima of at most two vectors of blocks, and what gives their levels.
+/// Scales and minima of at most two vectors of blocks, and the inverses and offsets that give their
+/// levels.
 struct AffineBlocks {
-    scales: [f32; MOST],
-    mins: [f32; MOST],
-    inverses: [f32; MOST],
-    offsets: [f32; MOST],
+    scales: [f32; MAX_LANES],
+    mins: [f32; MAX_LANES],
+    inverses: [f32; MAX_LANES],
+    offsets: [f32; MAX_LANES],
 }
 
-/// `None` where the scalar code has to do it.
+/// Returns `None` if the scalar code must encode the blocks.
 #[inline(always)]
 fn affine_many<L: Lanes>(
     lanes: L,
     values: &[[f32; 32]],
     weights: &[[f32; 32]],
-    spread: f32,
+    sigma2: f32,
     top: i32,
 ) -> Option<AffineBlocks> {
     let lanes = Pair(lanes);
     let x = columns(lanes, values, 0);
-    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(spread));
-    let found = lanes::affine(lanes, &x, &w, top, WEIGHTED)?;
+    let w = lanes::importance(&x, &columns(lanes, weights, 0), lanes.splat(sigma2));
+    let found = lanes::affine(lanes, &x, &w, top, WEIGHTED_STEPS)?;
     let mut out = AffineBlocks {
-        scales: [0.0; MOST],
-        mins: [0.0; MOST],
-        inverses: [0.0; MOST],
-        offsets: [0.0; MOST],
+        scales: [0.0; MAX_LANES],
+        mins: [0.0; MAX_LANES],
+        inverses: [0.0; MAX_LANES],
+        offsets: [0.0; MAX_LANES],
     };
     found.scale.store(&mut out.scales);
     found.min.store(&mut out.mins);
@@ -584,11 +595,10 @@ fn affine_levels<L: Lanes>(
     levels
 }
 
-/// How the `_1` formats look for scale and minimum when there are importance weights.
-const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
+/// The candidates of the `_1` formats with importance weights.
+const WEIGHTED_STEPS: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
 
-/// The weight of each value: its column's importance, times a magnitude that small weights share
-/// with their row.
+/// Returns the weight of each value: importance · √(mean square of the row + x²).
 fn importance(values: &[f32; 32], weights: &[f32; 32], mean_square: f32) -> [f32; 32] {
     core::array::from_fn(|i| weights[i] * (mean_square + values[i] * values[i]).sqrt())
 }
@@ -597,32 +607,38 @@ fn mean_square(row: &[f32]) -> f32 {
     sum_of_squares(row) / row.len() as f32
 }
 
-/// A float as a signed byte: truncated, then all but the lowest eight bits dropped.
-fn byte(value: f32) -> i8 {
+/// Truncates a float and keeps the lowest eight bits.
+fn to_i8(value: f32) -> i8 {
     truncate(value) as i8
 }
 
-fn eight_bits(values: &[f32; 32], scale: f32, out: &mut [u8]) {
+fn encode_eight_bits(values: &[f32; 32], scale: f32, out: &mut [u8]) {
     let inverse = inverse_or_zero(scale);
     for (out, value) in out.iter_mut().zip(values) {
         *out = round(value * inverse) as u8;
     }
 }
 
-/// Levels times a scale, and a minimum.
+/// Multiplies levels by a scale and adds a minimum.
 #[inline(always)]
-fn decode_above<L: Lanes>(lanes: L, levels: &[u8; 32], scale: f32, min: f32, out: &mut [f32; 32]) {
+fn decode_with_min<L: Lanes>(
+    lanes: L,
+    levels: &[u8; 32],
+    scale: f32,
+    min: f32,
+    out: &mut [f32; 32],
+) {
     let (scale, min) = (lanes.splat(scale), lanes.splat(min));
     for (levels, out) in levels.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
         (lanes.load_signed(levels) * scale + min).store(out);
     }
 }
 
-/// The low halves of 16 bytes, then the high ones.
+/// Returns the low halves of 16 bytes, then the high halves.
 #[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; 32] {
-    // Eight bytes at a time in one number.
-    const LOW: u64 = 15 * EACH;
+    // Eight bytes at a time in one `u64`.
+    const LOW: u64 = 15 * BYTE_ONES;
     let mut nibbles = [0; 32];
     let (low, high) = nibbles.split_at_mut(16);
     let (low, high) = (low.as_chunks_mut::<8>().0, high.as_chunks_mut::<8>().0);
@@ -640,12 +656,13 @@ fn pack_nibbles(levels: &[u8; 32], out: &mut [u8]) {
     }
 }
 
-/// Four bytes of fifth bits, then 16 bytes of nibbles.
+/// Unpacks five-bit levels from four bytes of fifth bits and 16 bytes of nibbles.
 #[inline(always)]
 fn five_bits(bytes: &[u8]) -> [u8; 32] {
     let mut levels = nibbles(&bytes[4..20]);
     for (levels, &fifth) in levels.as_chunks_mut::<8>().0.iter_mut().zip(bytes) {
-        *levels = (u64::from_le_bytes(*levels) | SPREAD[usize::from(fifth)] << 4).to_le_bytes();
+        *levels =
+            (u64::from_le_bytes(*levels) | BITS_TO_BYTES[usize::from(fifth)] << 4).to_le_bytes();
     }
     levels
 }
@@ -654,7 +671,7 @@ fn five_bits(bytes: &[u8]) -> [u8; 32] {
 fn pack_five_bits(levels: &[u8; 32], out: &mut [u8]) {
     let (fifth, low) = out.split_at_mut(4);
     for (byte, levels) in fifth.iter_mut().zip(levels.as_chunks::<8>().0) {
-        *byte = gathered(u64::from_le_bytes(*levels) >> 4);
+        *byte = gather_bits(u64::from_le_bytes(*levels) >> 4);
     }
     pack_nibbles(&levels.map(|level| level & 15), low);
 }

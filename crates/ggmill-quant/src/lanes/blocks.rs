@@ -1,43 +1,51 @@
-//! Encoding of the formats without a search: a scale for each block, a block to a lane, then
-//! levels, value after value.
+//! Encoding without a search: one scale per block, computed with one block per lane, then the
+//! levels. And decoding of blocks with one scale.
 
-use super::{Floats, Lanes, MOST, Mask, columns};
+use super::{Floats, Lanes, MAX_LANES, Mask, columns};
 
-/// A number and its use for each of [`WIDTH`](Lanes::WIDTH) blocks.
+/// The scales of up to [`WIDTH`](Lanes::WIDTH) blocks.
 pub(crate) struct Scales {
-    pub(crate) scales: [f32; MOST],
-    /// Their inverses; 0 of 0.
-    pub(crate) inverses: [f32; MOST],
-    /// The number that is subtracted before scaling.
-    pub(crate) mins: [f32; MOST],
+    pub(crate) scales: [f32; MAX_LANES],
+    /// The inverse of each scale, or 0 if it is 0.
+    pub(crate) inverses: [f32; MAX_LANES],
+    /// The minimum, which is subtracted before scaling.
+    pub(crate) mins: [f32; MAX_LANES],
 }
 
-/// The first value of the greatest magnitude over `divisor`, for each of up to
-/// [`WIDTH`](Lanes::WIDTH) blocks. `None` where an inverse is not finite.
+/// Returns, as the scale of each block, its first value of the greatest magnitude divided by
+/// `divisor`, or `None` if a scale or an inverse is not finite.
 #[inline(always)]
-pub(crate) fn extremes<L: Lanes>(lanes: L, blocks: &[[f32; 32]], divisor: f32) -> Option<Scales> {
+pub(crate) fn extreme_scales<L: Lanes>(
+    lanes: L,
+    blocks: &[[f32; 32]],
+    divisor: f32,
+) -> Option<Scales> {
     let mut extreme = lanes.splat(0.0);
     for x in columns(lanes, blocks, 0) {
-        extreme = x.or(x.abs().gt(extreme.abs()), extreme);
+        extreme = x.select(x.abs().gt(extreme.abs()), extreme);
     }
     scales(lanes, extreme / lanes.splat(divisor), lanes.splat(0.0))
 }
 
-/// The greatest magnitude over `divisor`, for each of up to [`WIDTH`](Lanes::WIDTH) blocks. `None`
-/// where an inverse is not finite.
+/// Returns, as the scale of each block, its greatest magnitude divided by `divisor`, or `None` if a
+/// scale or an inverse is not finite.
 #[inline(always)]
-pub(crate) fn largest<L: Lanes>(lanes: L, blocks: &[[f32; 32]], divisor: f32) -> Option<Scales> {
+pub(crate) fn max_abs_scales<L: Lanes>(
+    lanes: L,
+    blocks: &[[f32; 32]],
+    divisor: f32,
+) -> Option<Scales> {
     let mut largest = lanes.splat(0.0);
     for x in columns(lanes, blocks, 0) {
-        largest = largest.greater(x.abs());
+        largest = largest.max(x.abs());
     }
     scales(lanes, largest / lanes.splat(divisor), lanes.splat(0.0))
 }
 
-/// The least value, and how far the greatest is from it over `divisor`, for each of up to
-/// [`WIDTH`](Lanes::WIDTH) blocks. `None` where a number is not finite.
+/// Returns, for each block, its minimum, and as the scale its range divided by `divisor`, or `None`
+/// if a scale or an inverse is not finite.
 #[inline(always)]
-pub(crate) fn least_and_most<L: Lanes>(
+pub(crate) fn min_max_scales<L: Lanes>(
     lanes: L,
     blocks: &[[f32; 32]],
     divisor: f32,
@@ -45,8 +53,8 @@ pub(crate) fn least_and_most<L: Lanes>(
     let x = columns(lanes, blocks, 0);
     let (mut least, mut most) = (x[0], x[0]);
     for x in x {
-        least = x.lesser(least);
-        most = x.greater(most);
+        least = x.min(least);
+        most = x.max(most);
     }
     scales(lanes, (most - least) / lanes.splat(divisor), least)
 }
@@ -54,18 +62,20 @@ pub(crate) fn least_and_most<L: Lanes>(
 #[inline(always)]
 fn scales<L: Lanes>(lanes: L, scale: L::F, min: L::F) -> Option<Scales> {
     let (zero, greatest) = (lanes.splat(0.0), lanes.splat(f32::MAX));
-    let inverse = zero.or(scale.eq(zero), lanes.splat(1.0) / scale);
+    let inverse = zero.select(scale.eq(zero), lanes.splat(1.0) / scale);
     if scale.abs().gt(greatest).or(inverse.abs().gt(greatest)).any() {
         return None;
     }
-    let mut out = Scales { scales: [0.0; MOST], inverses: [0.0; MOST], mins: [0.0; MOST] };
+    let mut out =
+        Scales { scales: [0.0; MAX_LANES], inverses: [0.0; MAX_LANES], mins: [0.0; MAX_LANES] };
     scale.store(&mut out.scales);
     inverse.store(&mut out.inverses);
     min.store(&mut out.mins);
     Some(out)
 }
 
-/// (x - `min`) · `inverse` + `add`, truncated, at most `top`. None of them is negative.
+/// Returns (x - `min`) · `inverse` + `add` of each value, truncated and at most `top`. No result is
+/// negative.
 #[inline(always)]
 pub(crate) fn offset_levels<L: Lanes, const N: usize>(
     lanes: L,
@@ -79,20 +89,21 @@ pub(crate) fn offset_levels<L: Lanes, const N: usize>(
     let (min, inverse, add, top) =
         (lanes.splat(min), lanes.splat(inverse), lanes.splat(add), lanes.splat(top));
     for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
-        ((lanes.load(values) - min) * inverse + add).lesser(top).store_bytes(levels);
+        ((lanes.load(values) - min) * inverse + add).min(top).store_bytes(levels);
     }
     levels
 }
 
-/// x · `inverse`, rounded half away from zero, as signed bytes. Magnitudes are below 128.
+/// Returns x · `inverse` of each value, rounded half away from zero, as signed bytes. Magnitudes
+/// are below 128.
 #[inline(always)]
 pub(crate) fn round_to_bytes<L: Lanes, const N: usize>(
     lanes: L,
     values: &[f32; N],
     inverse: f32,
 ) -> [u8; N] {
-    /// Added to a magnitude, this carries a half into the next whole number, and nothing less than
-    /// a half.
+    /// The greatest `f32` below ½. Added to a magnitude, it carries fractions from ½ on into the
+    /// next integer; ½ itself would carry the greatest fraction below ½ too.
     const ALMOST_HALF: f32 = 0.499_999_97;
     let mut levels = [0; N];
     let (zero, inverse, half, wrap) =
@@ -100,35 +111,37 @@ pub(crate) fn round_to_bytes<L: Lanes, const N: usize>(
     for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
         let scaled = lanes.load(values) * inverse;
         let rounded = (scaled.abs() + half).trunc();
-        (wrap - rounded).or(scaled.lt(zero).and(rounded.gt(zero)), rounded).store_bytes(levels);
+        (wrap - rounded).select(scaled.lt(zero).and(rounded.gt(zero)), rounded).store_bytes(levels);
     }
     levels
 }
 
-/// The greatest magnitude of some values, as many as fill whole vectors.
+/// Returns the greatest magnitude of values that fill whole vectors.
 #[inline(always)]
-pub(crate) fn greatest_magnitude<L: Lanes>(lanes: L, values: &[f32]) -> f32 {
+pub(crate) fn max_abs<L: Lanes>(lanes: L, values: &[f32]) -> f32 {
     let mut largest = lanes.splat(0.0);
     for values in values.chunks_exact(L::WIDTH) {
-        largest = largest.greater(lanes.load(values).abs());
+        largest = largest.max(lanes.load(values).abs());
     }
-    let mut room = [0.0; MOST];
-    largest.store(&mut room);
-    // The greatest is the greatest in any order; half of the rest at a time goes faster than one
-    // after the other.
+    let mut buffer = [0.0; MAX_LANES];
+    largest.store(&mut buffer);
+    // A maximum does not depend on the order, and halving is faster than a chain of comparisons.
     let mut width = L::WIDTH;
     while width > 1 {
         width /= 2;
         for lane in 0..width {
-            room[lane] =
-                if room[lane] > room[lane + width] { room[lane] } else { room[lane + width] };
+            buffer[lane] = if buffer[lane] > buffer[lane + width] {
+                buffer[lane]
+            } else {
+                buffer[lane + width]
+            };
         }
     }
-    room[0]
+    buffer[0]
 }
 
-/// `N` values under one scale, whose indices lie in the low halves of `N / 2` bytes, then in the
-/// high ones.
+/// Decodes `N` values of one scale. Their indices into `table` are in the low halves of `N / 2`
+/// bytes, then in the high halves.
 #[inline(always)]
 pub(crate) fn decode_nibbles<L: Lanes, const N: usize>(
     lanes: L,
@@ -149,7 +162,7 @@ pub(crate) fn decode_nibbles<L: Lanes, const N: usize>(
     }
 }
 
-/// Signed bytes times a scale, as many as fill whole vectors.
+/// Multiplies signed bytes by a scale. They must fill whole vectors.
 #[inline(always)]
 pub(crate) fn decode_signed<L: Lanes>(lanes: L, bytes: &[u8], scale: f32, out: &mut [f32]) {
     let scale = lanes.splat(scale);
@@ -158,7 +171,7 @@ pub(crate) fn decode_signed<L: Lanes>(lanes: L, bytes: &[u8], scale: f32, out: &
     }
 }
 
-/// Bytes up to 127 times a scale, less a minimum, as many as fill whole vectors.
+/// Multiplies bytes up to 127 by a scale and subtracts a minimum. They must fill whole vectors.
 #[inline(always)]
 pub(crate) fn decode_affine<L: Lanes>(
     lanes: L,

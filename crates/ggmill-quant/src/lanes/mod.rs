@@ -1,90 +1,87 @@
-//! Several groups at once, one to a lane.
+//! Algorithms on several groups at once, one group per lane.
 //!
 //! A search for a scale is one long chain of additions: each waits for the one before, and no two
-//! may change places, or the bits change. But groups know nothing of each other. With group after
-//! group in the lanes of a vector, every lane does what the scalar code does, in its order, and a
-//! processor that can add eight pairs of numbers at a time works on eight groups. The scalar code
-//! stays the definition; what is here equals it bit for bit, or declines.
+//! may change places, or the bits change. But groups are independent. With one group per lane of a
+//! vector, every lane does what the scalar code does, in its order, and a CPU that can add eight
+//! pairs of numbers at a time works on eight groups. The scalar code stays the definition; what is
+//! here equals it bit for bit, or declines.
 //!
-//! Vectors are worked on in loops and not in closures: a closure is compiled for the instructions
-//! of every machine, and may be called instead of inlined.
+//! Vectors are processed in loops, not in closures: a closure is compiled for the baseline
+//! instructions, and may be called instead of inlined.
 //!
-//! The algorithms are written once, over [`Lanes`]; an instruction set is an instance of that trait
-//! (in [`arch`](crate::arch)).
+//! The algorithms are written once, over [`Lanes`]; each instruction set implements that trait (in
+//! [`arch`](crate::arch)).
 
 #![allow(
     clippy::inline_always,
-    reason = "vector operations are worth something only inside a function compiled for their \
-              instruction set"
+    reason = "vector operations are fast only when inlined into a function that is compiled for \
+              their instruction set"
 )]
 
 mod blocks;
 mod search;
-mod sums;
-mod tile;
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 pub(crate) use blocks::{
-    decode_affine, decode_nibbles, decode_signed, extremes, greatest_magnitude, largest,
-    least_and_most, offset_levels, round_to_bytes,
+    decode_affine, decode_nibbles, decode_signed, extreme_scales, max_abs, max_abs_scales,
+    min_max_scales, offset_levels, round_to_bytes,
 };
-pub(crate) use search::{AffineLanes, Moved, affine, positive, symmetric, symmetric_by_moves};
-pub(crate) use sums::{importance, sums_of_squares};
-pub(crate) use tile::{columns, eight_rows, spread_out};
+pub(crate) use search::{
+    AffineLanes, MovedGroups, affine, positive, symmetric, symmetric_by_moves,
+};
 
-/// The most lanes an instance has.
-pub(crate) const MOST: usize = 32;
+/// The greatest [`WIDTH`](Lanes::WIDTH): 16 lanes, paired.
+pub(crate) const MAX_LANES: usize = 32;
 
-/// 1.5 · 2²³: a float this large has no room for fractions, so that adding it rounds to the nearest
+/// 1.5 · 2²³. Floats of this magnitude have no fractional bits, so adding it rounds to the nearest
 /// integer, half to even.
 pub(crate) const MAGIC: f32 = 12_582_912.0;
 
-/// An instruction set, as a value that exists only where the instructions do. It makes vectors;
-/// what is done with them is done by themselves.
+/// An instruction set, as a value that exists only if the CPU has the instructions. It creates
+/// vectors; the operations on vectors are in [`Floats`] and [`Mask`].
 pub(crate) trait Lanes: Copy {
-    /// How many lanes a vector has: 8, 16 or 32.
+    /// The number of lanes of a vector: 8, 16 or 32.
     const WIDTH: usize = Self::F::WIDTH;
 
-    /// Whether [`pick`](Self::pick) is a few instructions, and not some for each lane.
-    const PICKS: bool;
+    /// Whether [`pick`](Self::pick) is a vector permutation and not code for each lane.
+    const HAS_FAST_PICK: bool;
 
     /// A vector of `f32`.
     type F: Floats;
 
-    /// A vector of words of sixteen bits.
+    /// A vector of 16-bit words.
     type Words: Copy;
 
-    /// The same value in every lane.
+    /// Broadcasts a value to every lane.
     fn splat(self, value: f32) -> Self::F;
 
-    /// The first values of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    /// Loads the first [`WIDTH`](Self::WIDTH) values of a slice, which must have that many.
     fn load(self, values: &[f32]) -> Self::F;
 
-    /// The first bytes of a slice as signed numbers. There are at least [`WIDTH`](Self::WIDTH).
+    /// Loads the first [`WIDTH`](Self::WIDTH) bytes of a slice as signed integers.
     fn load_signed(self, bytes: &[u8]) -> Self::F;
 
-    /// The first half-precision numbers of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    /// Loads the first [`WIDTH`](Self::WIDTH) half-precision numbers of a slice.
     fn load_halves(self, halves: &[[u8; 2]]) -> Self::F;
 
-    /// The values in `table` of the first indices of a slice. There are at least
-    /// [`WIDTH`](Self::WIDTH) indices, each below 16.
+    /// Looks up the first [`WIDTH`](Self::WIDTH) indices of a slice, each below 16, in `table`.
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> Self::F;
 
-    /// The first words of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    /// Loads the first [`WIDTH`](Self::WIDTH) words of a slice.
     fn words(self, words: &[u16]) -> Self::Words;
 
-    /// In each lane the entry of a table whose number the word's bits from `shift` on are. The
-    /// table repeats itself every eight places, and three bits count.
+    /// Looks up in `table`, for each lane, the index in the three bits of its word from `shift` on.
+    /// The table has eight entries, repeated to the width of the vector.
     fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F;
 
-    /// In eight lanes the entries of a table whose numbers are the four-bit digits of a word, the
-    /// lowest first; in the next eight, those of the next word. The table repeats itself every
-    /// eight places, and three bits count. There is a word for every eight lanes.
+    /// Looks up in `table` the eight four-bit digits of each word, the lowest first: one word for
+    /// every eight lanes. Only the lower three bits of a digit are used. The table has eight
+    /// entries, repeated to the width of the vector.
     fn pick_digits(self, table: Self::F, words: &[u32]) -> Self::F;
 
-    /// Four bytes of a table for each index, one after the other, those negated whose bit is set.
-    /// Indices are taken modulo the table's length, a power of two; no byte of the table is 0.
+    /// Concatenates the four bytes of `table` at each index and negates the bytes whose bit in
+    /// `signs` is set. Indices are taken modulo `N`, a power of two. No byte of the table may be 0.
     fn signed_points<const N: usize>(
         self,
         table: &[[u8; 4]; N],
@@ -92,8 +89,8 @@ pub(crate) trait Lanes: Copy {
         signs: u32,
     ) -> [u8; 32];
 
-    /// Vector `i` holds value `8 * part + i` of the groups `first..first + WIDTH`, one to a lane.
-    /// Where there are no more groups, the last one is in the lanes that are left.
+    /// Returns a vector for each of the values `8 * part..8 * part + 8`, with one lane for each of
+    /// the groups `first..first + WIDTH`. The last group fills lanes beyond the end.
     fn eight_columns<const N: usize>(
         self,
         groups: &[[f32; N]],
@@ -102,8 +99,8 @@ pub(crate) trait Lanes: Copy {
     ) -> [Self::F; 8];
 }
 
-/// Vectors of `f32`. Every operation does in each lane what the scalar operation does, NaN,
-/// infinities and the sign of zero included.
+/// A vector of `f32`. In each lane, every operation equals the scalar operation, including NaN,
+/// infinities and the sign of zero.
 pub(crate) trait Floats:
     Copy
     + Add<Output = Self>
@@ -114,39 +111,39 @@ pub(crate) trait Floats:
 {
     const WIDTH: usize;
 
-    /// A lane mask.
+    /// The result of comparisons.
     type Mask: Mask;
 
-    /// Into the first places of a slice, which has at least as many.
+    /// Stores the lanes at the start of a slice, which must be long enough.
     fn store(self, out: &mut [f32]);
 
-    /// Whole numbers from 0 to 255 into the first places of a slice, which has at least as many.
+    /// Stores the lanes, integers from 0 to 255, as bytes at the start of a slice.
     fn store_bytes(self, out: &mut [u8]);
 
-    /// Whole numbers from 0 to 65535 into the first places of a slice, which has at least as many.
+    /// Stores the lanes, integers from 0 to 65535, as words at the start of a slice.
     fn store_words(self, out: &mut [u16]);
 
-    /// The least of all lanes, none of which is NaN.
-    fn least(self) -> f32;
+    /// Returns the minimum of all lanes, none of which is NaN.
+    fn reduce_min(self) -> f32;
 
-    /// The product with `factor`, plus `addend`, rounded once.
+    /// Returns `self * factor + addend`, rounded once.
     fn fused(self, factor: Self, addend: Self) -> Self;
 
-    /// 2 to the power of whole numbers from -126 to 127.
+    /// Returns 2 to the power of each lane, an integer from -126 to 127.
     fn power_of_two(self) -> Self;
 
     fn sqrt(self) -> Self;
 
     fn abs(self) -> Self;
 
-    /// Towards zero.
+    /// Rounds towards zero.
     fn trunc(self) -> Self;
 
     /// `if self < other { self } else { other }`
-    fn lesser(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
 
     /// `if self > other { self } else { other }`
-    fn greater(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
 
     fn lt(self, other: Self) -> Self::Mask;
 
@@ -154,14 +151,14 @@ pub(crate) trait Floats:
 
     fn eq(self, other: Self) -> Self::Mask;
 
-    /// Not equal, or not a number.
+    /// Not equal, or NaN.
     fn ne(self, other: Self) -> Self::Mask;
 
-    /// This where the mask holds, the other elsewhere.
-    fn or(self, mask: Self::Mask, other: Self) -> Self;
+    /// Returns `self` in lanes where the mask is set and `other` elsewhere.
+    fn select(self, mask: Self::Mask, other: Self) -> Self;
 
-    /// [`nearest`](crate::numeric::nearest), whatever the value, then limited, then as a float
-    /// again.
+    /// Rounds as [`nearest_int`](crate::numeric::nearest_int), for any value, and clamps to
+    /// `[low, high]`.
     fn nearest(self, low: i32, high: i32) -> Self;
 }
 
@@ -179,11 +176,89 @@ pub(crate) trait Mask: Copy {
 
     fn all(self) -> bool;
 
-    /// A bit for each lane, that of the first lowest.
+    /// Returns one bit per lane, the first lane in the lowest bit.
     fn bits(self) -> u32;
 }
 
-/// Something to do with whichever instruction set there is.
+/// An algorithm that is generic over the instruction set.
 pub(crate) trait Work {
     fn run<L: Lanes>(self, lanes: L);
+}
+
+/// Transposes the groups `first..first + WIDTH`: vector `i` holds value `i` of each group, one
+/// group per lane. The last group fills lanes beyond the end.
+#[inline(always)]
+pub(crate) fn columns<L: Lanes, const N: usize>(
+    lanes: L,
+    groups: &[[f32; N]],
+    first: usize,
+) -> [L::F; N] {
+    const { assert!(N.is_multiple_of(8)) };
+    let mut out = [lanes.splat(0.0); N];
+    for (part, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *out = lanes.eight_columns(groups, first, part);
+    }
+    out
+}
+
+/// Returns the values `8 * part..8 * part + 8` of each of the groups `first..first + 8`. The last
+/// group replaces groups beyond the end.
+#[inline(always)]
+pub(crate) fn eight_rows<const N: usize>(
+    groups: &[[f32; N]],
+    first: usize,
+    part: usize,
+) -> [&[f32; 8]; 8] {
+    // Fast path, with one bounds check: all eight groups exist.
+    if let Some(groups) = groups.get(first..).and_then(<[_]>::first_chunk::<8>) {
+        return groups.each_ref().map(|group| &group.as_chunks().0[part]);
+    }
+    let last = groups.len() - 1;
+    core::array::from_fn(|row| &groups[(first + row).min(last)].as_chunks().0[part])
+}
+
+/// Returns what [`columns`] does for groups whose values `value(group, index)` returns.
+#[inline(always)]
+pub(crate) fn columns_from<L: Lanes, const N: usize>(
+    lanes: L,
+    value: impl Fn(usize, usize) -> f32,
+) -> [L::F; N] {
+    let mut out = [lanes.splat(0.0); N];
+    for (i, out) in out.iter_mut().enumerate() {
+        let mut row = [0.0; MAX_LANES];
+        for (lane, row) in row.iter_mut().take(L::WIDTH).enumerate() {
+            *row = value(lane, i);
+        }
+        *out = lanes.load(&row);
+    }
+    out
+}
+
+/// Returns the sum of squares of each block, added in order. There are at most
+/// [`WIDTH`](Lanes::WIDTH) blocks.
+#[inline(always)]
+pub(crate) fn sums_of_squares<L: Lanes>(lanes: L, blocks: &[[f32; 256]]) -> [f32; MAX_LANES] {
+    let mut sum = lanes.splat(0.0);
+    for part in 0..256 / 8 {
+        for x in lanes.eight_columns(blocks, 0, part) {
+            sum = sum + x * x;
+        }
+    }
+    let mut out = [0.0; MAX_LANES];
+    sum.store(&mut out);
+    out
+}
+
+/// Returns the weight of each value: importance · √(σ² + x²), as the scalar code of each format.
+#[inline(always)]
+pub(crate) fn importance<F: Floats, const N: usize>(
+    x: &[F; N],
+    weights: &[F; N],
+    sigma2: F,
+) -> [F; N] {
+    let mut out = *weights;
+    for (w, &x) in out.iter_mut().zip(x) {
+        *w = *w * (sigma2 + x * x).sqrt();
+    }
+    out
 }

@@ -1,14 +1,14 @@
-//! The searches of [`search`](crate::search), a group to a lane.
+//! The searches of [`search`](crate::search), with one group per lane.
 //!
-//! Each returns `None` for groups where the order of operations is not all there is to the answer,
-//! because a number leaves the range in which rounding is rounding: the scalar code has to answer
-//! for them. That takes magnitudes that no model has.
+//! Each returns `None` if a number leaves the range in which the rounding used here equals
+//! [`nearest_int`](crate::numeric::nearest_int): the scalar code must then encode the groups. Real
+//! models have no such magnitudes.
 
 use super::{Floats, Lanes, MAGIC, Mask};
-use crate::search::{NOTHING, Steps};
+use crate::search::{GROUP_MAX_EPS, Steps};
 
-/// The result of [`affine`]: the scales, the minimums (subtracted after scaling), and the numbers
-/// that map values to levels: nearest(`inverse` · (x - `offset`)), limited.
+/// The result of [`affine`]: the scales, the minima (subtracted after scaling), and the numbers
+/// that map a value x to its level: nearest_int(`inverse` · (x - `offset`)), clamped.
 pub(crate) struct AffineLanes<F> {
     pub(crate) scale: F,
     pub(crate) min: F,
@@ -16,8 +16,8 @@ pub(crate) struct AffineLanes<F> {
     pub(crate) offset: F,
 }
 
-/// To the nearest whole number within limits, for a value that is one and whose magnitude is below
-/// 2²².
+/// Rounds to the nearest integer and clamps. The value must not be NaN, and its magnitude must be
+/// below 2²².
 struct Rounding<F> {
     magic: F,
     low: F,
@@ -36,11 +36,11 @@ impl<F: Floats> Rounding<F> {
 
     #[inline(always)]
     fn nearest(&self, value: F) -> F {
-        (value + self.magic).greater(self.low).lesser(self.high) - self.magic
+        (value + self.magic).max(self.low).min(self.high) - self.magic
     }
 }
 
-/// As [`search::affine`](crate::search::affine).
+/// Does what [`search::affine`](crate::search::affine) does.
 #[inline(always)]
 pub(crate) fn affine<L: Lanes, const N: usize>(
     lanes: L,
@@ -57,17 +57,17 @@ pub(crate) fn affine<L: Lanes, const N: usize>(
     let mut sum_w = w[0];
     let mut sum_x = sum_w * x[0];
     for (&x, &w) in x.iter().zip(w).skip(1) {
-        least = x.lesser(least);
-        most = x.greater(most);
+        least = x.min(least);
+        most = x.max(most);
         sum_w = sum_w + w;
         sum_x = sum_x + w * x;
     }
-    let mut min = zero.or(least.gt(zero), least);
-    // In groups without a span every value is the minimum: every level is 0, and no candidate has a
+    let mut min = zero.select(least.gt(zero), least);
+    // If all values of a group are equal, every level is 0 and no candidate has a positive
     // determinant.
     let live = most.gt(min);
 
-    let mut inverse = lanes.splat(top) / (most - min).or(live, one);
+    let mut inverse = lanes.splat(top) / (most - min).select(live, one);
     if !in_range(lanes, inverse, least - min, most - min) {
         return None;
     }
@@ -81,8 +81,8 @@ pub(crate) fn affine<L: Lanes, const N: usize>(
     let mut levels = [zero; N];
     for step in 0..=steps.last {
         // The candidates start from the best minimum so far.
-        let trial =
-            lanes.splat(steps.first + steps.width * step as f32 + top) / (most - min).or(live, one);
+        let trial = lanes.splat(steps.first + steps.width * step as f32 + top)
+            / (most - min).select(live, one);
         if !in_range(lanes, trial, least - min, most - min) {
             return None;
         }
@@ -99,26 +99,26 @@ pub(crate) fn affine<L: Lanes, const N: usize>(
         let this_scale = (sum_w * products - sum_x * sum_l) / determinant;
         let this_min = (sum_ll * sum_x - sum_l * products) / determinant;
         let above = this_min.gt(zero);
-        let this_min = zero.or(above, this_min);
-        let this_scale = (products / sum_ll).or(above, this_scale);
+        let this_min = zero.select(above, this_min);
+        let this_scale = (products / sum_ll).select(above, this_scale);
         let mut found = zero;
         for ((&x, &w), &level) in x.iter().zip(w).zip(&levels) {
             let diff = this_scale * level + this_min - x;
             found = found + w * if steps.absolute { diff.abs() } else { diff * diff };
         }
         let better = solvable.and(found.lt(best));
-        best = found.or(better, best);
-        scale = this_scale.or(better, scale);
-        inverse = trial.or(better, inverse);
-        offset = min.or(better, offset);
-        min = this_min.or(better, min);
+        best = found.select(better, best);
+        scale = this_scale.select(better, scale);
+        inverse = trial.select(better, inverse);
+        offset = min.select(better, offset);
+        min = this_min.select(better, min);
     }
-    Some(AffineLanes { scale: scale.or(live, zero), min: -min, inverse, offset })
+    Some(AffineLanes { scale: scale.select(live, zero), min: -min, inverse, offset })
 }
 
-/// As [`search::symmetric`](crate::search::symmetric), with the weights given. Returns scales and
-/// what levels come from: nearest(`inverse` · x), limited; where the inverse is 0, the stored
-/// levels are 0 instead.
+/// Does what [`search::symmetric`](crate::search::symmetric) does with weights. Returns the scales
+/// and the inverses that map a value x to its level: nearest_int(`inverse` · x), clamped. If the
+/// inverse is 0, all stored levels are 0.
 #[inline(always)]
 pub(crate) fn symmetric<L: Lanes, const N: usize>(
     lanes: L,
@@ -131,52 +131,52 @@ pub(crate) fn symmetric<L: Lanes, const N: usize>(
     let (extreme, live) = extreme(lanes, x);
     let mut inverse = lanes.splat(-(half as f32)) / extreme;
     let (xl, ll) = fit(zero, &rounding, x, w, inverse);
-    let mut scale = zero.or(ll.eq(zero), xl / ll);
+    let mut scale = zero.select(ll.eq(zero), xl / ll);
     let mut best = scale * xl;
     for step in (-9..=9).filter(|&step| step != 0) {
         let trial = lanes.splat(-(half as f32 + 0.1 * step as f32)) / extreme;
         let (xl, ll) = fit(zero, &rounding, x, w, trial);
         let better = ll.gt(zero).and((xl * xl).gt(best * ll));
-        scale = (xl / ll).or(better, scale);
-        best = (scale * xl).or(better, best);
-        inverse = trial.or(better, inverse);
+        scale = (xl / ll).select(better, scale);
+        best = (scale * xl).select(better, best);
+        inverse = trial.select(better, inverse);
     }
-    (scale.or(live, zero), inverse.or(live, zero))
+    (scale.select(live, zero), inverse.select(live, zero))
 }
 
 /// The result of [`symmetric_by_moves`].
 #[derive(Clone, Copy)]
-pub(crate) struct Moved<F: Floats, const N: usize> {
+pub(crate) struct MovedGroups<F: Floats, const N: usize> {
     pub(crate) scale: F,
-    /// As they are stored.
+    /// The levels as stored, from 0.
     pub(crate) levels: [F; N],
-    /// Where the last round moved a level, so that another round might.
-    pub(crate) restless: F::Mask,
+    /// The groups in which the last round changed a level, so that another round may change more.
+    pub(crate) unsettled: F::Mask,
 }
 
-/// As [`search::symmetric_by_moves`](crate::search::symmetric_by_moves), with a number of rounds,
-/// for several vectors of groups: a move waits for the one before, and what other vectors do fills
-/// the time.
+/// Does what [`search::symmetric_by_moves`](crate::search::symmetric_by_moves) does in `rounds`
+/// rounds, for `K` vectors of groups: a change depends on the one before it, so interleaving
+/// independent vectors hides the latency.
 #[inline(always)]
 pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
     lanes: L,
     mut x: [[L::F; N]; K],
     half: i32,
     rounds: usize,
-) -> [Moved<L::F, N>; K] {
+) -> [MovedGroups<L::F, N>; K] {
     let zero = lanes.splat(0.0);
     let rounding = Rounding::new(lanes, -half, half - 1);
     let (mut xl, mut ll) = ([zero; K], [zero; K]);
     let mut levels = [[zero; N]; K];
     let mut live = [zero.ne(zero); K];
-    let mut restless = live;
+    let mut unsettled = live;
     for (k, x) in x.iter_mut().enumerate() {
         let (extreme, alive) = extreme(lanes, x);
         live[k] = alive;
         if !alive.all() {
-            // Of zeros nothing moves, since their sums stay 0.
+            // Levels of zeros do not change, because their sums stay 0.
             for x in &mut *x {
-                *x = x.or(alive, zero);
+                *x = x.select(alive, zero);
             }
         }
         let inverse = lanes.splat(-(half as f32)) / extreme;
@@ -188,9 +188,9 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
         }
     }
     for _ in 0..rounds {
-        // A group in which nothing moves stays as it is in later rounds, so that all may go on
-        // until none moves.
-        restless = [zero.ne(zero); K];
+        // A group that did not change does not change in later rounds either, so all groups
+        // continue until none changes.
+        unsettled = [zero.ne(zero); K];
         for i in 0..N {
             for k in 0..K {
                 let (x, level) = (x[k][i], levels[k][i]);
@@ -203,33 +203,33 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
                 let accepted = changed
                     .and(other_ll.gt(zero))
                     .and((other_xl * other_xl * ll[k]).gt(xl[k] * xl[k] * other_ll));
-                restless[k] = restless[k].or(accepted);
-                levels[k][i] = better.or(accepted, level);
-                xl[k] = other_xl.or(accepted, xl[k]);
-                ll[k] = other_ll.or(accepted, ll[k]);
+                unsettled[k] = unsettled[k].or(accepted);
+                levels[k][i] = better.select(accepted, level);
+                xl[k] = other_xl.select(accepted, xl[k]);
+                ll[k] = other_ll.select(accepted, ll[k]);
             }
         }
-        let mut moved = restless[0];
-        for restless in restless {
-            moved = moved.or(restless);
+        let mut moved = unsettled[0];
+        for unsettled in unsettled {
+            moved = moved.or(unsettled);
         }
         if !moved.any() {
             break;
         }
     }
-    let mut out = [Moved { scale: zero, levels: [zero; N], restless: live[0] }; K];
+    let mut out = [MovedGroups { scale: zero, levels: [zero; N], unsettled: live[0] }; K];
     let half = lanes.splat(half as f32);
     for (k, out) in out.iter_mut().enumerate() {
-        out.scale = (xl[k] / ll[k]).or(ll[k].gt(zero).and(live[k]), zero);
-        out.restless = restless[k];
+        out.scale = (xl[k] / ll[k]).select(ll[k].gt(zero).and(live[k]), zero);
+        out.unsettled = unsettled[k];
         for (stored, &level) in out.levels.iter_mut().zip(&levels[k]) {
-            *stored = (level + half).or(live[k], zero);
+            *stored = (level + half).select(live[k], zero);
         }
     }
     out
 }
 
-/// As [`search::positive`](crate::search::positive). Returns scales and levels.
+/// Does what [`search::positive`](crate::search::positive) does. Returns scales and levels.
 #[inline(always)]
 pub(crate) fn positive<L: Lanes, const N: usize>(
     lanes: L,
@@ -241,22 +241,22 @@ pub(crate) fn positive<L: Lanes, const N: usize>(
     let rounding = Rounding::new(lanes, 0, top);
     let (mut most, mut bad) = (zero, zero.ne(zero));
     for &x in x {
-        most = most.greater(x);
+        most = most.max(x);
         bad = bad.or(zero.gt(x)).or(x.gt(greatest)).or(x.ne(x));
     }
     if bad.any() {
         return None;
     }
-    let live = most.lt(lanes.splat(NOTHING)).not();
-    let most = most.or(live, one);
+    let live = most.lt(lanes.splat(GROUP_MAX_EPS)).not();
+    let most = most.select(live, one);
     let mut inverse = lanes.splat(top as f32) / most;
     let mut best = positive_error(&rounding, x, w, one / inverse, inverse, zero);
     for step in (-4..=4).filter(|&step| step != 0) {
         let trial = lanes.splat(0.1 * step as f32 + top as f32) / most;
         let found = positive_error(&rounding, x, w, one / trial, trial, zero);
         let better = found.lt(best);
-        best = found.or(better, best);
-        inverse = trial.or(better, inverse);
+        best = found.select(better, best);
+        inverse = trial.select(better, inverse);
     }
     let (mut xl, mut ll) = (zero, zero);
     let mut levels = [zero; N];
@@ -275,28 +275,29 @@ pub(crate) fn positive<L: Lanes, const N: usize>(
                 let (other_xl, other_ll) =
                     (other_xl + w * x * better, other_ll + w * better * better);
                 let accepted = changed.and((other_xl * other_xl * ll).gt(xl * xl * other_ll));
-                // A level that a byte does not hold would be another one in the next round.
+                // The scalar code stores levels as bytes, so a negative level would differ in the
+                // next round.
                 if accepted.and(better.lt(zero)).any() {
                     return None;
                 }
                 moved |= accepted.any();
-                *level = better.or(accepted, *level);
-                xl = other_xl.or(accepted, xl);
-                ll = other_ll.or(accepted, ll);
+                *level = better.select(accepted, *level);
+                xl = other_xl.select(accepted, xl);
+                ll = other_ll.select(accepted, ll);
             }
         }
         if !moved {
             break;
         }
     }
-    let scale = (xl / ll).or(ll.gt(zero).and(live), zero);
+    let scale = (xl / ll).select(ll.gt(zero).and(live), zero);
     for level in &mut levels {
-        *level = level.or(live, zero);
+        *level = level.select(live, zero);
     }
     Some((scale, levels))
 }
 
-/// Σ w·x·l and Σ w·l² for the levels that a scale gives.
+/// Returns Σ w·x·l and Σ w·l² for the levels that an inverse scale gives.
 #[inline(always)]
 fn fit<F: Floats, const N: usize>(
     zero: F,
@@ -314,7 +315,7 @@ fn fit<F: Floats, const N: usize>(
     (xl, ll)
 }
 
-/// The weighted squared error of a scale.
+/// Returns the weighted squared error of a scale.
 #[inline(always)]
 fn positive_error<F: Floats, const N: usize>(
     rounding: &Rounding<F>,
@@ -332,22 +333,22 @@ fn positive_error<F: Floats, const N: usize>(
     error
 }
 
-/// Whether rounding is exact for a group whose least and greatest distance from the minimum are
-/// these. Rounding and products keep order, so that all values between are in range as well.
+/// Returns `true` if rounding is exact for groups with these least and greatest distances from the
+/// minimum. Products and rounding are monotonic, so all values in between are in range too.
 #[inline(always)]
 fn in_range<L: Lanes>(lanes: L, inverse: L::F, least: L::F, most: L::F) -> bool {
     let tame = lanes.splat(2_097_152.0);
     (inverse * least).abs().lt(tame).and((inverse * most).abs().lt(tame)).all()
 }
 
-/// The first value of the greatest magnitude, with its sign, or 1 where that counts as nothing; and
-/// where it does not.
+/// Returns the first value of the greatest magnitude, with its sign, or 1 in groups that are
+/// treated as zero; and the mask of the groups that are not.
 #[inline(always)]
 fn extreme<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N]) -> (L::F, <L::F as Floats>::Mask) {
     let mut extreme = lanes.splat(0.0);
     for &x in x {
-        extreme = x.or(x.abs().gt(extreme.abs()), extreme);
+        extreme = x.select(x.abs().gt(extreme.abs()), extreme);
     }
-    let live = extreme.abs().lt(lanes.splat(NOTHING)).not();
-    (extreme.or(live, lanes.splat(1.0)), live)
+    let live = extreme.abs().lt(lanes.splat(GROUP_MAX_EPS)).not();
+    (extreme.select(live, lanes.splat(1.0)), live)
 }

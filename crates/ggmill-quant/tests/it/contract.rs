@@ -1,4 +1,4 @@
-//! What every codec promises beyond its bytes: lengths are checked, nothing is written on failure,
+//! The contract of every codec besides its bytes: lengths are checked, nothing is written on error,
 //! rows are independent.
 
 use ggmill_core::GgmlType;
@@ -10,11 +10,11 @@ fn codecs() -> impl Iterator<Item = &'static dyn BlockCodec> {
     GgmlType::all().filter_map(|ggml_type| codec(ggml_type).ok())
 }
 
-fn writers() -> impl Iterator<Item = &'static dyn BlockCodec> {
+fn encoders() -> impl Iterator<Item = &'static dyn BlockCodec> {
     codecs().filter(|codec| codec.quantize(&[], 0, Some(&[]), &mut []).is_ok())
 }
 
-/// Elements and bytes of a block.
+/// Returns the elements and bytes of a block.
 fn layout(codec: &dyn BlockCodec) -> (usize, usize) {
     let layout = codec.ggml_type().layout().unwrap();
     (layout.elements as usize, layout.bytes as usize)
@@ -29,10 +29,10 @@ fn codecs_know_their_type() {
         }
     }
     assert_eq!(codecs().count(), 35);
-    assert_eq!(writers().count(), 31);
+    assert_eq!(encoders().count(), 31);
 }
 
-/// The weights, for a codec that cannot do without.
+/// Returns the weights if the codec requires them.
 fn if_needed<'a>(codec: &dyn BlockCodec, weights: &'a [f32]) -> Option<&'a [f32]> {
     codec.needs_weights().then_some(weights)
 }
@@ -70,7 +70,7 @@ fn retired_and_unknown_types_have_no_codec() {
 }
 
 #[test]
-fn integers_are_read_and_not_written() {
+fn integers_are_decoded_but_not_encoded() {
     let mut out = [0.0; 2];
     ggmill_quant::dequantize(GgmlType::I16, &[0xff, 0xff, 0x00, 0x80], &mut out).unwrap();
     assert_eq!(out, [-1.0, -32768.0]);
@@ -81,7 +81,7 @@ fn integers_are_read_and_not_written() {
 }
 
 #[test]
-fn lengths_must_fit() {
+fn wrong_lengths_are_errors() {
     for codec in codecs() {
         let (elements, bytes) = layout(codec);
         let blocks = vec![0; 3 * bytes];
@@ -97,7 +97,7 @@ fn lengths_must_fit() {
             misuse(codec.dequantize(&blocks[1..], &mut out));
         }
     }
-    for codec in writers() {
+    for codec in encoders() {
         let (elements, bytes) = layout(codec);
         let values = vec![1.0; 4 * elements];
         let mut out = vec![0; 4 * bytes];
@@ -118,8 +118,8 @@ fn lengths_must_fit() {
 }
 
 #[test]
-fn non_finite_values_are_refused_before_anything_is_written() {
-    for codec in writers() {
+fn non_finite_values_are_errors_before_anything_is_written() {
+    for codec in encoders() {
         let (elements, bytes) = layout(codec);
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut values = vec![1.0; 6 * elements];
@@ -159,7 +159,7 @@ fn non_finite_values_are_refused_before_anything_is_written() {
 
 #[test]
 fn rows_are_independent() {
-    for codec in writers() {
+    for codec in encoders() {
         let (elements, bytes) = layout(codec);
         let row_len = 4 * elements;
         let values = values("heavy", 7, 3 * row_len);
@@ -168,16 +168,16 @@ fn rows_are_independent() {
         codec.quantize(&values, row_len, Some(&weights), &mut together).unwrap();
         for (values, together) in values.chunks_exact(row_len).zip(together.chunks_exact(4 * bytes))
         {
-            let mut alone = vec![0; 4 * bytes];
-            codec.quantize(values, row_len, Some(&weights), &mut alone).unwrap();
-            assert_eq!(alone, together, "{codec:?}");
+            let mut single = vec![0; 4 * bytes];
+            codec.quantize(values, row_len, Some(&weights), &mut single).unwrap();
+            assert_eq!(single, together, "{codec:?}");
         }
     }
 }
 
 #[test]
-fn whatever_is_finite_has_an_answer() {
-    for codec in writers() {
+fn all_finite_values_are_encoded_deterministically() {
+    for codec in encoders() {
         let (elements, bytes) = layout(codec);
         let row_len = 1024.max(elements);
         for pattern in ["wild", "limit", "brink", "subnormal", "huge"] {

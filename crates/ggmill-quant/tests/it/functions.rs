@@ -1,13 +1,13 @@
-//! Functions of many numbers: near the true value, and the same with every instruction set.
+//! Activation functions: accurate, and equal with every instruction set.
 
 use ggmill_quant::Isa;
 use ggmill_quant::functions::{gelu, sigmoid, silu, softmax};
 
-/// Numbers over the whole range, closer to 0 the more there are.
+/// Returns numbers over the whole range, denser near 0, and edge cases.
 fn numbers() -> Vec<f32> {
-    let some = (0..4001u16).map(|place| (f32::from(place) - 2000.0) / 2000.0);
+    let grid = (0..4001u16).map(|place| (f32::from(place) - 2000.0) / 2000.0);
     let edges = [0.0, -0.0, 87.3, 88.0, 88.8, -87.3, -87.4, -103.0, 1e-30, -1e-30, 3e38, -3e38];
-    some.map(|x| x.powi(3) * 110.0).chain(edges).collect()
+    grid.map(|x| x.powi(3) * 110.0).chain(edges).collect()
 }
 
 fn close(found: f32, expected: f64, ulps: f64, what: &str) {
@@ -16,14 +16,14 @@ fn close(found: f32, expected: f64, ulps: f64, what: &str) {
 }
 
 #[test]
-fn curves_are_near_the_true_value() {
+fn functions_are_accurate() {
     let mut found = [numbers(), numbers(), numbers()];
     silu(Isa::best(), &mut found[0]);
     sigmoid(Isa::best(), &mut found[1]);
     gelu(Isa::best(), &mut found[2]);
     for (place, x) in numbers().into_iter().enumerate() {
         let x = f64::from(x);
-        // Below the least normal number there is 0.
+        // The exponential is flushed to 0 below the least normal number.
         let share = |x: f64| if x < -87.3 { 0.0 } else { 1.0 / (1.0 + (-x).exp()) };
         if x.abs() < 80.0 {
             close(found[0][place], x * share(x), 8.0, "silu");
@@ -31,14 +31,14 @@ fn curves_are_near_the_true_value() {
         }
         let y = 2.0 * (2.0 / core::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
         if y.abs() < 80.0 {
-            // The exponent is rounded: its error is that of the power.
+            // The argument of the exponential is rounded, which adds a relative error.
             close(found[2][place], x * share(y), 8.0 + 4.0 * y.abs(), "gelu");
         }
     }
 }
 
 #[test]
-fn a_softmax_has_the_sum_1() {
+fn softmax_is_accurate() {
     for (count, scale, other) in [(1, 1.0, None), (31, 0.125, Some(2.0)), (200, -0.3, None)] {
         let mut shares: Vec<f32> = numbers().into_iter().step_by(19).take(count).collect();
         let scores: Vec<f64> = shares.iter().map(|x| f64::from(x * scale)).collect();
@@ -78,7 +78,7 @@ fn every_instruction_set_gives_the_same_bits() {
 }
 
 #[test]
-fn what_is_not_a_number_stays_so() {
+fn nan_propagates() {
     let mut values = [1.0, f32::NAN, 2.0];
     silu(Isa::best(), &mut values);
     assert!(values[1].is_nan() && !values[0].is_nan());

@@ -1,4 +1,5 @@
-//! Every codec against what the reference computed (`tests/vectors`, see its README).
+//! Every codec against recorded results of the reference: golden vectors (`tests/vectors`, see its
+//! README) and digests of every grid point of the IQ types.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,8 +10,8 @@ use ggmill_quant::{BlockCodec, codec};
 
 use crate::inputs::{case, digest, random_bytes};
 
-/// The committed vectors, or others made with another seed: more cases at no cost in committed
-/// bytes.
+/// Returns the directory of the committed vectors, or of vectors with another seed, named by
+/// `GGMILL_QUANT_VECTORS`.
 fn vectors() -> PathBuf {
     std::env::var_os("GGMILL_QUANT_VECTORS").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors")),
@@ -65,7 +66,7 @@ golden! {
 }
 
 #[test]
-fn no_vectors_lie_unused() {
+fn every_vector_file_is_tested() {
     for entry in fs::read_dir(vectors()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "txt") {
@@ -76,7 +77,7 @@ fn no_vectors_lie_unused() {
     }
 }
 
-/// Checks all lines of one file and reports every one that differs, not only the first.
+/// Checks all lines of one file and reports all that differ.
 fn check(ggml_type: GgmlType) {
     let codec = codec(ggml_type).unwrap();
     let path = vectors().join(format!("{ggml_type}.txt"));
@@ -110,8 +111,7 @@ fn check(ggml_type: GgmlType) {
         };
         count += 1;
         let (_, expected) = line.rsplit_once(' ').unwrap();
-        // Where the reference aborts there is nothing to equal; that there is an answer at all is
-        // the test.
+        // Where the reference aborts, the test is only that there is a result.
         if found != expected && expected != "abort" {
             writeln!(differences, "{line}\n    found {found}").unwrap();
         }
@@ -129,13 +129,13 @@ fn quantized(codec: &dyn BlockCodec, pattern: &str, kind: &str, seed: u64, shape
     let row_len = row_len.parse().unwrap();
     let (values, weights) = case(pattern, kind, seed, rows.parse().unwrap(), row_len);
     let layout = codec.ggml_type().layout().unwrap();
-    // What the room held before must not show.
+    // The previous content of the buffer must not matter.
     let mut out = vec![0xa5; layout.bytes_for(values.len() as u64).unwrap() as usize];
     codec.quantize(&values, row_len, weights.as_deref(), &mut out).unwrap();
     out
 }
 
-/// The digest of the values, every NaN counting as the same one.
+/// Returns the digest of the values, with every NaN replaced by the same one.
 fn dequantized(codec: &dyn BlockCodec, fill: &str, seed: u64, blocks: usize) -> u64 {
     let layout = codec.ggml_type().layout().unwrap();
     let length = blocks * layout.bytes as usize;
@@ -156,4 +156,93 @@ fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").unwrap();
         text
     })
+}
+
+/// Decodes the first `points` grid points from blocks with the lowest scales and no signs. `place`
+/// stores the index of a point in a block.
+fn grid_values(
+    ggml_type: GgmlType,
+    points: usize,
+    super_scale: u16,
+    place: impl Fn(&mut [u8], usize, u16),
+) -> Vec<f32> {
+    let layout = ggml_type.layout().unwrap();
+    let width = if matches!(ggml_type, GgmlType::IQ3_XXS | GgmlType::IQ3_S) { 4 } else { 8 };
+    let per_block = layout.elements as usize / width;
+    let mut blocks = vec![0; points / per_block * layout.bytes as usize];
+    for (block, bytes) in blocks.chunks_exact_mut(layout.bytes as usize).enumerate() {
+        bytes[..2].copy_from_slice(&super_scale.to_le_bytes());
+        for column in 0..per_block {
+            place(bytes, column, (block * per_block + column) as u16);
+        }
+    }
+    let mut out = vec![0.0; points * width];
+    ggmill_quant::dequantize(ggml_type, &blocks, &mut out).unwrap();
+    out
+}
+
+fn check_grid(grid_values: &[f32], expected: u64) {
+    let bytes: Vec<u8> = grid_values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(digest(&bytes), expected);
+}
+
+// The digests are printed by `xtask/peers/iq_tables.py --digests`, from values that the reference
+// computed. The super-scales make the lowest scale exactly 1.
+
+#[test]
+fn iq2_xxs_grid() {
+    let found = grid_values(GgmlType::IQ2_XXS, 256, 0x4800, |block, column, index| {
+        block[2 + column / 4 * 8 + column % 4] = index as u8;
+    });
+    assert_eq!(
+        found[..16],
+        [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 43.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]
+    );
+    check_grid(&found, 0x94e0_9288_cf09_47df);
+}
+
+#[test]
+fn iq2_xs_grid() {
+    let found = grid_values(GgmlType::IQ2_XS, 512, 0x4800, |block, column, index| {
+        block[2 + 2 * column..][..2].copy_from_slice(&index.to_le_bytes());
+    });
+    check_grid(&found, 0x48e9_c708_8c64_d7df);
+}
+
+#[test]
+fn iq2_s_grid() {
+    let found = grid_values(GgmlType::IQ2_S, 1024, 0x4800, |block, column, index| {
+        block[2 + column] = index as u8;
+        block[66 + column / 4] |= ((index >> 8) as u8) << (column % 4 * 2);
+    });
+    check_grid(&found, 0x39e9_7fde_a876_f7df);
+}
+
+#[test]
+fn iq3_xxs_grid() {
+    let found = grid_values(GgmlType::IQ3_XXS, 256, 0x4400, |block, column, index| {
+        block[2 + column] = index as u8;
+    });
+    check_grid(&found, 0x78e4_4609_b1a9_dfdf);
+}
+
+#[test]
+fn iq3_s_grid() {
+    let found = grid_values(GgmlType::IQ3_S, 512, 0x3c00, |block, column, index| {
+        block[2 + column] = index as u8;
+        block[66 + column / 8] |= ((index >> 8) as u8) << (column % 8);
+    });
+    check_grid(&found, 0x0e86_eaad_71b5_47df);
+}
+
+#[test]
+fn iq1_s_grid() {
+    let found = grid_values(GgmlType::IQ1_S, 2048, 0x3c00, |block, column, index| {
+        let high = (index >> 8) << (column % 4 * 3);
+        let word = &mut block[34 + column / 4 * 2..][..2];
+        let joined = u16::from_le_bytes([word[0], word[1]]) | high;
+        word.copy_from_slice(&joined.to_le_bytes());
+        block[2 + column] = index as u8;
+    });
+    check_grid(&found, 0xe33f_d66f_8ef4_37df);
 }

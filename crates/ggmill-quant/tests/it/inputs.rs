@@ -1,7 +1,6 @@
-//! The inputs of the golden vectors: the same numbers, bit for bit, as
-//! `xtask/peers/quant_vectors.py` makes.
+//! The inputs of the golden vectors, bit for bit those of `xtask/peers/quant_vectors.py`.
 //!
-//! Every step is exact or a single IEEE operation, so nothing depends on a mathematical library.
+//! Every step is exact or a single IEEE operation, so nothing depends on a math library.
 
 pub(crate) const PATTERNS: [&str; 22] = [
     "gaussian",
@@ -30,7 +29,7 @@ pub(crate) const PATTERNS: [&str; 22] = [
 
 pub(crate) const WEIGHTS: [&str; 5] = ["none", "random", "spiky", "sparse", "zero"];
 
-/// SplitMix64: output number `index`, counted from 0, after the state `seed`.
+/// Returns output number `index`, from 0, of SplitMix64 with the state `seed`.
 pub(crate) fn hash(seed: u64, index: usize) -> u64 {
     let mut z = seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,14 +37,14 @@ pub(crate) fn hash(seed: u64, index: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Close to normal with deviation 1/2.
+/// Returns an approximately normal number with standard deviation 1/2.
 fn bell(seed: u64, index: usize) -> f32 {
     let h = hash(seed, index);
     let total = (h & 0xf_ffff) + (h >> 20 & 0xf_ffff) + (h >> 40 & 0xf_ffff);
     (total as i64 - 3 * (1 << 19)) as f32 * power_of_two(-20)
 }
 
-/// Uniform in 0..1.
+/// Returns a uniform number in 0..1.
 fn uniform(seed: u64, index: usize) -> f32 {
     (hash(seed, index) >> 40) as f32 * power_of_two(-24)
 }
@@ -54,7 +53,7 @@ fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits((exponent + 127).cast_unsigned() << 23)
 }
 
-/// One row.
+/// Returns one row.
 pub(crate) fn values(pattern: &str, seed: u64, n: usize) -> Vec<f32> {
     (0..n).map(|i| value(pattern, seed, n, i)).collect()
 }
@@ -105,7 +104,7 @@ fn value(pattern: &str, seed: u64, n: usize, i: usize) -> f32 {
     }
 }
 
-/// Importance for one row.
+/// Returns the importance of each column.
 pub(crate) fn weights(kind: &str, seed: u64, n: usize) -> Option<Vec<f32>> {
     let weight = |i: usize| {
         let u = uniform(seed ^ 0x1337, i);
@@ -122,7 +121,7 @@ pub(crate) fn weights(kind: &str, seed: u64, n: usize) -> Option<Vec<f32>> {
     (kind != "none").then(|| (0..n).map(weight).collect())
 }
 
-/// The rows and the importance of one case.
+/// Returns the rows and the importance of one case.
 pub(crate) fn case(
     pattern: &str,
     kind: &str,
@@ -145,7 +144,7 @@ pub(crate) fn case(
     (table, weights(kind, start, row_len))
 }
 
-/// Bytes without meaning.
+/// Returns random bytes.
 pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         (0..length.div_ceil(8)).flat_map(|i| hash(seed, i).to_le_bytes()).collect();
@@ -153,7 +152,7 @@ pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// FNV-1a over 8-byte little-endian words, the last one padded with zeros, then over the length.
+/// Returns FNV-1a over 8-byte little-endian words, the last one padded with zeros, then the length.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     let state = bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325_u64, |state, chunk| {

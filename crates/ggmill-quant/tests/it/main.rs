@@ -1,23 +1,21 @@
-//! Every codec through its public door: the reference's bytes, and what a codec promises beyond
-//! them.
+//! Tests of the public API: the bytes of the reference, and the contract of codecs and functions.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test stops where something is missing"
+    reason = "a failed precondition fails the test"
 )]
-#![expect(clippy::float_cmp, reason = "equal is what these values have to be")]
+#![expect(clippy::float_cmp, reason = "the values must be equal")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_precision_loss,
-    reason = "the generator packs bits, as the one it repeats does"
+    reason = "the input generator packs bits, as the Python one does"
 )]
 
 mod contract;
 mod functions;
 mod golden;
-mod grids;
 mod inputs;
 mod product;
 mod range;

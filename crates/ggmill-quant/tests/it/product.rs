@@ -1,9 +1,9 @@
-//! Products of matrices: the same as one sum after the other, with every instruction set.
+//! Matrix products equal sums in order, with every instruction set.
 
 use ggmill_quant::{ErrorKind, Isa, Panels, Rows};
 use proptest::prelude::*;
 
-/// Numbers of any size, by chance.
+/// Returns random numbers of different magnitudes.
 fn numbers(len: usize, mut seed: u64) -> Vec<f32> {
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -22,7 +22,7 @@ proptest! {
         rows in 1usize..20, columns in 1usize..40, others in 1usize..70, extra in 0usize..3,
         deep: bool, seed: u64,
     ) {
-        // More columns than are multiplied at once.
+        // More columns than one pass multiplies.
         let columns = if deep { columns + 500 } else { columns };
         let stride = columns + extra;
         let (left, right) = (numbers(rows * stride, seed), numbers(others * columns, !seed));
@@ -53,7 +53,7 @@ proptest! {
                             let expected = expected(i, part.start + j, some.clone(), columns);
                             prop_assert_eq!(value.to_bits(), expected, "{} at {}, {}", isa, i, j);
                         } else {
-                            prop_assert!(value.is_nan(), "what is between rows stays");
+                            prop_assert!(value.is_nan(), "elements between rows are not written");
                         }
                     }
                 }
@@ -63,7 +63,7 @@ proptest! {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn wrong_sizes_are_errors() {
     let mut panels = Panels::default();
     assert_eq!(panels.pack(&[1.0; 5], 2).unwrap_err().kind(), ErrorKind::Misuse);
     assert!(Rows::new(&[1.0; 7], 3, 3, 1).is_ok());

@@ -1,16 +1,16 @@
-//! What a type cannot hold is found in the blocks that were made of it.
+//! `check_range` finds values outside the range of a type.
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{BlockCodec, ErrorKind, codec};
 
 use crate::inputs::{hash, values};
 
-fn writers() -> impl Iterator<Item = &'static dyn BlockCodec> {
+fn encoders() -> impl Iterator<Item = &'static dyn BlockCodec> {
     let codecs = GgmlType::all().filter_map(|ggml_type| codec(ggml_type).ok());
     codecs.filter(|codec| codec.quantize(&[], 0, Some(&[]), &mut []).is_ok())
 }
 
-/// The blocks of some values in rows, and what is said of them.
+/// Encodes values and returns the blocks and the result of `check_range`.
 fn check(
     codec: &dyn BlockCodec,
     values: &[f32],
@@ -26,13 +26,13 @@ fn check(
     (blocks, checked.map_err(|error| (error.kind(), error.to_string())))
 }
 
-/// What is said of values in rows.
+/// Encodes values and returns the result of `check_range`.
 fn verdict(ggml_type: GgmlType, values: &[f32], row_len: usize) -> Result<(), (ErrorKind, String)> {
     check(codec(ggml_type).unwrap(), values, row_len).1
 }
 
 #[test]
-fn nvfp4_ends_at_2688() {
+fn nvfp4_magnitudes_above_2688_are_out_of_range() {
     for wrong in [2689.0, 1e6, -1e38] {
         let mut values = vec![2688.0; 64 * 6];
         assert_eq!(verdict(GgmlType::NVFP4, &values, 128), Ok(()));
@@ -48,12 +48,12 @@ fn nvfp4_ends_at_2688() {
 }
 
 #[test]
-fn mxfp4_begins_where_its_exponent_does() {
+fn mxfp4_blocks_below_the_least_exponent_are_out_of_range() {
     let least = 2.0_f32.powi(-125);
     for small in [f32::from_bits(1), 1e-40, -1e-38, 2.0_f32.powi(-126)] {
         let mut values = vec![0.5; 32 * 6];
         values[96..128].fill(0.0);
-        assert_eq!(verdict(GgmlType::MXFP4, &values, 64), Ok(()), "zeros are held");
+        assert_eq!(verdict(GgmlType::MXFP4, &values, 64), Ok(()), "zeros are in range");
         values[96..128].fill(small / 8.0);
         values[99] = small;
         let message = format!(
@@ -66,14 +66,14 @@ fn mxfp4_begins_where_its_exponent_does() {
         values[99] = least;
         assert_eq!(verdict(GgmlType::MXFP4, &values, 64), Ok(()));
     }
-    // A small number beside an ordinary one becomes zero, as in every type.
+    // A small number in a block with an ordinary one rounds to zero, as in every type.
     let mut values = vec![1e-40; 32];
     values[0] = 1.0;
     assert_eq!(verdict(GgmlType::MXFP4, &values, 32), Ok(()));
 }
 
 #[test]
-fn halves_end_at_65504() {
+fn half_precision_overflow_is_out_of_range() {
     let message = "row 0, column 2 is 6.552e4, which is too large for F16".to_owned();
     assert_eq!(
         verdict(GgmlType::F16, &[1.0, 65_519.0, 65_520.0], 3),
@@ -88,9 +88,9 @@ fn halves_end_at_65504() {
     assert!(message.contains(", in a block with numbers that are too large for Q4_0"), "{message}");
 }
 
-/// Squares of such numbers overflow, and the search ends with a scale of zero.
+/// The squares of such values overflow, and the search ends with a scale of zero.
 #[test]
-fn what_overflows_on_the_way_to_a_scale_is_found() {
+fn overflow_in_the_search_is_out_of_range() {
     for ggml_type in
         [GgmlType::Q3_K, GgmlType::Q6_K, GgmlType::IQ1_M, GgmlType::IQ3_S, GgmlType::IQ4_XS]
     {
@@ -106,10 +106,10 @@ fn what_overflows_on_the_way_to_a_scale_is_found() {
     }
 }
 
-/// Numbers of one magnitude come back near it, or are refused.
+/// Values of one magnitude decode to about that magnitude, or are out of range.
 #[test]
-fn what_is_not_refused_is_held() {
-    for codec in writers() {
+fn values_in_range_keep_their_magnitude() {
+    for codec in encoders() {
         let elements = codec.ggml_type().layout().unwrap().elements as usize;
         let row_len = elements.max(64);
         for exponent in -2..=38 {
@@ -123,15 +123,19 @@ fn what_is_not_refused_is_held() {
             let greatest = back.iter().fold(0.0_f32, |greatest, value| {
                 if value.abs() <= greatest { greatest } else { value.abs() }
             });
-            let held = greatest >= magnitude / 3.0 && greatest / 3.0 <= magnitude;
-            assert_eq!(checked.is_ok(), held, "{codec:?} {magnitude:e}: {checked:?} {greatest}");
+            let in_range = greatest >= magnitude / 3.0 && greatest / 3.0 <= magnitude;
+            assert_eq!(
+                checked.is_ok(),
+                in_range,
+                "{codec:?} {magnitude:e}: {checked:?} {greatest}"
+            );
         }
     }
 }
 
 #[test]
-fn ordinary_weights_are_held() {
-    for codec in writers() {
+fn ordinary_weights_are_in_range() {
+    for codec in encoders() {
         for pattern in
             ["gaussian", "heavy", "zero", "signed-zero", "tiny", "one-hot", "outlier", "ternary"]
         {
@@ -145,8 +149,8 @@ fn ordinary_weights_are_held() {
 }
 
 #[test]
-fn lengths_must_fit() {
-    for codec in writers() {
+fn wrong_lengths_are_errors() {
+    for codec in encoders() {
         let layout = codec.ggml_type().layout().unwrap();
         let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
         let values = vec![1.0; 2 * elements];

@@ -1,4 +1,4 @@
-//! Every instruction set this machine has gives, bit for bit, what the scalar code gives.
+//! Every available instruction set gives the bytes of the scalar code.
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{Isa, codec_with};
@@ -10,7 +10,7 @@ fn others() -> impl Iterator<Item = Isa> {
     Isa::available().filter(|&isa| isa != Isa::SCALAR)
 }
 
-/// Types that are quantized, with the elements and bytes of their blocks.
+/// Returns the types that have a codec, with the elements and bytes of their blocks.
 fn types() -> Vec<(GgmlType, usize, usize)> {
     let all = GgmlType::all().filter(|&ggml_type| codec_with(ggml_type, Isa::SCALAR).is_ok());
     all.map(|ggml_type| (ggml_type, ggml_type.layout().unwrap()))
@@ -18,14 +18,14 @@ fn types() -> Vec<(GgmlType, usize, usize)> {
         .collect()
 }
 
-/// Whether the lanes are for the candidates of one block.
-fn one_by_one(ggml_type: GgmlType) -> bool {
+/// Returns `true` if the lanes of a vector hold candidates of one block instead of several blocks.
+fn encodes_one_block_at_a_time(ggml_type: GgmlType) -> bool {
     ggml_type.name().is_some_and(|name| {
         name.starts_with("IQ1") || name.starts_with("IQ2") || name.starts_with("IQ3")
     })
 }
 
-/// Quantizes with every instruction set, and tells the first difference.
+/// Quantizes with every instruction set and returns the first difference as an error.
 fn agree(
     ggml_type: GgmlType,
     values: &[f32],
@@ -58,13 +58,15 @@ fn agree(
 }
 
 #[test]
-fn quantizing_every_pattern() {
+fn every_pattern_is_quantized_alike() {
     let mut differences = Vec::new();
     for (ggml_type, elements, _) in types() {
-        // More blocks than lanes, and not a multiple; fewer than lanes. Where blocks are not in
-        // lanes, one is as good as many.
-        let shapes: &[(usize, usize)] =
-            if one_by_one(ggml_type) { &[(1, 256)] } else { &[(1, 256), (3, 768), (1, 256 * 37)] };
+        // Fewer blocks than lanes, and more, but not a multiple.
+        let shapes: &[(usize, usize)] = if encodes_one_block_at_a_time(ggml_type) {
+            &[(1, 256)]
+        } else {
+            &[(1, 256), (3, 768), (1, 256 * 37)]
+        };
         for pattern in PATTERNS {
             for kind in WEIGHTS {
                 for &(rows, row_len) in shapes {
@@ -86,9 +88,9 @@ fn quantizing_every_pattern() {
 }
 
 #[test]
-fn sums_that_overflow() {
+fn overflowing_sums_are_quantized_alike() {
     for (ggml_type, ..) in types() {
-        let len = if one_by_one(ggml_type) { 256 } else { 256 * 37 };
+        let len = if encodes_one_block_at_a_time(ggml_type) { 256 } else { 256 * 37 };
         for kind in WEIGHTS {
             for exponent in [12, 15, 16, 17, 18, 19, 25, 37] {
                 let huge: Vec<f32> = values(PATTERNS[0], exponent, len)
@@ -102,7 +104,7 @@ fn sums_that_overflow() {
 }
 
 #[test]
-fn what_is_not_finite_is_found_wherever_it_is() {
+fn non_finite_values_are_found_at_every_position() {
     let codec = |isa| codec_with(GgmlType::Q8_0, isa).unwrap();
     for place in 0..160 {
         for wrong in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -125,14 +127,14 @@ fn what_is_not_finite_is_found_wherever_it_is() {
 }
 
 #[test]
-fn dequantizing_any_bytes() {
+fn random_bytes_are_dequantized_alike() {
     for (ggml_type, elements, bytes) in types() {
         for blocks in [1, 5, 67] {
             let input = random_bytes(9, blocks * bytes);
             let values = |isa| {
                 let mut out = vec![0.0; blocks * elements];
                 codec_with(ggml_type, isa).unwrap().dequantize(&input, &mut out).unwrap();
-                // Which NaN it is may differ: no two machines agree on the sign.
+                // The sign of a NaN depends on the instruction set.
                 out.into_iter()
                     .map(|value: f32| if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() })
                     .collect::<Vec<u32>>()
@@ -145,8 +147,7 @@ fn dequantizing_any_bytes() {
     }
 }
 
-/// Rows in which every 32 values follow a pattern of their own, so that lanes differ in all they
-/// can.
+/// Rows in which every 32 values have another pattern, so that lanes differ as much as possible.
 fn mixtures() -> impl Strategy<Value = Vec<f32>> {
     let part = (0..PATTERNS.len(), any::<u64>());
     prop::collection::vec(part, 8..=8 * 9).prop_map(|parts| {
@@ -157,7 +158,7 @@ fn mixtures() -> impl Strategy<Value = Vec<f32>> {
     })
 }
 
-/// Finite numbers of any bits, near each other or not.
+/// Finite numbers with random bits, and numbers of similar magnitude.
 fn anything() -> impl Strategy<Value = Vec<f32>> {
     let number = prop_oneof![
         prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
@@ -176,14 +177,14 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_do(values in anything(), kind in 0..WEIGHTS.len(), seed in any::<u64>()) {
+    fn arbitrary_numbers_are_quantized_alike(values in anything(), kind in 0..WEIGHTS.len(), seed in any::<u64>()) {
         check(&values, weights(WEIGHTS[kind], seed, values.len()).as_deref())?;
     }
 }
 
 fn check(values: &[f32], weights: Option<&[f32]>) -> Result<(), TestCaseError> {
     for (ggml_type, ..) in types() {
-        let len = if one_by_one(ggml_type) { 256 } else { values.len() };
+        let len = if encodes_one_block_at_a_time(ggml_type) { 256 } else { values.len() };
         agree(ggml_type, &values[..len], len, weights.map(|weights| &weights[..len]))
             .map_err(TestCaseError::fail)?;
     }

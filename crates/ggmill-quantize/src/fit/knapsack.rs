@@ -1,40 +1,39 @@
-//! Choosing one way for each tensor so that all together fit a budget and lose as little as
-//! possible: the multiple-choice knapsack.
+//! The multiple-choice knapsack: one item per tensor, with the least total loss within a budget.
 //!
-//! Two answers are made and the better one is taken: the greedy walk along the convex hulls, which
-//! is the best there is except for the last step that does not fit, and a table over the budget cut
-//! into granules, which is the best there is except for the rounding. What is left of the budget is
-//! then spent on single changes. The hulls give a bound, too: no choice loses less than the greedy
-//! walk that may take the last step in part.
+//! The better of two solutions is taken: the greedy walk along the convex hulls, which is optimal
+//! except for the last step that does not fit, and dynamic programming over the budget in granules,
+//! which is optimal except for rounding. The remaining budget is then spent on single changes. The
+//! hulls also give a lower bound: no choice has a smaller loss than the greedy walk that may take a
+//! fraction of the last step.
 
-/// One way to store a tensor.
+/// A candidate type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Way {
+pub(super) struct Item {
     pub(super) bytes: u64,
-    /// Its loss: finite, and not less than 0.
+    /// The loss, finite and not negative.
     pub(super) loss: f64,
 }
 
 /// A choice for every tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Solution {
-    /// The number of the way taken, for each tensor.
+    /// The index of the chosen item of each tensor.
     pub(super) chosen: Vec<usize>,
     pub(super) bytes: u64,
     pub(super) loss: f64,
-    /// No choice within the budget loses less.
+    /// A lower bound of the loss of any choice within the budget.
     pub(super) bound: f64,
 }
 
-/// Granules of the table, at most.
+/// The maximum number of granules of the budget.
 const GRANULES: u64 = 1 << 14;
-/// Cells of the table, at most: a byte each.
+/// The maximum number of cells of the table, of one byte each.
 const CELLS: u64 = 64 << 20;
 
-/// The best choice found, or the fewest bytes that any choice takes when those are too many. Every
-/// tensor has a way.
-pub(super) fn solve(tensors: &[Vec<Way>], budget: u64) -> Result<Solution, u64> {
-    let fronts: Vec<Vec<usize>> = tensors.iter().map(|ways| front(ways)).collect();
+/// Returns the best choice found, or the size of the smallest choice as the error if it exceeds the
+/// budget. Every tensor has an item.
+pub(super) fn solve(tensors: &[Vec<Item>], budget: u64) -> Result<Solution, u64> {
+    let fronts: Vec<Vec<usize>> = tensors.iter().map(|items| front(items)).collect();
     let cheapest: Vec<usize> =
         fronts.iter().map(|front| front.first().copied().unwrap_or(0)).collect();
     let least = bytes_of(tensors, &cheapest);
@@ -55,80 +54,79 @@ pub(super) fn solve(tensors: &[Vec<Way>], budget: u64) -> Result<Solution, u64> 
     })
 }
 
-fn bytes_of(tensors: &[Vec<Way>], chosen: &[usize]) -> u64 {
-    tensors.iter().zip(chosen).map(|(ways, &way)| ways[way].bytes).fold(0, u64::saturating_add)
+fn bytes_of(tensors: &[Vec<Item>], chosen: &[usize]) -> u64 {
+    tensors.iter().zip(chosen).map(|(items, &item)| items[item].bytes).fold(0, u64::saturating_add)
 }
 
-fn loss_of(tensors: &[Vec<Way>], chosen: &[usize]) -> f64 {
-    tensors.iter().zip(chosen).map(|(ways, &way)| ways[way].loss).sum()
+fn loss_of(tensors: &[Vec<Item>], chosen: &[usize]) -> f64 {
+    tensors.iter().zip(chosen).map(|(items, &item)| items[item].loss).sum()
 }
 
-/// The ways that no other beats in both bytes and loss, by bytes.
-fn front(ways: &[Way]) -> Vec<usize> {
-    let mut numbers: Vec<usize> = (0..ways.len()).collect();
+/// Returns the Pareto front: the items that no other beats in both bytes and loss, by bytes.
+fn front(items: &[Item]) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..items.len()).collect();
     numbers.sort_by(|&a, &b| {
-        ways[a].bytes.cmp(&ways[b].bytes).then(ways[a].loss.total_cmp(&ways[b].loss))
+        items[a].bytes.cmp(&items[b].bytes).then(items[a].loss.total_cmp(&items[b].loss))
     });
     let mut front: Vec<usize> = Vec::new();
     for number in numbers {
-        if front.last().is_none_or(|&last| ways[number].loss < ways[last].loss) {
+        if front.last().is_none_or(|&last| items[number].loss < items[last].loss) {
             front.push(number);
         }
     }
     front
 }
 
-/// The reduction of loss for each additional byte, from one way to another.
-fn slope(from: Way, to: Way) -> f64 {
+/// Returns the reduction of loss per additional byte from one item to another.
+fn slope(from: Item, to: Item) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a slope to compare")]
     let bytes = to.bytes.saturating_sub(from.bytes).max(1) as f64;
     (from.loss - to.loss) / bytes
 }
 
-/// The ways of a front on its lower convex hull: what a byte more saves gets less from one to the
-/// next.
-fn hull(ways: &[Way], front: &[usize]) -> Vec<usize> {
+/// Returns the items of a front on its lower convex hull, along which the slope decreases.
+fn hull(items: &[Item], front: &[usize]) -> Vec<usize> {
     let mut hull: Vec<usize> = Vec::new();
-    for &way in front {
+    for &item in front {
         while let [.., a, b] = hull[..]
-            && slope(ways[a], ways[b]) <= slope(ways[b], ways[way])
+            && slope(items[a], items[b]) <= slope(items[b], items[item])
         {
             hull.pop();
         }
-        hull.push(way);
+        hull.push(item);
     }
     hull
 }
 
-/// Takes the steps along all hulls, those first that save most for a byte, as long as they fit; and
-/// the bound.
+/// Takes the steps along all hulls that fit, the steepest first. Returns the choice and the lower
+/// bound.
 fn along_hulls(
-    tensors: &[Vec<Way>],
+    tensors: &[Vec<Item>],
     fronts: &[Vec<usize>],
     cheapest: &[usize],
     budget: u64,
 ) -> (Vec<usize>, f64) {
     let mut steps: Vec<(f64, usize, usize, usize)> = Vec::new();
-    for (number, (ways, front)) in tensors.iter().zip(fronts).enumerate() {
-        let hull = hull(ways, front);
+    for (number, (items, front)) in tensors.iter().zip(fronts).enumerate() {
+        let hull = hull(items, front);
         steps.extend(
             hull.windows(2)
-                .map(|pair| (slope(ways[pair[0]], ways[pair[1]]), number, pair[0], pair[1])),
+                .map(|pair| (slope(items[pair[0]], items[pair[1]]), number, pair[0], pair[1])),
         );
     }
-    // Equal steps in the order of the tensors, and those of one tensor in theirs.
+    // A stable sort: equal steps stay in the order of the tensors and of each hull.
     steps.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut chosen = cheapest.to_vec();
     let mut left = budget.saturating_sub(bytes_of(tensors, &chosen));
     let mut bound = None;
     for (slope, number, from, to) in steps {
-        let ways = &tensors[number];
-        let more = ways[to].bytes - ways[from].bytes;
+        let items = &tensors[number];
+        let more = items[to].bytes - items[from].bytes;
         if chosen[number] == from && more <= left {
             chosen[number] = to;
             left -= more;
         } else if bound.is_none() {
-            #[expect(clippy::cast_precision_loss, reason = "a bound a hair too low is one anyway")]
+            #[expect(clippy::cast_precision_loss, reason = "a slightly lower bound is still one")]
             let part = slope * left as f64;
             bound = Some(loss_of(tensors, &chosen) - part);
         }
@@ -137,9 +135,9 @@ fn along_hulls(
     (chosen, bound)
 }
 
-/// The best choice when bytes beyond the cheapest are counted in granules, rounded up.
+/// Returns the best choice if bytes beyond the cheapest choice are counted in granules, rounded up.
 fn by_table(
-    tensors: &[Vec<Way>],
+    tensors: &[Vec<Item>],
     fronts: &[Vec<usize>],
     cheapest: &[usize],
     budget: u64,
@@ -148,18 +146,19 @@ fn by_table(
     let count = left.min(GRANULES).min(CELLS / (tensors.len() as u64).max(1));
     let granule = left.div_ceil(count.max(1)).max(1);
     let room = usize::try_from(left / granule).unwrap_or(0);
-    // What is lost with so many granules, and for each tensor which way of its front that takes.
+    // The least loss for each number of granules, and the item of each tensor's front that gives
+    // it.
     let mut losses = vec![0.0; room + 1];
     let mut taken: Vec<Vec<u8>> = Vec::with_capacity(tensors.len());
-    for (ways, front) in tensors.iter().zip(fronts) {
-        let cost = |way: usize| {
-            usize::try_from((ways[way].bytes - ways[front[0]].bytes).div_ceil(granule))
+    for (items, front) in tensors.iter().zip(fronts) {
+        let cost = |item: usize| {
+            usize::try_from((items[item].bytes - items[front[0]].bytes).div_ceil(granule))
                 .unwrap_or(usize::MAX)
         };
         let mut now = vec![f64::INFINITY; room + 1];
         let mut which = vec![0u8; room + 1];
-        for (place, &way) in (0u8..=u8::MAX).zip(front) {
-            let (cost, loss) = (cost(way), ways[way].loss);
+        for (place, &item) in (0u8..=u8::MAX).zip(front) {
+            let (cost, loss) = (cost(item), items[item].loss);
             if cost > room {
                 break;
             }
@@ -177,20 +176,20 @@ fn by_table(
     let mut chosen = cheapest.to_vec();
     let mut at = room;
     for (number, which) in taken.iter().enumerate().rev() {
-        let way = fronts[number][usize::from(which[at])];
+        let item = fronts[number][usize::from(which[at])];
         at -= usize::try_from(
-            (tensors[number][way].bytes - tensors[number][fronts[number][0]].bytes)
+            (tensors[number][item].bytes - tensors[number][fronts[number][0]].bytes)
                 .div_ceil(granule),
         )
         .unwrap_or(0);
-        chosen[number] = way;
+        chosen[number] = item;
     }
     chosen
 }
 
-/// Spends what is left on the single change that saves most, again and again.
+/// Spends the remaining budget on the single change that saves most, repeatedly.
 fn spend_rest(
-    tensors: &[Vec<Way>],
+    tensors: &[Vec<Item>],
     fronts: &[Vec<usize>],
     mut chosen: Vec<usize>,
     budget: u64,
@@ -200,17 +199,17 @@ fn spend_rest(
         let changes = fronts
             .iter()
             .enumerate()
-            .flat_map(|(number, front)| front.iter().map(move |&way| (number, way)));
-        let fitting = changes.filter_map(|(number, way)| {
-            let (from, to) = (tensors[number][chosen[number]], tensors[number][way]);
+            .flat_map(|(number, front)| front.iter().map(move |&item| (number, item)));
+        let fitting = changes.filter_map(|(number, item)| {
+            let (from, to) = (tensors[number][chosen[number]], tensors[number][item]);
             let saved = from.loss - to.loss;
             (saved > 0.0 && to.bytes <= from.bytes.saturating_add(left))
-                .then_some((saved, number, way))
+                .then_some((saved, number, item))
         });
-        let Some((_, number, way)) = fitting.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        let Some((_, number, item)) = fitting.max_by(|a, b| a.0.total_cmp(&b.0)) else {
             return chosen;
         };
-        chosen[number] = way;
+        chosen[number] = item;
     }
 }
 
@@ -218,11 +217,11 @@ fn spend_rest(
 mod tests {
     use super::*;
 
-    fn way(bytes: u64, loss: f64) -> Way {
-        Way { bytes, loss }
+    fn item(bytes: u64, loss: f64) -> Item {
+        Item { bytes, loss }
     }
 
-    /// Numbers from 0 to 2^32 that look random.
+    /// Returns a generator of pseudo-random numbers from 0 to 2^32.
     fn random() -> impl FnMut() -> u64 {
         let mut state = 7u64;
         move || {
@@ -234,31 +233,31 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_nowhere_says_how_much_it_takes() {
-        let tensors = [vec![way(10, 5.0), way(7, 9.0)], vec![way(4, 1.0)]];
+    fn too_small_a_budget_returns_the_smallest_size() {
+        let tensors = [vec![item(10, 5.0), item(7, 9.0)], vec![item(4, 1.0)]];
         assert_eq!(solve(&tensors, 10), Err(11));
         assert_eq!(solve(&tensors, 11).unwrap().chosen, [1, 0]);
         assert_eq!(solve(&tensors, 1000).unwrap().chosen, [0, 0]);
         assert_eq!(solve(&[], 0).unwrap().chosen, [0usize; 0]);
     }
 
-    /// Small enough to try every choice: the answer is the best, and the bound is one.
+    /// Compares small problems with exhaustive search.
     #[test]
-    fn nothing_better_is_found_by_trying_everything() {
+    fn solutions_of_small_problems_are_optimal() {
         let mut random = random();
         for _ in 0..300 {
             let count = 1 + (random() % 5) as usize;
-            let tensors: Vec<Vec<Way>> = (0..count)
+            let tensors: Vec<Vec<Item>> = (0..count)
                 .map(|_| {
                     (0..=random() % 5)
-                        .map(|_| way(random() % 60, (random() % 1000) as f64))
+                        .map(|_| item(random() % 60, (random() % 1000) as f64))
                         .collect()
                 })
                 .collect();
-            let all = tensors.iter().fold(vec![Vec::new()], |choices: Vec<Vec<usize>>, ways| {
+            let all = tensors.iter().fold(vec![Vec::new()], |choices: Vec<Vec<usize>>, items| {
                 choices
                     .iter()
-                    .flat_map(|choice| (0..ways.len()).map(|way| [&choice[..], &[way]].concat()))
+                    .flat_map(|choice| (0..items.len()).map(|item| [&choice[..], &[item]].concat()))
                     .collect()
             });
             let budget = random() % 200;
@@ -278,23 +277,23 @@ mod tests {
         }
     }
 
-    /// Sizes as of a model, far beyond the granules: within a hair of the bound.
+    /// Sizes of a real model, much larger than the number of granules.
     #[test]
-    fn a_large_one_is_close_to_the_bound() {
+    fn solutions_of_large_problems_are_close_to_the_bound() {
         let mut random = random();
         let of_size = |size: u64, noise: u64| {
             (2..9u32)
                 .map(|bits| {
-                    way(
+                    item(
                         size * u64::from(bits),
                         size as f64 * (1.0 + noise as f64 / 1e9) / f64::from(1 << (2 * bits)),
                     )
                 })
                 .collect::<Vec<_>>()
         };
-        let tensors: Vec<Vec<Way>> =
+        let tensors: Vec<Vec<Item>> =
             (0..200).map(|_| of_size(1_000_000 + random() % 50_000_000, random())).collect();
-        let all: u64 = tensors.iter().map(|ways| ways[0].bytes / 2).sum();
+        let all: u64 = tensors.iter().map(|items| items[0].bytes / 2).sum();
         let found = solve(&tensors, all * 9 / 2).unwrap();
         assert!(found.bytes <= all * 9 / 2);
         assert!(found.loss <= found.bound * 1.002, "{} above {}", found.loss, found.bound);

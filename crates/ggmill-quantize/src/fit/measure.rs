@@ -1,4 +1,4 @@
-//! The loss of each type for a tensor, measured on some of its rows.
+//! Measures the loss of each candidate type of a tensor on a sample of its rows.
 
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
@@ -7,55 +7,55 @@ use crate::loss::{Sums, decoded, weights_of_row};
 use ggmill_pipeline::{Checkpoint, Sensitivity, SourceTensor, zeroed};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// Elements measured of a tensor, unless a single row has more.
+/// Elements in the sample of a tensor, unless a single row has more.
 const SAMPLE: u64 = 1 << 18;
 
-/// A tensor and what it may become.
+/// A tensor and its candidate types.
 #[derive(Debug)]
-pub(super) struct Subject<'a> {
-    /// Its number in the source.
+pub(super) struct FitTensor<'a> {
+    /// The number in the source.
     pub(super) number: usize,
-    /// Its name in the output.
+    /// The name in the output.
     pub(super) name: Vec<u8>,
     pub(super) source: &'a SourceTensor,
-    /// The weights for encoding.
+    /// The importance weights for encoding.
     pub(super) importance: Option<Vec<f32>>,
-    /// The weights of errors.
+    /// The importance weights of errors.
     pub(super) measure: Option<Vec<f32>>,
     pub(super) types: Vec<GgmlType>,
-    /// `None` where that is not known; then it has one type.
-    pub(super) counts: Option<Counts>,
+    /// The weight of the tensor. `None` if it is unknown; then there is one type.
+    pub(super) error_weight: Option<ErrorWeight>,
 }
 
-/// How much the errors of a tensor count.
+/// The weight of a tensor's errors.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Counts {
-    /// This much for a squared error as large as the numbers.
+pub(super) enum ErrorWeight {
+    /// The loss at a noise-to-signal ratio of 1.
     Known(f64),
-    /// So much that the error of a type is what was measured with it.
+    /// The weight for which the loss of the measured type is the measured divergence.
     Measured(Sensitivity),
 }
 
-/// What is known of a tensor.
+/// The measured losses of a tensor.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
-    /// How much its errors count: finite, and not less than 0. `None` where that is not known; then
-    /// there is one candidate.
+pub(super) struct Measurement {
+    /// The weight of its errors, finite and not negative. `None` if it is unknown; then there is
+    /// one candidate.
     pub(super) weight: Option<f64>,
     pub(super) candidates: Vec<Candidate>,
 }
 
-/// A type it may become, and what that means.
+/// A candidate type with its size and loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) ggml_type: GgmlType,
     pub(super) bytes: u64,
-    /// Noise to signal; 0 for a type that holds every number as it is.
+    /// The noise-to-signal ratio; 0 for the type of the source.
     pub(super) relative: f64,
 }
 
-impl Subject<'_> {
-    /// Bytes of its data in the source.
+impl FitTensor<'_> {
+    /// Returns the size of the data in the source, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.source
             .ggml_type
@@ -64,10 +64,10 @@ impl Subject<'_> {
             .unwrap_or(0)
     }
 
-    /// The loss of each type. A type that cannot represent the numbers is left out, unless there is
-    /// no other. Where what was measured does not say how much errors count, as with a type that
-    /// the tensor already has, it keeps its type like one that was not measured.
-    pub(super) fn measure(&self, checkpoint: &dyn Checkpoint) -> Result<Measured> {
+    /// Measures the loss of each candidate type. Omits types that cannot represent the values,
+    /// unless there is no other type. If the sensitivity does not give a weight, for example
+    /// because it was measured with the type of the source, the tensor keeps its type.
+    pub(super) fn measure(&self, checkpoint: &dyn Checkpoint) -> Result<Measurement> {
         let elements = self.source.shape.elements();
         let bytes = |ggml_type: GgmlType| {
             ggml_type.layout().and_then(|layout| layout.bytes_for(elements)).unwrap_or(u64::MAX)
@@ -77,11 +77,11 @@ impl Subject<'_> {
         if let [only] = self.types[..]
             && only == self.source.ggml_type
         {
-            let weight = match self.counts {
-                Some(Counts::Known(weight)) => Some(weight),
-                Some(Counts::Measured(_)) | None => None,
+            let weight = match self.error_weight {
+                Some(ErrorWeight::Known(weight)) => Some(weight),
+                Some(ErrorWeight::Measured(_)) | None => None,
             };
-            return Ok(Measured { weight, candidates: vec![unmeasured(only)] });
+            return Ok(Measurement { weight, candidates: vec![unmeasured(only)] });
         }
         let rows = self.sample(checkpoint)?;
         let mut found = Vec::with_capacity(self.types.len());
@@ -98,10 +98,10 @@ impl Subject<'_> {
                 });
             }
         }
-        let weight = match self.counts {
+        let weight = match self.error_weight {
             None => None,
-            Some(Counts::Known(weight)) => Some(weight),
-            Some(Counts::Measured(Sensitivity { ggml_type, divergence, .. })) => {
+            Some(ErrorWeight::Known(weight)) => Some(weight),
+            Some(ErrorWeight::Measured(Sensitivity { ggml_type, divergence, .. })) => {
                 let known = found.iter().find(|candidate| candidate.ggml_type == ggml_type);
                 let relative = match known {
                     Some(candidate) => candidate.relative,
@@ -114,10 +114,10 @@ impl Subject<'_> {
         if weight.is_none() && self.types.len() > 1 {
             found.retain(|candidate| candidate.ggml_type == self.source.ggml_type);
         }
-        Ok(Measured { weight, candidates: found })
+        Ok(Measurement { weight, candidates: found })
     }
 
-    /// Some rows, from all over the tensor, with their numbers.
+    /// Reads a sample of rows from all parts of the tensor, with their row numbers.
     fn sample(&self, checkpoint: &dyn Checkpoint) -> Result<Vec<(u64, Vec<f32>)>> {
         let row_len = self.source.shape.row_len().max(1);
         let rows = self.source.shape.elements() / row_len;
@@ -148,11 +148,11 @@ impl Subject<'_> {
         }
     }
 
-    /// Noise to signal of the rows as this type.
+    /// Returns the noise-to-signal ratio of the rows in this type.
     fn relative(&self, rows: &[(u64, Vec<f32>)], ggml_type: GgmlType) -> Result<f64> {
         let unsupported = |error| Error::caused(ErrorKind::Unsupported, error);
         let mut sums = Sums::default();
-        // All rows have one length.
+        // All rows have the same length.
         let width = rows.first().map_or(0, |(_, values)| values.len());
         let size = ggml_type
             .layout()
@@ -175,8 +175,8 @@ impl Subject<'_> {
     }
 }
 
-/// One row of each of `count` stretches of all rows. Which one within its stretch jumps about, so
-/// that no pattern in the rows is met again and again.
+/// Returns one row of each of `count` equal ranges of the rows, at a pseudo-random position in the
+/// range, so that the sample does not resonate with a pattern in the rows.
 fn row_at(place: u64, count: u64, rows: u64) -> u64 {
     let bound = |place: u64| {
         u64::try_from(u128::from(place) * u128::from(rows) / u128::from(count.max(1))).unwrap_or(0)
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_taken_from_everywhere_and_no_row_twice() {
+    fn sampled_rows_are_ascending_and_in_range() {
         for (count, rows) in [(1, 1), (7, 7), (3, 100), (64, 4096), (100, 101)] {
             let taken: Vec<u64> = (0..count).map(|place| row_at(place, count, rows)).collect();
             assert!(

@@ -1,17 +1,17 @@
-//! Types chosen for a size: of all choices that fit, one that loses as little as can be.
+//! Selects one type per tensor that minimizes the total quantization error within a size limit (a
+//! multiple-choice knapsack).
 //!
-//! For each tensor, sampled rows are encoded as every type that its rows are whole blocks of, and
-//! decoded again. What a type loses is the noise to signal of that, weighted by importance, times
-//! what an error of the tensor counts, whatever the scale of its numbers or of its importance: its
-//! number of elements, or the sensitivity that was measured of it. A knapsack with one choice for
-//! each tensor does the rest.
+//! For each tensor, sampled rows are encoded as every type whose blocks fit the rows, and decoded.
+//! The loss of a type is its importance-weighted noise-to-signal ratio times the weight of the
+//! tensor: its number of elements, or its measured sensitivity. So it does not depend on the scale
+//! of the values or of the importance.
 
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "means and limits: no byte of a file depends on the last digit, and what is beyond \
-              the range of a number becomes its end"
+    reason = "means and limits: no byte of a file depends on the last digit, and conversions \
+              saturate"
 )]
 
 mod knapsack;
@@ -22,13 +22,12 @@ use std::borrow::Cow;
 use ggmill_arch::ModelView;
 use ggmill_core::{Alignment, ByteSize, FileType, GgmlType};
 
-use self::knapsack::{Way, solve};
-use self::measure::{Candidate, Counts, Measured, Subject};
+use self::knapsack::{Item, solve};
+use self::measure::{Candidate, ErrorWeight, FitTensor, Measurement};
 use crate::choice::{Choice, NEED_IMPORTANCE};
-use crate::fallback;
-use crate::hyper::Hyper;
 use crate::layers::{self, remaining};
 use crate::loss::for_measuring;
+use crate::mixture::{Hyper, fitting};
 use crate::options::QuantizeOptions;
 use crate::quantize::{is_known, quantize_recipe, quantize_shards};
 use crate::sensitivity::{ToMeasure, Weighing, type_to_measure};
@@ -39,36 +38,36 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Recipe, RunOptions};
 
-/// How large the result may be.
+/// The maximum size of the result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Goal {
-    /// This many bytes at most, headers and padding included. Of a set of shards all together, with
-    /// the headers of as many shards as there are at most.
+    /// The maximum number of bytes, including headers and padding. For a set of shards, of all
+    /// shards together, with the headers of the maximum number of shards.
     Size(u64),
-    /// So many bits for each weight at most, over all tensors and without padding.
+    /// The maximum number of bits per weight, over all tensors, without padding.
     BitsPerWeight(f64),
 }
 
-/// Types chosen for a goal.
+/// The types chosen for a goal.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fit {
     /// The type of every tensor.
     pub types: TypePlan,
-    /// Bits for each weight, over all tensors.
+    /// Bits per weight, over all tensors.
     pub bits_per_weight: f64,
-    /// The mean of what is lost: noise to signal of all tensors, weighted by importance, as measured
-    /// on samples; each tensor with what its errors count.
+    /// The mean loss: the importance-weighted noise-to-signal ratio, measured on samples, averaged
+    /// over all tensors by their weights.
     pub loss: f64,
-    /// No choice of these types within the goal loses less.
+    /// A lower bound of the mean loss of any choice of these types within the goal.
     pub least_loss: f64,
-    /// The predicted KL divergence of the output from that of the model as it is, in nats, where the
+    /// The predicted KL divergence of the output from that of the source model, in nats, if the
     /// sensitivities of the tensors are known.
     pub divergence: Option<f64>,
-    /// No choice of these types within the goal has a smaller prediction.
+    /// A lower bound of the predicted divergence of any choice of these types within the goal.
     pub least_divergence: Option<f64>,
-    /// Whether the goal has room for the largest result there is: a larger goal gives the same.
+    /// Whether the goal allows the largest possible result, so that a larger goal gives the same.
     pub is_largest: bool,
 }
 
@@ -98,16 +97,19 @@ const TYPES: &[GgmlType] = &[
     GgmlType::IQ1_S,
 ];
 
-/// Chooses a type for each tensor so that the goal is met and as little as possible is lost; reads
-/// samples, in parallel.
+/// Chooses a type for each tensor that minimizes the loss within the goal. Reads samples in
+/// parallel.
 ///
-/// Of the options, those count that say which tensors there are and which types they have already:
-/// patterns, the types of embeddings and output, what is left alone, layers left out. Tensors that
-/// are quantized already keep their type unless they may be quantized again.
-/// [`QuantizeOptions::types`] takes the result. `progress` is told how many bytes of the model have
-/// been measured, by samples. Fails when the goal is smaller than the smallest result, and says
-/// what that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to
-/// be [cut](Recipe::split), if it is, and `run` how many threads are used.
+/// Of the options, those apply that select tensors or fix their types: type patterns, the types of
+/// embeddings and output, excluded tensors, removed layers. Quantized tensors keep their type
+/// unless requantization is allowed. The result is for [`QuantizeOptions::types`]. `progress`
+/// receives the number of bytes of the model that have been measured by samples. `cut` is how the
+/// result will be [split](Recipe::split), if it is, and `run` sets the number of threads.
+///
+/// # Errors
+///
+/// If the goal is smaller than the smallest possible result, which the message states; and those of
+/// [`quantize`](super::quantize).
 pub fn fit(
     checkpoint: &GgufCheckpoint,
     options: &QuantizeOptions,
@@ -118,12 +120,13 @@ pub fn fit(
 ) -> Result<Fit> {
     let before = Recipe::copy_of(checkpoint)?;
     let shards = |options: &QuantizeOptions| quantize_shards(checkpoint, options);
-    let model = ToFit { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
+    let model =
+        FitInput { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
     model.fit(options, cut, goal, run, progress)
 }
 
-/// The same for a model that is a recipe yet, whose expressions read `source`: the types are those
-/// that would be chosen for the finished file. Its tensors are computed where they are measured.
+/// Chooses types for a recipe whose expressions read `source`: the types that [`fit`] would choose
+/// for the finished file. Computes the tensors to measure them. Errors as [`fit`].
 pub fn fit_recipe(
     before: &Recipe,
     source: &dyn Checkpoint,
@@ -135,23 +138,23 @@ pub fn fit_recipe(
 ) -> Result<Fit> {
     let tensors = Derived::new(source, before.tensors.clone())?;
     let shards = |options: &QuantizeOptions| Ok(vec![quantize_recipe(before, options)?]);
-    let model = ToFit { before, source, tensors: &tensors, shards: &shards };
+    let model = FitInput { before, source, tensors: &tensors, shards: &shards };
     model.fit(options, cut, goal, run, progress)
 }
 
-/// A model that types are chosen for.
+/// The model that types are chosen for.
 #[derive(Clone, Copy)]
-struct ToFit<'a> {
+struct FitInput<'a> {
     before: &'a Recipe,
-    /// What its expressions read.
+    /// The checkpoint that the expressions of the recipe read.
     source: &'a dyn Checkpoint,
-    /// Its tensors, as they can be read.
+    /// The tensors of the recipe.
     tensors: &'a dyn Checkpoint,
-    /// The files that a quantization of it would be.
+    /// Returns the recipes of the files that a quantization would write.
     shards: &'a dyn Fn(&QuantizeOptions) -> Result<Vec<Recipe>>,
 }
 
-impl ToFit<'_> {
+impl FitInput<'_> {
     fn fit(
         self,
         options: &QuantizeOptions,
@@ -163,16 +166,16 @@ impl ToFit<'_> {
         let checkpoint = self.tensors;
         checkpoint.verify()?;
         let workers = run.workers()?;
-        let task = Task::new(self, options, cut, goal)?;
-        let Task { tensors, headers, total, budget, .. } = &task;
+        let problem = Problem::new(self, options, cut, goal)?;
+        let Problem { tensors, headers, total, budget, .. } = &problem;
         let (headers, total, budget) = (*headers, *total, *budget);
-        let padded = |bytes: u64| task.padded(bytes);
+        let padded = |bytes: u64| problem.padded(bytes);
         let weights = total.max(1) as f64;
-        let is_largest = task.bytes(|sizes| sizes.max()) <= budget;
-        let stays = |tensor: &Subject<'_>| tensor.types.first() == Some(&tensor.source.ggml_type);
+        let is_largest = problem.bytes(|sizes| sizes.max()) <= budget;
+        let stays = |tensor: &FitTensor<'_>| tensor.types.first() == Some(&tensor.source.ggml_type);
         if is_largest && tensors.iter().all(stays) {
-            // Nothing has to be measured to know that nothing is lost.
-            let bytes = tensors.iter().map(Subject::size).fold(0, u64::saturating_add);
+            // All tensors keep their types, so there is nothing to measure.
+            let bytes = tensors.iter().map(FitTensor::size).fold(0, u64::saturating_add);
             let types = tensors.iter().map(|tensor| (tensor.name.clone(), tensor.source.ggml_type));
             return Ok(Fit {
                 types: types.collect(),
@@ -184,13 +187,13 @@ impl ToFit<'_> {
                 is_largest,
             });
         }
-        let mut ways: Vec<Measured> = Vec::with_capacity(tensors.len());
-        let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
+        let mut measurements: Vec<Measurement> = Vec::with_capacity(tensors.len());
+        let (mut done, all) = (0, tensors.iter().map(FitTensor::size).fold(0, u64::saturating_add));
         for window in tensors.chunks(2 * workers.threads()) {
-            let measured: Vec<Result<Measured>> =
+            let measured: Vec<Result<Measurement>> =
                 workers.map(window, |tensor| tensor.measure(checkpoint));
             for (tensor, measured) in window.iter().zip(measured) {
-                ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
+                measurements.push(measured.map_err(|error| error.tensor(&tensor.name))?);
                 done += tensor.size();
             }
             let name = window
@@ -203,33 +206,34 @@ impl ToFit<'_> {
         }
 
         checkpoint.verify()?;
-        let least = if predicts(options) { least_weight(&ways) } else { 0.0 };
-        let counts = |measured: &Measured| measured.weight.map_or(0.0, |weight| weight.max(least));
-        let as_ways = |measured: &Measured| {
-            let weight = counts(measured);
-            let as_way =
-                |way: &Candidate| Way { bytes: padded(way.bytes), loss: way.relative * weight };
-            measured.candidates.iter().map(as_way).collect()
+        let least = if predicts(options) { least_weight(&measurements) } else { 0.0 };
+        let weight_of =
+            |measured: &Measurement| measured.weight.map_or(0.0, |weight| weight.max(least));
+        let as_items = |measured: &Measurement| {
+            let weight = weight_of(measured);
+            let as_item =
+                |item: &Candidate| Item { bytes: padded(item.bytes), loss: item.relative * weight };
+            measured.candidates.iter().map(as_item).collect()
         };
-        let knapsack: Vec<Vec<Way>> = ways.iter().map(as_ways).collect();
-        let solution =
-            solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
-        let chosen: Vec<&Candidate> = ways
+        let knapsack: Vec<Vec<Item>> = measurements.iter().map(as_items).collect();
+        let solution = solve(&knapsack, budget)
+            .map_err(|least| goal_too_small(goal, least, headers, total))?;
+        let chosen: Vec<&Candidate> = measurements
             .iter()
             .zip(&solution.chosen)
-            .filter_map(|(ways, &way)| ways.candidates.get(way))
+            .filter_map(|(measured, &item)| measured.candidates.get(item))
             .collect();
-        let counted = ways.iter().map(counts).sum::<f64>().max(f64::MIN_POSITIVE);
-        let bytes: u64 = chosen.iter().map(|way| way.bytes).sum();
+        let total_weight = measurements.iter().map(weight_of).sum::<f64>().max(f64::MIN_POSITIVE);
+        let bytes: u64 = chosen.iter().map(|item| item.bytes).sum();
         Ok(Fit {
             types: tensors
                 .iter()
                 .zip(&chosen)
-                .map(|(tensor, way)| (tensor.name.clone(), way.ggml_type))
+                .map(|(tensor, item)| (tensor.name.clone(), item.ggml_type))
                 .collect(),
             bits_per_weight: bytes as f64 * 8.0 / weights,
-            loss: solution.loss / counted,
-            least_loss: solution.bound / counted,
+            loss: solution.loss / total_weight,
+            least_loss: solution.bound / total_weight,
             divergence: predicts(options).then_some(solution.loss),
             least_divergence: predicts(options).then_some(solution.bound),
             is_largest,
@@ -237,24 +241,24 @@ impl ToFit<'_> {
     }
 }
 
-/// The tensors whose types are chosen, and how many bytes they may take.
+/// The tensors whose types are chosen, and their budget.
 #[derive(Debug)]
-struct Task<'a> {
+struct Problem<'a> {
     goal: Goal,
-    tensors: Vec<Subject<'a>>,
+    tensors: Vec<FitTensor<'a>>,
     alignment: Alignment,
-    /// Bytes of headers.
+    /// The size of all headers in bytes.
     headers: u64,
-    /// Weights of all tensors.
+    /// The number of weights of all tensors.
     total: u64,
-    /// Bytes of data, at most.
+    /// The maximum size of the data in bytes.
     budget: u64,
 }
 
-impl<'a> Task<'a> {
-    /// Fails where the smallest types take more than the goal allows.
+impl<'a> Problem<'a> {
+    /// Returns an error if the smallest types exceed the goal.
     fn new(
-        model: ToFit<'a>,
+        model: FitInput<'a>,
         options: &'a QuantizeOptions,
         cut: Option<&SplitOptions>,
         goal: Goal,
@@ -271,13 +275,13 @@ impl<'a> Task<'a> {
             Goal::Size(bytes) => bytes.saturating_sub(headers),
             Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
         };
-        let task = Self { goal, tensors, alignment, headers, total, budget };
-        let least = task.bytes(|sizes| sizes.min());
-        if least > budget { Err(impossible(goal, least, headers, total)) } else { Ok(task) }
+        let problem = Self { goal, tensors, alignment, headers, total, budget };
+        let least = problem.bytes(|sizes| sizes.min());
+        if least > budget { Err(goal_too_small(goal, least, headers, total)) } else { Ok(problem) }
     }
 
-    /// The bytes that count for the data of a tensor: with those up to the next one in a file of a
-    /// size.
+    /// Returns the bytes that count for the data of a tensor, including padding if the goal is a
+    /// file size.
     fn padded(&self, bytes: u64) -> u64 {
         match self.goal {
             Goal::Size(_) => self.alignment.align(bytes).unwrap_or(u64::MAX),
@@ -285,9 +289,9 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Bytes of all tensors, each as the one of its types that is chosen by size.
+    /// Returns the total bytes if `chosen` selects the size of each tensor from those of its types.
     fn bytes(&self, chosen: impl Fn(&mut dyn Iterator<Item = u64>) -> Option<u64>) -> u64 {
-        let of = |tensor: &Subject<'_>| {
+        let of = |tensor: &FitTensor<'_>| {
             let mut sizes = tensor.types.iter().map(|&ggml_type| size(tensor.source, ggml_type));
             self.padded(chosen(&mut sizes).unwrap_or(0))
         };
@@ -295,24 +299,26 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Whether losses are divergences.
+/// Returns `true` if losses are predicted divergences.
 fn predicts(options: &QuantizeOptions) -> bool {
     matches!(options.weighing, Weighing::Measured(_))
 }
 
-/// The least that errors of a measured tensor count: as much as those of the least sensitive one. A
-/// tensor whose divergence was 0 would otherwise get the smallest type, however large its error.
-fn least_weight(measured: &[Measured]) -> f64 {
-    const OF_NONE: f64 = 1e-12;
+/// Returns the minimum weight of a measured tensor: the least positive weight of all tensors.
+/// Otherwise a tensor with a measured divergence of 0 would get the smallest type regardless of its
+/// error.
+fn least_weight(measured: &[Measurement]) -> f64 {
+    /// Used if no tensor has a positive weight.
+    const DEFAULT: f64 = 1e-12;
     let weights = measured.iter().filter_map(|measured| measured.weight);
-    weights.filter(|&weight| weight > 0.0).min_by(f64::total_cmp).unwrap_or(OF_NONE)
+    weights.filter(|&weight| weight > 0.0).min_by(f64::total_cmp).unwrap_or(DEFAULT)
 }
 
-/// The tensors of a model whose types are chosen for a size, each with a type to measure its
-/// sensitivity with and the importance weights that it is quantized with.
+/// Returns the tensors whose sensitivity [`fit`] needs, each with the type to measure it with and
+/// the importance weights for its quantization.
 ///
-/// Of the options, those count that count for [`fit`]. Fails as that does, and so before anything is
-/// measured where the goal is smaller than the smallest result.
+/// The options apply as in [`fit`], and so do the errors: if the goal is too small, this fails
+/// before anything is measured.
 pub fn to_measure(
     checkpoint: &GgufCheckpoint,
     options: &QuantizeOptions,
@@ -321,11 +327,12 @@ pub fn to_measure(
 ) -> Result<Vec<ToMeasure>> {
     let before = Recipe::copy_of(checkpoint)?;
     let shards = |options: &QuantizeOptions| quantize_shards(checkpoint, options);
-    let model = ToFit { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
+    let model =
+        FitInput { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
     let mut options = options.clone();
     options.weighing = Weighing::Even;
-    let Task { tensors, .. } = Task::new(model, &options, cut, goal)?;
-    let to_measure = |tensor: Subject<'_>| {
+    let Problem { tensors, .. } = Problem::new(model, &options, cut, goal)?;
+    let to_measure = |tensor: FitTensor<'_>| {
         let ggml_type = match tensor.types[..] {
             [only] => Some(only).filter(|&only| only != tensor.source.ggml_type),
             _ => type_to_measure(&tensor.types),
@@ -336,7 +343,7 @@ pub fn to_measure(
     Ok(tensors.into_iter().filter_map(to_measure).collect())
 }
 
-/// Bytes that so many bits for each of so many weights are.
+/// Returns the number of bytes of `weights` weights of `bits` bits each.
 fn bytes_for(bits: f64, weights: u64) -> Result<u64> {
     if !bits.is_finite() || bits <= 0.0 {
         return Err(Error::new(
@@ -344,11 +351,11 @@ fn bytes_for(bits: f64, weights: u64) -> Result<u64> {
             format!("{bits} bits per weight, expected more than 0"),
         ));
     }
-    // Beyond any file it is as good as no limit.
+    // Saturates for sizes beyond any file.
     Ok((bits * weights as f64 / 8.0).floor() as u64)
 }
 
-fn impossible(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
+fn goal_too_small(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
     let bits = (least as f64 * 8.0 / weights.max(1) as f64 * 1e4).ceil() / 1e4;
     let message = match goal {
         Goal::Size(bytes) => {
@@ -367,12 +374,12 @@ fn impossible(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
     Error::new(ErrorKind::Budget, message)
 }
 
-/// The tensors with what they may become, the alignment, and how many bytes headers take.
+/// Returns the tensors with their candidate types, the alignment, and the size of the headers.
 fn outline<'a>(
-    fitted: ToFit<'a>,
+    fitted: FitInput<'a>,
     options: &'a QuantizeOptions,
-) -> Result<(Vec<Subject<'a>>, Alignment, u64)> {
-    // Headers have the same length whatever the types.
+) -> Result<(Vec<FitTensor<'a>>, Alignment, u64)> {
+    // The length of headers does not depend on the types.
     let mut as_it_is = options.clone();
     (as_it_is.target, as_it_is.types, as_it_is.dry_run) = (super::Target::copy(), None, true);
     let recipes: Vec<Recipe> = (fitted.shards)(&as_it_is)?;
@@ -393,29 +400,29 @@ fn outline<'a>(
     let subject = |tensor: &layers::Remaining| {
         let source = &sources[tensor.number];
         let about = |error: Error| error.tensor(&tensor.name);
-        // Weights are known for any type that has a use for them, and measured with for all.
+        // Weights exist for any quantized type, and errors are weighted for all types.
         let importance = choice.importance(source, GgmlType::Q8_0).map_err(about)?;
         let pinned = choice.pinned(&String::from_utf8_lossy(&tensor.name), source);
         let measure = importance
             .as_deref()
             .and_then(|weights| for_measuring(weights, &source.shape))
             .map(Cow::into_owned);
-        let counts = match &options.weighing {
-            Weighing::Even => Some(Counts::Known(source.shape.elements() as f64)),
-            Weighing::Measured(found) => found.get(&tensor.name).map(Counts::Measured),
+        let error_weight = match &options.weighing {
+            Weighing::Even => Some(ErrorWeight::Known(source.shape.elements() as f64)),
+            Weighing::Measured(found) => found.get(&tensor.name).map(ErrorWeight::Measured),
         };
-        // A tensor that was not measured keeps its type.
-        let pinned = pinned.or_else(|| counts.is_none().then_some(source.ggml_type));
+        // A tensor without a measured sensitivity keeps its type.
+        let pinned = pinned.or_else(|| error_weight.is_none().then_some(source.ggml_type));
         let types =
             pinned.map_or_else(|| candidates(source, measure.is_some()), |pinned| vec![pinned]);
-        Ok(Subject {
+        Ok(FitTensor {
             number: tensor.number,
             name: tensor.name.clone(),
             source,
             importance,
             measure,
             types,
-            counts,
+            error_weight,
         })
     };
     if let Weighing::Measured(found) = &options.weighing {
@@ -424,16 +431,16 @@ fn outline<'a>(
     Ok((tensors.iter().map(subject).collect::<Result<_>>()?, alignment, headers))
 }
 
-/// How many bytes the headers of a set of shards take, when every tensor has the largest type it
-/// may become: then there are the most shards.
+/// Returns the size of the headers of a set of shards if every tensor has its largest type, which
+/// gives the most shards.
 fn headers_of_shards(
-    fitted: ToFit<'_>,
+    fitted: FitInput<'_>,
     options: &QuantizeOptions,
-    tensors: &[Subject<'_>],
+    tensors: &[FitTensor<'_>],
     cut: &SplitOptions,
 ) -> Result<u64> {
     let mut largest = options.clone();
-    let of = |tensor: &Subject<'_>| {
+    let of = |tensor: &FitTensor<'_>| {
         tensor
             .types
             .iter()
@@ -450,7 +457,7 @@ fn headers_of_shards(
     Ok(headers)
 }
 
-/// The bytes of a tensor that has become this type.
+/// Returns the size of a tensor in bytes if it has this type.
 fn size(source: &SourceTensor, ggml_type: GgmlType) -> u64 {
     ggml_type
         .layout()
@@ -459,20 +466,20 @@ fn size(source: &SourceTensor, ggml_type: GgmlType) -> u64 {
 }
 
 impl Choice<'_> {
-    /// The one type a tensor can have, or `None` where there is a choice.
+    /// Returns the only type that a tensor can have, or `None` if there is a choice.
     fn pinned(&self, name: &str, source: &SourceTensor) -> Option<GgmlType> {
         let is_free = self.kept(name, source).is_none()
             && (!source.ggml_type.is_quantized() || self.options.allow_requantize);
         if !is_free || ggmill_quant::codec(source.ggml_type).is_err() {
             return Some(source.ggml_type);
         }
-        let by_pattern = self.asked_by_pattern(name);
-        let by_role = self.asked_by_role(name, self.roles.of(name), by_pattern);
-        by_role.or_else(|| by_pattern.map(|asked| fallback::fitting(asked, source.shape.row_len())))
+        let by_pattern = self.requested_by_pattern(name);
+        let by_role = self.requested_by_role(name, self.roles.of(name), by_pattern);
+        by_role.or_else(|| by_pattern.map(|asked| fitting(asked, source.shape.row_len())))
     }
 }
 
-/// The types a tensor may become: that it has, and smaller ones that hold its rows.
+/// Returns the candidate types of a tensor: its own, and smaller ones whose blocks fit its rows.
 fn candidates(source: &SourceTensor, has_importance: bool) -> Vec<GgmlType> {
     let row_len = source.shape.row_len();
     let fits = |ggml_type: GgmlType| {

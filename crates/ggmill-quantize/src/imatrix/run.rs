@@ -1,5 +1,4 @@
-//! Importance matrices that are measured in chunks of a text: saved on the way, and continued after
-//! an interruption.
+//! Measurement of an importance matrix in chunks of a text, with checkpoints and resumption.
 
 use std::fmt;
 
@@ -8,12 +7,11 @@ use ggmill_pipeline::Result;
 
 use super::Imatrix;
 
-/// What the names of the matrices of blocks begin with; others are measured only where that is
-/// asked for.
+/// The prefix of the tensors of blocks. Other tensors are measured only on request.
 const BLOCKS: &[u8] = b"blk.";
 
-/// A run that measures an importance matrix. It computes nothing: it says what an earlier run has
-/// left to do, and makes the matrix of its chunks and of the new sums.
+/// The state of a run that measures an importance matrix. It computes no activations: it says where
+/// to resume, and combines the matrix of an earlier run with new sums.
 ///
 /// ```
 /// use ggmill_quantize::ImatrixRun;
@@ -32,35 +30,35 @@ pub struct ImatrixRun {
     dataset: Option<String>,
     with_output: bool,
     save_every: usize,
-    /// The chunks of this run that are in the matrix that was saved last.
+    /// The number of chunks of this run in the last checkpoint.
     saved: usize,
     earlier: Option<Imatrix>,
 }
 
-/// Why a matrix cannot be continued by a run.
+/// Why a run cannot resume from a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResumeError {
-    /// Its chunks have another number of tokens.
+    /// The chunks have another number of tokens.
     ChunkSize {
         /// The number of tokens in a chunk of the matrix.
         found: usize,
-        /// That of the run.
+        /// The number of tokens in a chunk of the run.
         expected: usize,
     },
-    /// It does not say how many chunks it has.
+    /// The matrix does not state its number of chunks.
     NoChunkCount,
-    /// It was measured on another text.
+    /// The matrix was measured on another text.
     Dataset {
-        /// The name of its text, escaped.
+        /// The name of the text of the matrix, escaped.
         found: String,
-        /// That of the run.
+        /// The name of the text of the run.
         expected: Option<String>,
     },
-    /// Matrices outside the blocks, such as `output.weight`, were measured and are not to be, or the
-    /// other way round.
+    /// The matrix has tensors outside the blocks, such as `output.weight`, and the run does not, or
+    /// vice versa.
     Output {
-        /// Whether they were measured.
+        /// Whether the matrix has them.
         is_measured: bool,
     },
 }
@@ -89,7 +87,7 @@ impl fmt::Display for ResumeError {
 impl std::error::Error for ResumeError {}
 
 impl ImatrixRun {
-    /// A run over chunks of so many tokens, from their beginning.
+    /// Returns a run from the first chunk, with chunks of `chunk_size` tokens.
     pub fn new(chunk_size: usize) -> Self {
         Self {
             chunk_size,
@@ -101,28 +99,30 @@ impl ImatrixRun {
         }
     }
 
-    /// The same with this name of the text.
+    /// Sets the name of the text.
     #[must_use]
     pub fn with_dataset(self, dataset: Option<String>) -> Self {
         Self { dataset, ..self }
     }
 
-    /// The same with matrices outside the blocks, such as `output.weight`, or without them.
+    /// Sets whether tensors outside the blocks, such as `output.weight`, are measured.
     #[must_use]
     pub fn with_output(self, with_output: bool) -> Self {
         Self { with_output, ..self }
     }
 
-    /// The same, to be saved after every so many chunks; at least one.
+    /// Sets the number of chunks between checkpoints, at least 1.
     #[must_use]
     pub fn with_save_every(self, chunks: usize) -> Self {
         Self { save_every: chunks.max(1), ..self }
     }
 
-    /// The run that continues after the chunks of this matrix.
+    /// Resumes after the chunks of an earlier matrix.
     ///
-    /// Fails for a matrix of another text, of chunks of another size, or with other tensors, and for
-    /// one that does not say how many chunks it has.
+    /// # Errors
+    ///
+    /// If the matrix is of another text, of another chunk size, or with other tensors, or does not
+    /// state its number of chunks.
     pub fn resume(self, earlier: Imatrix) -> Result<Self, ResumeError> {
         let found = earlier.chunk_size as usize;
         if found != 0 && found != self.chunk_size {
@@ -144,18 +144,18 @@ impl ImatrixRun {
         Ok(Self { earlier: Some(earlier), ..self })
     }
 
-    /// The matrix that is continued.
+    /// Returns the matrix that the run resumes from.
     pub fn earlier(&self) -> Option<&Imatrix> {
         self.earlier.as_ref()
     }
 
-    /// How many chunks it has.
+    /// Returns the number of chunks of the earlier matrix.
     pub fn done(&self) -> usize {
         self.earlier().map_or(0, |earlier| earlier.chunk_count as usize)
     }
 
-    /// Whether the matrix is to be saved now that this run has done so many of its chunks; the last
-    /// time is with the last of them, which is not said here.
+    /// Returns `true` if a checkpoint is due after `chunks` chunks of this run. The caller also
+    /// saves after the last chunk.
     pub fn is_due(&mut self, chunks: usize) -> bool {
         let is_due = chunks.saturating_sub(self.saved) >= self.save_every;
         if is_due {
@@ -164,11 +164,13 @@ impl ImatrixRun {
         is_due
     }
 
-    /// The matrix of all chunks so far: those of the matrix that is continued, and so many of this
-    /// run, with their sums. Of each tensor there are its name, the sums of the squares of
-    /// activations, and for each of its matrices how many rows went into them.
+    /// Returns the matrix of all chunks so far: those of the earlier matrix and `chunks` chunks of
+    /// this run with their sums. `sums` has, for each tensor, its name, the sums of squared
+    /// activations, and the number of rows for each of its matrices.
     ///
-    /// Fails as [`Imatrix::from_sums`] and [`Imatrix::merge`] do.
+    /// # Errors
+    ///
+    /// Those of [`Imatrix::from_sums`] and [`Imatrix::merge`].
     pub fn imatrix<'s, N: AsRef<[u8]>>(
         &self,
         sums: impl IntoIterator<Item = (N, &'s [f64], &'s [u64])>,
@@ -181,13 +183,14 @@ impl ImatrixRun {
             (name, sums.iter().map(|&sum| sum as f32).collect(), counts.collect())
         });
         let chunk_size = count(self.chunk_size);
-        // A matrix that is continued has the name already, unless it has none at all.
+        // The earlier matrix already has the name, unless it has none.
         let is_named = self.earlier().is_some_and(|earlier| earlier.datasets().next().is_some());
         let name = self.dataset.as_deref().filter(|_| !is_named);
         let part = Imatrix::from_sums(tensors, name, (count(chunks), chunk_size))?;
         let Some(earlier) = &self.earlier else { return Ok(part) };
         let whole = Imatrix::merge(&[earlier.clone(), part], chunk_size)?;
-        // The counts of tensors are those of rows, from which chunks do not follow in all models.
+        // The counts are numbers of rows, from which the number of chunks cannot be derived in all
+        // models.
         Ok(Imatrix { chunk_count: count(self.done().saturating_add(chunks)), ..whole })
     }
 }

@@ -1,4 +1,4 @@
-//! Quantization through the public interface.
+//! Tests of quantization through the public API.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -8,8 +8,12 @@
     clippy::needless_for_each,
     clippy::panic,
     clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and what it compares is exact"
+    reason = "a failed precondition fails the test, and comparisons are exact"
 )]
 
+mod fit;
+mod imatrix;
 mod quantize;
+mod reference;
+mod remarks;
 mod support;

@@ -1,10 +1,10 @@
-//! Grids: the points that groups of weights are rounded to, and for every other point the ones near
-//! it.
+//! The grids: the points that groups of weights are rounded to, and an index that gives the nearest
+//! grid points of every other point.
 
 use std::sync::OnceLock;
 
 use super::sets;
-use crate::lanes::MOST;
+use crate::lanes::MAX_LANES;
 
 pub(super) static IQ1: Grid<8> = Grid::new(&IQ1_POINTS, 3, 3);
 pub(super) static IQ2_XXS: Grid<8> = Grid::new(&IQ2_XXS_POINTS, 3, 2);
@@ -20,7 +20,8 @@ static IQ2_S_POINTS: [[u8; 8]; 1024] = points(&sets::IQ2_S, &[0, 1, 2]);
 static IQ3_XXS_POINTS: [[u8; 4]; 256] = points(&sets::IQ3_XXS, &[0, 1, 2, 3, 4, 5, 6, 7]);
 static IQ3_S_POINTS: [[u8; 4]; 512] = points(&sets::IQ3_S, &[0, 1, 2, 3, 4, 5, 6, 7]);
 
-/// The points of a set in ascending order, each level replaced by what it stands for.
+/// Returns the points of a bit set in ascending order, with each level replaced by its value in
+/// `levels`.
 pub(super) const fn points<const D: usize, const N: usize>(
     set: &[u64],
     levels: &[u8],
@@ -42,44 +43,44 @@ pub(super) const fn points<const D: usize, const N: usize>(
         }
         word += 1;
     }
-    assert!(rank == N, "as many points as the grid has indices");
+    assert!(rank == N, "the set must have as many points as the grid has indices");
     points
 }
 
-/// Points of `D` levels each, with what it takes to round to one of them.
+/// A grid of points of `D` levels each.
 pub(super) struct Grid<const D: usize> {
     /// The levels of the point of each index.
     pub(super) points: &'static [[u8; D]],
-    /// How many levels there are.
+    /// The number of levels.
     pub(super) levels: u8,
-    /// How many distances count as near.
-    rings: usize,
-    near: OnceLock<Near>,
+    /// The number of different distances within which grid points are neighbors.
+    n_distances: usize,
+    index: OnceLock<GridIndex>,
 }
 
 impl<const D: usize> Grid<D> {
-    const fn new(points: &'static [[u8; D]], levels: u8, rings: usize) -> Self {
-        Self { points, levels, rings, near: OnceLock::new() }
+    const fn new(points: &'static [[u8; D]], levels: u8, n_distances: usize) -> Self {
+        Self { points, levels, n_distances, index: OnceLock::new() }
     }
 
-    /// The grid points near each point, on the grid or not. Computed once, by the first caller.
+    /// Returns the index of all points, on the grid or not, which the first call computes.
     #[inline(always)]
-    pub(super) fn near(&self) -> &Near {
-        self.near.get_or_init(|| Near::new(self))
+    pub(super) fn index(&self) -> &GridIndex {
+        self.index.get_or_init(|| GridIndex::new(self))
     }
 
-    /// How many points there are, on the grid or not.
+    /// Returns the number of points, on the grid or not.
     fn count(&self) -> usize {
         usize::from(self.levels).pow(D as u32)
     }
 
-    /// The point of a number that [`number`](Self::number) gives.
+    /// Inverts [`number`](Self::number).
     fn point(&self, number: usize) -> [u8; D] {
         let base = usize::from(self.levels);
         core::array::from_fn(|place| (number / base.pow(place as u32) % base) as u8)
     }
 
-    /// Every level of a point as a digit of one number, the first lowest.
+    /// Returns the number whose digits are the levels of a point, the first level lowest.
     #[inline(always)]
     pub(super) fn number(&self, point: &[u8; D]) -> usize {
         let base = usize::from(self.levels);
@@ -87,55 +88,56 @@ impl<const D: usize> Grid<D> {
     }
 }
 
-/// For every point its index on the grid, or the indices of those near it.
+/// For every point, its index on the grid or the indices of its neighbors.
 ///
-/// Near are all grid points at the least distance, and at the next ones up to the number of
-/// distances that the format's authors settled on for each grid; nearer before farther, equally
-/// near by index.
-pub(super) struct Near {
+/// The neighbors of a point are the grid points at the least distance and at the next greater
+/// distances, up to the number of different distances that the format defines for the grid. They
+/// are sorted by distance, then by index.
+pub(super) struct GridIndex {
     index: Vec<u16>,
     starts: Vec<u32>,
     lists: Vec<u16>,
-    /// The words of what is in the lists, and room after them to read a whole vector anywhere.
+    /// The words of the points in `lists`, padded so that a whole vector can be read at any
+    /// position.
     words: Vec<u16>,
     /// The words of the grid's points.
     pub(super) points: Vec<u16>,
 }
 
-/// The place of a point with respect to a grid.
+/// The result of looking up a point in a grid.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
-    /// It is the grid point of this index.
-    On(u16),
-    /// It is none; these are near.
-    Off(List<'a>),
+pub(super) enum GridLookup<'a> {
+    /// The point is the grid point with this index.
+    OnGrid(u16),
+    /// The point is not on the grid and has these neighbors.
+    OffGrid(Neighbors<'a>),
 }
 
-/// Some points of a grid.
+/// The grid points nearest to a point.
 #[derive(Clone, Copy)]
-pub(super) struct List<'a> {
-    /// Their indices. Never empty.
+pub(super) struct Neighbors<'a> {
+    /// The indices of the points. Never empty.
     pub(super) indices: &'a [u16],
-    /// Their words, and at least [`MOST`] more.
+    /// The words of the points, and at least [`MAX_LANES`] more.
     pub(super) words: &'a [u16],
 }
 
-/// How many bits each level has in the word of a point.
+/// Returns the number of bits of a level in the word of a point.
 pub(super) const fn bits<const D: usize>() -> u32 {
     if D == 8 { 2 } else { 3 }
 }
 
-/// All levels of a point in one word, the first lowest.
+/// Packs the levels of a point into a word, the first lowest.
 fn word<const D: usize>(point: &[u8; D]) -> u16 {
     point.iter().rfold(0, |word, &level| word << bits::<D>() | u16::from(level))
 }
 
-const NOWHERE: u16 = u16::MAX;
+const OFF_GRID: u16 = u16::MAX;
 
-impl Near {
+impl GridIndex {
     fn new<const D: usize>(grid: &Grid<D>) -> Self {
         let count = grid.count();
-        let mut index = vec![NOWHERE; count];
+        let mut index = vec![OFF_GRID; count];
         for (rank, point) in grid.points.iter().enumerate() {
             index[grid.number(point)] = rank as u16;
         }
@@ -145,7 +147,7 @@ impl Near {
         for (number, &index) in index.iter().enumerate() {
             let start = lists.len();
             starts.push(start as u32);
-            if index != NOWHERE {
+            if index != OFF_GRID {
                 continue;
             }
             let point = grid.point(number);
@@ -154,9 +156,10 @@ impl Near {
                 *distance = squared_distance(&point, other);
                 occurs[usize::from(*distance)] = true;
             }
-            let rings =
-                (0..=u8::MAX).filter(|&distance| occurs[usize::from(distance)]).take(grid.rings);
-            let reach = rings.last().unwrap_or(u8::MAX);
+            let n_distances = (0..=u8::MAX)
+                .filter(|&distance| occurs[usize::from(distance)])
+                .take(grid.n_distances);
+            let reach = n_distances.last().unwrap_or(u8::MAX);
             lists.extend(
                 (0..)
                     .zip(&distances)
@@ -168,27 +171,28 @@ impl Near {
         starts.push(lists.len() as u32);
         let points: Vec<u16> = grid.points.iter().map(word).collect();
         let words =
-            lists.iter().map(|&index| points[usize::from(index)]).chain([0; MOST]).collect();
+            lists.iter().map(|&index| points[usize::from(index)]).chain([0; MAX_LANES]).collect();
         Self { index, starts, lists, words, points }
     }
 
-    /// The place of a point, given as [`Grid::number`] gives it.
+    /// Looks up the point with this [`Grid::number`].
     #[inline(always)]
-    pub(super) fn place(&self, number: usize) -> Place<'_> {
+    pub(super) fn lookup(&self, number: usize) -> GridLookup<'_> {
         match self.index[number] {
-            NOWHERE => {
+            OFF_GRID => {
                 let (start, end) = (self.starts[number] as usize, self.starts[number + 1] as usize);
-                Place::Off(List {
+                GridLookup::OffGrid(Neighbors {
                     indices: &self.lists[start..end],
-                    words: &self.words[start..end + MOST],
+                    words: &self.words[start..end + MAX_LANES],
                 })
             }
-            index => Place::On(index),
+            index => GridLookup::OnGrid(index),
         }
     }
 }
 
-/// At most 8 · 2² for levels below three, 4 · 7² for levels below eight.
+/// Returns the squared distance, at most 8 · 2² for levels below three and 4 · 7² for levels below
+/// eight.
 fn squared_distance<const D: usize>(a: &[u8; D], b: &[u8; D]) -> u8 {
     a.iter().zip(b).map(|(&a, &b)| a.abs_diff(b).pow(2)).sum()
 }
@@ -198,17 +202,17 @@ mod tests {
     use super::*;
 
     fn check<const D: usize>(grid: &Grid<D>) {
-        let near = grid.near();
+        let near = grid.index();
         assert_eq!(grid.points[0], [0; D]);
         assert!(grid.points.is_sorted_by_key(|point| grid.number(point)));
         for number in 0..grid.count() {
-            match near.place(number) {
-                Place::On(index) => {
+            match near.lookup(number) {
+                GridLookup::OnGrid(index) => {
                     assert_eq!(grid.number(&grid.points[usize::from(index)]), number);
                 }
-                Place::Off(List { indices: list, words }) => {
+                GridLookup::OffGrid(Neighbors { indices: list, words }) => {
                     assert!(list.iter().zip(words).all(|(&index, &found)| found == word(&grid.points[usize::from(index)])));
-                    assert_eq!(words.len(), list.len() + MOST);
+                    assert_eq!(words.len(), list.len() + MAX_LANES);
                     let point = grid.point(number);
                     let distance =
                         |index: &u16| squared_distance(&point, &grid.points[usize::from(*index)]);
@@ -223,7 +227,7 @@ mod tests {
                     );
                     assert_eq!(
                         list.chunk_by(|a, b| distance(a) == distance(b)).count(),
-                        grid.rings
+                        grid.n_distances
                     );
                 }
             }
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_hold_all_that_is_near() {
+    fn neighbors_are_complete_and_sorted() {
         check(&IQ1);
         check(&IQ2_XXS);
         check(&IQ2_XS);

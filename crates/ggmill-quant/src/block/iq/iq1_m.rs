@@ -1,31 +1,32 @@
-//! IQ1_M: groups of 16 weights, each a three-bit scale and two points of a grid of 2048, every
-//! point with the sign of a shift.
+//! IQ1_M: groups of 16 weights, each with a three-bit scale and two points of a grid of 2048, every
+//! point with its own shift.
 
 use ggmill_core::GgmlType;
 
-use super::search::Way;
-use super::shifted::{DOWN, UP, choose, shifted, shifted_many};
-use super::split::{Fit, Shift, Split, Splits, split};
-use super::{SUPER, Write, counts, greatest, scale_levels, spread};
+use super::iq1::{
+    DOWN, Fit, Shift, Split, Splits, UP, choose, decode_point, decode_points, levels_of_split,
+};
+use super::search::Strategy;
+use super::{QK_K, Write, max_scale, scale_levels, sigma2, value_weights};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{Floats, Lanes, MOST};
-use crate::numeric::largest;
+use crate::lanes::{Floats, Lanes, MAX_LANES};
+use crate::numeric::max_abs;
 
 pub(crate) struct IQ1_M;
 
-// Eight bits of every index; for every two points a byte of their other three bits and shifts; then
-// four words, each of four scales below four bits of the super-scale.
+// Offsets: after the lower eight bits of every index, a byte for every two points with their other
+// three bits and shifts; then four words, each with four scales below four bits of the super-scale.
 const HIGH: usize = 32;
 const SCALES: usize = 48;
 
-/// Groups whose largest magnitude is below this count as all zero.
+/// Groups whose greatest magnitude is below this are treated as zero.
 const SMALLEST: f32 = 1e-7;
 
-impl Decode<SUPER, 56> for IQ1_M {
+impl Decode<QK_K, 56> for IQ1_M {
     const TYPE: GgmlType = GgmlType::IQ1_M;
 
-    fn decode(block: &[u8; 56], out: &mut [f32; SUPER]) {
+    fn decode(block: &[u8; 56], out: &mut [f32; QK_K]) {
         let words: [u16; 4] = core::array::from_fn(|word| {
             u16::from_le_bytes([block[SCALES + 2 * word], block[SCALES + 2 * word + 1]])
         });
@@ -36,12 +37,12 @@ impl Decode<SUPER, 56> for IQ1_M {
             let scale = super_scale * f32::from(2 * (words[group / 4] >> (group % 4 * 3) & 7) + 1);
             let high = block[HIGH + group] >> (place % 2 * 4);
             let index = usize::from(block[place]) | usize::from(high & 7) << 8;
-            shifted(scale, index, if high & 8 == 0 { &UP } else { &DOWN }, out);
+            decode_point(scale, index, if high & 8 == 0 { &UP } else { &DOWN }, out);
         }
     }
 
     #[inline(always)]
-    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 56]], out: &mut [[f32; SUPER]]) {
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 56]], out: &mut [[f32; QK_K]]) {
         for (block, out) in blocks.iter().zip(out) {
             let bits = u64::from_le_bytes(core::array::from_fn(|i| block[SCALES + i]));
             let super_scale = [12, 28, 44, 60]
@@ -58,7 +59,7 @@ impl Decode<SUPER, 56> for IQ1_M {
                     (usize::from(low[1]) | (high & 0x70) << 4, high & 0x80 != 0),
                 ];
                 let level = bits >> (16 * (group / 4) + group % 4 * 3) & 7;
-                shifted_many(lanes, super_scale * (2 * level + 1) as f32, &points, out);
+                decode_points(lanes, super_scale * (2 * level + 1) as f32, &points, out);
             }
         }
     }
@@ -67,20 +68,20 @@ impl Decode<SUPER, 56> for IQ1_M {
 impl Write<56> for IQ1_M {
     #[inline(always)]
     fn write(
-        way: impl Way,
-        all: &[f32; SUPER],
-        importance: Option<&[f32; SUPER]>,
+        strategy: impl Strategy,
+        all: &[f32; QK_K],
+        importance: Option<&[f32; QK_K]>,
         block: &mut [u8; 56],
     ) {
         block.fill(0);
         let (values, _) = all.as_chunks::<16>();
-        let weights = counts(all, importance, spread(all), 0.0);
+        let weights = value_weights(all, importance, sigma2(all), 0.0);
         let (weights, _) = weights.as_chunks::<16>();
-        // A group without a scale of its own keeps points 0, which stand for the lowest level.
-        let mut found = [Found::default(); 16];
+        // A group without a scale keeps point 0, whose levels are all the lowest.
+        let mut found = [GroupChoice::default(); 16];
         for ((found, values), weights) in found.iter_mut().zip(values).zip(weights) {
-            if largest(values) >= SMALLEST {
-                *found = search(way, values, weights).unwrap_or_default();
+            if max_abs(values) >= SMALLEST {
+                *found = search(strategy, values, weights).unwrap_or_default();
             }
         }
         for (index, found) in found.iter().enumerate() {
@@ -90,13 +91,13 @@ impl Write<56> for IQ1_M {
             }
         }
         let scales = found.map(|found| found.scale);
-        let greatest = greatest(&scales);
-        if greatest == 0.0 {
+        let max_scale = max_scale(&scales);
+        if max_scale == 0.0 {
             return;
         }
-        let mut super_scale = greatest / 15.0;
+        let mut super_scale = max_scale / 15.0;
         let levels = scale_levels(scales, super_scale, 7);
-        // The super-scale of least error for all that is stored by now.
+        // The super-scale of least error for the stored scales and points.
         let mut fit = Fit::default();
         let mut words = [0_u16; 4];
         for (index, (found, level)) in found.iter().zip(levels).enumerate() {
@@ -117,7 +118,7 @@ impl Write<56> for IQ1_M {
         if fit.qq > 0.0 {
             super_scale = fit.qx / fit.qq;
         }
-        // The reference's correction, found by trial.
+        // An empirical correction of the reference.
         let mut bytes = [0; 2];
         write_f16(&mut bytes, 0, super_scale * 1.1125);
         let bits = u16::from_le_bytes(bytes);
@@ -128,7 +129,7 @@ impl Write<56> for IQ1_M {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct GroupChoice {
     scale: f32,
     points: [u16; 2],
     down: [bool; 2],
@@ -138,34 +139,34 @@ fn shift(down: bool) -> &'static Shift {
     if down { &DOWN } else { &UP }
 }
 
-/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose
-/// shifts may differ; with room after them to read a whole vector anywhere.
+/// Prefix sums over the sorted values of a group, separate for the two halves of the group, whose
+/// shifts may differ. Padded so that a whole vector can be read at any position.
 struct Sums {
-    x: [[f32; RANKS + MOST]; 2],
-    /// Σ w·q·x with all values on the top level, for either shift.
+    x: [[f32; RANKS + MAX_LANES]; 2],
+    /// Σ w·q·x with all values on the top level, for each shift.
     top: [[f32; 2]; 2],
-    /// Σ w·q² of the same, less the part of the values below the first border.
+    /// Σ w·q² with all values on the top level, corrected for the values below the first border.
     first: [[[f32; RANKS]; 2]; 2],
-    /// The part of the values below the second border.
-    second: [[[f32; RANKS + MOST]; 2]; 2],
+    /// The correction for the values below the second border.
+    second: [[[f32; RANKS + MAX_LANES]; 2]; 2],
     /// The sum of all weights, if none is negative.
     weight: Option<f32>,
 }
 
-/// Where a border may lie.
+/// The number of possible ranks of a border.
 const RANKS: usize = 17;
 
 impl Sums {
     #[inline(always)]
     fn new(order: &[usize; 16], values: &[f32; 16], weights: &[f32; 16]) -> Self {
         let mut sums = Self {
-            x: [[0.0; RANKS + MOST]; 2],
+            x: [[0.0; RANKS + MAX_LANES]; 2],
             top: [[0.0; 2]; 2],
             first: [[[0.0; RANKS]; 2]; 2],
-            second: [[[f32::NAN; RANKS + MOST]; 2]; 2],
+            second: [[[f32::NAN; RANKS + MAX_LANES]; 2]; 2],
             weight: None,
         };
-        // Columns of the other half add 0, which leaves a sum as it is, and takes no branch.
+        // Columns of the other half add 0, which does not change a sum and needs no branch.
         let mut terms = [[[0.0; 2]; 16]; 2];
         let mut positive = true;
         for (column, (&value, &weight)) in values.iter().zip(weights).enumerate() {
@@ -184,7 +185,7 @@ impl Sums {
             }
             total += w;
             for (place, shift) in [UP, DOWN].iter().enumerate() {
-                // All values on the top level, less one level for those below each border.
+                // All values on the top level, then one level lower below each border.
                 let falls = [
                     shift[0] * shift[0] - shift[1] * shift[1],
                     shift[1] * shift[1] - shift[2] * shift[2],
@@ -205,7 +206,7 @@ impl Sums {
         sums
     }
 
-    /// The terms of one half in the sums, shifted up and shifted down.
+    /// Returns the sums of one half, shifted up and shifted down.
     #[inline(always)]
     fn half<L: Lanes>(
         &self,
@@ -240,7 +241,7 @@ impl Splits<RANKS, 4> for Sums {
             qq: self.first[half][shift][first] + self.second[half][shift][second],
         };
         let fits = [0, 1].map(|half| [fit(half, 0), fit(half, 1)]);
-        DOWNS.map(|down| {
+        SHIFT_PAIRS.map(|down| {
             let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
             Fit { qx: a.qx + b.qx, qq: a.qq + b.qq }
         })
@@ -250,7 +251,7 @@ impl Splits<RANKS, 4> for Sums {
     fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 4] {
         let [(a_up, a_down), (b_up, b_down)] =
             [self.half(lanes, 0, first, second), self.half(lanes, 1, first, second)];
-        // As in `DOWNS`.
+        // In the order of `SHIFT_PAIRS`.
         [add(a_up, b_up), add(a_up, b_down), add(a_down, b_up), add(a_down, b_down)]
     }
 
@@ -260,20 +261,21 @@ impl Splits<RANKS, 4> for Sums {
     }
 }
 
-/// Which halves are shifted down, in the order in which that is tried.
-const DOWNS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
+/// Which halves are shifted down, in the order in which the reference tries them.
+const SHIFT_PAIRS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
 
-/// Tries every way to split the sorted values into three levels, under all four pairs of shifts;
-/// the best one is then rounded to the grid.
+/// Tries every split of the sorted values into three levels under all four pairs of shifts, then
+/// rounds the best one to the grid. Returns `None` if no split gives a scale.
 #[inline(always)]
-fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
-    let order = way.ascending(values);
+fn search(strategy: impl Strategy, values: &[f32; 16], weights: &[f32; 16]) -> Option<GroupChoice> {
+    let order = strategy.ascending(values);
     let Split { first, second, shifts, scale } =
-        way.best_of(&Sums::new(&order, values, weights))?;
-    let down = DOWNS[shifts];
-    let turned = scale < 0.0;
-    let levels = split(&order, first, second, turned);
-    let (down, mut scale) = (down.map(|down| down != turned), if turned { -scale } else { scale });
+        strategy.best_split(&Sums::new(&order, values, weights))?;
+    let down = SHIFT_PAIRS[shifts];
+    let reversed = scale < 0.0;
+    let levels = levels_of_split(&order, first, second, reversed);
+    let (down, mut scale) =
+        (down.map(|down| down != reversed), if reversed { -scale } else { scale });
 
     let (values, _) = values.as_chunks::<8>();
     let (weights, _) = weights.as_chunks::<8>();
@@ -282,8 +284,14 @@ fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Foun
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) =
-            choose(way, levels[place], &values[place], &weights[place], scale, shift(down[place]));
+        (*point, off) = choose(
+            strategy,
+            levels[place],
+            &values[place],
+            &weights[place],
+            scale,
+            shift(down[place]),
+        );
         any_off |= off;
     }
     if any_off {
@@ -295,9 +303,9 @@ fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Foun
             scale = fit.qx / fit.qq;
         }
     }
-    // Overflowing sums: the reference stops its process here.
+    // Sums have overflowed. The reference aborts here.
     if scale.is_nan() {
         scale = 0.0;
     }
-    Some(Found { scale, points, down })
+    Some(GroupChoice { scale, points, down })
 }

@@ -1,31 +1,32 @@
-//! IQ1_S: groups of 32 weights, each a three-bit scale, the sign of a shift and four points of a
-//! grid of 2048.
+//! IQ1_S: groups of 32 weights, each with a three-bit scale, a shift and four points of a grid of
+//! 2048.
 
 use ggmill_core::GgmlType;
 
-use super::search::Way;
-use super::shifted::{DOWN, UP, choose, shifted, shifted_many};
-use super::split::{Fit, Shift, Split, Splits, split};
-use super::{SUPER, Write, counts, greatest, scale_levels, spread};
+use super::iq1::{
+    DOWN, Fit, Shift, Split, Splits, UP, choose, decode_point, decode_points, levels_of_split,
+};
+use super::search::Strategy;
+use super::{QK_K, Write, max_scale, scale_levels, sigma2, value_weights};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{Lanes, MOST};
-use crate::numeric::largest;
+use crate::lanes::{Lanes, MAX_LANES};
+use crate::numeric::max_abs;
 
 pub(crate) struct IQ1_S;
 
-// The super-scale, eight bits of every index, then for each group a word: three more bits of four
-// indices, the scale, whether the shift is down.
+// Offsets: after the super-scale, the lower eight bits of every index, then a word for each group:
+// the upper three bits of four indices, the scale, whether the shift is down.
 const LOW: usize = 2;
 const WORDS: usize = 34;
 
-/// Groups whose largest magnitude is below this count as all zero.
+/// Groups whose greatest magnitude is below this are treated as zero.
 const SMALLEST: f32 = 1e-12;
 
-impl Decode<SUPER, 50> for IQ1_S {
+impl Decode<QK_K, 50> for IQ1_S {
     const TYPE: GgmlType = GgmlType::IQ1_S;
 
-    fn decode(block: &[u8; 50], out: &mut [f32; SUPER]) {
+    fn decode(block: &[u8; 50], out: &mut [f32; QK_K]) {
         let super_scale = read_f16(block, 0);
         let (words, _) = block[WORDS..].as_chunks::<2>();
         for ((word, low), out) in
@@ -35,7 +36,7 @@ impl Decode<SUPER, 50> for IQ1_S {
             let scale = super_scale * f32::from(2 * (word >> 12 & 7) + 1);
             let shift = if word >> 15 == 0 { UP } else { DOWN };
             for (place, (&low, out)) in low.iter().zip(out.chunks_exact_mut(8)).enumerate() {
-                shifted(
+                decode_point(
                     scale,
                     usize::from(low) | usize::from(word >> (3 * place) & 7) << 8,
                     &shift,
@@ -46,7 +47,7 @@ impl Decode<SUPER, 50> for IQ1_S {
     }
 
     #[inline(always)]
-    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 50]], out: &mut [[f32; SUPER]]) {
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 50]], out: &mut [[f32; QK_K]]) {
         for (block, out) in blocks.iter().zip(out) {
             let super_scale = read_f16(block, 0);
             let (words, _) = block[WORDS..].as_chunks::<2>();
@@ -60,7 +61,7 @@ impl Decode<SUPER, 50> for IQ1_S {
                         word >> 15 != 0,
                     );
                 }
-                shifted_many(
+                decode_points(
                     lanes,
                     super_scale * f32::from(2 * (word >> 12 & 7) + 1),
                     &points,
@@ -76,23 +77,23 @@ impl Write<50> for IQ1_S {
 
     #[inline(always)]
     fn write(
-        way: impl Way,
-        values: &[f32; SUPER],
-        importance: Option<&[f32; SUPER]>,
+        strategy: impl Strategy,
+        values: &[f32; QK_K],
+        importance: Option<&[f32; QK_K]>,
         block: &mut [u8; 50],
     ) {
         block.fill(0);
-        let weights = counts(values, importance, spread(values), 0.0);
+        let weights = value_weights(values, importance, sigma2(values), 0.0);
         let mut scales = [0.0; 8];
         let mut words = [0_u16; 8];
         let (values, _) = values.as_chunks::<32>();
         let (weights, _) = weights.as_chunks::<32>();
         for (index, values) in values.iter().enumerate() {
-            // A group without a scale of its own keeps points 0, which stand for the lowest level.
-            if largest(values) < SMALLEST {
+            // A group without a scale keeps point 0, whose levels are all the lowest.
+            if max_abs(values) < SMALLEST {
                 continue;
             }
-            let Some(found) = search(way, values, &weights[index]) else { continue };
+            let Some(found) = search(strategy, values, &weights[index]) else { continue };
             scales[index] = found.scale;
             for (place, point) in found.points.into_iter().enumerate() {
                 block[LOW + 4 * index + place] = point as u8;
@@ -100,35 +101,35 @@ impl Write<50> for IQ1_S {
             }
             words[index] |= u16::from(found.down) << 15;
         }
-        let greatest = greatest(&scales);
-        let super_scale = greatest / 15.0;
-        let levels = if greatest == 0.0 { [0; 8] } else { scale_levels(scales, super_scale, 7) };
+        let max_scale = max_scale(&scales);
+        let super_scale = max_scale / 15.0;
+        let levels = if max_scale == 0.0 { [0; 8] } else { scale_levels(scales, super_scale, 7) };
         for ((stored, word), level) in block[WORDS..].chunks_exact_mut(2).zip(words).zip(levels) {
-            // Without any scale the reference does not store the shifts either.
-            let word = if greatest == 0.0 { word & 0x0fff } else { word | u16::from(level) << 12 };
+            // If all scales are 0 the reference does not store the shifts either.
+            let word = if max_scale == 0.0 { word & 0x0fff } else { word | u16::from(level) << 12 };
             stored.copy_from_slice(&word.to_le_bytes());
         }
-        // The reference's correction, found by trial.
+        // An empirical correction of the reference.
         write_f16(block, 0, super_scale * 1.125);
     }
 }
 
-struct Found {
+struct GroupChoice {
     scale: f32,
     points: [u16; 4],
     down: bool,
 }
 
-/// Sums over the first of a group's sorted values, with room after them to read a whole vector
-/// anywhere.
+/// Prefix sums over the sorted values of a group, padded so that a whole vector can be read at any
+/// position.
 struct Sums {
-    x: [f32; RANKS + MOST],
-    w: [f32; RANKS + MOST],
+    x: [f32; RANKS + MAX_LANES],
+    w: [f32; RANKS + MAX_LANES],
     /// Whether no weight is negative.
     positive: bool,
 }
 
-/// Where a border may lie.
+/// The number of possible ranks of a border.
 const RANKS: usize = 33;
 
 const SHIFTS: [&Shift; 2] = [&UP, &DOWN];
@@ -136,7 +137,7 @@ const SHIFTS: [&Shift; 2] = [&UP, &DOWN];
 impl Splits<RANKS, 2> for Sums {
     #[inline(always)]
     fn fits(&self, first: usize, second: usize) -> [Fit; 2] {
-        let part = |sums: &[f32; RANKS + MOST]| {
+        let part = |sums: &[f32; RANKS + MAX_LANES]| {
             [sums[first] - sums[0], sums[second] - sums[first], sums[RANKS - 1] - sums[second]]
         };
         let (x, w) = (part(&self.x), part(&self.w));
@@ -161,7 +162,7 @@ impl Splits<RANKS, 2> for Sums {
             w - lanes.splat(self.w[first]),
             lanes.splat(self.w[RANKS - 1]) - w,
         ];
-        [under(lanes, &x, &w, &UP), under(lanes, &x, &w, &DOWN)]
+        [shift_sums(lanes, &x, &w, &UP), shift_sums(lanes, &x, &w, &DOWN)]
     }
 
     #[inline(always)]
@@ -170,30 +171,31 @@ impl Splits<RANKS, 2> for Sums {
     }
 }
 
-/// The sums of one shift from those of the three levels.
+/// Combines the sums of the three levels for one shift.
 #[inline(always)]
-fn under<L: Lanes>(lanes: L, x: &[L::F; 3], w: &[L::F; 3], shift: &Shift) -> [L::F; 2] {
+fn shift_sums<L: Lanes>(lanes: L, x: &[L::F; 3], w: &[L::F; 3], shift: &Shift) -> [L::F; 2] {
     let [a, b, c] = [lanes.splat(shift[0]), lanes.splat(shift[1]), lanes.splat(shift[2])];
     [x[0] * a + x[1] * b + x[2] * c, w[0] * a * a + w[1] * b * b + w[2] * c * c]
 }
 
-/// Tries every way to split the sorted values into three levels, under both shifts; the best one is
-/// then rounded to the grid.
+/// Tries every split of the sorted values into three levels under both shifts, then rounds the best
+/// one to the grid. Returns `None` if no split gives a scale.
 #[inline(always)]
-fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
-    let order = way.ascending(values);
-    let mut sums = Sums { x: [0.0; RANKS + MOST], w: [f32::NAN; RANKS + MOST], positive: true };
+fn search(strategy: impl Strategy, values: &[f32; 32], weights: &[f32; 32]) -> Option<GroupChoice> {
+    let order = strategy.ascending(values);
+    let mut sums =
+        Sums { x: [0.0; RANKS + MAX_LANES], w: [f32::NAN; RANKS + MAX_LANES], positive: true };
     sums.w[0] = 0.0;
     for (rank, &column) in order.iter().enumerate() {
         sums.x[rank + 1] = sums.x[rank] + weights[column] * values[column];
         sums.w[rank + 1] = sums.w[rank] + weights[column];
         sums.positive &= weights[column] >= 0.0;
     }
-    let Split { first, second, shifts, scale } = way.best_of(&sums)?;
+    let Split { first, second, shifts, scale } = strategy.best_split(&sums)?;
     let down = shifts == 1;
-    let turned = scale < 0.0;
-    let levels = split(&order, first, second, turned);
-    let (down, mut scale) = (down != turned, if turned { -scale } else { scale });
+    let reversed = scale < 0.0;
+    let levels = levels_of_split(&order, first, second, reversed);
+    let (down, mut scale) = (down != reversed, if reversed { -scale } else { scale });
     let shift = if down { DOWN } else { UP };
 
     let (values, _) = values.as_chunks::<8>();
@@ -203,7 +205,8 @@ fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Foun
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) = choose(way, levels[place], &values[place], &weights[place], scale, &shift);
+        (*point, off) =
+            choose(strategy, levels[place], &values[place], &weights[place], scale, &shift);
         any_off |= off;
     }
     if any_off {
@@ -215,9 +218,9 @@ fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Foun
             scale = fit.qx / fit.qq;
         }
     }
-    // Overflowing sums: the reference stops its process here.
+    // Sums have overflowed. The reference aborts here.
     if scale.is_nan() {
         scale = 0.0;
     }
-    Some(Found { scale, points, down })
+    Some(GroupChoice { scale, points, down })
 }

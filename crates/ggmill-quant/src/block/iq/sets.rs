@@ -1,11 +1,11 @@
-//! The grids as sets: bit `n` (of word `n / 64`, the lowest first) says whether the point whose
-//! levels are the digits of `n` belongs to it.
+//! The grids as bit sets: bit `n % 64` of word `n / 64` is set if the grid contains the point whose
+//! levels are the digits of `n`.
 //!
-//! Digits count in threes for points of eight levels and in eights for points of four, the first
-//! level being the lowest digit. A point's index in a file is its rank in the set. The sets are
-//! data of the format: its authors chose the points, and no shorter rule gives them. Printed by
-//! `xtask/peers/iq_tables.py`, which reads them off the values that the reference's dequantizers
-//! give.
+//! Digits are in base 3 for points of eight levels and in base 8 for points of four, the first
+//! level in the lowest digit. A point's index in a file is its rank in the set. The sets are data
+//! of the format: its authors selected the points, and no shorter rule gives them. The tables are
+//! printed by `xtask/peers/iq_tables.py`, which derives them from the output of the reference's
+//! dequantizers.
 
 /// IQ2_XXS: 256 points.
 #[rustfmt::skip]

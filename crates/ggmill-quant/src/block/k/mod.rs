@@ -1,28 +1,25 @@
-//! The k-quants: super-blocks of 256 weights in groups of 16 or 32, whose scales (and minima) are
-//! quantized in their turn.
+//! The K-quants: super-blocks of 256 weights in groups of 16 or 32, whose scales (and minima) are
+//! quantized too.
 
-mod affine;
-mod around_zero;
 mod q2_k;
 mod q3_k;
+mod q4_k;
 mod q6_k;
 mod q8_k;
-mod side_by_side;
-mod six_bits;
+mod search;
 
-pub(crate) use affine::{Q4_K, Q5_K};
 pub(crate) use q2_k::Q2_K;
 pub(crate) use q3_k::Q3_K;
+pub(crate) use q4_k::{Q4_K, Q5_K};
 pub(crate) use q6_k::Q6_K;
 pub(crate) use q8_k::Q8_K;
 
-use super::EACH;
+use super::BYTE_ONES;
 
-/// Weights in a super-block.
-const SUPER: usize = 256;
+/// The number of weights in a super-block.
+const QK_K: usize = 256;
 
-/// The weight of each value of a group: its column's importance, times a magnitude that small
-/// weights share with their super-block.
+/// Returns the weight of each value of a group: importance · √(σ² + x²).
 fn importance<const N: usize>(values: &[f32; N], weights: &[f32; N], spread: f32) -> [f32; N] {
     core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())
 }
@@ -31,14 +28,15 @@ fn sum(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |sum, value| sum + value)
 }
 
-/// A bit of each level: byte `b` has those of the weights `b`, `b + 32` and so on, the first lowest.
-/// Eight bytes at a time in one number: of loops over single bytes compilers make gathers.
+/// Collects one bit of each level: byte `b` has those of the weights `b`, `b + 32` and so on, the
+/// first in the lowest bit. Works on eight bytes at a time: compilers turn loops over single bytes
+/// into gathers.
 #[inline(always)]
-fn bits_by_column(levels: &[u8; SUPER], bit: u32) -> [u8; 32] {
+fn bits_by_column(levels: &[u8; QK_K], bit: u32) -> [u8; 32] {
     let mut columns = [0_u64; 4];
     for (row, levels) in (0..).zip(levels.as_chunks::<32>().0) {
         for (column, levels) in columns.iter_mut().zip(levels.as_chunks::<8>().0) {
-            *column |= (u64::from_le_bytes(*levels) >> bit & EACH) << row;
+            *column |= (u64::from_le_bytes(*levels) >> bit & BYTE_ONES) << row;
         }
     }
     let mut bytes = [0; 32];
@@ -48,10 +46,10 @@ fn bits_by_column(levels: &[u8; SUPER], bit: u32) -> [u8; 32] {
     bytes
 }
 
-/// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`, `b
-/// + 64` and `b + 96`, the first lowest.
+/// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`,
+/// `b + 64` and `b + 96`, the first in the lowest bits.
 #[inline(always)]
-fn pack_two_bits(levels: &[u8; SUPER], out: &mut [u8]) {
+fn pack_two_bits(levels: &[u8; QK_K], out: &mut [u8]) {
     let ((halves, _), (out, _)) = (levels.as_chunks::<128>(), out.as_chunks_mut::<32>());
     for (levels, out) in halves.iter().zip(out) {
         for column in 0..32 {

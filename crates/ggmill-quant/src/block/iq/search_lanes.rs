@@ -1,23 +1,23 @@
-//! The searches of the IQ types in lanes: candidate scales side by side, or the points near one.
+//! The searches of the IQ types with lanes, which hold several candidate scales, or several
+//! neighbors of a point.
 //!
-//! The scalar code of [`search`](super::search) is the definition; each lane does what it does, in
-//! its order.
+//! The scalar code of [`search`](super::search) is the definition; each lane repeats it in its
+//! order.
 
-use super::grid::{List, Place, bits};
-use super::group::Group;
-use super::search::{Best, Fit, ODD, Search, Way, piece};
-use super::split::{Split, Splits};
-use crate::lanes::{Floats, Lanes, MOST, Mask};
+use super::grid::{GridLookup, Neighbors, bits};
+use super::iq1::{Split, Splits};
+use super::search::{Best, Fit, Group, ODD_LEVELS, Search, Strategy, point_values};
+use crate::lanes::{Floats, Lanes, MAX_LANES, Mask};
 
-/// With the instructions at hand.
+/// The search with the lanes of an instruction set.
 #[derive(Clone, Copy)]
-pub(super) struct SideBySide<L>(pub(super) L);
+pub(super) struct LaneSearch<L>(pub(super) L);
 
-/// For each candidate in the lanes and each place of a point, what every level there adds to the
-/// error: row `place << bits | level`.
+/// The error terms of the candidates in the lanes: row `place << bits | level` is the term of a
+/// level at a place of the point.
 struct Terms<F>([F; 32]);
 
-impl<L: Lanes> Way for SideBySide<L> {
+impl<L: Lanes> Strategy for LaneSearch<L> {
     #[inline(always)]
     fn run<const D: usize, const N: usize, const P: usize>(
         self,
@@ -34,21 +34,21 @@ impl<L: Lanes> Way for SideBySide<L> {
         }
         let trials = Trials::<P>::new(lanes, search, extent);
         let chosen = trials.choose(lanes, search, &group.magnitudes, &roots);
-        let mut best: Best<P> = search.nothing(scale);
+        let mut best: Best<P> = search.initial_best(scale);
         for first in (0..trials.count).step_by(L::WIDTH) {
             let (mut xq, mut qq) = (lanes.splat(0.0), lanes.splat(0.0));
-            let quants = lanes.load(&const { table::<D>(&ODD) });
+            let quants = lanes.load(&const { table::<D>(&ODD_LEVELS) });
             for point in 0..P {
                 let words = lanes.words(&chosen.words[point * trials.count + first..]);
                 let (magnitudes, weights): (&[f32; D], &[f32; D]) =
-                    (piece(&group.magnitudes, point), piece(weights, point));
+                    (point_values(&group.magnitudes, point), point_values(weights, point));
                 for (place, (&magnitude, &weight)) in (0..).zip(magnitudes.iter().zip(weights)) {
                     let quant = lanes.pick(quants, words, place * bits::<D>());
                     xq = xq + lanes.splat(weight * magnitude) * quant;
                     qq = qq + lanes.splat(weight) * quant * quant;
                 }
             }
-            let mut fits = [[0.0; MOST]; 2];
+            let mut fits = [[0.0; MAX_LANES]; 2];
             xq.store(&mut fits[0]);
             qq.store(&mut fits[1]);
             for step in first..trials.count.min(first + L::WIDTH) {
@@ -69,7 +69,7 @@ impl<L: Lanes> Way for SideBySide<L> {
     #[inline(always)]
     fn nearest_of<const D: usize>(
         self,
-        near: List<'_>,
+        near: Neighbors<'_>,
         values: &[f32; D],
         weights: &[f32; D],
         scale: f32,
@@ -88,7 +88,7 @@ impl<L: Lanes> Way for SideBySide<L> {
             lanes.splat(L::WIDTH as f32),
             lanes.splat(near.indices.len() as f32),
         );
-        let mut place = lanes.load(&COUNT);
+        let mut place = lanes.load(&LANE_NUMBERS);
         let (mut least, mut found) = (lanes.splat(f32::MAX), zero);
         for first in (0..near.indices.len()).step_by(L::WIDTH) {
             let words = lanes.words(&near.words[first..]);
@@ -96,19 +96,19 @@ impl<L: Lanes> Way for SideBySide<L> {
             for (shift, &term) in (0..).zip(&terms) {
                 error = error + lanes.pick(term, words, shift * bits::<D>());
             }
-            // What follows the list does not count.
+            // Ignore the padding after the list.
             let better = error.lt(least).and(place.lt(count));
-            least = error.or(better, least);
-            found = place.or(better, found);
+            least = error.select(better, least);
+            found = place.select(better, found);
             place = place + width;
         }
-        // Seldom more than one lane has the least.
-        let mut places = [0; MOST];
+        // Usually only one lane has the least error.
+        let mut places = [0; MAX_LANES];
         found.store_words(&mut places);
-        let mut lanes_of_least = least.eq(lanes.splat(least.least())).bits();
+        let mut lanes_of_least = least.eq(lanes.splat(least.reduce_min())).bits();
         let mut first = u16::MAX;
         while lanes_of_least != 0 {
-            first = first.min(places[lanes_of_least.trailing_zeros() as usize % MOST]);
+            first = first.min(places[lanes_of_least.trailing_zeros() as usize % MAX_LANES]);
             lanes_of_least &= lanes_of_least - 1;
         }
         near.indices[usize::from(first)]
@@ -120,15 +120,15 @@ impl<L: Lanes> Way for SideBySide<L> {
         let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
         let mut order = [0; N];
         for start in (0..N).step_by(L::WIDTH) {
-            let (x, place) = (lanes.load(&values[start..]), lanes.load(&COUNT[start..]));
-            // The rank of a value is how many come before it.
+            let (x, place) = (lanes.load(&values[start..]), lanes.load(&LANE_NUMBERS[start..]));
+            // The rank of a value is the number of values before it.
             let mut rank = zero;
-            for (&other, &other_place) in values.iter().zip(&COUNT) {
+            for (&other, &other_place) in values.iter().zip(&LANE_NUMBERS) {
                 let other = lanes.splat(other);
                 let before = other.lt(x).or(other.eq(x).and(lanes.splat(other_place).lt(place)));
-                rank = rank + one.or(before, zero);
+                rank = rank + one.select(before, zero);
             }
-            let mut ranks = [0; MOST];
+            let mut ranks = [0; MAX_LANES];
             rank.store_bytes(&mut ranks);
             for (column, &rank) in (start..).zip(&ranks[..L::WIDTH]) {
                 order[usize::from(rank) % N] = column;
@@ -138,15 +138,18 @@ impl<L: Lanes> Way for SideBySide<L> {
     }
 
     #[inline(always)]
-    fn best_of<const M: usize, const S: usize>(self, splits: &impl Splits<M, S>) -> Option<Split> {
+    fn best_split<const M: usize, const S: usize>(
+        self,
+        splits: &impl Splits<M, S>,
+    ) -> Option<Split> {
         let Self(lanes) = self;
-        let mut best = floor(lanes, splits);
+        let mut best = lower_bound(lanes, splits);
         let mut chosen = None;
         for first in 0..M {
             for start in (first..M).step_by(L::WIDTH) {
                 let fits = splits.fits_from(lanes, first, start);
                 let bound = lanes.splat(best);
-                // Among those that may be better are all that are.
+                // A superset of the better splits: each is then checked against the current best.
                 let mut better = 0;
                 for [qx, qq] in fits {
                     better |= (qx * qx).gt(bound * qq).bits();
@@ -168,16 +171,19 @@ impl<L: Lanes> Way for SideBySide<L> {
     }
 }
 
-/// A bound that splits have to beat: a little below what a few likely ones reach.
+/// Returns a lower bound that splits have to beat, slightly below the best of a few likely splits.
 ///
-/// Whatever a scan holds for the best when it comes to the best of those few, it holds that one
-/// afterwards, if it is not at something better already. Two scans that held different bests
-/// before, because the one did not look at what is below the bound, hold the same from there on:
-/// comparisons err by less than a millionth, and a thousand errors on the way up do not make two
-/// thousandths. That holds for numbers that neither vanish nor overflow; for others there is no
-/// bound.
+/// The bound does not change the result. When the scan reaches the best of the likely splits, it
+/// selects it unless it already has a better one. So a scan that skipped splits below the bound and
+/// a scan that did not agree from there on. Rounding cannot break this: each comparison has a
+/// relative error below a millionth, so even a thousand successive errors stay below the two
+/// thousandths that the bound leaves. This requires numbers that neither underflow nor overflow;
+/// otherwise there is no bound.
 #[inline(always)]
-fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Splits<M, S>) -> f32 {
+fn lower_bound<L: Lanes, const M: usize, const S: usize>(
+    lanes: L,
+    splits: &impl Splits<M, S>,
+) -> f32 {
     const ORDINARY: core::ops::Range<f32> = 1e-15..1e15;
     if !splits.weight().is_some_and(|weight| ORDINARY.contains(&weight)) {
         return f32::MIN;
@@ -187,61 +193,62 @@ fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Split
     for first in [M / 4, M / 4 + 1] {
         for start in (M / 2..M).step_by(L::WIDTH) {
             for [qx, qq] in splits.fits_from(lanes, first, start) {
-                // Not a number beyond the last rank.
-                most = (qx * qx / qq).greater(most);
+                // NaN in lanes beyond the last rank, which `max` ignores.
+                most = (qx * qx / qq).max(most);
             }
         }
     }
-    let most = -(-most).least();
+    let most = -(-most).reduce_min();
     if ORDINARY.contains(&most) { 0.998 * most } else { f32::MIN }
 }
 
-/// The numbers of the lanes.
-const COUNT: [f32; MOST] = {
-    let mut count = [0.0; MOST];
+/// The number of each lane.
+const LANE_NUMBERS: [f32; MAX_LANES] = {
+    let mut count = [0.0; MAX_LANES];
     let mut lane = 0;
-    while lane < MOST {
+    while lane < MAX_LANES {
         count[lane] = lane as f32;
         lane += 1;
     }
     count
 };
 
-/// The values of levels, by the bits of a word: those of the next level lie above them.
-const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
-    let mut table = [0.0; MOST];
+/// Repeats the values of the levels so that the lowest bits of a word index them, whatever the bits
+/// above are.
+const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MAX_LANES] {
+    let mut table = [0.0; MAX_LANES];
     let mut place = 0;
-    while place < MOST {
+    while place < MAX_LANES {
         table[place] = quants[place & ((1 << bits::<D>()) - 1)];
         place += 1;
     }
     table
 }
 
-/// Room for a candidate of each point, and a vector more.
-const ROOM: usize = 8 * MOST + MOST;
+/// Space for the candidates of all points, and a vector of padding.
+const CAPACITY: usize = 8 * MAX_LANES + MAX_LANES;
 
-/// Every candidate scale for every point: all of the first point, then all of the second, without a
-/// gap, so that few lanes are idle.
+/// Every candidate scale for every point: all candidates of the first point, then of the second,
+/// without gaps, so that few lanes are idle.
 struct Trials<const P: usize> {
-    /// Candidates of a point.
+    /// The number of candidates of a point.
     count: usize,
-    scales: [f32; ROOM],
-    inverses: [f32; ROOM],
+    scales: [f32; CAPACITY],
+    inverses: [f32; CAPACITY],
 }
 
-/// The choice of each trial.
+/// The grid point chosen in each trial.
 struct Chosen {
-    indices: [u16; ROOM],
-    words: [u16; ROOM],
-    off: [bool; ROOM],
+    indices: [u16; CAPACITY],
+    words: [u16; CAPACITY],
+    off: [bool; CAPACITY],
 }
 
-/// To which of up to three points the lanes of a vector belong.
+/// The points, at most three, to which the lanes of a vector belong.
 #[derive(Clone, Copy)]
 struct Owners<M> {
     points: [usize; 3],
-    /// The lanes of the first, and of the first two.
+    /// The lanes of the first point, and of the first two.
     masks: [M; 2],
 }
 
@@ -249,8 +256,8 @@ impl<const P: usize> Trials<P> {
     #[inline(always)]
     fn new<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, extent: f32) -> Self {
         let count = (2 * search.reach + 1) as usize;
-        let mut trials = Self { count, scales: [1.0; ROOM], inverses: [1.0; ROOM] };
-        let mut numerators = [1.0; MOST];
+        let mut trials = Self { count, scales: [1.0; CAPACITY], inverses: [1.0; CAPACITY] };
+        let mut numerators = [1.0; MAX_LANES];
         for (numerator, step) in numerators[..count].iter_mut().zip(-search.reach..) {
             *numerator = search.numerator(step);
         }
@@ -275,9 +282,10 @@ impl<const P: usize> Trials<P> {
         magnitudes: &[f32; N],
         roots: &[f32; N],
     ) -> Chosen {
-        let near = search.grid.near();
+        let near = search.grid.index();
         let mut terms = Terms([lanes.splat(0.0); 32]);
-        let mut chosen = Chosen { indices: [0; ROOM], words: [0; ROOM], off: [false; ROOM] };
+        let mut chosen =
+            Chosen { indices: [0; CAPACITY], words: [0; CAPACITY], off: [false; CAPACITY] };
         let total = P * self.count;
         for first in (0..total).step_by(L::WIDTH) {
             let some = (total - first).min(L::WIDTH);
@@ -291,7 +299,7 @@ impl<const P: usize> Trials<P> {
                     owners.spread(lanes, roots, place, D),
                 ];
             }
-            let mut numbers = [0; MOST];
+            let mut numbers = [0; MAX_LANES];
             number(lanes, search, &of_lanes, inverse).store_words(&mut numbers);
             terms.fill(lanes, search.grid.levels, &of_lanes, scale);
             let mut lane = 0;
@@ -300,14 +308,14 @@ impl<const P: usize> Trials<P> {
                 while lane < some && numbers[lane] == numbers[begin] {
                     lane += 1;
                 }
-                match near.place(usize::from(numbers[begin])) {
-                    Place::On(index) => {
+                match near.lookup(usize::from(numbers[begin])) {
+                    GridLookup::OnGrid(index) => {
                         chosen.indices[first + begin..first + lane].fill(index);
                         chosen.words[first + begin..first + lane]
                             .fill(near.points[usize::from(index)]);
                     }
-                    Place::Off(list) => {
-                        let mut places = [0; MOST];
+                    GridLookup::OffGrid(list) => {
+                        let mut places = [0; MAX_LANES];
                         terms.least::<L, D>(lanes, list).store_words(&mut places);
                         for (lane, &place) in (begin..lane).zip(&places[begin..]) {
                             let place = usize::from(place);
@@ -326,7 +334,7 @@ impl<const P: usize> Trials<P> {
     fn owners<L: Lanes>(&self, lanes: L, first: usize) -> Owners<<L::F as Floats>::Mask> {
         let point = first / self.count;
         let end = (point + 1) * self.count - first;
-        let lane = lanes.load(&COUNT);
+        let lane = lanes.load(&LANE_NUMBERS);
         Owners {
             points: [point, (point + 1).min(P - 1), (point + 2).min(P - 1)],
             masks: [
@@ -338,7 +346,7 @@ impl<const P: usize> Trials<P> {
 }
 
 impl<M: Mask> Owners<M> {
-    /// The value at a place of each lane's point.
+    /// Returns, in each lane, the value at a place of its point.
     #[inline(always)]
     fn spread<L: Lanes<F: Floats<Mask = M>>, const N: usize>(
         &self,
@@ -353,12 +361,11 @@ impl<M: Mask> Owners<M> {
             lanes.splat(values[b * width + place]),
             lanes.splat(values[c * width + place]),
         );
-        a.or(self.masks[0], b.or(self.masks[1], c))
+        a.select(self.masks[0], b.select(self.masks[1], c))
     }
 }
 
-/// The number of the point that plain rounding gives, as
-/// [`Grid::number`](super::grid::Grid::number) says it.
+/// Returns the [`Grid::number`](super::grid::Grid::number) of the rounded levels.
 #[inline(always)]
 fn number<L: Lanes, const D: usize>(
     lanes: L,
@@ -371,14 +378,14 @@ fn number<L: Lanes, const D: usize>(
         (lanes.splat(0.5), lanes.splat(1.0), lanes.splat(f32::from(search.grid.levels)));
     let mut number = lanes.splat(0.0);
     for &[magnitude, _] in magnitudes.iter().rev() {
-        // Whole numbers below 2²⁴ are exact.
+        // Exact, because the numbers are integers below 2²⁴.
         number = number * base + (half * (inverse * magnitude - one)).nearest(0, top);
     }
     number
 }
 
 impl<F: Floats> Terms<F> {
-    /// From the magnitudes and the roots of their weights.
+    /// Computes the terms from the magnitudes and the square roots of their weights.
     #[inline(always)]
     fn fill<L: Lanes<F = F>, const D: usize>(
         &mut self,
@@ -388,7 +395,7 @@ impl<F: Floats> Terms<F> {
         scale: F,
     ) {
         let mut scaled = [scale; 8];
-        for (scaled, quant) in scaled.iter_mut().zip(ODD) {
+        for (scaled, quant) in scaled.iter_mut().zip(ODD_LEVELS) {
             *scaled = scale * lanes.splat(quant);
         }
         for (rows, &[magnitude, root]) in self.0.chunks_exact_mut(32 / D).zip(of_lanes) {
@@ -399,9 +406,10 @@ impl<F: Floats> Terms<F> {
         }
     }
 
-    /// For each candidate the place in a list of the point of the least error, the first of equals.
+    /// Returns, for each candidate, the position in `list` of the point of least error, the first
+    /// of equals.
     #[inline(always)]
-    fn least<L: Lanes<F = F>, const D: usize>(&self, lanes: L, list: List<'_>) -> F {
+    fn least<L: Lanes<F = F>, const D: usize>(&self, lanes: L, list: Neighbors<'_>) -> F {
         let one = lanes.splat(1.0);
         let (mut least, mut found, mut place) =
             (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
@@ -412,8 +420,8 @@ impl<F: Floats> Terms<F> {
                 let level = word >> (place as u32 * bits::<D>()) & (32 / D - 1);
                 error = error + self.0[place * (32 / D) | level];
             }
-            found = place.or(error.lt(least), found);
-            least = error.lesser(least);
+            found = place.select(error.lt(least), found);
+            least = error.min(least);
             place = place + one;
         }
         found

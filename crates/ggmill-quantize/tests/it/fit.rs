@@ -1,38 +1,40 @@
-//! Types chosen for a size, and what is lost by it.
+//! Types chosen for a size, and the measured loss.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::{ErrorKind, GgufCheckpoint, RunOptions, Sensitivity, run};
+use ggmill_core::{FileType, GgmlType, Gguf, MetadataBuf, Shape};
+use ggmill_pipeline::{
+    Encoding, ErrorKind, Expression, GgufCheckpoint, MemorySource, Recipe, RecipeTensor,
+    RunOptions, Sensitivity, run,
+};
 use ggmill_quantize::{
     Fit, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss,
     TensorType, TypePlan, Weighing, fit, loss, quantize, to_measure,
 };
 use ggmill_testdata::real;
 
-use super::{Fixture, legacy_imatrix, options, quantized};
-use crate::support::converted;
+use crate::support::{Fixture, converted, legacy_imatrix, options, quantized};
 
 fn go_on(_: ggmill_pipeline::Progress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// The bundled trained model as a GGUF file of 16 bits.
+/// Converts the bundled trained model to a 16-bit GGUF file.
 fn stories(directory: &Path) -> PathBuf {
     let path = directory.join("stories.gguf");
     std::fs::write(&path, converted(&real("tinystories260K"), FileType::F16).unwrap()).unwrap();
     path
 }
 
-/// The mean noise to signal over all weights.
+/// Returns the mean noise-to-signal ratio over all weights.
 fn mean(losses: &[TensorLoss]) -> f64 {
     let weights: f64 = losses.iter().map(|tensor| tensor.shape.elements() as f64).sum();
     losses.iter().map(|tensor| tensor.relative * tensor.shape.elements() as f64).sum::<f64>()
         / weights
 }
 
-/// What a quantization gives: its size, and what it lost by a pass over all of it.
+/// Quantizes a file and returns the size of the result and the measured losses.
 fn made(path: &Path, options: &QuantizeOptions) -> (u64, Vec<TensorLoss>) {
     let checkpoint = GgufCheckpoint::open(path).unwrap();
     let plan = quantize(&checkpoint, options).unwrap().plan(&checkpoint).unwrap();
@@ -65,16 +67,17 @@ fn fitted(path: &Path, options: &QuantizeOptions, goal: Goal) -> Fit {
     .unwrap()
 }
 
-/// The same options with no mixture, but the types chosen.
+/// Returns options with these types instead of a mixture.
 fn with(options: &QuantizeOptions, types: TypePlan) -> QuantizeOptions {
     let mut chosen = options.clone();
     (chosen.target, chosen.types) = (Target::copy(), Some(types));
     chosen
 }
 
-/// The size of each mixture is met with less loss than the mixture has; on a trained model.
+/// For the size of each mixture, the chosen types have a smaller loss than the mixture, on a
+/// trained model.
 #[test]
-fn less_is_lost_than_by_mixtures_of_the_same_size() {
+fn the_loss_is_smaller_than_that_of_mixtures_of_the_same_size() {
     let directory = tempfile::tempdir().unwrap();
     let path = stories(directory.path());
     for target in ["Q3_K_M", "Q4_0", "Q4_K_S", "Q4_K_M", "IQ4_NL", "Q5_K_M"] {
@@ -89,7 +92,7 @@ fn less_is_lost_than_by_mixtures_of_the_same_size() {
         );
         assert!(fitted_size <= size, "{target}");
         assert!(mean(&fitted_lost) < mean(&lost), "{target}");
-        // Every row was in the sample, so what was foreseen is what came.
+        // Every row was in the sample, so the prediction is exact.
         assert!(
             (fit.loss - mean(&fitted_lost)).abs() <= fit.loss * 1e-6,
             "{target}: {} foreseen",
@@ -99,9 +102,9 @@ fn less_is_lost_than_by_mixtures_of_the_same_size() {
     }
 }
 
-/// With importance, by errors weighted with it.
+/// With importance, the weighted loss is smaller.
 #[test]
-fn importance_weighs_what_is_lost() {
+fn importance_weights_the_loss() {
     let fixture = Fixture::new("llama");
     for target in ["IQ2_XS", "Q2_K", "IQ3_XXS", "Q4_K_M"] {
         let mut mixture = options(target);
@@ -119,10 +122,10 @@ fn importance_weighs_what_is_lost() {
     }
 }
 
-/// Importance that is zero everywhere says nothing: neither is a tensor given away for it, nor is
-/// the loss of one hidden.
+/// Zero importance everywhere is ignored: it neither gives a tensor the smallest type nor hides its
+/// loss.
 #[test]
-fn importance_of_zeros_gives_nothing_away() {
+fn zero_importance_is_ignored() {
     let fixture = Fixture::new("llama");
     let measured = Imatrix::parse(&fixture.model.imatrix()).unwrap();
     let with_zeros_for = |name: &str| {
@@ -161,7 +164,7 @@ fn importance_of_zeros_gives_nothing_away() {
 }
 
 #[test]
-fn a_goal_is_met_and_hardly_missed() {
+fn the_result_is_just_below_the_goal() {
     let fixture = Fixture::new("mixtral");
     let weights: u64 = GgufCheckpoint::open(fixture.path()).map(|model| count(&model)).unwrap();
     for bits in [5.5, 7.0, 9.0, 40.0] {
@@ -174,7 +177,7 @@ fn a_goal_is_met_and_hardly_missed() {
             found <= bits && (found - fit.bits_per_weight).abs() < 1e-9,
             "{found}, expected {bits}"
         );
-        // With room for everything, everything stays as it is.
+        // With a large goal, every tensor keeps its type.
         assert!(
             if bits > 17.0 { fit.loss == 0.0 } else { found > bits - 0.05 },
             "{found}, expected {bits}"
@@ -187,7 +190,7 @@ fn count(model: &GgufCheckpoint) -> u64 {
 }
 
 #[test]
-fn what_cannot_be_says_what_can() {
+fn impossible_goals_name_the_smallest_size() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let refused = |goal| {
@@ -218,9 +221,9 @@ fn what_cannot_be_says_what_can() {
     refused(Goal::BitsPerWeight(-1.0));
 }
 
-/// What is asked for by name or role is given, and only the rest is chosen.
+/// Requested types are used, and only the other types are chosen.
 #[test]
-fn what_is_asked_for_is_no_choice() {
+fn requested_types_are_fixed() {
     let fixture = Fixture::new("llama");
     let mut asked = options("COPY");
     asked.tensor_types = vec![r"attn_v=q8_0".parse::<TensorType>().unwrap()];
@@ -238,7 +241,7 @@ fn what_is_asked_for_is_no_choice() {
     );
     quantized(&fixture.path(), &with(&asked, types)).unwrap();
 
-    // What is quantized already keeps its type unless that may change.
+    // Quantized tensors keep their type unless requantization is allowed.
     let once = fixture.directory.path().join("once.gguf");
     std::fs::write(&once, quantized(&fixture.path(), &options("Q4_0")).unwrap()).unwrap();
     let kind = |options: &QuantizeOptions| {
@@ -259,7 +262,7 @@ fn what_is_asked_for_is_no_choice() {
 }
 
 #[test]
-fn a_plan_is_for_its_model() {
+fn a_plan_of_another_model_is_an_error() {
     let fixture = Fixture::new("falcon");
     let types = fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(5.0)).types;
     let other = Fixture::new("llama");
@@ -283,7 +286,7 @@ fn a_plan_is_for_its_model() {
         refusal(&fixture, &with(&options("COPY"), one.clone())).1,
         r#"tensor "blk.0.attn_norm.weight": is in the model, but not in the plan"#
     );
-    // Beside a mixture it names what it wants.
+    // With a mixture, the plan may name only some tensors.
     let mut mixed = options("Q8_0");
     mixed.types = Some(one);
     let file = quantized(&fixture.path(), &mixed).unwrap();
@@ -322,7 +325,7 @@ fn a_plan_is_for_its_model() {
 /// A goal that every tensor meets.
 const ANY: Goal = Goal::BitsPerWeight(32.0);
 
-/// What cannot be reached is known before anything is measured.
+/// An impossible goal is an error before anything is measured.
 #[test]
 fn tensors_are_not_measured_for_a_size_that_is_too_small() {
     let checkpoint = checkpoint_of(&Fixture::new("llama").path());
@@ -336,14 +339,14 @@ fn tensors_are_not_measured_for_a_size_that_is_too_small() {
     }
 }
 
-/// Sensitivities decide: a sensitive tensor gets more bits, and the prediction is the sum of what was
-/// measured, in proportion to the errors of the types.
+/// A sensitive tensor gets more bits, and the prediction is the sum of the measured divergences,
+/// scaled by the errors of the types.
 #[test]
-fn measured_sensitivities_decide() {
+fn sensitive_tensors_get_more_bits() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let tensors = to_measure(&checkpoint, &options("COPY"), None, ANY).unwrap();
-    // Norms are not chosen, and everything else is tried with a type of about 4 bits.
+    // Norms are excluded, and all other tensors are measured with a type of about 4 bits.
     assert!(tensors.iter().all(|tensor| !tensor.name.ends_with(b"norm.weight")));
     assert!(tensors.iter().any(|tensor| tensor.ggml_type == GgmlType::Q4_K), "{tensors:?}");
     let sensitive = |part: &str| {
@@ -371,7 +374,7 @@ fn measured_sensitivities_decide() {
         None
     );
 
-    // All tensors as the types of the measurement: the divergences as they were measured.
+    // With the types of the measurement, the prediction is the sum of the measured divergences.
     let mut same = options("COPY");
     let types = tensors.iter().map(|tensor| {
         let name = regex_of(&String::from_utf8_lossy(&tensor.name));
@@ -389,14 +392,14 @@ fn measured_sensitivities_decide() {
     assert!((predicted - sum).abs() < sum * 1e-9, "{predicted}, expected {sum}");
 }
 
-/// A pattern for one name.
+/// Returns a pattern that matches one name.
 fn regex_of(name: &str) -> String {
     format!("^{}$", name.replace('.', "\\."))
 }
 
-/// A tensor that was not measured may have any effect: it stays as it is.
+/// A tensor without a measured sensitivity keeps its type.
 #[test]
-fn what_was_not_measured_keeps_its_type() {
+fn unmeasured_tensors_keep_their_type() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let tensors = to_measure(&checkpoint, &options("COPY"), None, ANY).unwrap();
@@ -410,10 +413,10 @@ fn what_was_not_measured_keeps_its_type() {
     assert_ne!(types.get(b"blk.2.ffn_up.weight"), Some(GgmlType::F16));
 }
 
-/// A tensor that already has the type of the measurement has no error by it, which says nothing of
-/// how much errors count: it stays as it is.
+/// A tensor that was measured with its own type has no error, which does not give a weight, so it
+/// keeps its type.
 #[test]
-fn what_already_has_the_measured_type_keeps_it() {
+fn tensors_measured_with_their_own_type_keep_it() {
     let fixture = Fixture::new("llama");
     let is_free = |name: &[u8]| String::from_utf8_lossy(name).contains("ffn_up");
     let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY"), None, ANY).unwrap();
@@ -448,9 +451,9 @@ fn checkpoint_of(path: &Path) -> GgufCheckpoint {
     GgufCheckpoint::open(path).unwrap()
 }
 
-/// A divergence of 0 is small and not nothing: a smaller error is better nevertheless.
+/// A divergence of 0 gives a minimum weight, so a smaller error is still better.
 #[test]
-fn a_divergence_of_zero_gives_nothing_away() {
+fn zero_divergence_has_a_minimum_weight() {
     let fixture = Fixture::new("llama");
     let tensors = to_measure(&checkpoint_of(&fixture.path()), &options("COPY"), None, ANY).unwrap();
     let with_zeros = |is_zero: &dyn Fn(&[u8]) -> bool| {
@@ -469,8 +472,42 @@ fn a_divergence_of_zero_gives_nothing_away() {
     assert!(bits > 4.0, "{ggml_type}");
     let (found, least) = (one.divergence.unwrap(), one.least_divergence.unwrap());
     assert!(found > 0.0 && least <= found, "{found} {least}");
-    // All of them: the room is used.
+    // All tensors get larger types, because the goal allows it.
     let all = with_zeros(&|_| true);
     assert!(all.bits_per_weight > 6.5, "{}", all.bits_per_weight);
     assert!(all.divergence.is_some_and(|found| found < 1e-6), "{all:?}");
+}
+
+/// A sum of two tensors has no single source tensor, so it is listed as not measured.
+#[test]
+fn combined_tensors_are_listed_as_unmeasured() {
+    let mut source = MemorySource::new();
+    let shape = Shape::new(&[32, 2]).unwrap();
+    for name in ["a", "b"] {
+        let bytes: Vec<u8> = (0..64u8).flat_map(|place| f32::from(place).to_le_bytes()).collect();
+        source.add(name, GgmlType::F32, shape, bytes).unwrap();
+    }
+    let [a, b] = ["a", "b"].map(|name| Expression::named(&source, name).unwrap());
+    let encoded = |this: &Expression| this.encode(GgmlType::Q8_0, Encoding::finite()).unwrap();
+    let numbers = Expression::integers(Shape::new(&[2]).unwrap(), vec![1, 2]).unwrap();
+    let tensors = vec![
+        RecipeTensor::new("sum", encoded(&a.sum(&b).unwrap())),
+        RecipeTensor::new("numbers", numbers),
+        RecipeTensor::new("a", encoded(&a)),
+    ];
+    let plan = Recipe::new(MetadataBuf::new(), tensors).plan(&source).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("made.gguf");
+    let options = RunOptions::on(1);
+    let file =
+        run(&plan, &source, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    std::fs::write(&path, file).unwrap();
+    let written = GgufCheckpoint::open(&path).unwrap();
+    let losses =
+        loss(&[&plan], &source, &written, None, &options, &mut |_| ControlFlow::Continue(()))
+            .unwrap();
+    assert_eq!(losses.unmeasured, [b"sum"]);
+    let names: Vec<&[u8]> = losses.tensors.iter().map(|tensor| &*tensor.name).collect();
+    assert_eq!(names, [b"a"]);
+    assert!(losses.tensors[0].rmse > 0.0);
 }

@@ -1,84 +1,17 @@
-//! Quantization: the types chosen, the bytes written, and what is refused.
-
-mod fit;
-mod imatrix;
-mod imatrix_run;
-mod loss;
-mod mixtures;
-mod remarks;
-mod unknown;
-mod whole_files;
-
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+//! Which types tensors get, and which values and options are errors; models of architectures that
+//! the reference does not support.
 
 use ggmill_core::{GgmlType, Gguf};
-use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, RunOptions, run};
+use ggmill_pipeline::{ErrorKind, GgufCheckpoint};
 use ggmill_quantize::{
-    Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, Target, TensorType, quantize,
+    Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, TensorType, quantize,
 };
-use ggmill_testdata::models::{Model, models};
+use ggmill_testdata::bytes::FileBytes;
 
-/// A model of ggmill-testdata, in a file.
-struct Fixture {
-    model: Model,
-    directory: tempfile::TempDir,
-}
-
-impl Fixture {
-    fn new(name: &str) -> Self {
-        let model = models().into_iter().find(|model| model.name == name).unwrap();
-        let this = Self { model, directory: tempfile::tempdir().unwrap() };
-        std::fs::write(this.path(), &this.model.file).unwrap();
-        this
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("model.gguf")
-    }
-
-    /// Where the data of a tensor begin in the file.
-    fn data(&self, name: &str) -> usize {
-        usize::try_from(Gguf::parse(&self.model.file).unwrap().tensor(name).unwrap().offset())
-            .unwrap()
-    }
-
-    fn importance(&self, filter: &ImportanceFilter) -> Importance {
-        Importance::new(&Imatrix::parse(&self.model.imatrix()).unwrap(), Some("imatrix"), filter)
-            .unwrap()
-    }
-}
-
-/// An importance matrix of the legacy form with these entries, measured once.
-fn legacy_imatrix(entries: &[(String, Vec<f32>)]) -> Imatrix {
-    let number = |number: usize| i32::try_from(number).unwrap().to_le_bytes();
-    let mut file = number(entries.len()).to_vec();
-    for (name, weights) in entries {
-        file.extend(number(name.len()));
-        file.extend(name.as_bytes());
-        file.extend([1, weights.len()].into_iter().flat_map(number));
-        file.extend(weights.iter().flat_map(|weight| weight.to_le_bytes()));
-    }
-    Imatrix::parse(&file).unwrap()
-}
-
-fn options(target: &str) -> QuantizeOptions {
-    QuantizeOptions::new(target.parse::<Target>().unwrap())
-}
-
-fn quantized(path: &Path, options: &QuantizeOptions) -> Result<Vec<u8>, Error> {
-    let checkpoint = GgufCheckpoint::open(path)?;
-    let plan = quantize(&checkpoint, options)?.plan(&checkpoint)?;
-    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
-}
-
-fn refusal(path: &Path, options: &QuantizeOptions) -> (ErrorKind, String) {
-    let error = quantized(path, options).expect_err("a refusal");
-    (error.kind(), error.to_string())
-}
+use crate::support::{Fixture, options, quantized, refusal};
 
 #[test]
-fn a_number_that_is_none_is_named_with_its_place() {
+fn nan_is_an_error_with_its_position() {
     let fixture = Fixture::new("llama");
     let mut file = fixture.model.file.clone();
     let place = fixture.data("blk.4.ffn_down.weight") + 2 * (3 * 160 + 17);
@@ -92,12 +25,12 @@ fn a_number_that_is_none_is_named_with_its_place() {
             r#"tensor "blk.4.ffn_down.weight": row 3, column 17 is NaN, expected a finite number"#
         )
     );
-    // A tensor that is only copied is held to the same.
+    // Values are also checked if a tensor is only copied.
     assert_eq!(refusal(&fixture.path(), &options("COPY")).0, ErrorKind::NonFinite);
 }
 
 #[test]
-fn a_number_that_becomes_infinite_is_refused() {
+fn overflow_of_half_precision_is_an_error() {
     let fixture = Fixture::new("mamba");
     let mut file = fixture.model.file.clone();
     let place = fixture.data("blk.1.ssm_in.weight") + 4 * (256 + 3);
@@ -108,7 +41,7 @@ fn a_number_that_becomes_infinite_is_refused() {
         r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is 7e4, which is too large for F16"#;
     assert_eq!((kind, &*message), (ErrorKind::NonFinite, expected));
     assert!(quantized(&fixture.path(), &options("BF16")).is_ok());
-    // A scale is the largest number over eight here, and fits.
+    // The scale is the largest value divided by eight, which fits.
     assert!(quantized(&fixture.path(), &options("Q4_0")).is_ok());
     file[place..place + 4].copy_from_slice(&2e30f32.to_le_bytes());
     std::fs::write(fixture.path(), &file).unwrap();
@@ -123,7 +56,7 @@ fn a_number_that_becomes_infinite_is_refused() {
 }
 
 #[test]
-fn a_number_beyond_what_a_type_holds_is_refused() {
+fn a_value_out_of_range_of_the_type_is_an_error() {
     let fixture = Fixture::new("mamba");
     let mut file = fixture.model.file.clone();
     let place = fixture.data("blk.1.ssm_in.weight") + 4 * (256 + 3);
@@ -136,14 +69,14 @@ fn a_number_beyond_what_a_type_holds_is_refused() {
         );
         assert_eq!((kind, message), (ErrorKind::NonFinite, expected));
     }
-    // Its squares overflow, and the scale that comes of them is zero.
+    // The squares overflow, so the scale becomes zero.
     let (kind, message) = refusal(&fixture.path(), &options("Q3_K"));
     let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is -1e38, in a block with numbers that are too large for Q"#;
     assert!(kind == ErrorKind::NonFinite && message.starts_with(expected), "{message}");
 }
 
 #[test]
-fn importance_is_asked_for_by_name() {
+fn missing_importance_is_an_error_with_the_tensor() {
     let fixture = Fixture::new("llama");
     let (kind, message) = refusal(&fixture.path(), &options("IQ2_XS"));
     assert_eq!(
@@ -171,7 +104,7 @@ fn importance_is_asked_for_by_name() {
 }
 
 #[test]
-fn importance_of_another_model_does_not_fit() {
+fn importance_of_another_model_is_an_error() {
     let (fixture, other) = (Fixture::new("llama"), Fixture::new("falcon"));
     let mut options = options("Q4_K_M");
     options.importance = Some(
@@ -188,7 +121,7 @@ fn importance_of_another_model_does_not_fit() {
 }
 
 #[test]
-fn what_is_quantized_already_is_left_alone_unless_asked() {
+fn requantization_is_an_error_unless_allowed() {
     let fixture = Fixture::new("llama");
     let once = quantized(&fixture.path(), &options("Q8_0")).unwrap();
     let path = fixture.directory.path().join("once.gguf");
@@ -204,13 +137,14 @@ fn what_is_quantized_already_is_left_alone_unless_asked() {
     let mut again = options("Q4_0");
     again.allow_requantize = true;
     assert!(quantized(&path, &again).unwrap().len() < once.len());
-    // The same type is no second loss.
+    // Keeping the type loses nothing.
     assert!(quantized(&path, &options("Q8_0")).unwrap() == once);
 }
 
-/// Patterns keep their case, where the reference lowers it and then finds nothing.
+/// Patterns are case-sensitive. The reference converts them to lower case, so patterns with upper
+/// case match nothing there.
 #[test]
-fn patterns_tell_upper_and_lower_case() {
+fn patterns_are_case_sensitive() {
     let fixture = Fixture::new("llama");
     let mut options = options("Q8_0");
     options.tensor_types = vec![
@@ -225,9 +159,9 @@ fn patterns_tell_upper_and_lower_case() {
     );
 }
 
-/// An architecture nobody has heard of, with names like those everybody has.
+/// An unknown architecture with the usual tensor names.
 #[test]
-fn any_architecture_will_do() {
+fn unknown_architectures_are_quantized() {
     let fixture = Fixture::new("llama");
     let mut file = fixture.model.file.clone();
     let at = file.windows(5).position(|window| window == b"llama").unwrap();
@@ -235,16 +169,16 @@ fn any_architecture_will_do() {
     std::fs::write(fixture.path(), &file).unwrap();
     let file = quantized(&fixture.path(), &options("Q4_K_M")).unwrap();
     let model = Gguf::parse(&file).unwrap();
-    // Nine layers by their names: the first and the last have more bits.
+    // The names give nine layers, of which the first and the last get more bits.
     let types = [0, 1, 8]
         .map(|layer| model.tensor(&format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
     assert_eq!(types, [GgmlType::Q6_K, GgmlType::Q4_K, GgmlType::Q6_K]);
 }
 
-/// Names of nobody's convention: rules say what they are, and without rules nothing is known of
-/// them but that they do not end in `weight`.
+/// Rules give roles to tensors with unknown names. Without rules they are kept, because their names
+/// do not end in `weight`.
 #[test]
-fn rules_say_what_names_do_not() {
+fn rules_give_roles_to_unknown_names() {
     let fixture = Fixture::new("llama");
     let mut file = fixture.model.file.clone();
     for (name, other) in [
@@ -310,4 +244,134 @@ fn shards_become_one_file() {
     }
     let shard = fixture.directory.path().join("shards-00002-of-00003.gguf");
     assert!(quantized(&shard, &options("Q5_K_S")).unwrap() == whole);
+}
+
+/// Returns a model of F32 tensors in this order, with the values of a slow wave.
+fn model(architecture: &str, tensors: &[(&str, &[u64])]) -> Vec<u8> {
+    let mut file = FileBytes::v3(tensors.len() as u64, 1);
+    file.pair("general.architecture", &architecture.into());
+    let mut data = FileBytes::new(3, ggmill_core::Endian::Little);
+    for (name, dimensions) in tensors {
+        file.tensor(name, dimensions, 0, data.position());
+        for number in 0..dimensions.iter().product::<u64>() {
+            data.f32((number as f32 * 0.37).sin());
+        }
+        data.pad(32);
+    }
+    file.pad(32).raw(data.as_bytes());
+    file.into_bytes()
+}
+
+const MINE: &[(&str, &[u64])] = &[
+    ("head", &[256, 40]),
+    ("layers.1.w1", &[256, 8]),
+    ("layers.0.w1", &[512, 8]),
+    ("layers.0.norm2d", &[256, 2]),
+    ("pos_embed", &[256, 7, 1]),
+    ("layers.0.bias", &[256]),
+    ("steps", &[]),
+    ("odd", &[48, 3]),
+    ("conv.weight", &[3, 3, 4]),
+    ("blk.0.state", &[256, 2]),
+    ("one", &[64, 1, 1]),
+];
+
+/// Quantizes a file and returns the name, dimensions and type of every tensor.
+fn tensors(file: &[u8], options: &QuantizeOptions) -> Vec<(String, Vec<u64>, GgmlType)> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    std::fs::write(&path, file).unwrap();
+    let file = quantized(&path, options).unwrap();
+    let model = Gguf::parse(&file[..]).unwrap();
+    model
+        .tensors()
+        .iter()
+        .map(|tensor| {
+            (tensor.name().to_string(), tensor.shape().dimensions().to_vec(), tensor.ggml_type())
+        })
+        .collect()
+}
+
+fn types(options: &QuantizeOptions) -> Vec<GgmlType> {
+    tensors(&model("mynet", MINE), options).into_iter().map(|(_, _, ggml_type)| ggml_type).collect()
+}
+
+/// Order and shapes are kept for every target, unlike for architectures that the reference
+/// supports.
+#[test]
+fn unknown_architectures_keep_order_and_shapes() {
+    let stays: Vec<_> =
+        MINE.iter().map(|(name, dimensions)| ((*name).to_owned(), dimensions.to_vec())).collect();
+    for target in ["COPY", "Q8_0", "F16"] {
+        let found: Vec<_> = tensors(&model("mynet", MINE), &options(target))
+            .into_iter()
+            .map(|(name, dimensions, _)| (name, dimensions))
+            .collect();
+        assert_eq!(found, stays, "{target}");
+    }
+    let known = tensors(&model("llama", MINE), &options("COPY"));
+    assert_eq!((&*known[0].0, &*known.last().unwrap().0), ("conv.weight", "blk.0.state"));
+    let dimensions = |name: &str| known.iter().find(|tensor| tensor.0 == name).unwrap().1.clone();
+    assert_eq!(["steps", "one", "pos_embed"].map(dimensions), [vec![1], vec![64], vec![256, 7]]);
+}
+
+/// A matrix is quantized unless its name indicates otherwise; for architectures that the reference
+/// supports, only if the name ends in `weight`.
+#[test]
+fn matrices_of_unknown_architectures_are_quantized() {
+    use GgmlType as G;
+    let expected = |w: G, w512: G| {
+        vec![w, w, w512, G::F32, G::F32, G::F32, G::F32, G::F32, G::F16, G::F32, G::F32]
+    };
+    assert_eq!(types(&options("Q4_K_M")), expected(G::Q4_K, G::Q4_K));
+    let mut pure = options("Q6_K");
+    pure.pure = true;
+    assert_eq!(types(&pure), expected(G::Q6_K, G::Q6_K));
+
+    // A type pattern takes precedence over the guess from the name, and a role over the pattern.
+    let mut asked = options("Q8_0");
+    asked.tensor_types =
+        TensorType::parse_list(r"layers\.0\.w1=q5_k norm2d=q4_k state=q4_0 bias=q4_0").unwrap();
+    asked.roles = RoleRule::parse_list("state=norm").unwrap();
+    let mut named = expected(G::Q8_0, G::Q5_K);
+    named[3] = G::Q4_K;
+    assert_eq!(types(&asked), named);
+    let known = tensors(&model("llama", MINE), &asked);
+    assert!(known.iter().all(|(_, _, ggml_type)| !ggml_type.is_quantized()), "{known:?}");
+}
+
+/// If neither metadata nor names give the number of layers, the tensors of a role are counted.
+#[test]
+fn layers_are_counted_by_role_without_a_block_count() {
+    let names: Vec<String> = (0..8).map(|layer| format!("layers.{layer}.w2")).collect();
+    let layers: Vec<(&str, &[u64])> =
+        names.iter().map(|name| (&**name, &[256, 1, 2][..])).collect();
+    let mut mixture = options("Q4_K_M");
+    mixture.roles = RoleRule::parse_list("w2=ffn.down").unwrap();
+    let found = tensors(&model("mynet", &layers), &mixture);
+    // The first eighth, the last, and every third in between.
+    let more: Vec<usize> = (0..8).filter(|&layer| found[layer].2 == GgmlType::Q6_K).collect();
+    assert_eq!(more, [0, 3, 6, 7], "{found:?}");
+    assert_eq!(found[1].2, GgmlType::Q4_K);
+}
+
+#[test]
+fn low_coverage_gives_a_note() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    let notes = |architecture: &str, target: &str| {
+        std::fs::write(&path, model(architecture, MINE)).unwrap();
+        quantize(&GgufCheckpoint::open(&path).unwrap(), &options(target)).unwrap().notes().to_vec()
+    };
+    let [ragged, coverage] = &notes("llama", "Q8_0")[..] else { panic!("two notes") };
+    assert_eq!(
+        ragged,
+        "\"conv.weight\" is F16 instead of Q8_0 (rows of 3), because the row length is not a multiple of the block size; no tensor is Q8_0"
+    );
+    assert_eq!(
+        coverage,
+        "0 of 11 tensors are quantized, with 0.0% of the weights; of the others, 3 are not matrices, 7 are kept for their names or roles"
+    );
+    assert_eq!(notes("mynet", "Q8_0").len(), 1);
+    assert!(notes("llama", "COPY").is_empty() && notes("llama", "F16").is_empty());
 }

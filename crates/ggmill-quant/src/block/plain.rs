@@ -1,4 +1,6 @@
-//! Plain floats: "blocks" of one element, infinities and NaN included.
+//! Plain numbers: "blocks" of one element.
+//!
+//! Floats keep infinities and NaN. Integers decode to the nearest `f32` and cannot be encoded.
 
 use ggmill_core::GgmlType;
 
@@ -83,4 +85,26 @@ impl Encode<1, 8> for F64 {
     fn encode([value]: &[f32; 1], block: &mut [u8; 8]) {
         *block = f64::from(*value).to_le_bytes();
     }
+}
+
+macro_rules! integers {
+    ($($name:ident $int:ty, $bytes:literal;)*) => {$(
+        pub(crate) struct $name;
+
+        impl Decode<1, $bytes> for $name {
+            const TYPE: GgmlType = GgmlType::$name;
+
+            #[inline(always)]
+            fn decode(block: &[u8; $bytes], out: &mut [f32; 1]) {
+                *out = [<$int>::from_le_bytes(*block) as f32];
+            }
+        }
+    )*};
+}
+
+integers! {
+    I8 i8, 1;
+    I16 i16, 2;
+    I32 i32, 4;
+    I64 i64, 8;
 }

@@ -1,22 +1,27 @@
-//! TQ1_0 and TQ2_0: weights that are -1, 0 or 1 times the scale of their 256.
+//! Formats of one or two bits per weight under one half-precision scale: TQ1_0 and TQ2_0 (ternary,
+//! 256 weights), Q1_0 and Q2_0.
 
 use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{self, Lanes};
-use crate::numeric::{inverse_or_zero, largest, round_long};
+use crate::numeric::{inverse_or_zero, max_abs, round, round_long};
 
-/// Five trits to a byte.
+/// 256 weights of -1, 0 or 1 times the scale, five trits per byte.
 pub(crate) struct TQ1_0;
-/// Four trits to a byte.
+/// 256 weights of -1, 0 or 1 times the scale, two bits each.
 pub(crate) struct TQ2_0;
+/// 128 weights that are the scale or its negative.
+pub(crate) struct Q1_0;
+/// 64 weights of -1, 0, 1 or 2 times the scale.
+pub(crate) struct Q2_0;
 
 const TQ1_0_SCALE: usize = 52;
 const TQ2_0_SCALE: usize = 64;
 
-/// How TQ1_0 lays its trits out: from byte `start`, `bytes` bytes with `trits` trits in each. Trit
-/// `t` of byte `b` belongs to weight `t * bytes + b` of the run.
+/// A run of TQ1_0: from byte `start`, `bytes` bytes of `trits` trits each. Trit `t` of byte `b`
+/// belongs to weight `t * bytes + b` of the run.
 struct Run {
     start: usize,
     bytes: usize,
@@ -42,8 +47,8 @@ impl Decode<256, 54> for TQ1_0 {
             let mut power: u8 = 1;
             for out in run.chunks_exact_mut(bytes) {
                 for (out, &byte) in out.iter_mut().zip(&block[start..]) {
-                    // A byte is a fraction of 256: times three to the place, what overflows is the
-                    // trit before, what remains starts with this one.
+                    // A byte is a fraction of 256. Times a power of three, the overflow has the
+                    // preceding trits, and the remaining fraction starts with this one.
                     let trit = u16::from(byte.wrapping_mul(power)) * 3 >> 8;
                     *out = (i32::from(trit) - 1) as f32 * scale;
                 }
@@ -79,7 +84,7 @@ impl Decode<256, 54> for TQ1_0 {
 
 impl Encode<256, 54> for TQ1_0 {
     fn encode(values: &[f32; 256], block: &mut [u8; 54]) {
-        let scale = largest(values);
+        let scale = max_abs(values);
         let inverse = inverse_or_zero(scale);
         write_f16(block, TQ1_0_SCALE, scale);
         let mut rest = values.as_slice();
@@ -95,8 +100,8 @@ impl Encode<256, 54> for TQ1_0 {
                 for _ in trits..5 {
                     number = number.wrapping_mul(3);
                 }
-                // As a fraction of 256, rounded up, so that multiplying by three brings the trits
-                // out exactly.
+                // Stored as a fraction of 256, rounded up, so that multiplying by three gives the
+                // trits exactly.
                 *out = (u16::from(number) * 256).div_ceil(243) as u8;
             }
         }
@@ -105,14 +110,14 @@ impl Encode<256, 54> for TQ1_0 {
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 256]], out: &mut [[u8; 54]]) {
         for (values, block) in values.iter().zip(out) {
-            let scale = lanes::greatest_magnitude(lanes, values);
+            let scale = lanes::max_abs(lanes, values);
             let inverse = inverse_or_zero(scale);
             if !inverse.is_finite() {
                 Self::encode(values, block);
                 continue;
             }
             write_f16(block, TQ1_0_SCALE, scale);
-            // -1, 0 and 1 as bytes, then 0, 1 and 2.
+            // Maps -1, 0 and 1 to 0, 1 and 2.
             let levels =
                 lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
             pack_five_trits(&levels, block);
@@ -156,7 +161,7 @@ impl Decode<256, 66> for TQ2_0 {
 
 impl Encode<256, 66> for TQ2_0 {
     fn encode(values: &[f32; 256], block: &mut [u8; 66]) {
-        let scale = largest(values);
+        let scale = max_abs(values);
         let inverse = inverse_or_zero(scale);
         write_f16(block, TQ2_0_SCALE, scale);
         for (bytes, values) in block[..64].chunks_exact_mut(32).zip(values.chunks_exact(128)) {
@@ -171,14 +176,14 @@ impl Encode<256, 66> for TQ2_0 {
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 256]], out: &mut [[u8; 66]]) {
         for (values, block) in values.iter().zip(out) {
-            let scale = lanes::greatest_magnitude(lanes, values);
+            let scale = lanes::max_abs(lanes, values);
             let inverse = inverse_or_zero(scale);
             if !inverse.is_finite() {
                 Self::encode(values, block);
                 continue;
             }
             write_f16(block, TQ2_0_SCALE, scale);
-            // -1, 0 and 1 as bytes, then 0, 1 and 2.
+            // Maps -1, 0 and 1 to 0, 1 and 2.
             let levels =
                 lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
             pack_two_bits(&levels, block);
@@ -186,7 +191,7 @@ impl Encode<256, 66> for TQ2_0 {
     }
 }
 
-/// As many trits to a byte as there are in its run.
+/// Packs the trits of each [`Run`].
 #[inline(always)]
 fn pack_five_trits(levels: &[u8; 256], block: &mut [u8; 54]) {
     let mut rest = levels.as_slice();
@@ -200,14 +205,15 @@ fn pack_five_trits(levels: &[u8; 256], block: &mut [u8; 54]) {
                     + if place < trits { u16::from(run[place * bytes + column]) } else { 0 };
             }
         }
-        // As a fraction of 256, rounded up: see above.
+        // A fraction of 256, rounded up, as in `encode`.
         for (out, number) in block[start..start + bytes].iter_mut().zip(numbers) {
             *out = (number * 256).div_ceil(243) as u8;
         }
     }
 }
 
-/// In each half, byte `b` holds weights `b`, `b + 32`, `b + 64` and `b + 96`, the first lowest.
+/// Packs two-bit levels: in each half, byte `b` holds weights `b`, `b + 32`, `b + 64` and `b + 96`,
+/// the first in the lowest bits.
 #[inline(always)]
 fn pack_two_bits(levels: &[u8; 256], block: &mut [u8; 66]) {
     for (bytes, levels) in block[..64].chunks_exact_mut(32).zip(levels.chunks_exact(128)) {
@@ -220,7 +226,75 @@ fn pack_two_bits(levels: &[u8; 256], block: &mut [u8; 66]) {
     }
 }
 
-/// 0, 1 or 2.
+/// Returns the level of a value: 0, 1 or 2.
 fn level(value: f32, inverse: f32) -> i32 {
     round_long(value * inverse) + 1
+}
+
+impl Decode<128, 18> for Q1_0 {
+    const TYPE: GgmlType = GgmlType::Q1_0;
+
+    #[inline(always)]
+    fn decode(block: &[u8; 18], out: &mut [f32; 128]) {
+        let scale = read_f16(block, 0);
+        for (out, byte) in out.chunks_exact_mut(8).zip(&block[2..]) {
+            for (place, out) in out.iter_mut().enumerate() {
+                *out = if byte >> place & 1 == 1 { scale } else { -scale };
+            }
+        }
+    }
+}
+
+impl Encode<128, 18> for Q1_0 {
+    fn encode(values: &[f32; 128], block: &mut [u8; 18]) {
+        let sum = values.iter().fold(0.0, |sum, value| sum + value.abs());
+        write_f16(block, 0, sum / 128.0);
+        for (values, byte) in values.chunks_exact(8).zip(&mut block[2..]) {
+            *byte = values.iter().rev().fold(0, |bits, &value| bits << 1 | u8::from(value >= 0.0));
+        }
+    }
+}
+
+impl Decode<64, 18> for Q2_0 {
+    const TYPE: GgmlType = GgmlType::Q2_0;
+
+    #[inline(always)]
+    fn decode(block: &[u8; 18], out: &mut [f32; 64]) {
+        let scale = read_f16(block, 0);
+        for (out, byte) in out.chunks_exact_mut(4).zip(&block[2..]) {
+            for (place, out) in out.iter_mut().enumerate() {
+                *out = (i32::from(byte >> (2 * place) & 3) - 1) as f32 * scale;
+            }
+        }
+    }
+}
+
+impl Encode<64, 18> for Q2_0 {
+    fn encode(values: &[f32; 64], block: &mut [u8; 18]) {
+        let scale = max_abs(values);
+        let inverse = inverse_or_zero(scale);
+        write_f16(block, 0, scale);
+        for (values, byte) in values.chunks_exact(4).zip(&mut block[2..]) {
+            let level = |value: f32| round(value * inverse).wrapping_add(1).clamp(0, 3) as u8;
+            *byte = values.iter().rev().fold(0, |bits, &value| bits << 2 | level(value));
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 64]], out: &mut [[u8; 18]]) {
+        for (values, block) in values.iter().zip(out) {
+            let scale = lanes::max_abs(lanes, values);
+            let inverse = inverse_or_zero(scale);
+            if !inverse.is_finite() {
+                Self::encode(values, block);
+                continue;
+            }
+            write_f16(block, 0, scale);
+            let levels = lanes::round_to_bytes(lanes, values, inverse);
+            for (levels, byte) in levels.as_chunks::<4>().0.iter().zip(&mut block[2..]) {
+                let [a, b, c, d] = levels.map(|level| level.wrapping_add(1));
+                *byte = a | b << 2 | c << 4 | d << 6;
+            }
+        }
+    }
 }

@@ -1,35 +1,36 @@
-//! Q4_K and Q5_K: groups of 32 levels, each group with a six-bit scale and a six-bit minimum. They
-//! differ in the fifth bit of a level.
+//! Q4_K and Q5_K: groups of 32 levels of four and five bits, each group with a six-bit scale and a
+//! six-bit minimum.
 
 use ggmill_core::GgmlType;
 
-use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
-use super::{SUPER, bits_by_column, importance, six_bits, sum};
+use super::search::{AffineWeights, assign_affine, batch_len, scales_of_scales, search_affine};
+use super::{QK_K, bits_by_column, importance, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{Lanes, decode_affine};
-use crate::numeric::{nearest, sum_of_squares};
+use crate::numeric::{nearest_int, sum_of_squares};
 use crate::search::{Affine, Steps, affine, positive};
 
 pub(crate) struct Q4_K;
 pub(crate) struct Q5_K;
 
-// The two super-scales, the scales and minima, then for Q5_K the fifth bits, then the other four.
+// Offsets: the two super-scales, the scales and minima, then for Q5_K the fifth bits, then the
+// lower four bits.
 const SCALE: usize = 0;
 const MIN: usize = 2;
 const SCALES: usize = 4;
 const LEVELS: usize = 16;
 
-const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
+const WEIGHTED_STEPS: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
 
 const Q4_STEPS: Steps = Steps { first: -1.0, width: 0.1, last: 20, absolute: false };
 const Q5_STEPS: Steps = Steps { first: -0.5, width: 0.1, last: 15, absolute: false };
 
-impl Decode<SUPER, 144> for Q4_K {
+impl Decode<QK_K, 144> for Q4_K {
     const TYPE: GgmlType = GgmlType::Q4_K;
 
     #[inline(always)]
-    fn decode(block: &[u8; 144], out: &mut [f32; SUPER]) {
+    fn decode(block: &[u8; 144], out: &mut [f32; QK_K]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (group, out) in out.chunks_exact_mut(32).enumerate() {
             let (scale, min) = group_scale(block, group, scale, min);
@@ -41,7 +42,7 @@ impl Decode<SUPER, 144> for Q4_K {
     }
 
     #[inline(always)]
-    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 144]], out: &mut [[f32; SUPER]]) {
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 144]], out: &mut [[f32; QK_K]]) {
         for (block, out) in blocks.iter().zip(out) {
             let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
             let (low, _) = block[LEVELS..].as_chunks::<32>();
@@ -61,29 +62,24 @@ impl Decode<SUPER, 144> for Q4_K {
     }
 }
 
-impl Encode<SUPER, 144> for Q4_K {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 144]) {
+impl Encode<QK_K, 144> for Q4_K {
+    fn encode(values: &[f32; QK_K], block: &mut [u8; 144]) {
         let levels = choose(values, 15, Q4_STEPS, block);
         pack_nibbles(&levels, &mut block[LEVELS..]);
     }
 
-    fn encode_weighted(
-        values: &[f32; SUPER],
-        weights: &[f32; SUPER],
-        _: f32,
-        block: &mut [u8; 144],
-    ) {
+    fn encode_weighted(values: &[f32; QK_K], weights: &[f32; QK_K], _: f32, block: &mut [u8; 144]) {
         let levels = choose_weighted(values, 15, weights, block);
         pack_nibbles(&levels, &mut block[LEVELS..]);
     }
 
     #[inline(always)]
-    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 144]]) {
-        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; QK_K]], out: &mut [[u8; 144]]) {
+        for (values, out) in values.chunks(batch_len::<L>()).zip(out.chunks_mut(batch_len::<L>())) {
             let all = choose_many(
                 lanes,
                 values,
-                Weights::AboveAverage,
+                AffineWeights::RmsPlusMagnitude,
                 15,
                 Q4_STEPS,
                 out,
@@ -98,39 +94,39 @@ impl Encode<SUPER, 144> for Q4_K {
     #[inline(always)]
     fn encode_many_weighted<L: Lanes>(
         lanes: L,
-        values: &[[f32; SUPER]],
-        weights: &[[f32; SUPER]],
-        row_spread: f32,
+        values: &[[f32; QK_K]],
+        weights: &[[f32; QK_K]],
+        row_sigma2: f32,
         out: &mut [[u8; 144]],
     ) {
         for ((values, weights), out) in values
-            .chunks(at_once::<L>())
-            .zip(weights.chunks(at_once::<L>()))
-            .zip(out.chunks_mut(at_once::<L>()))
+            .chunks(batch_len::<L>())
+            .zip(weights.chunks(batch_len::<L>()))
+            .zip(out.chunks_mut(batch_len::<L>()))
         {
             let all = choose_many(
                 lanes,
                 values,
-                Weights::Importance(weights, 2.0),
+                AffineWeights::Importance(weights, 2.0),
                 15,
-                WEIGHTED,
+                WEIGHTED_STEPS,
                 out,
                 |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]),
             );
             if all.is_none() {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
-                    Self::encode_weighted(values, weights, row_spread, block);
+                    Self::encode_weighted(values, weights, row_sigma2, block);
                 }
             }
         }
     }
 }
 
-impl Decode<SUPER, 176> for Q5_K {
+impl Decode<QK_K, 176> for Q5_K {
     const TYPE: GgmlType = GgmlType::Q5_K;
 
     #[inline(always)]
-    fn decode(block: &[u8; 176], out: &mut [f32; SUPER]) {
+    fn decode(block: &[u8; 176], out: &mut [f32; QK_K]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         let (fifth, low) = block[LEVELS..].split_at(32);
         for (group, out) in out.chunks_exact_mut(32).enumerate() {
@@ -144,7 +140,7 @@ impl Decode<SUPER, 176> for Q5_K {
     }
 
     #[inline(always)]
-    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 176]], out: &mut [[f32; SUPER]]) {
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 176]], out: &mut [[f32; QK_K]]) {
         for (block, out) in blocks.iter().zip(out) {
             let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
             let (fifth, low) = block[LEVELS..].split_at(32);
@@ -161,29 +157,24 @@ impl Decode<SUPER, 176> for Q5_K {
     }
 }
 
-impl Encode<SUPER, 176> for Q5_K {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 176]) {
+impl Encode<QK_K, 176> for Q5_K {
+    fn encode(values: &[f32; QK_K], block: &mut [u8; 176]) {
         let levels = choose(values, 31, Q5_STEPS, block);
         pack_five_bits(levels, &mut block[LEVELS..]);
     }
 
-    fn encode_weighted(
-        values: &[f32; SUPER],
-        weights: &[f32; SUPER],
-        _: f32,
-        block: &mut [u8; 176],
-    ) {
+    fn encode_weighted(values: &[f32; QK_K], weights: &[f32; QK_K], _: f32, block: &mut [u8; 176]) {
         let levels = choose_weighted(values, 31, weights, block);
         pack_five_bits(levels, &mut block[LEVELS..]);
     }
 
     #[inline(always)]
-    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 176]]) {
-        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; QK_K]], out: &mut [[u8; 176]]) {
+        for (values, out) in values.chunks(batch_len::<L>()).zip(out.chunks_mut(batch_len::<L>())) {
             let all = choose_many(
                 lanes,
                 values,
-                Weights::AboveAverage,
+                AffineWeights::RmsPlusMagnitude,
                 31,
                 Q5_STEPS,
                 out,
@@ -198,28 +189,28 @@ impl Encode<SUPER, 176> for Q5_K {
     #[inline(always)]
     fn encode_many_weighted<L: Lanes>(
         lanes: L,
-        values: &[[f32; SUPER]],
-        weights: &[[f32; SUPER]],
-        row_spread: f32,
+        values: &[[f32; QK_K]],
+        weights: &[[f32; QK_K]],
+        row_sigma2: f32,
         out: &mut [[u8; 176]],
     ) {
         for ((values, weights), out) in values
-            .chunks(at_once::<L>())
-            .zip(weights.chunks(at_once::<L>()))
-            .zip(out.chunks_mut(at_once::<L>()))
+            .chunks(batch_len::<L>())
+            .zip(weights.chunks(batch_len::<L>()))
+            .zip(out.chunks_mut(batch_len::<L>()))
         {
             let all = choose_many(
                 lanes,
                 values,
-                Weights::Importance(weights, 2.0),
+                AffineWeights::Importance(weights, 2.0),
                 31,
-                WEIGHTED,
+                WEIGHTED_STEPS,
                 out,
                 |levels, block| pack_five_bits(levels, &mut block[LEVELS..]),
             );
             if all.is_none() {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
-                    Self::encode_weighted(values, weights, row_spread, block);
+                    Self::encode_weighted(values, weights, row_sigma2, block);
                 }
             }
         }
@@ -228,13 +219,13 @@ impl Encode<SUPER, 176> for Q5_K {
 
 #[inline(always)]
 fn group_scale(block: &[u8], group: usize, super_scale: f32, super_min: f32) -> (f32, f32) {
-    let (scale, min) = six_bits::read(&block[SCALES..LEVELS], group);
+    let (scale, min) = read_six_bits(&block[SCALES..LEVELS], group);
     (super_scale * f32::from(scale), super_min * f32::from(min))
 }
 
-/// Scales and minima without importance, stored in the block, and the levels for them.
-fn choose(values: &[f32; SUPER], top: i32, steps: Steps, block: &mut [u8]) -> [u8; SUPER] {
-    let mut levels = [0; SUPER];
+/// Searches scales and minima without importance, stores them, and returns the levels.
+fn choose(values: &[f32; QK_K], top: i32, steps: Steps, block: &mut [u8]) -> [u8; QK_K] {
+    let mut levels = [0; QK_K];
     let mut found = [Affine::default(); 8];
     let (groups, _) = values.as_chunks::<32>();
     for ((group, levels), found) in groups.iter().zip(levels.chunks_exact_mut(32)).zip(&mut found) {
@@ -258,53 +249,53 @@ fn write_scales(found: &[Affine; 8], block: &mut [u8]) -> (f32, f32) {
         }
     }
     let inverse = |max: f32| if max > 0.0 { 63.0 / max } else { 0.0 };
-    let stored = |value: f32, inverse: f32| (nearest(inverse * value) as u8).min(63);
+    let stored = |value: f32, inverse: f32| (nearest_int(inverse * value) as u8).min(63);
     let scales = found.map(|found| stored(found.scale, inverse(max_scale)));
     let mins = found.map(|found| stored(found.min, inverse(max_min)));
-    six_bits::write(scales, mins, &mut block[SCALES..LEVELS]);
+    write_six_bits(scales, mins, &mut block[SCALES..LEVELS]);
     (max_scale / 63.0, max_min / 63.0)
 }
 
-/// Scales and minima with importance, stored in the block, and the levels for them.
+/// Searches scales and minima with importance, stores them, and returns the levels.
 fn choose_weighted(
-    values: &[f32; SUPER],
+    values: &[f32; QK_K],
     top: i32,
-    weights: &[f32; SUPER],
+    weights: &[f32; QK_K],
     block: &mut [u8],
-) -> [u8; SUPER] {
-    let mut levels = [0; SUPER];
+) -> [u8; QK_K] {
+    let mut levels = [0; QK_K];
     let (mut scales, mut mins, mut sums) = ([0.0; 8], [0.0; 8], [0.0; 8]);
-    let spread = 2.0 * sum_of_squares(values) / 256.0;
+    let sigma2 = 2.0 * sum_of_squares(values) / 256.0;
     let (groups, _) = values.as_chunks::<32>();
     let (weights, _) = weights.as_chunks::<32>();
     for (index, levels) in levels.chunks_exact_mut(32).enumerate() {
-        let weights = importance(&groups[index], &weights[index], spread);
+        let weights = importance(&groups[index], &weights[index], sigma2);
         sums[index] = sum(&weights);
         Affine { scale: scales[index], min: mins[index] } =
-            affine(&groups[index], top, &weights, WEIGHTED, levels);
+            affine(&groups[index], top, &weights, WEIGHTED_STEPS, levels);
     }
     let (mut scale_levels, mut min_levels) = ([0; 8], [0; 8]);
     let super_scale = positive(&scales, 63, &sums, &mut scale_levels);
     let super_min = positive(&mins, 63, &sums, &mut min_levels);
-    six_bits::write(scale_levels, min_levels, &mut block[SCALES..LEVELS]);
+    write_six_bits(scale_levels, min_levels, &mut block[SCALES..LEVELS]);
     finish(values, top, super_scale, super_min, &mut levels, block);
     levels
 }
 
-/// [`choose`] and [`choose_weighted`] for many super-blocks. `None`: some of them need the scalar
-/// code.
+/// Does what [`choose`] and [`choose_weighted`] do, for many super-blocks. Returns `None` if the
+/// scalar code must encode them.
 #[inline(always)]
 fn choose_many<L: Lanes, const B: usize>(
     lanes: L,
-    values: &[[f32; SUPER]],
-    weights: Weights<'_>,
+    values: &[[f32; QK_K]],
+    weights: AffineWeights<'_>,
     top: i32,
     steps: Steps,
     out: &mut [[u8; B]],
-    pack: impl Fn([u8; SUPER], &mut [u8; B]),
+    pack: impl Fn([u8; QK_K], &mut [u8; B]),
 ) -> Option<()> {
-    let found = search::<L, 32>(lanes, values, weights, top, steps)?;
-    let scales = if let Weights::Importance(..) = weights {
+    let found = search_affine::<L, 32>(lanes, values, weights, top, steps)?;
+    let scales = if let AffineWeights::Importance(..) = weights {
         let scales = scales_of_scales(lanes, &found.scales, &found.sums, 63)?;
         Some((scales, scales_of_scales(lanes, &found.mins, &found.sums, 63)?))
     } else {
@@ -313,7 +304,7 @@ fn choose_many<L: Lanes, const B: usize>(
     for (index, (values, block)) in values.iter().zip(out).enumerate() {
         let (super_scale, super_min) =
             if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
-                six_bits::write(scale_levels[index], min_levels[index], &mut block[SCALES..LEVELS]);
+                write_six_bits(scale_levels[index], min_levels[index], &mut block[SCALES..LEVELS]);
                 (scales[index], mins[index])
             } else {
                 let found = core::array::from_fn(|i| Affine {
@@ -324,7 +315,7 @@ fn choose_many<L: Lanes, const B: usize>(
             };
         let super_scale = write_f16(block, SCALE, super_scale);
         let super_min = write_f16(block, MIN, super_min);
-        let mut levels = [0; SUPER];
+        let mut levels = [0; QK_K];
         for (group, (values, levels)) in
             values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate()
         {
@@ -332,7 +323,7 @@ fn choose_many<L: Lanes, const B: usize>(
             if scale == 0.0 {
                 found.levels(8 * index + group, values, top, levels);
             } else {
-                assign(lanes, values, scale, min, top, levels);
+                assign_affine(lanes, values, scale, min, top, levels);
             }
         }
         pack(levels, block);
@@ -340,14 +331,14 @@ fn choose_many<L: Lanes, const B: usize>(
     Some(())
 }
 
-/// Stores the super-scales and chooses the levels again for the scales as they are stored. Groups
-/// whose scale is 0 keep the levels they have.
+/// Stores the super-scales and chooses the levels again for the stored scales. Groups whose scale
+/// is 0 keep the levels of the search.
 fn finish(
-    values: &[f32; SUPER],
+    values: &[f32; QK_K],
     top: i32,
     super_scale: f32,
     super_min: f32,
-    levels: &mut [u8; SUPER],
+    levels: &mut [u8; QK_K],
     block: &mut [u8],
 ) {
     let super_scale = write_f16(block, SCALE, super_scale);
@@ -358,14 +349,14 @@ fn finish(
         let (scale, min) = group_scale(block, group, super_scale, super_min);
         if scale != 0.0 {
             for (level, value) in levels.iter_mut().zip(values) {
-                *level = nearest((value + min) / scale).clamp(0, top) as u8;
+                *level = nearest_int((value + min) / scale).clamp(0, top) as u8;
             }
         }
     }
 }
 
-/// Two groups to 32 bytes, the first in the low halves.
-fn pack_nibbles(levels: &[u8; SUPER], out: &mut [u8]) {
+/// Packs two groups into 32 bytes, the first in the low halves.
+fn pack_nibbles(levels: &[u8; QK_K], out: &mut [u8]) {
     for (levels, out) in levels.chunks_exact(64).zip(out.chunks_exact_mut(32)) {
         for (column, out) in out.iter_mut().enumerate() {
             *out = levels[column] | levels[column + 32] << 4;
@@ -373,9 +364,48 @@ fn pack_nibbles(levels: &[u8; SUPER], out: &mut [u8]) {
     }
 }
 
-/// Byte `b` of the fifth bits holds those of weight `b` of every group.
-fn pack_five_bits(levels: [u8; SUPER], out: &mut [u8]) {
+/// Packs five-bit levels. Byte `b` of the fifth bits has those of weight `b` of every group.
+fn pack_five_bits(levels: [u8; QK_K], out: &mut [u8]) {
     let (fifth, low) = out.split_at_mut(32);
     fifth.copy_from_slice(&bits_by_column(&levels, 4));
     pack_nibbles(&levels.map(|level| level & 15), low);
+}
+
+/// Returns the scale and the minimum of group `group`.
+///
+/// Eight scales and eight minima of six bits are in twelve bytes. The first four scales and minima
+/// are in the low six bits of bytes 0 to 3 and 4 to 7. The last four have their low halves in bytes
+/// 8 to 11, scale below minimum, and their two high bits above the first four.
+#[inline(always)]
+fn read_six_bits(bytes: &[u8], group: usize) -> (u8, u8) {
+    if group < 4 {
+        return (bytes[group] & 63, bytes[group + 4] & 63);
+    }
+    let low = bytes[group + 4];
+    (low & 15 | (bytes[group - 4] >> 6) << 4, low >> 4 | (bytes[group] >> 6) << 4)
+}
+
+/// Packs eight scales and eight minima as [`read_six_bits`] describes.
+fn write_six_bits(scales: [u8; 8], mins: [u8; 8], bytes: &mut [u8]) {
+    for group in 0..4 {
+        bytes[group] = scales[group] | (scales[group + 4] >> 4) << 6;
+        bytes[group + 4] = mins[group] | (mins[group + 4] >> 4) << 6;
+        bytes[group + 8] = scales[group + 4] & 15 | (mins[group + 4] & 15) << 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_bit_scales_round_trip() {
+        let scales = [0, 63, 17, 42, 63, 1, 32, 16];
+        let mins = [5, 0, 62, 31, 33, 47, 15, 48];
+        let mut bytes = [0xff; 12];
+        write_six_bits(scales, mins, &mut bytes);
+        for group in 0..8 {
+            assert_eq!(read_six_bits(&bytes, group), (scales[group], mins[group]));
+        }
+    }
 }

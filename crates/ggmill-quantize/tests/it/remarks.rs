@@ -1,4 +1,5 @@
-//! What is said of a quantization that does what it was told, and perhaps not what was meant.
+//! Notes about quantizations that may not be what the user intended, and messages of invalid
+//! options.
 
 use ggmill_core::{GgmlType, Gguf};
 use ggmill_pipeline::{ErrorKind, GgufCheckpoint};
@@ -7,13 +8,13 @@ use ggmill_quantize::{
     TypePlan, quantize,
 };
 
-use super::{Fixture, legacy_imatrix, options, quantized, refusal};
+use crate::support::{Fixture, legacy_imatrix, options, quantized, refusal};
 
 fn notes(fixture: &Fixture, options: &QuantizeOptions) -> Vec<String> {
     quantize(&GgufCheckpoint::open(fixture.path()).unwrap(), options).unwrap().notes().to_vec()
 }
 
-/// The measured importance of a model, changed entry by entry.
+/// Returns the measured importance of a model, with each entry changed.
 fn importance(
     fixture: &Fixture,
     change: impl Fn(&str, Vec<f32>) -> Option<(String, Vec<f32>)>,
@@ -27,7 +28,7 @@ fn importance(
 }
 
 #[test]
-fn importance_that_is_missing_or_odd_is_named() {
+fn missing_and_unusual_importance_gives_notes() {
     let fixture = Fixture::new("llama");
     let mut options = options("Q4_K_M");
     options.importance = Some(fixture.importance(&ImportanceFilter::All));
@@ -53,13 +54,13 @@ fn importance_that_is_missing_or_odd_is_named() {
     for note in expected {
         assert!(found.iter().any(|found| found == note), "{note}: {found:?}");
     }
-    // What was left out on purpose is not missed.
+    // Entries that the filter excludes are not reported as missing.
     options.importance = Some(fixture.importance(&ImportanceFilter::Exclude(vec!["ffn".into()])));
     assert!(!notes(&fixture, &options).iter().any(|note| note.contains("importance")));
 }
 
 #[test]
-fn options_that_meet_nothing_are_told_of() {
+fn options_without_effect_give_notes() {
     let (llama, falcon) = (Fixture::new("llama"), Fixture::new("falcon"));
     let said = |fixture: &Fixture, options: &QuantizeOptions, words: &str| {
         let notes = notes(fixture, options);
@@ -115,9 +116,9 @@ fn options_that_meet_nothing_are_told_of() {
     said(&llama, &none, "no layer would remain");
 }
 
-/// One note for all tensors that quantization would fail for, and for every one that it would be.
+/// A dry run reports each reason for failure in one note for all its tensors.
 #[test]
-fn a_dry_run_says_what_a_run_would_be_refused_for() {
+fn a_dry_run_reports_failures_as_notes() {
     let fixture = Fixture::new("llama");
     let mut dry = options("IQ2_XS");
     dry.dry_run = true;
@@ -137,7 +138,7 @@ fn a_dry_run_says_what_a_run_would_be_refused_for() {
         1
     );
 
-    // Embeddings are let off where that is possible, and here it is not.
+    // Embeddings are exempt unless the codec requires weights, as here.
     let mut embedding = options("Q8_0");
     embedding.token_embedding_type = Some(GgmlType::IQ1_S);
     let expected =
@@ -145,14 +146,14 @@ fn a_dry_run_says_what_a_run_would_be_refused_for() {
     assert_eq!(refusal(&fixture.path(), &embedding), (ErrorKind::Importance, expected.to_owned()));
     embedding.dry_run = true;
     assert_eq!(notes(&fixture, &embedding)[0], format!("quantization would fail: {expected}"));
-    // IQ3_XXS is made without.
+    // The codec of IQ3_XXS does not require weights.
     embedding.dry_run = false;
     embedding.token_embedding_type = Some(GgmlType::IQ3_XXS);
     assert!(quantized(&fixture.path(), &embedding).is_ok());
 }
 
 #[test]
-fn what_is_set_is_what_programs_can_read() {
+fn overrides_set_metadata() {
     let fixture = Fixture::new("llama");
     for (text, words) in [
         ("split.count=int:3", "identifies a shard, and is set automatically"),
@@ -193,7 +194,7 @@ fn what_is_set_is_what_programs_can_read() {
 }
 
 #[test]
-fn types_that_are_for_computing_are_no_types_for_files() {
+fn types_for_activations_are_rejected() {
     let fixture = Fixture::new("llama");
     for name in ["q8_1", "Q8_K", "i8"] {
         let error = format!("ffn_down={name}").parse::<TensorType>().unwrap_err().to_string();
@@ -221,7 +222,7 @@ fn types_that_are_for_computing_are_no_types_for_files() {
 }
 
 #[test]
-fn rules_that_are_none_say_where_and_what_there_is() {
+fn invalid_rules_name_the_line_and_the_choices() {
     let lines = |error: ggmill_pipeline::Error| error.to_string();
     let error = lines(TensorType::parse_list("attn_q=q8_0\n\nffn=q9").unwrap_err());
     assert!(error.starts_with(r#"line 3: "ffn=q9": "q9" is not a tensor type for weights, expected one of F32, F16, Q4_0, "#), "{error}");
