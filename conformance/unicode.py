@@ -17,7 +17,7 @@ import unicodedata2 as ucd
 FLAGS = {"N": 2, "L": 4, "Z": 8, "M": 16, "P": 32, "S": 64, "C": 128}
 UNDEFINED = 1
 LAST = 0x110000
-TARGET = Path(__file__).parents[2] / "crates/ggmill-tokenizer/data/unicode-15.1.bin"
+TARGET = Path(__file__).parents[1] / "crates/ggmill-tokenizer/data/unicode-15.1.bin"
 
 
 def ranges(of):

@@ -1,5 +1,5 @@
-//! How much memory a target takes: no more than a constant and a multiple of its input, whatever
-//! numbers the input has in it.
+//! Bounds on the memory of a target: a constant and a multiple of the input's length, whatever
+//! counts the input states.
 #![expect(unsafe_code, reason = "the one way to count allocations is to be the allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,12 +9,12 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Bytes held now, and the most that were held since the last look.
+    /// Bytes allocated now, and the peak since the last reset.
     static COUNT: Cell<(i64, i64)> = const { Cell::new((0, 0)) };
 }
 
 fn note(bytes: i64) {
-    // A thread that is ending has no count any more.
+    // A thread that is ending has no counter any more.
     let _ = COUNT.try_with(|count| {
         let (held, peak) = count.get();
         count.set((held + bytes, peak.max(held + bytes)));
@@ -25,8 +25,8 @@ fn signed(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of
-// the caller.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches no memory
+// of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(signed(layout.size()));
@@ -56,8 +56,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work`, which may hold `constant` bytes and `factor` for each of so many bytes of input at
-/// once, on this thread.
+/// Runs `work` and checks that it never holds more than `constant` bytes and `factor` bytes per
+/// byte of input on this thread.
 pub(crate) fn bounded<T>(input: usize, constant: i64, factor: i64, work: impl FnOnce() -> T) -> T {
     let before = COUNT.with(|count| {
         let (held, _) = count.get();

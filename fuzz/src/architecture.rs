@@ -1,5 +1,5 @@
-//! Any description of an architecture, and any configuration it is applied to: the text of the one,
-//! a zero byte, the JSON of the other.
+//! Any description of an architecture and any configuration: the text of the description, a zero
+//! byte, the JSON of the configuration.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::allocations::bounded;
 
-/// Loads the description, applies it to the configuration, and to the metadata that come out of
-/// that.
+/// Loads the description, and applies it to the configuration and to the metadata that results from
+/// it.
 pub fn architecture(data: &[u8]) {
     let mut halves = data.splitn(2, |&byte| byte == 0);
     let Some(Ok(description)) = halves.next().map(str::from_utf8) else { return };
-    // Parts that are included, and the tensors and the graph of a model, up to the limits of the
-    // library: graphs are checked on made-up models.
+    // Includes, and the tensors and the graph of a model, up to the limits of the library: graphs
+    // are checked on sampled models.
     let most = 3 * i64::try_from(Resolved::MAX_BYTES).expect("small");
     let Ok(architecture) =
         bounded(description.len(), most, 2000, || Architecture::parse(description))

@@ -1,5 +1,4 @@
-//! Any `vocab.json` and `merges.txt`, with a class of tokenizers: a checkpoint in memory without
-//! weights, converted.
+//! Any `vocab.json` and `merges.txt` with a tokenizer class: converts a checkpoint without weights.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -27,15 +26,15 @@ const CLASSES: [&str; 9] = [
     "T5Tokenizer",
 ];
 
-/// The parts of an input, in their order.
+/// The parts of an input, in order.
 const FILES: [&str; 4] =
     ["vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"];
 
 /// The size of the vocabulary in the configuration.
 const TOKENS: usize = 600;
 
-/// Converts the files: the first byte chooses the class and its flags, and whether the
-/// pre-tokenizer is named or recognised by the tokenizer that the files make.
+/// Converts the files: the first byte selects the class and its flags, and whether the
+/// pre-tokenizer is named or recognized.
 pub fn byte_pairs(data: &[u8]) {
     let Some((&choice, rest)) = data.split_first() else { return };
     let choice = usize::from(choice);

@@ -1,4 +1,4 @@
-//! Any bytes are checked: with findings capped and told in one line each, in every form.
+//! Checks any bytes, with a limit of findings, in every output format.
 
 use ggmill_check::render::{Checked, Text, github, json, sarif};
 use ggmill_check::{
@@ -7,17 +7,17 @@ use ggmill_check::{
 };
 use ggmill_core::{Gguf, Model};
 
-/// Findings of a rule that are told.
-const TOLD: usize = 3;
+/// Reported findings per rule.
+const FINDINGS_PER_RULE: usize = 3;
 
-/// Checks the bytes as a file, and writes what was found in one of the forms.
+/// Checks the bytes as a file, and writes the report in one format.
 ///
-/// Which form, and beside which profile, the sum of the bytes decides: any change to an input asks
-/// for another, and all of them for each input would take most of the time, for they allocate and
-/// the fuzzer follows every allocation.
+/// The sum of the bytes selects the format and the profile, so that any change of an input selects
+/// another. Every format for each input would take most of the time, because the fuzzer tracks
+/// every allocation.
 pub fn check(data: &[u8]) {
     let chosen = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
-    let options = Options::default().with_findings_per_rule(TOLD);
+    let options = Options::default().with_findings_per_rule(FINDINGS_PER_RULE);
     let report = match Model::salvage(data.to_vec()) {
         Ok(model) => {
             let (part, faults) = (&model.parts()[0], model.parts()[0].faults());
@@ -40,11 +40,12 @@ pub fn check(data: &[u8]) {
             let profile = if chosen & 4 == 0 { Profile::Spec } else { Profile::Ggml };
             let part = hold_to_rules(&input, &options.clone().with_profile(profile));
             let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
-            // What nobody knows is a note to all and an error to llama.cpp, which is another rule.
+            // An unknown entry is a note in general and an error by another rule, that of
+            // llama.cpp.
             let unknown = report.counts().iter().any(|(rule, _)| rule.code == "GG1503");
             let is_found = |found: &(&Rule, u64)| {
                 let is_known = report.counts().contains(found);
-                // Names of files are checked on request and by the profile of the specification.
+                // File names are checked on request and by the profile of the specification.
                 is_known || unknown && found.0.code == "GG1517" || found.0.code.starts_with("GG18")
             };
             assert!(
@@ -74,7 +75,7 @@ fn told(report: &Report, chosen: u8) {
     for (rule, count) in report.counts() {
         let told =
             report.diagnostics().iter().filter(|diagnostic| diagnostic.rule == *rule).count();
-        assert_eq!(told as u64, (*count).min(TOLD as u64), "{}", rule.code);
+        assert_eq!(told as u64, (*count).min(FINDINGS_PER_RULE as u64), "{}", rule.code);
     }
     let by_severity: u64 = [Severity::Error, Severity::Warning, Severity::Note]
         .map(|severity| report.count(severity))

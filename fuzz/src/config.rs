@@ -1,5 +1,5 @@
-//! Any configuration: a checkpoint in memory that has the tensors it asks for, some of them packed,
-//! converted; and an adapter of all of them, of any configuration that follows a zero byte.
+//! Any configuration: converts a checkpoint with the tensors that it asks for, some of them packed,
+//! and an adapter of all of them, with any configuration after a zero byte.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::packed::packed;
 use crate::zeros::Zeros;
 
-/// Elements of all tensors of a checkpoint that is converted.
+/// Limit of the elements of all tensors of a checkpoint.
 const MOST_ELEMENTS: u64 = 1 << 14;
 
-/// Converts a checkpoint with this configuration, and its projector, where it is one of an
-/// architecture that is known and of few enough weights.
+/// Converts a checkpoint with this configuration, and its projector, if the architecture is known
+/// and the checkpoint small enough.
 pub fn config(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let config = serde_json::from_slice::<Value>(parts.next().unwrap_or_default());
@@ -72,8 +72,8 @@ fn converted(config: &Value, of_adapter: &Value, architecture: &Architecture) {
     }
 }
 
-/// Converts an adapter that changes every matrix of a checkpoint: the product of its factors has
-/// the shape of the weight.
+/// Converts an adapter of every matrix of a checkpoint: the product of its factors has the shape of
+/// the weight.
 fn adapter(base: &Zeros, config: Value, architecture: &Architecture) {
     let mut tensors = Vec::new();
     for tensor in &base.tensors {

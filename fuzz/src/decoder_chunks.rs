@@ -1,31 +1,30 @@
-//! The decoder and the reader of whole files are one parser: however the bytes come, the answer is
-//! the same.
+//! The decoder and the reader of whole files give the same result, however the bytes arrive.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, ReadAt, Subject};
 
-/// The sizes of the pieces at most.
-const MOST_SIZES: usize = 16;
+/// The largest number of piece sizes.
+const MAX_SIZES: usize = 16;
 
-/// Feeds a decoder in pieces and compares with the reader of the whole.
+/// Feeds a decoder in pieces and compares the result with that of the reader.
 ///
-/// The first byte says which limits hold and how many of the next bytes are sizes of pieces,
-/// repeated to the end of the file: 0 is "what the decoder asks for", 255 "all there is", others
-/// are bytes. The file follows.
+/// The first byte selects the limits and the number of following bytes that are piece sizes, which
+/// repeat to the end of the file: 0 is the size that the decoder asks for, 255 the rest of the file,
+/// others are bytes. The file follows.
 pub fn decoder_chunks(data: &[u8]) {
     let Some((&control, rest)) = data.split_first() else { return };
-    let count = (usize::from(control) % MOST_SIZES).min(rest.len());
+    let count = (usize::from(control) % MAX_SIZES).min(rest.len());
     let (sizes, file) = rest.split_at(count);
     let limits = limits(control);
 
-    let whole = Index::parse(file, &limits).map_err(|error| told(&error));
+    let whole = Index::parse(file, &limits).map_err(|error| reported(&error));
     assert_eq!(in_pieces(file, Some(file.len() as u64), &limits, sizes), whole);
 
     assert_eq!(from_a_faulty_source(file, &limits, sizes), whole);
 
-    // Without a length less can be refused, never more: of a file that opens the header is the
-    // same.
+    // Without a length fewer files are refused, never more, and the header of a file that opens is
+    // equal.
     let unknown = in_pieces(file, None, &limits, sizes);
     match (whole, unknown) {
         (Ok(whole), Ok(unknown)) => {
@@ -39,8 +38,8 @@ pub fn decoder_chunks(data: &[u8]) {
     }
 }
 
-/// A source of which some reads fail, as those of a server do: the read of number n where the nth of
-/// these bytes, repeated, is odd, but never two in a row.
+/// A source with transient errors, as a server has: read number n fails if the nth byte of the
+/// input, repeated, is odd, but never twice in a row.
 #[derive(Debug)]
 struct Faulty<'a> {
     file: &'a [u8],
@@ -48,8 +47,8 @@ struct Faulty<'a> {
     reads: AtomicUsize,
 }
 
-/// The most that is read at once.
-const LARGEST_READ: usize = 256 << 10;
+/// The largest read.
+const MAX_READ: usize = 256 << 10;
 
 impl ReadAt for Faulty<'_> {
     fn len(&self) -> u64 {
@@ -57,7 +56,7 @@ impl ReadAt for Faulty<'_> {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
-        assert!(out.len() <= LARGEST_READ, "{} bytes at once", out.len());
+        assert!(out.len() <= MAX_READ, "{} bytes at once", out.len());
         assert!(offset + out.len() as u64 <= ReadAt::len(self), "reads beyond the end");
         let number = self.reads.fetch_add(1, Ordering::Relaxed);
         let fault = self.faults.get(number / 2 % self.faults.len().max(1)).copied().unwrap_or(0);
@@ -68,8 +67,8 @@ impl ReadAt for Faulty<'_> {
     }
 }
 
-/// The same from a source that fails now and then: a decoder goes on where it was.
-fn from_a_faulty_source(file: &[u8], limits: &Limits, faults: &[u8]) -> Result<Index, Told> {
+/// Decodes from a source with transient errors: a decoder continues where it was.
+fn from_a_faulty_source(file: &[u8], limits: &Limits, faults: &[u8]) -> Result<Index, Reported> {
     let source = Faulty { file, faults, reads: AtomicUsize::new(0) };
     let mut decoder = Decoder::new(Some(file.len() as u64), limits);
     let mut position = 0;
@@ -79,11 +78,11 @@ fn from_a_faulty_source(file: &[u8], limits: &Limits, faults: &[u8]) -> Result<I
                 assert!(decoder.position() >= position, "goes back");
                 position = decoder.position();
             }
-            Err(error) => return Err(told(&error)),
+            Err(error) => return Err(reported(&error)),
             Ok(()) => break,
         }
     }
-    decoder.finish().map(|model| model.into_parts().0).map_err(|error| told(&error))
+    decoder.finish().map(|model| model.into_parts().0).map_err(|error| reported(&error))
 }
 
 fn limits(control: u8) -> Limits {
@@ -102,10 +101,10 @@ fn limits(control: u8) -> Limits {
     }
 }
 
-/// What is promised of an error: its kind, its offset, its subject, its words.
-type Told = (ErrorKind, Option<u64>, Option<(bool, Vec<u8>)>, String);
+/// The guaranteed parts of an error: its kind, offset, subject and message.
+type Reported = (ErrorKind, Option<u64>, Option<(bool, Vec<u8>)>, String);
 
-fn told(error: &Error) -> Told {
+fn reported(error: &Error) -> Reported {
     let subject = match error.subject() {
         None => None,
         Some(Subject::Key(key)) => Some((true, key.as_bytes().to_vec())),
@@ -120,7 +119,7 @@ fn in_pieces(
     file_len: Option<u64>,
     limits: &Limits,
     sizes: &[u8],
-) -> Result<Index, Told> {
+) -> Result<Index, Reported> {
     let mut decoder = Decoder::new(file_len, limits);
     let mut rest = file;
     let mut asked = 0;
@@ -133,7 +132,7 @@ fn in_pieces(
         };
         let (piece, behind) = rest.split_at(size.min(rest.len()));
         rest = behind;
-        match decoder.feed(piece).map_err(|error| told(&error))? {
+        match decoder.feed(piece).map_err(|error| reported(&error))? {
             Progress::Complete => break,
             Progress::Needs(end) => {
                 assert!(end > decoder.position(), "asks for what it has");
@@ -149,5 +148,5 @@ fn in_pieces(
             }
         }
     }
-    decoder.finish().map(|model| model.into_parts().0).map_err(|error| told(&error))
+    decoder.finish().map(|model| model.into_parts().0).map_err(|error| reported(&error))
 }

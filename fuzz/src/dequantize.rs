@@ -1,9 +1,9 @@
-//! Any bytes are blocks of any type: every instruction set reads the same values from them.
+//! Any bytes as blocks of any type: every instruction set decodes the same values.
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{Isa, codec_with};
 
-/// The first byte chooses the type, the rest are blocks; what is left over of a block is refused.
+/// Decodes blocks. The first byte selects the type; an incomplete block at the end is refused.
 pub fn dequantize(data: &[u8]) {
     let Some((&chosen, data)) = data.split_first() else { return };
     let ggml_type = GgmlType(u32::from(chosen));

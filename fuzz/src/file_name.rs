@@ -4,7 +4,7 @@ use ggmill_core::FileName;
 
 use crate::allocations::bounded;
 
-/// Takes the name apart; what comes apart is put together again.
+/// Parses the name; a parsed name formats to the same text.
 pub fn file_name(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Some(name) = bounded(data.len(), 1 << 10, 64, || FileName::parse(text)) {

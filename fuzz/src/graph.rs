@@ -1,5 +1,5 @@
-//! Any steps of a computation graph, over tensors whose names say their dimensions: `w_8x16`. What is
-//! accepted is written again and read back; what is small is run.
+//! Any steps of a computation graph, over tensors whose names have their dimensions: `w_8x16`.
+//! Accepted steps are written and read back; small graphs run.
 
 use ggmill_arch::graph::Graph;
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
@@ -7,10 +7,10 @@ use ggmill_run::{Chunks, Options, Program, Runner, Source, measure, probe};
 
 use crate::allocations::bounded;
 
-/// Numbers of results, numbers read, multiplications and elements of tensors of a graph that is run.
+/// Limits of a graph that runs: results, numbers read, multiplications, elements of tensors.
 const SMALL: u64 = 1 << 14;
 
-/// Loads the steps, a line each, and runs them over a model with such tensors.
+/// Loads the steps, one per line, and runs them over a model with such tensors.
 pub fn graph(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let steps: Vec<&str> = text.lines().collect();
@@ -46,7 +46,7 @@ pub fn graph(data: &[u8]) {
     }
 }
 
-/// `w_8x16.weight` has the dimensions 8 and 16.
+/// Returns the dimensions in a name: 8 and 16 for `w_8x16.weight`.
 fn dimensions(name: &str) -> Option<Vec<u64>> {
     let (_, sizes) = name.strip_suffix(".weight")?.split_once('_')?;
     let sizes: Option<Vec<u64>> = sizes.split('x').map(|size| size.parse().ok()).collect();
@@ -89,7 +89,7 @@ fn run(graph: &Graph) {
         }
         None => runner.states(&program, &texts),
     };
-    // Whatever these say, they end.
+    // Any of these ends, with whatever result.
     let _ = probe(&runner, &program, None);
     let text: Vec<u32> = (0..24u32).map(|token| token % known.max(1)).collect();
     let chunks = Chunks::of(&text, 8, None).expect("three chunks");

@@ -1,11 +1,10 @@
-//! Any bytes as an importance matrix of either form.
+//! Any bytes as an importance matrix in either format.
 
 use ggmill_quantize::{Imatrix, ImatrixForm};
 
 use crate::allocations::bounded;
 
-/// Reads the bytes; what is read is the same when it is written in the form that keeps everything,
-/// and read again.
+/// Reads the bytes; a matrix that is written in the lossless format and read again is equal.
 pub fn imatrix(data: &[u8]) {
     let Ok(imatrix) = bounded(data.len(), 1 << 16, 64, || Imatrix::parse(data)) else { return };
     for (_, entry) in imatrix.entries() {
@@ -16,8 +15,8 @@ pub fn imatrix(data: &[u8]) {
     if imatrix.form() == ImatrixForm::Gguf
         && let Ok(written) = imatrix.to_bytes(ImatrixForm::Gguf)
     {
-        // Not equality of numbers: a sum that is not finite has a weight that is, where its matrix
-        // was not used.
+        // Not equality of numbers: a sum that is not finite has a finite weight if its matrix was
+        // never used.
         let again = Imatrix::parse(&written).expect("what is written is read");
         assert!(
             again.to_bytes(ImatrixForm::Gguf).expect("as before") == written,

@@ -82,7 +82,7 @@ fn update(data: &[u8]) -> Option<(Vec<u8>, u64)> {
     });
     let outcome = outcome.ok()?;
     assert_eq!((outcome.files, outcome.broken), (3, 3 - outcome.kept));
-    // The rows of files that could not be opened are ours.
+    // Rows of files that could not be opened are new.
     let mut kept_lines = Vec::new();
     for line in out.split_inclusive(|&byte| byte == b'\n') {
         let is_ours = rest.iter().any(|path| {

@@ -1,5 +1,5 @@
-//! Any journal beside any file: the length of the file in two bytes, the file, the journal.
-//! Checksums that the input could not guess are put in.
+//! Any journal next to any file: the length of the file in two bytes, the file, the journal.
+//! Checksums, which a fuzzer cannot guess, are filled in.
 
 use ggmill_core::Gguf;
 use ggmill_io::{InPlace, journal_path, pending_journal};
@@ -7,11 +7,11 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::scratch::scratch;
 
-/// Places in a journal: how much of the file it replaces, and the checksum of that.
+/// Offsets in a journal: the number of replaced bytes, and their checksum.
 const KEPT_FROM: usize = 24;
 const BEFORE: usize = 32;
 
-/// Recovers; a file that is refused is untouched, and what was recovered needs no second time.
+/// Recovers. A refused file is unchanged, and a recovered one needs no second recovery.
 pub fn journal(data: &[u8]) {
     let Some((len, rest)) = data.split_first_chunk() else { return };
     let (file, journal) = rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()));

@@ -11,10 +11,10 @@ use crate::allocations::bounded;
 use crate::scratch::scratch;
 use crate::tensors::read_all;
 
-/// Opens the bytes; the model that they are converted to opens and has the blocks that it says.
+/// Opens the bytes; the converted model opens and has the stated blocks.
 pub fn legacy(data: &[u8]) {
     let path = scratch("input.bin", data);
-    // An empty token is four bytes in the file.
+    // An empty token takes four bytes of the file.
     let Ok(file) = bounded(data.len(), 1 << 20, 200, || Legacy::open(&path)) else { return };
     for number in 0..file.tensors().len() {
         let (start, size) = file.place(number).expect("a place for each tensor");

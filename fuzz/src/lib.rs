@@ -1,4 +1,4 @@
-//! What is fuzzed: each target is a function from bytes that panics on a finding.
+//! The fuzz targets: each is a function of bytes that panics on a finding.
 //!
 //! `cargo xtask fuzz-seeds` writes the seeds; `cargo +nightly fuzz run --features libfuzzer parse`
 //! searches guided by coverage; the `harness` binary mutates the seeds without any guidance on a stable toolchain, for
@@ -70,10 +70,10 @@ pub use torch::torch;
 pub use type_plan::type_plan;
 pub use vocabulary::vocabulary;
 
-/// A target: what panics when the bytes break a promise.
+/// A target, which panics if the bytes violate a guarantee.
 pub type Target = fn(&[u8]);
 
-/// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
+/// Every target by the name of its binary: a parser of untrusted bytes, or a codec.
 pub const TARGETS: [(&str, Target); 31] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),

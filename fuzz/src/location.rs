@@ -1,9 +1,9 @@
-//! Addresses, and the settings of other programs: text that users copy from anywhere.
+//! Addresses, and the settings of other programs: text that users copy from elsewhere.
 
 use ggmill_remote::{Location, Profile, S3Credentials};
 
-/// An address that is understood shows as text that is understood as the same, and its neighbour
-/// has the same place. No text is more than refused.
+/// Parses an address. Its display parses to the same address, and its siblings are in the same
+/// place.
 pub fn location(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let parsed = Location::parse(&text);
@@ -15,7 +15,7 @@ pub fn location(data: &[u8]) {
         let again = Location::parse(&location.to_address());
         assert_eq!(again.ok().flatten().as_ref(), Some(&location), "{text:?}");
         let shown = location.to_string();
-        // A query is not shown.
+        // The display omits the query.
         if !shown.contains("?…") {
             let again = Location::parse(&shown);
             assert_eq!(
@@ -37,7 +37,7 @@ pub fn location(data: &[u8]) {
     let name = config.lines().next().unwrap_or_default();
     for name in ["default", name] {
         if let Some(profile) = Profile::find(name, config, credentials) {
-            // Keys do not appear where they are not meant to.
+            // Keys appear only where they are meant to.
             let shown = format!("{profile:?}");
             assert!(!shown.contains("Secret(\""), "{shown}");
         }

@@ -4,7 +4,7 @@ use ggmill_edit::hash::Manifest;
 
 use crate::allocations::bounded;
 
-/// Reads the text; what it claims is claimed, and said twice it is claimed once.
+/// Reads the text; its claims are found, and a duplicate claim counts once.
 pub fn manifest(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let manifest = bounded(data.len(), 1 << 12, 64, || Manifest::parse(text));

@@ -1,5 +1,5 @@
-//! Any model card, any recommendation of how to sample, and any file of metadata that replaces what
-//! a checkpoint says of itself: a checkpoint in memory without weights, converted.
+//! Any model card, generation configuration and file of metadata: converts a checkpoint without
+//! weights.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,10 +14,10 @@ use crate::allocations::bounded;
 use crate::vocabulary::split;
 use crate::zeros::Zeros;
 
-/// The parts of an input, in their order; the last is the file of metadata.
+/// The parts of an input, in order; the last is the file of metadata.
 const FILES: [&str; 2] = ["README.md", "generation_config.json"];
 
-/// Converts a checkpoint with these files. A card never keeps a model from being converted.
+/// Converts a checkpoint with these files. A card never prevents a conversion.
 pub fn model_card(data: &[u8]) {
     let parts = split(data);
     let files: BTreeMap<String, Vec<u8>> = FILES

@@ -10,7 +10,7 @@ use crate::allocations::bounded;
 use crate::scratch::scratch;
 use crate::tensors::{read_all, same};
 
-/// Opens the bytes; an array that opens is the same when it is written and read again.
+/// Opens the bytes; an array that opens is equal after writing and reading it.
 pub fn npy(data: &[u8]) {
     let blocks = (GgmlType::Q8_0, Shape::new(&[32, 2]).expect("small"));
     let open = |name: &str, bytes: &[u8]| Numpy::open(scratch(name, bytes), "a", |_| Some(blocks));

@@ -9,10 +9,10 @@ use ggmill_core::{FileType, GgmlType, Shape};
 use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
 use serde_json::Value;
 
-/// Elements of all packed tensors.
+/// Limit of the elements of all packed tensors.
 const MOST_ELEMENTS: u64 = 1 << 14;
 
-/// Types of safetensors, with what they are here.
+/// Types of safetensors, and the corresponding types here.
 const TYPES: [(&str, GgmlType, Option<&str>); 9] = [
     ("F32", GgmlType::F32, None),
     ("F16", GgmlType::F16, None),
@@ -25,7 +25,7 @@ const TYPES: [(&str, GgmlType, Option<&str>); 9] = [
     ("F8_E8M0", GgmlType::I8, Some("F8_E8M0")),
 ];
 
-/// Tensors with the bytes that the input gives for them, again and again.
+/// Tensors whose bytes repeat those of the input.
 #[derive(Debug)]
 struct Given {
     config: Value,
@@ -62,9 +62,9 @@ impl Pretrained for Given {
     }
 }
 
-/// Converts a checkpoint of these unpacked tensors, less those that `packed` in the configuration has
-/// in parts: `{"NAME": ["TYPE", [SHAPE], [BYTES]]}`, shapes in stored order, bytes as often as
-/// the tensor takes. Whatever it says, there is a file or an error.
+/// Converts a checkpoint of these tensors. The tensors that `packed` in the configuration has are
+/// replaced by its parts: `{"NAME": ["TYPE", [SHAPE], [BYTES]]}`, shapes in stored order, bytes
+/// repeated. The result is a file or an error.
 pub(crate) fn packed(config: Value, architecture: &Architecture, unpacked: Vec<SourceTensor>) {
     let Some(given) = config["packed"].as_object() else { return };
     let bases: BTreeSet<&str> =
@@ -105,7 +105,7 @@ pub(crate) fn packed(config: Value, architecture: &Architecture, unpacked: Vec<S
         let options = ConvertOptions::new(file_type);
         let Ok(recipe) = convert(&checkpoint, architecture, &options) else { continue };
         let plan = recipe.plan(&checkpoint).expect("a recipe that was made is planned");
-        // Numbers that a type cannot hold are an error.
+        // Values that a type cannot represent are an error.
         let _ = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             ControlFlow::Continue(())
         });

@@ -1,9 +1,9 @@
-//! Any bytes open or are refused with a message, and whatever opens can be read to the last
+//! Any bytes open or are refused with a message, and a file that opens can be read to its last
 //! element.
 
 use ggmill_core::{Array, ErrorKind, Gguf, Limits, Value};
 
-/// Opens the bytes as a file and reads everything in it, by every way there is.
+/// Opens the bytes as a file and reads everything in it, through every interface.
 pub fn parse(data: &[u8]) {
     match Gguf::parse(data) {
         Ok(model) => {
@@ -55,7 +55,7 @@ fn metadata(model: &Gguf<&[u8]>) {
         assert_eq!(value.value_type(), entry.value_type());
         walk(&value);
     }
-    // The typed accessors answer or say why not.
+    // Typed accessors return a value or the reason why not.
     for key in ["general.alignment", "general.architecture", "k", ""] {
         let _ = (metadata.str(key), metadata.u32(key), metadata.u64(key), metadata.i64(key));
         let _ = (metadata.f64(key), metadata.bool(key), metadata.array(key), metadata.raw_str(key));

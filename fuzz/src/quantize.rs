@@ -1,13 +1,14 @@
 //! Any floats are quantized to any type or refused: every instruction set writes the same bytes,
-//! and those can be read.
+//! which can be decoded.
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{Isa, codec_with};
 
-/// More than this is left out: the reference's searches are slow, and so is the definition of ours.
+/// Longer inputs are truncated, because the reference's searches are slow, and so is our scalar
+/// code.
 const MOST: usize = 512;
 
-/// The first byte chooses the type, the second whether the rest is values alone or values and
+/// Quantizes. The first byte selects the type, the second whether the rest is values or values and
 /// importance weights.
 pub fn quantize(data: &[u8]) {
     let [chosen, weighted, numbers @ ..] = data else { return };
@@ -20,14 +21,14 @@ pub fn quantize(data: &[u8]) {
         .map(|number| f32::from_le_bytes([number[0], number[1], number[2], number[3]]))
         .take(MOST)
         .collect();
-    // Short inputs are repeated, so that a fuzzer need not find the length of a block.
+    // Short inputs repeat, so that a fuzzer need not find the length of a block.
     let given = values.len().max(1);
     values.resize(values.len().next_multiple_of(elements).max(elements), 0.5);
     for place in given..values.len() {
         values[place] = values[place % given];
     }
     let row_len = values.len();
-    // The sign says nothing about importance.
+    // The sign has no meaning for importance.
     let weights: Option<Vec<f32>> =
         (weighted % 2 == 1).then(|| values.iter().rev().map(|value| value.abs()).collect());
     let mut expected = vec![0; row_len / elements * bytes];

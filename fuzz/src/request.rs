@@ -6,8 +6,8 @@ use ggmill_text::http::{Asked, Request, asked};
 
 use crate::allocations::bounded;
 
-/// A head that is understood can be written so that it is understood as the same, and what it asks
-/// for is within a file.
+/// Parses a head. Its formatted form parses to the same head, and the requested range is within a
+/// file.
 pub fn request(data: &[u8]) {
     let request = match bounded(data.len(), 1 << 12, 16, || Request::parse(data)) {
         Ok(request) => request,

@@ -1,15 +1,15 @@
-//! Any GGUF file, turned back into a checkpoint.
+//! Any GGUF file, converted back to a checkpoint.
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{RestoreOptions, restore_checkpoint};
 use ggmill_core::{GgmlType, Model};
 use ggmill_pipeline::{Checkpoint as _, Derived, GgufCheckpoint, ShardLimit};
 
-/// The most elements of a tensor that are computed.
+/// The largest number of elements of a tensor that is computed.
 const ELEMENTS: u64 = 1 << 10;
 
-/// Turns the file back by the description of its architecture; one of its first tensors is computed.
-/// The sum of the bytes chooses whether a type is asked for, and the vocabulary.
+/// Converts the file back with the description of its architecture, and computes one of its first
+/// tensors. The sum of the bytes selects the type and the vocabulary.
 pub fn restore(data: &[u8]) {
     let Ok(model) = Model::open(data.to_vec()) else { return };
     let Ok(checkpoint) = GgufCheckpoint::new(model) else { return };
@@ -30,7 +30,7 @@ pub fn restore(data: &[u8]) {
         let size = tensor.shape.elements().min(ELEMENTS);
         let bytes = tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(size));
         let mut bytes = vec![0; usize::try_from(bytes.unwrap_or(0)).unwrap_or(0)];
-        // Numbers that the type cannot hold are refused.
+        // Values that the type cannot represent are refused.
         let _ = derived.read(number, 0, &mut bytes);
     }
 }

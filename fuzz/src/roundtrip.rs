@@ -1,9 +1,9 @@
-//! What was read can be written, and what was written reads the same; writing it again changes no
-//! byte.
+//! A file that was read can be written; the written file reads the same, and writing it again
+//! changes no byte.
 
 use ggmill_core::{Array, Builder, Error, Gguf, MetadataBuf, Value, Writer};
 
-/// More than this is not written: a tiny file may ask for an alignment of megabytes.
+/// Larger files are not written: a tiny file may ask for an alignment of megabytes.
 const LARGEST: u64 = 1 << 20;
 
 /// Opens the bytes as a file, rewrites it, and compares.
@@ -16,8 +16,8 @@ pub fn roundtrip(data: &[u8]) {
     assert_eq!(written, twice, "writing is not stable");
 }
 
-/// The file written anew in its byte order, as version 3; `None` when it is large. Fails for what
-/// is readable but not writable: unknown types, say, or two tensors of one name.
+/// Rewrites the file in its byte order, as version 3. Returns `None` if it is large. Fails for
+/// files that are readable but not writable, such as with unknown types or duplicate tensor names.
 fn write(model: &Gguf<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     let metadata = MetadataBuf::copy_of(&model.metadata()).expect("checked values decode");
     let mut builder = Builder::new().endian(model.index().endian()).metadata(metadata);

@@ -9,7 +9,8 @@ use crate::allocations::bounded;
 use crate::scratch::scratch;
 use crate::tensors::{read_all, same};
 
-/// Opens the bytes; what opens is read whole, and is the same when it is written and read again.
+/// Opens the bytes; a file that opens is read completely, and is equal after writing and reading
+/// it.
 pub fn safetensors(data: &[u8]) {
     let path = scratch("input.safetensors", data);
     let Ok(file) = bounded(data.len(), 1 << 20, 200, || SafetensorsFile::open(&path)) else {
@@ -34,7 +35,7 @@ pub fn safetensors(data: &[u8]) {
     assert!(same(&file, &again), "the same tensors");
 }
 
-/// The index of two shards that are there.
+/// The index of two existing shards.
 pub fn safetensors_index(data: &[u8]) {
     let shard = |name: &str| {
         let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#);

@@ -1,5 +1,5 @@
-//! Files for the targets whose parsers read files: one directory a thread, in memory where the
-//! system has a file system there.
+//! Files for targets whose parsers read files: one directory per thread, in memory if the system
+//! has a file system there.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ thread_local! {
     static DIRECTORY: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-/// Writes a file of this name, over the one before, and says where it is.
+/// Writes a file of this name, replacing the previous one. Returns its path.
 pub(crate) fn scratch(name: &str, bytes: &[u8]) -> PathBuf {
     let path = directory().join(name);
     std::fs::write(&path, bytes).expect("the scratch directory takes small files");
     path
 }
 
-/// The directory that [`scratch`] writes into.
+/// Returns the directory that [`scratch`] writes to.
 pub(crate) fn directory() -> PathBuf {
     DIRECTORY.with(|directory| directory.get_or_init(make).path().to_owned())
 }

@@ -1,5 +1,5 @@
-//! Any template over a conversation: it is rendered within limits or refused, and every part of the
-//! text has an origin. The bytes are also a file with templates, and a conversation.
+//! Any template over a conversation is rendered within limits or refused, and every part of the
+//! text has an origin. The bytes are also used as a file with templates, and as a conversation.
 
 use ggmill_core::{Builder, Model};
 use ggmill_template::{
@@ -9,20 +9,20 @@ use ggmill_template::{
 
 use crate::allocations::bounded;
 
-/// What one rendering may hold.
+/// Memory limit of one rendering.
 const MEMORY: usize = 1 << 20;
 
-/// The conversation: with what templates look for, and text in the form of a marker.
+/// The conversation: with the fields that templates use, and text in the form of a marker.
 const MESSAGES: &str = r#"[{"role": "system", "content": "Be <|x|> brief.\n"},
 {"role": "user", "content": [{"type": "text", "text": "a é 漢 🙂 "}]},
 {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "function": {"name": "f",
 "arguments": {"a": [1, 2.5, true, null, "q\"'"], "b": {}}}}]},
 {"role": "tool", "name": "f", "content": "{\"x\": 1}"}, {"role": "user", "content": "A b C"}]"#;
 
-/// The bytes are a template.
+/// Uses the bytes as a template.
 pub fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    // The syntax tree has some hundred bytes for each byte of the template.
+    // The syntax tree has some hundred bytes per byte of the template.
     bounded(data.len(), (8 << 20) + 4 * (1 << 20), 4096, || {
         accesses(text);
         document(text);
@@ -57,7 +57,7 @@ pub fn template(data: &[u8]) {
     });
 }
 
-/// What a file says as templates, and as a conversation.
+/// Uses the bytes as a file with templates, and as a conversation.
 fn document(text: &str) {
     if let Ok(file) = TemplateFile::parse(text) {
         assert!(!file.templates.is_empty(), "there is a template");

@@ -1,12 +1,12 @@
-//! What every source of tensors promises.
+//! Laws of every source of tensors.
 
 use ggmill_pipeline::Checkpoint;
 
-/// Tensors of more bytes are read in part.
+/// Larger tensors are read in part.
 const READ: u64 = 1 << 16;
 
-/// Reads every tensor: each byte that the type and the shape promise is there, and none beyond.
-/// What can be read is the same in pieces.
+/// Reads every tensor: it has exactly the bytes that its type and shape state, and reading in
+/// pieces gives the same bytes.
 pub(crate) fn read_all(checkpoint: &dyn Checkpoint) {
     for (number, tensor) in checkpoint.tensors().iter().enumerate() {
         let size =
@@ -29,7 +29,7 @@ pub(crate) fn read_all(checkpoint: &dyn Checkpoint) {
     assert!(checkpoint.read(checkpoint.tensors().len(), 0, &mut []).is_err(), "no such tensor");
 }
 
-/// Whether two sources have the same tensors with the same bytes.
+/// Returns `true` if two sources have the same tensors with the same bytes.
 pub(crate) fn same(a: &dyn Checkpoint, b: &dyn Checkpoint) -> bool {
     let bytes = |checkpoint: &dyn Checkpoint, number: usize| {
         let tensor = &checkpoint.tensors()[number];

@@ -1,4 +1,4 @@
-//! Any vocabulary and any text: the tokens are the same with and without their ranges.
+//! Any vocabulary and any text: tokens are equal with and without ranges.
 
 use ggmill_core::{Builder, Gguf, Metadata, MetadataBuf};
 use ggmill_tokenizer::{EncodeOptions, Tokenizer, pre_tokenizer_names};
@@ -20,9 +20,9 @@ const MODELS: [&str; 11] = [
     "none",
 ];
 
-/// The bytes are a file, whose end is the text too, or numbers of a model, a pre-tokenizer and
-/// switches, the number of tokens, and as many tokens, each after its type and length; what is left
-/// is the text. Pairs of tokens that make a third are merges.
+/// Uses the bytes as a file whose end is the text, or as numbers: a model, a pre-tokenizer,
+/// switches, the number of tokens, and each token after its type and length; the rest is the text.
+/// Pairs of tokens that form a third are merges.
 pub fn tokenizer(data: &[u8]) {
     if let Ok(model) = Gguf::parse(data) {
         let tail = data.len().saturating_sub(4096);
@@ -60,7 +60,7 @@ pub fn tokenizer(data: &[u8]) {
         metadata.set(key, switches & bit != 0);
     }
     if switches & 32 != 0 {
-        // Special tokens then take the whitespace beside them.
+        // Special tokens then include adjacent whitespace.
         metadata.set("general.name", "phi3");
     }
     let Ok(plan) = Builder::new().metadata(metadata).plan() else { return };
@@ -69,10 +69,10 @@ pub fn tokenizer(data: &[u8]) {
     holds(&model.metadata(), rest, data.len());
 }
 
-/// The tokens of the text are the same however they are asked for.
+/// Checks that every way of encoding gives the same tokens.
 fn holds(metadata: &Metadata<'_>, text: &[u8], input: usize) {
-    // Automata, the cache of words, and for each byte of text a token with its range, what is
-    // merged, and a few special tokens that were found there.
+    // Automata, the word cache, and per byte of text a token with its range, merge state, and a few
+    // special tokens.
     bounded(input, 32 << 20, 1 << 14, || {
         let Ok(tokenizer) = Tokenizer::from_metadata(metadata) else { return };
         for flag in [false, true] {

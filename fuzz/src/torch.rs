@@ -1,4 +1,4 @@
-//! Any bytes as a PyTorch file, as the pickle of one, or as a file of llama2.c.
+//! Any bytes as a PyTorch file, as its pickle, or as a file of llama2.c.
 
 use ggmill_pipeline::formats::{CheckpointDirectory, TorchFile};
 
@@ -6,8 +6,8 @@ use crate::allocations::bounded;
 use crate::scratch::scratch;
 use crate::tensors::read_all;
 
-/// Opens the bytes, once as they are and once as the pickle of an archive with a storage; what
-/// opens is read.
+/// Opens the bytes, as a file and as the pickle of an archive with one storage; a file that opens
+/// is read.
 pub fn torch(data: &[u8]) {
     open(data);
     let path = scratch("model.bin", data);
@@ -27,7 +27,7 @@ fn open(data: &[u8]) {
     bounded(0, 8 << 20, 0, || read_all(&file));
 }
 
-/// A zip archive of entries that are stored as they are.
+/// Returns a zip archive with uncompressed entries.
 fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
     let short = |number: usize| u32::try_from(number).expect("small").to_le_bytes();

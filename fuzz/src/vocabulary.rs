@@ -1,4 +1,4 @@
-//! Any files of a tokenizer: a checkpoint in memory without weights, converted.
+//! Any tokenizer files: converts a checkpoint without weights.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::zeros::Zeros;
 
-/// The files that may be there.
+/// The files of a case.
 pub(crate) const FILES: [&str; 16] = [
     "tokenizer.model",
     "tokenizer.json",
@@ -32,10 +32,10 @@ pub(crate) const FILES: [&str; 16] = [
     "tokenizer.bin",
 ];
 
-/// The number of a part that has, in place of a file, the number of the vocabulary's description.
+/// The number of a part that has the number of a description in place of a file.
 pub(crate) const DESCRIPTION: u8 = 0xff;
 
-/// What a description says of the vocabulary.
+/// The `[vocabulary]` of each description.
 const VOCABULARIES: [&str; 8] = [
     "kinds = ['wordpiece', 'whitespace', 'bpe']\nadded_tokens = 'decoded'",
     "kinds = ['unigram', 'sentencepiece']",
@@ -62,7 +62,7 @@ static ARCHITECTURES: LazyLock<Vec<Architecture>> = LazyLock::new(|| {
     VOCABULARIES.iter().map(described).collect()
 });
 
-/// Between one file and the next: no protobuf message or text has it by chance.
+/// The separator of files, which no protobuf message or text has by chance.
 pub(crate) const SEPARATOR: &[u8] = b"\n--8<--\n";
 
 /// Converts the files: each begins with the number of its name in one byte.

@@ -1,11 +1,11 @@
-//! A checkpoint in memory without weights of its own.
+//! A checkpoint of zeros, in memory.
 
 use std::collections::BTreeMap;
 
 use ggmill_pipeline::{Checkpoint, Pretrained, Result, SideFiles, SourceTensor};
 use serde_json::Value;
 
-/// Tensors of zeros, with files beside them.
+/// Tensors of zeros, and side files.
 #[derive(Debug)]
 pub(crate) struct Zeros {
     pub(crate) config: Value,

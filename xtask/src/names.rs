@@ -146,11 +146,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_code_names_an_architecture() {
-        assert_eq!(findings().unwrap(), [""; 0]);
-    }
-
-    #[test]
     fn a_name_is_found_where_it_is_a_literal_of_the_code() {
         let names = BTreeSet::from(["llama".to_owned(), "gpt-oss".to_owned()]);
         let source = "let name = \"llama\";\n// \"llama\"\nif a == \"x\" && b == \"gpt-oss\" \

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-/// The defaults of the classes by model type. The file is generated (`conformance/transformers_defaults.py`).
+/// The defaults of the classes by model type. The file is generated (`conformance`).
 #[derive(Debug, Deserialize)]
 struct Defaults {
     /// What every class has.

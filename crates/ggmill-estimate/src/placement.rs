@@ -12,7 +12,7 @@ use crate::options::{MAX_DEVICES, device_number};
 use crate::weights::{EMBEDDING, block_of, default_device};
 
 /// The devices besides the host and the distribution of a model among them: the last blocks and then
-/// the output are on the devices, in their order.
+/// the output are on the devices, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Placement {

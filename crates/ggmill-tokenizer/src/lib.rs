@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod buffers;
 mod charsmap;
 mod compare;
 mod decode;

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use crate::buffers::bound;
 use crate::error::{Error, ErrorKind};
-use crate::models::bound;
 use crate::vocabulary::{Attributes, Vocabulary};
 
 /// Finds special tokens.

@@ -1,8 +1,8 @@
-//! The fuzz targets on a stable toolchain: every seed, then random changes to seeds until the time
-//! is up. No coverage guides it.
+//! Runs the fuzz targets on a stable toolchain: every seed, then random changes of seeds until the
+//! time is up, without coverage guidance.
 //!
-//! `harness targets` names them. `harness seeds DIRECTORY` writes the seeds of every target into
-//! DIRECTORY/<target>; `harness run TARGET SECONDS [DIRECTORY]` runs one target.
+//! `harness targets` lists the targets. `harness seeds DIRECTORY` writes the seeds of every target
+//! to DIRECTORY/<target>; `harness run TARGET SECONDS [DIRECTORY]` runs one target.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn run(name: &str, seconds: &str, directory: Option<&Path>) -> Result<(), String
     {
         inputs.extend(fs::read(entry.path()));
     }
-    // The message of a finding is printed once, with the input that brought it about.
+    // A finding prints its message once, with the input that caused it.
     panic::set_hook(Box::new(|info| eprintln!("{info}")));
     for input in &inputs {
         held(name, target, input)?;
@@ -89,7 +89,7 @@ fn run(name: &str, seconds: &str, directory: Option<&Path>) -> Result<(), String
     Ok(())
 }
 
-/// Runs the target; a panic becomes an error after its input is written where it can be found.
+/// Runs the target. A panic becomes an error, after the input is written to a file.
 fn held(name: &str, target: Target, input: &[u8]) -> Result<(), String> {
     panic::catch_unwind(|| target(black_box(input))).map_err(|_| {
         let path = env::temp_dir().join(format!("ggmill-fuzz-{name}-finding"));
@@ -99,8 +99,8 @@ fn held(name: &str, target: Target, input: &[u8]) -> Result<(), String> {
     })
 }
 
-/// Numbers a parser may stumble over.
-const ODD: [u64; 12] = [
+/// Integers at limits, which parsers handle badly.
+const EDGE_CASES: [u64; 12] = [
     0,
     1,
     2,
@@ -128,12 +128,12 @@ fn change(input: &mut Vec<u8>, inputs: &[Vec<u8>], random: &mut Random) {
         3 => overwrite(
             input,
             at,
-            &ODD[random.below(ODD.len())].to_le_bytes()[..1 << random.below(4)],
+            &EDGE_CASES[random.below(EDGE_CASES.len())].to_le_bytes()[..1 << random.below(4)],
         ),
         4 => overwrite(
             input,
             at,
-            &ODD[random.below(ODD.len())].to_be_bytes()[8 - (1 << random.below(4))..],
+            &EDGE_CASES[random.below(EDGE_CASES.len())].to_be_bytes()[8 - (1 << random.below(4))..],
         ),
         5 => {
             let other = &inputs[random.below(inputs.len())];
@@ -157,7 +157,7 @@ fn overwrite(input: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// SplitMix64: the same inputs every time.
+/// SplitMix64, for equal inputs in every run.
 struct Random(u64);
 
 impl Random {

@@ -1,8 +1,9 @@
-//! Seeds of the targets that read files beside weights.
+//! Seeds of the targets that read the side files of a checkpoint.
 
 use crate::vocabulary::SEPARATOR;
 
-/// A vocabulary of a few tokens and its merges, for each class that makes a tokenizer of them.
+/// A vocabulary of a few tokens with merges, for each class that makes a tokenizer of the two
+/// files.
 pub(super) fn byte_pairs() -> Vec<(String, Vec<u8>)> {
     const VOCABULARY: &str = r#"{"!": 0, "a": 1, "b": 2, "Ġ": 3, "Ċ": 4, "ab": 5, "Ġab": 6, "3": 7, "33": 8, "<|endoftext|>": 9, "<s>": 10, "</s>": 11, "<unk>": 12, "<mask>": 13, "<pad>": 14}"#;
     const MERGES: &str = "#version: 0.2\na b\nĠ ab\n3 3\n";

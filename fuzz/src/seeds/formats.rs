@@ -1,4 +1,4 @@
-//! Seeds of the targets that read other formats than GGUF: small whole files.
+//! Seeds of the targets that read formats other than GGUF: small complete files.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ fn file() -> FileBytes {
     FileBytes::new(3, Endian::Little)
 }
 
-/// Two entries, one of them a stack of two matrices of which one was never used.
+/// Two entries: one is a stack of two matrices, one of which was never used.
 pub(super) fn imatrices() -> Vec<(String, Vec<u8>)> {
     let mut gguf = FileBytes::v3(4, 4);
     gguf.pair("general.type", &"imatrix".into())
@@ -46,7 +46,7 @@ pub(super) fn imatrices() -> Vec<(String, Vec<u8>)> {
     vec![("gguf".to_owned(), gguf.into_bytes()), ("legacy".to_owned(), legacy.into_bytes())]
 }
 
-/// A LLaMA model of one block in each container, and vocabularies alone of the others.
+/// A LLaMA model of one block in each container, and vocabularies without a model in the others.
 pub(super) fn legacy() -> Vec<(String, Vec<u8>)> {
     let llama = |magic: &[u8; 4], version: Option<u32>, type_id: u32, block: &[u8]| {
         let mut file = file();
@@ -171,8 +171,8 @@ pub(super) fn torch() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// A file whose header is to grow within its padding, with the journal of that, whose checksums the
-/// target puts in.
+/// A file whose header grows within its padding, and the journal of that edit, whose checksums the
+/// target fills in.
 pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
     let mut model = FileBytes::v3(1, 1);
     model.pair("general.alignment", &Value::U32(32)).tensor("a", &[4], 0, 0).pad(32).raw(&[7; 16]);
@@ -199,7 +199,7 @@ pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// The files of the bundled vocabulary, and of the cases that are held against the reference.
+/// The files of the bundled vocabulary, and of the cases that are compared with the reference.
 pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     const CASES: [(&str, &str, Option<u8>); 10] = [
         (
@@ -290,7 +290,7 @@ pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// A file of a small model with a vocabulary, in every kind that is turned back.
+/// A file of a small model with a vocabulary, of every kind that converts back.
 pub(super) fn restorable() -> Vec<(String, Vec<u8>)> {
     use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
     let model = |kind: &str, pre: &str, tokens: [&str; 6]| {

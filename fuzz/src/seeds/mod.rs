@@ -1,4 +1,4 @@
-//! Where a search begins: the corpus of built files, and the heads of real ones.
+//! Seeds: the corpus of generated files, and the headers of real ones.
 
 mod checkpoints;
 mod formats;
@@ -11,14 +11,14 @@ use std::fs;
 use ggmill_core::GgmlType;
 use ggmill_testdata::{REAL_GGUF, corpus, real};
 
-/// Bytes of a real file that become a seed: its keys and the start of its vocabulary.
+/// Bytes of a real file in a seed: its keys and the start of its vocabulary.
 const HEAD: usize = 4 << 10;
 
-/// Sizes of pieces put before each file for the target that takes them: as asked, byte by byte,
-/// uneven, all at once.
+/// Piece sizes before each file for the target that reads them: as requested, byte by byte, uneven,
+/// all at once.
 const PIECES: [&[u8]; 4] = [&[1, 0], &[0x21, 1], &[0x33, 3, 0, 200], &[0]];
 
-/// The seeds of a target, each with a name for its file.
+/// Returns the seeds of a target, each with a file name.
 #[must_use]
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
@@ -65,7 +65,8 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// For every type a byte that chooses it, then bytes that are finite numbers as well as blocks.
+/// Returns for every type the byte that selects it, and bytes that are finite floats and valid
+/// blocks.
 fn blocks() -> Vec<(String, Vec<u8>)> {
     let types = GgmlType::all()
         .filter_map(|ggml_type| Some((ggml_type.name()?, u8::try_from(ggml_type.0).ok()?)));

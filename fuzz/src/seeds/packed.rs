@@ -2,10 +2,10 @@
 
 use super::texts::named;
 
-/// The configuration of a model of one block, up to what follows.
+/// The configuration of a model of one block, up to the quantization.
 const MODEL: &str = r#"{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "max_position_embeddings": 64, "tie_word_embeddings": true, "#;
 
-/// Every method, with what it packs.
+/// Every quantization method, with its packed tensors.
 const PACKED: [(&str, &str); 10] = [
     (
         "gptq",

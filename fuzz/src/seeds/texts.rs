@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Bytes of the longest description that is a seed: the smoke run cuts inputs at twice as many.
+/// The length of the longest description among the seeds: the smoke run truncates inputs at twice
+/// that.
 const LONGEST: usize = 3000;
 
 const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2,
@@ -38,8 +39,7 @@ for = "bid in 0..n"
 "blk.{bid}.attn_k.weight" = { shape = ["width", "n"], role = "attention.k", from = ["h.{bid}.kk"], operations = ["permute(2)", "reshape(width, n)"] }
 "#;
 
-/// The built-in descriptions that are short, and one with a bit of everything, each with a
-/// configuration.
+/// The short built-in descriptions, and one that uses every feature, each with a configuration.
 pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     let with = |text: &str, config: &str| [text.as_bytes(), b"\0", config.as_bytes()].concat();
     let mut seeds =
@@ -58,7 +58,8 @@ pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// The steps of graphs: for each operation set one with all of its operations, and one of the plainest.
+/// The steps of graphs: for each operation set one with all of its operations, and one minimal
+/// graph.
 pub(super) fn graphs() -> Vec<(String, Vec<u8>)> {
     named(&[
         ("all", include_str!("graph.txt")),
@@ -83,7 +84,7 @@ pub(super) fn configurations() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Configurations of a class that no description is for, with names of tensors.
+/// Configurations of a class without a description, with tensor names.
 pub(super) fn unknown_classes() -> Vec<(String, Vec<u8>)> {
     let names = "model.embed_tokens.weight\nmodel.norm.weight\nmodel.layers.0.mlp.up_proj.weight\n\
                  model.layers.0.self_attn.q_proj.weight\nmodel.gate.weight";
@@ -216,7 +217,7 @@ pub(super) fn scores() -> Vec<(String, Vec<u8>)> {
     ])
 }
 
-/// The templates of the tests, line by line, and templates that ask for too much.
+/// The templates of the tests, line by line, and templates that exceed limits.
 pub(super) fn templates() -> Vec<(String, Vec<u8>)> {
     let directory =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-template/tests/templates");

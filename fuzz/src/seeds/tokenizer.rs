@@ -37,7 +37,7 @@ const TOKENS: [(u8, &str); 30] = [
 const TEXT: &str =
     "abab ab  a1123b\n\n\u{3000}<x><x><x> <dna>acgt</dna>\u{c9}\u{301} It's<|im_end|> \t";
 
-/// For every pre-tokenizer a vocabulary of byte pairs, and one of every other model.
+/// Returns a vocabulary of byte pairs for every pre-tokenizer, and one of every other model.
 pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     let one = |model: u8, pre: u8| {
         let mut tokens = Vec::new();

@@ -6,10 +6,9 @@ mod plamo2;
 pub(crate) mod spm;
 mod ugm;
 
-use std::collections::BinaryHeap;
-
 use ggmill_core::Metadata;
 
+use crate::buffers::{bound, bound_heap};
 use crate::error::Error;
 use crate::tokenizer::Sink;
 use crate::vocabulary::{Dialect, Kind, Vocabulary};
@@ -18,24 +17,6 @@ use greedy::{Rwkv, Wpm};
 use plamo2::Plamo2;
 use spm::Spm;
 use ugm::Ugm;
-
-/// The most bytes of a buffer that is kept for later calls. A text of 8 KB needs a fraction of
-/// that.
-const MAX_KEPT: usize = 1 << 20;
-
-/// Frees a buffer that a long text enlarged.
-pub(crate) fn bound<T>(list: &mut Vec<T>) {
-    if list.capacity().saturating_mul(size_of::<T>()) > MAX_KEPT {
-        *list = Vec::new();
-    }
-}
-
-/// Frees a queue that a long text enlarged.
-fn bound_heap<T: Ord>(queue: &mut BinaryHeap<T>) {
-    if queue.capacity().saturating_mul(size_of::<T>()) > MAX_KEPT {
-        *queue = BinaryHeap::new();
-    }
-}
 
 /// The text between two special tokens.
 #[derive(Clone, Copy, Debug)]

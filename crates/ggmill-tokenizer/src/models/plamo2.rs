@@ -60,7 +60,7 @@ struct Best {
 
 const ROOT: u32 = 0;
 const NONE: u32 = u32::MAX;
-/// The score of a text that is no token.
+/// The score of a text that is not a token.
 const INVALID: i32 = -20_000_000;
 /// The score of a character that is encoded as its bytes.
 const UNKNOWN: i32 = -10_000_000;

@@ -17,7 +17,7 @@ pub(crate) struct Spm {
     /// Pairs of symbols that are adjacent in some token. A text can be split between any other two
     /// symbols.
     pairs: Pairs,
-    /// The token for each byte of a symbol that is no token.
+    /// The token for each byte of a symbol that is not a token.
     bytes: [Option<u32>; 256],
 }
 
@@ -260,7 +260,7 @@ impl Spm {
     }
 }
 
-/// Returns the score of a token as an integer of the same order, or `None` if the text is no token.
+/// Returns the score of a token as an integer of the same order, or `None` if the text is not a token.
 #[inline]
 fn score(vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
     let id = vocabulary.id(text)?;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use super::expression::{Program, Set, Step};
 use super::fast_paths::{BEFORE, BLOCK, Boundaries, Local, Plain, Steps};
-use crate::models::bound;
+use crate::buffers::bound;
 use crate::unicode::{CODE_POINTS, Table};
 
 /// An automaton that finds the matches of a backtracking matcher.

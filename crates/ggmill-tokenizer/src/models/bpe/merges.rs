@@ -1,7 +1,7 @@
 //! The table of merges, and merging a word.
 //!
-//! A symbol is a string that occurs in a merge: a token, or a half or product of merges that is no
-//! token, numbered after the tokens. llama.cpp compares strings, so a product need not be a token.
+//! A symbol is a string that occurs in a merge: a token, or a half or product of merges that is not
+//! a token, numbered after the tokens. llama.cpp compares strings, so a product need not be a token.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use ggmill_core::{Metadata, keys};
 
 use super::alphabet;
+use crate::buffers::{bound, bound_heap};
 use crate::error::{Error, ErrorKind};
-use crate::models::{bound, bound_heap};
 use crate::symbols::SPACE;
 use crate::unicode::{Properties, properties};
 use crate::vocabulary::Vocabulary;

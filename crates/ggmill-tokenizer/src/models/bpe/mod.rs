@@ -65,7 +65,7 @@ pub(crate) struct Bpe {
     merges: Merges,
     /// The symbol of each byte, for byte-level vocabularies.
     bytes: Option<Box<[u32; 256]>>,
-    /// The token for each byte of a symbol that is no token.
+    /// The token for each byte of a symbol that is not a token.
     fallback: Box<[u32; 256]>,
     /// A word of newlines that is a token is not merged.
     newlines: bool,
@@ -264,7 +264,7 @@ impl Bpe {
         }
     }
 
-    /// Calls `each` with the tokens of the bytes of a symbol that is no token. Bytes without a
+    /// Calls `each` with the tokens of the bytes of a symbol that is not a token. Bytes without a
     /// token are dropped.
     fn fall_back(&self, text: &[u8], mut each: impl FnMut(u32)) {
         let mut byte = |&byte: &u8| {
