@@ -71,7 +71,19 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-python", &["ggmill"]),
-    ("ggmill-wasm", &["ggmill"]),
+    (
+        "ggmill-wasm",
+        &[
+            "ggmill-arch",
+            "ggmill-check",
+            "ggmill-core",
+            "ggmill-estimate",
+            "ggmill-inspect",
+            "ggmill-quant",
+            "ggmill-template",
+            "ggmill-tokenizer",
+        ],
+    ),
     ("ggmill-testdata", &["ggmill-core"]),
     ("ggmill-bench", LIBRARIES),
     (
@@ -138,7 +150,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "files",
         words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"],
-        may: &["ggmill-io", "ggmill-remote"],
+        may: &["ggmill", "ggmill-io", "ggmill-remote"],
     },
     Effect {
         name: "threads",
@@ -154,18 +166,10 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         name: "printing",
-        words: &[
-            "println!",
-            "eprintln!",
-            "print!(",
-            "eprint!(",
-            "dbg!",
-            "stdout()",
-            "stderr()",
-            "stdin()",
-        ],
+        words: &["println!", "eprintln!", "print!(", "eprint!(", "dbg!", "stdout()", "stderr()"],
         may: &[],
     },
+    Effect { name: "standard input", words: &["stdin()"], may: &["ggmill"] },
     Effect { name: "the environment", words: &["std::env", "env::var", "env::args"], may: &[] },
     Effect {
         name: "processes and exit",

@@ -1,10 +1,10 @@
 //! The memory that a model takes to run.
 
-use ggmill::arch::Catalogue;
-use ggmill::estimate::{
+use ggmill_arch::Catalogue;
+use ggmill_core::{GgmlType, Model, keys};
+use ggmill_estimate::{
     Beside, FlashAttention, Options, Placement, estimate as estimate_model, fit, json,
 };
-use ggmill::{GgmlType, Model, keys};
 use serde_json::Value;
 
 use crate::failure::Failure;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use ggmill::arch::{Architecture, Catalogue};
+use ggmill::core::Model;
 use ggmill::estimate::{self as library, Beside, Options, Placement, TensorOverride};
-use ggmill::{GgmlType, Model, io};
+use ggmill::{GgmlType, io};
 use pyo3::prelude::*;
 
 use super::output::json;
