@@ -9,6 +9,7 @@
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]
 
+mod api;
 mod door;
 mod examples;
 mod guard;
