@@ -67,7 +67,19 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-python", &["ggmill"]),
-    ("ggmill-wasm", &["ggmill"]),
+    (
+        "ggmill-wasm",
+        &[
+            "ggmill-arch",
+            "ggmill-check",
+            "ggmill-core",
+            "ggmill-estimate",
+            "ggmill-inspect",
+            "ggmill-quant",
+            "ggmill-template",
+            "ggmill-tokenizer",
+        ],
+    ),
     ("ggmill-testdata", &["ggmill-core"]),
     ("ggmill-bench", LIBRARIES),
     (
@@ -130,7 +142,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "files",
         words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"],
-        may: &["ggmill-io", "ggmill-remote"],
+        may: &["ggmill", "ggmill-io", "ggmill-remote"],
     },
     Effect {
         name: "threads",
@@ -146,10 +158,11 @@ const EFFECTS: &[Effect] = &[
     },
     Effect {
         // Clippy refuses the macros (print_stdout, print_stderr, dbg_macro).
-        name: "the standard streams",
-        words: &["stdout()", "stderr()", "stdin()"],
+        name: "the standard output streams",
+        words: &["stdout()", "stderr()"],
         may: &[],
     },
+    Effect { name: "standard input", words: &["stdin()"], may: &["ggmill"] },
     Effect { name: "the environment", words: &["std::env", "env::var", "env::args"], may: &[] },
     Effect {
         name: "processes and exit",

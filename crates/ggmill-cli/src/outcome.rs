@@ -63,9 +63,14 @@ impl From<ggmill::Error> for Failure {
             Some(Hint::NotSupported { option, source }) => {
                 format!("{}: not supported for {source}", hints::flag(option))
             }
-            // The error of the target of a draft model.
-            _ if error.kind_name() == "target" => format!("--{error}"),
-            _ => error.to_string(),
+            _ => match error.kind_name() {
+                // The error of the target of a draft model.
+                "target" => format!("--{error}"),
+                "description" => {
+                    error.to_string().replace("the description is of", "--arch-file describes")
+                }
+                _ => error.to_string(),
+            },
         };
         Self::Refused { message, hint: error.hint().and_then(hints::hint) }
     }

@@ -1,6 +1,5 @@
 //! Paths, and addresses of files elsewhere, as they are shown.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
@@ -9,21 +8,9 @@ use ggmill_core::RawStr;
 use crate::outcome::Failure;
 use crate::remote;
 
-/// A path fit to be shown.
-pub(crate) struct Shown<'a>(Cow<'a, [u8]>);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        RawStr::new(&self.0).fmt(f)
-    }
-}
-
 /// A path fit to be shown; an address without its secrets.
-pub(crate) fn shown(path: &Path) -> Shown<'_> {
-    Shown(match remote::shown(path) {
-        Some(text) => Cow::Owned(text.into_bytes()),
-        None => Cow::Borrowed(path.as_os_str().as_encoded_bytes()),
-    })
+pub(crate) fn shown(path: &Path) -> impl fmt::Display + '_ {
+    ggmill::display_path(path)
 }
 
 /// The bytes of a path on this machine, such as that of an output.

@@ -24,11 +24,11 @@ pub(crate) struct Place {
 
 impl Place {
     /// The entry, found by bisection.
-    pub(crate) fn entry<'m>(&self, model: &'m ggmill::Model) -> Option<ggmill::Entry<'m>> {
+    pub(crate) fn entry<'m>(&self, model: &'m ggmill::core::Model) -> Option<ggmill::Entry<'m>> {
         model.parts().get(self.part)?.metadata().all(&self.key).nth(self.occurrence)
     }
 
-    fn array<'m>(&self, model: &'m ggmill::Model) -> Result<ggmill::Array<'m>> {
+    fn array<'m>(&self, model: &'m ggmill::core::Model) -> Result<ggmill::Array<'m>> {
         match self.entry(model).map(|entry| entry.value()).transpose()? {
             Some(Value::Array(array)) => Ok(array),
             _ => Err(Failure::misuse("no such array")),
@@ -39,14 +39,14 @@ impl Place {
 /// An array in the metadata of a model. Nothing is decoded before it is asked for.
 #[pyclass(frozen, module = "ggmill._native")]
 pub(crate) struct Array {
-    model: Arc<ggmill::Model>,
+    model: Arc<ggmill::core::Model>,
     place: Place,
     /// Of strings: where each begins in the bytes of the elements, and its length.
     places: OnceLock<Vec<(usize, usize)>>,
 }
 
 impl Array {
-    pub(crate) fn new(model: Arc<ggmill::Model>, place: Place) -> Self {
+    pub(crate) fn new(model: Arc<ggmill::core::Model>, place: Place) -> Self {
         Self { model, place, places: OnceLock::new() }
     }
 
@@ -64,7 +64,7 @@ impl Array {
         let texts = array.strings().ok_or_else(|| {
             Failure::new("wrong_type", format!("an array of {}", array.element_type()))
         })?;
-        let place = |text: ggmill::Result<RawStr<'_>>| {
+        let place = |text: ggmill::core::Result<RawStr<'_>>| {
             let bytes = text?.as_bytes();
             Ok((bytes.as_ptr().addr().saturating_sub(base), bytes.len()))
         };

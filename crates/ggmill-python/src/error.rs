@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill::{RawStr, Subject, estimate, io, pipeline, quant, template, tokenizer};
+use ggmill::core::Subject;
+use ggmill::{RawStr, estimate, io, pipeline, quant, template, tokenizer};
 use pyo3::prelude::*;
 
 /// A result with this module's [`Failure`].
@@ -109,12 +110,27 @@ impl From<std::convert::Infallible> for Failure {
     }
 }
 
-impl From<ggmill::Error> for Failure {
-    fn from(error: ggmill::Error) -> Self {
+impl From<ggmill::core::Error> for Failure {
+    fn from(error: ggmill::core::Error) -> Self {
         if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<io::Error>()) {
             return Self::from(cause);
         }
         Self::Refused(Box::new(of_format(&error)))
+    }
+}
+
+impl From<ggmill::Error> for Failure {
+    fn from(error: ggmill::Error) -> Self {
+        let key = error.key().map(Subject::Key);
+        let about = key.or(error.tensor().map(Subject::Tensor)).map(subject);
+        Self::Refused(Box::new(Refusal {
+            message: error.to_string(),
+            kind: error.kind_name().to_owned(),
+            offset: error.offset(),
+            subject: about,
+            path: error.path().map(Path::to_owned),
+            errno: error.os_code(),
+        }))
     }
 }
 
@@ -145,7 +161,7 @@ impl From<pipeline::Error> for Failure {
         }
         let of_cause = error
             .cause()
-            .and_then(|cause| cause.downcast_ref::<ggmill::Error>())
+            .and_then(|cause| cause.downcast_ref::<ggmill::core::Error>())
             .map(of_format)
             .unwrap_or_default();
         let own = Some(error.subject()).filter(|subject| !subject.is_empty());
@@ -214,7 +230,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-fn of_format(error: &ggmill::Error) -> Refusal {
+fn of_format(error: &ggmill::core::Error) -> Refusal {
     Refusal {
         message: error.to_string(),
         kind: error.kind().name().to_owned(),

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::error::Result;
 
 /// Opens a model by mapping its files.
-pub(crate) fn map(path: &Path, alone: bool) -> Result<ggmill::Model> {
+pub(crate) fn map(path: &Path, alone: bool) -> Result<ggmill::core::Model> {
     // SAFETY: that the files are not written to while they are mapped is what `ggmill.open` asks of
     // its caller, as `numpy.memmap` does; `mmap=False` reads instead.
     let model = unsafe {
@@ -23,15 +23,15 @@ pub(crate) fn map(path: &Path, alone: bool) -> Result<ggmill::Model> {
 /// Keeps the memory of an array: the object that is its `base`.
 #[pyclass(frozen, module = "ggmill._native")]
 pub(crate) struct Memory {
-    model: Arc<ggmill::Model>,
+    model: Arc<ggmill::core::Model>,
 }
 
 /// Bytes of a model as a read-only array of `uint8`, without a copy. The array keeps the model, so
 /// that it outlives a `close`.
 pub(crate) fn view<'py>(
     py: Python<'py>,
-    model: &Arc<ggmill::Model>,
-    find: impl for<'m> FnOnce(&'m ggmill::Model) -> Result<&'m [u8]>,
+    model: &Arc<ggmill::core::Model>,
+    find: impl for<'m> FnOnce(&'m ggmill::core::Model) -> Result<&'m [u8]>,
 ) -> Result<Bound<'py, PyArray1<u8>>> {
     let memory = Bound::new(py, Memory { model: Arc::clone(model) })?;
     let bytes = ArrayView1::from(find(&memory.get().model)?);

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ggmill::{Endian, Part, Value, inspect, io};
+use ggmill::core::Part;
+use ggmill::{Endian, Value, inspect, io};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
@@ -20,14 +21,14 @@ type EntryPlace<'py> = (Bound<'py, PyAny>, u32, u64, u64, u64);
 #[pyclass(frozen, name = "Model", module = "ggmill._native")]
 pub(crate) struct OpenModel {
     /// `None` once it is closed.
-    held: Mutex<Option<Arc<ggmill::Model>>>,
+    held: Mutex<Option<Arc<ggmill::core::Model>>>,
     path: PathBuf,
     is_mapped: bool,
 }
 
 impl OpenModel {
     /// The model, unless it was closed.
-    pub(crate) fn open(&self) -> Result<Arc<ggmill::Model>> {
+    pub(crate) fn open(&self) -> Result<Arc<ggmill::core::Model>> {
         let model = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         model.clone().ok_or_else(|| Failure::closed(&self.path))
     }
@@ -45,7 +46,7 @@ impl OpenModel {
     #[new]
     #[pyo3(signature = (path, *, mmap = true, alone = false, salvage = false))]
     fn new(py: Python<'_>, path: PathBuf, mmap: bool, alone: bool, salvage: bool) -> Result<Self> {
-        let model = py.detach(|| -> Result<ggmill::Model> {
+        let model = py.detach(|| -> Result<ggmill::core::Model> {
             if salvage {
                 Ok(io::salvage(&path)?)
             } else if mmap {

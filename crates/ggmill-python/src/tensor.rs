@@ -17,24 +17,28 @@ use crate::value::string;
 /// A tensor: what the header says of it, and ways to its data.
 #[pyclass(frozen, module = "ggmill._native")]
 pub(crate) struct Tensor {
-    model: Arc<ggmill::Model>,
+    model: Arc<ggmill::core::Model>,
     number: usize,
     is_mapped: bool,
 }
 
 impl Tensor {
-    pub(crate) fn new(model: Arc<ggmill::Model>, number: usize, is_mapped: bool) -> Result<Self> {
+    pub(crate) fn new(
+        model: Arc<ggmill::core::Model>,
+        number: usize,
+        is_mapped: bool,
+    ) -> Result<Self> {
         let this = Self { model, number, is_mapped };
         this.tensor()?;
         Ok(this)
     }
 
-    fn tensor(&self) -> Result<ggmill::Tensor<'_>> {
+    fn tensor(&self) -> Result<ggmill::core::Tensor<'_>> {
         nth(&self.model, self.number)
     }
 }
 
-fn nth(model: &ggmill::Model, number: usize) -> Result<ggmill::Tensor<'_>> {
+fn nth(model: &ggmill::core::Model, number: usize) -> Result<ggmill::core::Tensor<'_>> {
     model.tensors().nth(number).ok_or_else(|| Failure::misuse("no such tensor"))
 }
 
@@ -161,7 +165,7 @@ impl Tensor {
 impl Tensor {
     /// Reads the last of this many bytes: an error where the file ends before it, and before memory
     /// is asked for.
-    fn last_byte(&self, tensor: &ggmill::Tensor<'_>, size: u64) -> Result<()> {
+    fn last_byte(&self, tensor: &ggmill::core::Tensor<'_>, size: u64) -> Result<()> {
         if let Some(last) = size.checked_sub(1) {
             self.model.read_raw(tensor, last, &mut [0])?;
         }
@@ -171,7 +175,7 @@ impl Tensor {
     /// Decodes rows of this many bytes and values each.
     fn decode(
         &self,
-        tensor: &ggmill::Tensor<'_>,
+        tensor: &ggmill::core::Tensor<'_>,
         rows: Range<u64>,
         (row_size, row_len): (usize, usize),
         values: &mut [f32],

@@ -1,6 +1,7 @@
 //! Metadata values of a file as Python objects, and Python objects as metadata values.
 
-use ggmill::{RawStr, ToValue, Value, ValueType};
+use ggmill::core::ToValue;
+use ggmill::{RawStr, Value, ValueType};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 

@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use ggmill::core::{Builder, Plan, PlannedTensor, Writer, swap_bytes};
 use ggmill::io::{self, FileSink, Overwrite};
 use ggmill::pipeline::{self, ErrorKind, Progress, Report};
-use ggmill::{
-    Builder, Endian, GgmlType, MetadataBuf, Plan, PlannedTensor, Shape, Writer, swap_bytes,
-};
+use ggmill::{Endian, GgmlType, MetadataBuf, Shape};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -149,10 +148,12 @@ fn stream(
     stream.writer.finish().map_err(written)
 }
 
-fn written(error: ggmill::WriteError<io::Error>) -> Failure {
+fn written(error: ggmill::core::WriteError<io::Error>) -> Failure {
     match error {
-        ggmill::WriteError::Plan(error) => pipeline::Error::caused(ErrorKind::Misuse, error).into(),
-        ggmill::WriteError::Sink(error) => error.into(),
+        ggmill::core::WriteError::Plan(error) => {
+            pipeline::Error::caused(ErrorKind::Misuse, error).into()
+        }
+        ggmill::core::WriteError::Sink(error) => error.into(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Findings about a model.
 
-use ggmill::Model;
-use ggmill::check::render::{self, Checked};
-use ggmill::check::{Input, Options, Profile, RuleSet, Selector};
+use ggmill_check::render::{self, Checked};
+use ggmill_check::{Input, Options, Profile, RuleSet, Selector};
+use ggmill_core::Model;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
 #[cfg(feature = "check")]
 pub(crate) fn concerns_text(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     let request = Request::parse(input)?;
-    let concerns = ggmill::check::concerns_text(&request.inputs(model), &request.options);
+    let concerns = ggmill_check::concerns_text(&request.inputs(model), &request.options);
     let mut record = Record::default();
     record.u8(concerns.into());
     Ok(record)
@@ -72,9 +72,9 @@ pub(crate) fn concerns_text(model: &Model, input: &[u8]) -> Result<Record, Failu
 /// The known key that the one in the input is probably a misspelling of, or nothing.
 #[cfg(feature = "check")]
 pub(crate) fn meant_key(model: &Model, input: &[u8]) -> Record {
-    let architecture = model.metadata().str(ggmill::keys::GENERAL_ARCHITECTURE).ok();
+    let architecture = model.metadata().str(ggmill_core::keys::GENERAL_ARCHITECTURE).ok();
     let key = core::str::from_utf8(input).ok();
-    let meant = key.and_then(|key| ggmill::check::meant_key(key, architecture));
+    let meant = key.and_then(|key| ggmill_check::meant_key(key, architecture));
     meant.unwrap_or_default().into_bytes().into()
 }
 

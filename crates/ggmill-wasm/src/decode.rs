@@ -1,6 +1,7 @@
 //! Values of tensors.
 
-use ggmill::{GgmlType, quant, swap_bytes};
+use ggmill_core::{GgmlType, swap_bytes};
+use ggmill_quant as quant;
 
 use crate::failure::Failure;
 use crate::record::Record;

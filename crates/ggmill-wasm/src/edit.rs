@@ -1,6 +1,6 @@
 //! Other metadata for a file: a new header, and how much of the file it replaces.
 
-use ggmill::{FilledHeader, Gguf, HeaderEdit, MetadataBuf, Part, keys};
+use ggmill_core::{FilledHeader, Gguf, HeaderEdit, MetadataBuf, Part, keys};
 
 use crate::failure::Failure;
 use crate::record::{Fields, Record};
@@ -54,7 +54,7 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
 fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
     let broken = || Failure::misuse("the edits are truncated");
     let missing = |key: &[u8]| {
-        let key = ggmill::RawStr::new(key);
+        let key = ggmill_core::RawStr::new(key);
         Failure::new("missing", format_args!("key {key:?}: no such key"))
     };
     let mut metadata = MetadataBuf::copy_of(&part.metadata())?;
@@ -69,7 +69,7 @@ fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
     for _ in 0..fields.u32().ok_or_else(broken)? {
         let (from, to) = fields.text().zip(fields.text()).ok_or_else(broken)?;
         if metadata.get(to).is_some() {
-            let key = ggmill::RawStr::new(to);
+            let key = ggmill_core::RawStr::new(to);
             return Err(Failure::new("misuse", format_args!("key {key:?} already exists")));
         }
         if !metadata.rename(from, to) {

@@ -1,6 +1,6 @@
 //! Errors on their way to JavaScript.
 
-use ggmill::{Error, Subject};
+use ggmill_core::{Error, Subject};
 
 use crate::record::Record;
 

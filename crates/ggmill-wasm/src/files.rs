@@ -3,9 +3,9 @@
 #[cfg(feature = "tokenize")]
 use std::cell::OnceCell;
 
+use ggmill_core::{Decoder, Limits, Model, Part, Progress};
 #[cfg(feature = "tokenize")]
-use ggmill::tokenizer::{Error, Tokenizer};
-use ggmill::{Decoder, Limits, Model, Part, Progress};
+use ggmill_tokenizer::{Error, Tokenizer};
 
 use crate::failure::Failure;
 use crate::record::{Fields, NONE, Record};

@@ -1,8 +1,8 @@
 //! The summary of a model.
 
-use ggmill::Model;
-use ggmill::inspect::Selection;
-use ggmill::inspect::json::{self, Arrays};
+use ggmill_core::Model;
+use ggmill_inspect::Selection;
+use ggmill_inspect::json::{self, Arrays};
 
 use crate::failure::Failure;
 use crate::record::Record;

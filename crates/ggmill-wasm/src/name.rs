@@ -1,6 +1,6 @@
 //! The file name that metadata give a file.
 
-use ggmill::{Model, Part, Split, size_label, suggested_file_name};
+use ggmill_core::{Model, Part, Split, size_label, suggested_file_name};
 
 use crate::failure::Failure;
 use crate::record::Record;

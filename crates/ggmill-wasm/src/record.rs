@@ -1,6 +1,6 @@
 //! Outputs and inputs as records: numbers in little-endian order, and lengths before texts.
 
-use ggmill::ToValue;
+use ggmill_core::ToValue;
 
 /// What stands for a number that there is none of.
 pub(crate) const NONE: u64 = u64::MAX;

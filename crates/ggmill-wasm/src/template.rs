@@ -1,10 +1,10 @@
 //! Chat templates.
 
-use ggmill::Model;
-use ggmill::template::{
+use ggmill_core::Model;
+use ggmill_template::{
     Conversation, Error, Json, Moment, RenderOptions, Template, choose_template, model_templates,
 };
-use ggmill::tokenizer::Tokenizer;
+use ggmill_tokenizer::Tokenizer;
 
 use crate::failure::Failure;
 use crate::record::Record;

@@ -1,6 +1,6 @@
 //! Text to tokens, and tokens to text.
 
-use ggmill::tokenizer::{DecodeOptions, EncodeOptions, Error, Tokenizer};
+use ggmill_tokenizer::{DecodeOptions, EncodeOptions, Error, Tokenizer};
 
 use crate::failure::Failure;
 use crate::record::{Fields, Record};

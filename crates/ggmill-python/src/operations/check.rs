@@ -6,7 +6,8 @@ use ggmill::arch::Catalogue;
 use ggmill::check::{
     DataFacts, Input, Options, Profile, Report, Selector, check_files, examine, render, unreadable,
 };
-use ggmill::{Model, Part, io};
+use ggmill::core::{Model, Part};
+use ggmill::io;
 use pyo3::prelude::*;
 
 use super::output::json;

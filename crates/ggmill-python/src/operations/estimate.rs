@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use ggmill::arch::{Architecture, Catalogue};
-use ggmill::estimate::{self as library, Companions, Options, Placement, TensorOverride};
-use ggmill::{GgmlType, Model, io};
+use ggmill::core::Model;
+use ggmill::estimate::{self as library, Beside, Options, Placement, TensorOverride};
+use ggmill::{GgmlType, io};
 use pyo3::prelude::*;
 
 use super::output::json;
@@ -83,7 +84,7 @@ pub(crate) fn estimate(
         let projector = projector.map(io::open).transpose()?;
         let adapters = adapters.iter().map(io::open).collect::<Result<Vec<_>, _>>()?;
         let draft = draft.map(io::open).transpose()?;
-        let mut beside = Companions::default();
+        let mut beside = Beside::default();
         beside.projector = projector.as_ref();
         beside.adapters = adapters.iter().collect();
         beside.draft =
@@ -102,7 +103,7 @@ fn of(
     description: Option<&Architecture>,
     options: &Options,
     sizes: Option<&[u64]>,
-    beside: &Companions<'_>,
+    beside: &Beside<'_>,
 ) -> Result<(Options, library::Estimate)> {
     let Some(sizes) = sizes else {
         let found = beside.estimate(model, description, options)?;

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use ggmill::MetadataBuf;
+use ggmill::core::Sink as _;
 use ggmill::edit::{extract_metadata, subset};
 use ggmill::formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill::pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
-use ggmill::{MetadataBuf, Sink as _};
 use pyo3::prelude::*;
 
 use super::diff::globs;

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill::Model;
-use ggmill::Sink as _;
 use ggmill::arch::Catalogue;
+use ggmill::core::Model;
+use ggmill::core::Sink as _;
 use ggmill::pipeline::{Progress, Report};
 use ggmill::quantize::{Imatrix, ImatrixForm, ImatrixRun};
 use ggmill::run::{self as library, Chunks, Matrices, Measurement, Options, Program, Runner};

@@ -569,7 +569,7 @@ impl<'a> Convert<'a> {
                 let mut options = RestoreOptions::default();
                 options.no_vocab = true;
                 let base = restore_checkpoint(checkpoint, architecture, &options)
-                    .and_then(|restored| restored.over(checkpoint))
+                    .and_then(|restored| restored.into_checkpoint(checkpoint))
                     .map_err(|error| located(error, model).replace_hint(Hint::NameBase))?;
                 let files = model.files();
                 refuse_interrupted(&files)?;

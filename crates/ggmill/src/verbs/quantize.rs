@@ -25,6 +25,7 @@ use ggmill_run::{
 use super::RunText;
 use super::running::{imatrix_of, note_unused_experts, program_with_note, within};
 use super::types::{Types, target, type_options};
+use crate::error::Kind;
 use crate::open::refuse_interrupted;
 use crate::output::{Destination, Source, ToPlan};
 use crate::progress::{Call, Stage, call_options};
@@ -385,11 +386,11 @@ fn described_roles(
             .iter()
             .map(|architecture| format!("{:?}", RawStr::from(architecture.name())))
             .collect();
-        Error::misuse(format_args!(
-            "the architecture of the model is {:?}, but the description is of {}",
-            RawStr::from(name),
-            names.join(", ")
-        ))
+        let (name, names) = (RawStr::from(name), names.join(", "));
+        let message = format_args!(
+            "the architecture of the model is {name:?}, but the description is of {names}"
+        );
+        Error::new(Kind::Misuse, "description", message)
     })?;
     Ok(RoleRule::of(architecture)?)
 }

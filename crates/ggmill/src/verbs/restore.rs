@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{RestoreOptions, RestoredCheckpoint, restorable, restore_checkpoint};
+use ggmill_convert::{RestoreOptions, RestoredCheckpoint, check_restorable, restore_checkpoint};
 use ggmill_core::{GgmlType, RawStr, keys};
 use ggmill_io::NewDirectory;
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit};
@@ -114,7 +114,7 @@ impl<'a> Restore<'a> {
             if vocab_only { None } else { Some(architecture_of(model, &catalogue)?) };
         let directory = start_directory(path, dry_run)?;
         let restored = match architecture {
-            None => RestoredCheckpoint::of_vocabulary(checkpoint.metadata()),
+            None => RestoredCheckpoint::from_vocabulary(checkpoint.metadata()),
             Some(architecture) => restore_checkpoint(checkpoint, architecture, &options),
         };
         let checkpoint_files = restored.map_err(|error| {
@@ -209,7 +209,7 @@ pub(super) fn architecture_of<'c>(
     catalogue: &'c Catalogue,
 ) -> Result<&'c Architecture> {
     let checkpoint = model.checkpoint()?;
-    restorable(checkpoint).map_err(|error| {
+    check_restorable(checkpoint).map_err(|error| {
         let has_vocabulary = model.metadata().get(keys::TOKENIZER_MODEL).is_some();
         let hint =
             (checkpoint.tensors().is_empty() && has_vocabulary).then_some(Hint::VocabularyOnly);

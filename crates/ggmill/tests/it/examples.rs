@@ -1,13 +1,12 @@
-//! The programs in `examples/`: short, and right on files of both byte orders.
+//! The programs in `examples/`, three of which the README has: short, and right on files of both byte
+//! orders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ggmill::{Builder, Endian, GgmlType, MetadataBuf, Shape, Writer};
-
-/// Lines of the longest.
-const MAX_LEN: usize = 20;
+use ggmill::core::{Builder, Writer};
+use ggmill::{Endian, GgmlType, MetadataBuf, Shape};
 
 /// The program. `cargo test` builds it with the tests; a run of these tests alone does not, and
 /// then it is built here, with settings of its own, which takes longer.
@@ -46,89 +45,91 @@ fn is_up_to_date(program: &Path) -> bool {
     list.contains("examples") && sources.all(is_older)
 }
 
-fn run(name: &str, arguments: &[&str]) -> Output {
-    let output = Command::new(example(name)).args(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{name} {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+/// Runs a program in a directory.
+fn run(name: &str, directory: &Path, arguments: &[&str]) -> Output {
+    let output =
+        Command::new(example(name)).args(arguments).current_dir(directory).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
     output
 }
 
 /// A model of one matrix, whose numbers count up.
-fn model(directory: &Path, endian: Endian) -> String {
+fn model(endian: Endian) -> Vec<u8> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
     metadata.set("general.name", "Tiny");
     let plan = Builder::new()
         .endian(endian)
         .metadata(metadata)
-        .tensor("blk.0.ffn_up.weight", GgmlType::F32, Shape::new(&[32, 2]).unwrap())
+        .tensor("output_norm.weight", GgmlType::F32, Shape::new(&[32, 2]).unwrap())
         .plan()
         .unwrap();
-    let numbers = (0u8..64).map(f32::from);
-    let data: Vec<u8> =
-        numbers
-            .flat_map(|number| {
-                if endian == Endian::Big { number.to_be_bytes() } else { number.to_le_bytes() }
-            })
-            .collect();
+    let bytes = |number: f32| {
+        if endian == Endian::Big { number.to_be_bytes() } else { number.to_le_bytes() }
+    };
+    let data: Vec<u8> = (0u8..64).map(f32::from).flat_map(bytes).collect();
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     writer.write(0, &data).unwrap();
-    let path = directory.join(format!("{endian}.gguf"));
-    fs::write(&path, writer.finish().unwrap()).unwrap();
-    path.into_os_string().into_string().unwrap()
+    writer.finish().unwrap()
 }
 
 #[test]
-fn each_is_right_on_both_byte_orders() {
-    let directory = tempfile::tempdir().unwrap();
+fn they_work_on_both_byte_orders() {
     for endian in [Endian::Little, Endian::Big] {
-        let path = model(directory.path(), endian);
-        let listed =
-            String::from_utf8(run("list", &[&path, "blk.0.ffn_up.weight"]).stdout).unwrap();
-        let values = format!("{:?}", (0u8..64).map(f32::from).collect::<Vec<_>>());
-        assert!(
-            listed.starts_with("blk.0.ffn_up.weight")
-                && listed.contains("F32")
-                && listed.trim_end().ends_with(&values),
-            "{endian}: {listed}"
-        );
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        fs::write(directory.join("model.gguf"), model(endian)).unwrap();
+        let decoded = String::from_utf8(run("decode", directory, &[]).stdout).unwrap();
+        let values = format!("F32 32 × 2 {:?}", (0u8..64).map(f32::from).collect::<Vec<_>>());
+        assert_eq!(decoded, format!("llama\n{values}\n"), "{endian}");
 
-        run("edit", &[&path, "general.name", "Tiny of the examples"]);
-        let edited = ggmill::io::open(&path).unwrap();
-        assert_eq!(
-            (edited.metadata().str("general.name").unwrap(), edited.endian()),
-            ("Tiny of the examples", endian)
-        );
+        let told = run("quantize", directory, &[]);
+        let told = String::from_utf8(told.stderr).unwrap();
+        assert!(told.contains("68 of 68 bytes, output_norm.weight"), "{told}");
+        let small = ggmill::Model::open(directory.join("small.gguf")).unwrap();
+        let tensor = small.tensor("output_norm.weight").unwrap();
+        // The reference writes little-endian files, and quantizes a matrix of this name.
+        assert_eq!((tensor.ggml_type(), small.core().endian()), (GgmlType::Q8_0, Endian::Little));
+        let near = |(value, number): (f32, u8)| (value - f32::from(number)).abs() < 0.3;
+        assert!(tensor.to_f32().unwrap().into_iter().zip(0u8..).all(near), "{endian}");
 
-        let out = format!("{path}.q8_0.gguf");
-        let told = run("quantize", &[&path, &out, "Q8_0"]);
-        assert!(String::from_utf8(told.stderr).unwrap().contains("bytes, blk.0.ffn_up.weight"));
-        let quantized = ggmill::io::open(&out).unwrap();
-        let tensor = quantized.tensor("blk.0.ffn_up.weight").unwrap();
-        // As the reference makes it.
-        assert_eq!((tensor.ggml_type(), quantized.endian()), (GgmlType::Q8_0, Endian::Little));
-        let values = ggmill::quant::read_f32(&quantized, &tensor).unwrap();
-        assert!(
-            values.iter().zip(0u8..).all(|(value, number)| (value - f32::from(number)).abs() < 0.3),
-            "{endian}: {values:?}"
-        );
+        run("edit", directory, &["model.gguf", "general.name", "Tiny of the examples"]);
+        let edited = ggmill::Model::open(directory.join("model.gguf")).unwrap();
+        assert_eq!(edited.metadata().str("general.name").unwrap(), "Tiny of the examples");
+        assert_eq!(edited.core().endian(), endian);
     }
 }
 
 #[test]
-fn each_is_short() {
-    for name in ["list", "edit", "quantize"] {
-        let source = fs::read_to_string(
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).with_extension("rs"),
-        )
-        .unwrap();
-        let lines = source
-            .lines()
-            .filter(|line| !line.starts_with("//!") && !line.starts_with("#!"))
-            .count();
-        assert!(lines < MAX_LEN, "{name}: {lines} lines");
+fn they_work_on_a_real_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::create_dir(directory.join("checkpoint")).unwrap();
+    for entry in fs::read_dir(ggmill_testdata::real("tinystories260K")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), directory.join("checkpoint").join(entry.file_name())).unwrap();
+    }
+    let found = String::from_utf8(run("convert", directory, &[]).stdout).unwrap();
+    assert!(!found.contains("error"), "{found}");
+    let decoded = String::from_utf8(run("decode", directory, &[]).stdout).unwrap();
+    assert!(decoded.starts_with("llama\nF32 64 ["), "{decoded}");
+    run("quantize", directory, &[]);
+    let small = ggmill::Model::open(directory.join("small.gguf")).unwrap();
+    assert_eq!(small.tensor("token_embd.weight").unwrap().ggml_type(), GgmlType::Q8_0);
+}
+
+/// The README has the programs as they are tested.
+#[test]
+fn the_readme_has_them() {
+    /// Lines of the longest.
+    const MAX_LEN: usize = 8;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    for name in ["decode", "quantize", "convert"] {
+        let source = fs::read_to_string(root.join(format!("examples/{name}.rs"))).unwrap();
+        let program = &source[source.find("fn main").unwrap()..];
+        assert!(readme.contains(&format!("```rust,no_run\n{program}```")), "{name}");
+        assert!(program.lines().count() <= MAX_LEN, "{name}");
     }
 }

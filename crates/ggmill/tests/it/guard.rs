@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use ggmill::core::{Builder, Model};
 use ggmill::io::ErrorKind as IoKind;
 use ggmill::pipeline::{
     Checkpoint as _, ErrorKind, GgufCheckpoint, Recipe, Report, Result, RunOptions,
 };
-use ggmill::{Builder, GgmlType, Model, Shape};
+use ggmill::{GgmlType, Shape};
 
 /// Everything that reads all data of a model, by its name.
 const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 8] = [
@@ -140,5 +141,5 @@ fn a_source_that_ends_too_early_is_told_apart() {
     );
     // In memory nothing is named, and nothing else is different.
     let bytes = fs::read(&path).unwrap();
-    assert_eq!(Model::open(bytes).unwrap_err().kind(), ggmill::ErrorKind::Truncated);
+    assert_eq!(Model::open(bytes).unwrap_err().kind(), ggmill::core::ErrorKind::Truncated);
 }

@@ -9,6 +9,8 @@
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]
 
+mod api;
+mod door;
 mod examples;
 mod guard;
 mod names;
@@ -62,7 +64,8 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
 /// The values of a tensor are those that were written, whatever the byte order of the file.
 #[test]
 fn values_do_not_depend_on_the_byte_order() {
-    use ggmill::{Builder, Endian, MetadataBuf, Model, Shape};
+    use ggmill::core::{Builder, Model};
+    use ggmill::{Endian, MetadataBuf, Shape};
 
     let values: Vec<f32> = (0u8..64).map(|number| f32::from(number) - 31.5).collect();
     let models = [Endian::Little, Endian::Big].map(|endian| {
@@ -76,12 +79,12 @@ fn values_do_not_depend_on_the_byte_order() {
             })
             .plan()
             .unwrap();
-        let mut writer = ggmill::Writer::start(&plan, Vec::new()).unwrap();
+        let mut writer = ggmill::core::Writer::start(&plan, Vec::new()).unwrap();
         for (number, ggml_type) in types.into_iter().enumerate() {
             let mut blocks = vec![0; usize::try_from(plan.tensors()[number].size()).unwrap()];
             ggmill::quant::quantize(ggml_type, &values, 64, None, &mut blocks).unwrap();
             if endian == Endian::Big {
-                ggmill::swap_bytes(ggml_type, &mut blocks).unwrap();
+                ggmill::core::swap_bytes(ggml_type, &mut blocks).unwrap();
             }
             writer.write(number, &blocks).unwrap();
         }

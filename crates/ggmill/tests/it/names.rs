@@ -4,7 +4,7 @@ use ggmill::{arch, check::Profile, io, pipeline, quant, template, tokenizer};
 
 #[test]
 fn kinds_of_errors_have_names_that_do_not_change() {
-    use ggmill::ErrorKind as Core;
+    use ggmill::core::ErrorKind as Core;
     let core = [
         (Core::NotGguf, "not_gguf"),
         (Core::Version, "version"),

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 
 use ggmill::arch::Catalogue;
 use ggmill::convert::{ConvertOptions, convert, own_type};
+use ggmill::core::Gguf;
 use ggmill::pipeline::{
     Checkpoint, GgufCheckpoint, Pretrained, Recipe, Result, RunOptions, SideFiles, SourceTensor,
     run,
 };
 use ggmill::quantize::{QuantizeOptions, Target, quantize, quantize_recipe};
-use ggmill::{FileType, GgmlType, Gguf, Shape};
+use ggmill::{FileType, GgmlType, Shape};
 use serde_json::{Value, json};
 
 /// A checkpoint in memory.

@@ -1,0 +1,116 @@
+//! The front door: verbs, their results, and the one error.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill::core::Builder;
+use ggmill::{Error, GgmlType, Hint, MetadataBuf, Model, Note, Shape, Stage};
+
+/// A model of two matrices.
+fn model(directory: &Path) -> PathBuf {
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "llama");
+    let shape = Shape::new(&[64, 4]).unwrap();
+    let plan = Builder::new()
+        .metadata(metadata)
+        .tensor("output_norm.weight", GgmlType::F32, Shape::new(&[64]).unwrap())
+        .tensor("blk.0.ffn_up.weight", GgmlType::F32, shape)
+        .plan()
+        .unwrap();
+    let mut bytes = plan.header().to_vec();
+    bytes.resize(usize::try_from(plan.total_len()).unwrap(), 0);
+    let path = directory.join("model.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn an_error_has_the_size_of_a_pointer() {
+    assert_eq!(size_of::<Error>(), size_of::<usize>());
+    assert_eq!(size_of::<ggmill::Result<()>>(), size_of::<usize>());
+}
+
+#[test]
+fn errors_say_what_they_are_about() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = model(directory.path());
+    let missing = Model::open(directory.path().join("no.gguf")).unwrap_err();
+    assert!(missing.is_not_found() && missing.os_code().is_some(), "{missing:?}");
+    assert_eq!(missing.path(), Some(&*directory.path().join("no.gguf")));
+
+    let open = Model::open(&path).unwrap();
+    let missing = open.tensor("no.weight").unwrap_err();
+    assert!(missing.is_not_found() && missing.path() == Some(&*path), "{missing:?}");
+    assert_eq!(missing.tensor().unwrap().as_str().unwrap(), "no.weight");
+    let missing = Error::from(open.metadata().str("no.key").unwrap_err());
+    assert!(missing.is_not_found() && missing.key().is_some(), "{missing:?}");
+
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();
+    let cut = Model::open(&path).unwrap_err();
+    assert!(cut.is_truncated() && cut.hint() == Some(&Hint::DownloadRest), "{cut:?}");
+    assert_eq!(Model::salvage(&path).unwrap().tensors().len(), 2);
+    std::fs::write(&path, "<!DOCTYPE html>").unwrap();
+    let other = Model::open(&path).unwrap_err();
+    assert!(matches!(other.hint(), Some(Hint::Content(_))), "{other:?}");
+}
+
+#[test]
+fn an_output_is_replaced_only_if_that_is_allowed() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = Model::open(model(directory.path())).unwrap();
+    let out = directory.path().join("out.gguf");
+    std::fs::write(&out, "precious").unwrap();
+    let refused = ggmill::quantize(&open, "Q8_0").unwrap().write(&out).unwrap_err();
+    assert!(refused.is_already_exists() && refused.hint() == Some(&Hint::Overwrite), "{refused}");
+    let over_itself = ggmill::quantize(&open, "Q8_0").unwrap().overwrite(true);
+    let refused = over_itself.write(directory.path().join("model.gguf")).unwrap_err();
+    assert!(refused.is_misuse(), "{refused:?}");
+
+    let quantize = ggmill::quantize(&open, "Q8_0").unwrap().overwrite(true).threads(2);
+    let mut written = quantize.write(&out).unwrap();
+    assert_eq!((written.paths(), written.total_len()), (&[out.clone()][..], 768));
+    assert_eq!(written.losses().unwrap().tensors.len(), 2);
+    let small = Model::open(&out).unwrap();
+    let up = small.tensor("blk.0.ffn_up.weight").unwrap();
+    assert_eq!((up.ggml_type(), up.row_f32(3).unwrap()), (GgmlType::Q8_0, vec![0.0; 64]));
+    assert!(up.row_f32(4).unwrap_err().is_misuse());
+}
+
+#[test]
+fn a_callback_ends_the_call_and_nothing_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = Model::open(model(directory.path())).unwrap();
+    let out = directory.path().join("out.gguf");
+    let mut seen = Vec::new();
+    let quantize = ggmill::quantize(&open, "Q8_0").unwrap().on_progress(|now| {
+        assert_eq!(now.stage, Stage::Writing);
+        seen.push((now.tensor.to_owned(), now.number));
+        ControlFlow::Break(())
+    });
+    let stopped = quantize.write(&out).unwrap_err();
+    assert!(stopped.is_cancelled(), "{stopped:?}");
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].1.is_some_and(|(_, count)| count == 2), "{seen:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_only_writing_is_refused_for_can_be_planned() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = Model::open(model(directory.path())).unwrap();
+    let out = directory.path().join("out.gguf");
+    // Rows of 64 numbers have no type of blocks of 256, so a substitute is noted.
+    let plan = ggmill::quantize(&open, "Q4_K_M").unwrap().plan(&out).unwrap();
+    assert!(plan.refusal().is_none());
+    let notes = plan.notes();
+    assert!(notes.iter().any(|note| matches!(note, Note::Plan(_))), "{notes:?}");
+    assert!(!out.exists());
+    assert_eq!(plan.write().unwrap().notes(), notes);
+
+    let unknown = ggmill::quantize(&open, "Q4KM").unwrap_err();
+    assert_eq!(unknown.hint(), Some(&Hint::SimilarTypes(vec!["Q4_K_M"])), "{unknown}");
+    let unmatched = ggmill::quantize(&open, "Q8_0").unwrap().tensor_type("ffn_upp=q6_k").unwrap();
+    let unmatched = unmatched.plan(directory.path().join("x.gguf")).unwrap_err();
+    assert!(matches!(unmatched.hint(), Some(Hint::TensorPattern { .. })), "{unmatched:?}");
+}
