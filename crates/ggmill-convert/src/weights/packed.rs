@@ -285,6 +285,6 @@ fn rows(list: &Unpacking<'_>, number: usize, scales: usize) -> Result<Expression
     let scales = scales.reshape(
         Shape::new(&[1, height]).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?,
     )?;
-    let blocks = Fp8Blocks::new(weights.shape().row_len(), 1).of_numbers();
+    let blocks = Fp8Blocks::new(weights.shape().row_len(), 1).with_stored_numbers();
     Expression::decode(blocks, &[weights, scales])?.mul(STEP)
 }

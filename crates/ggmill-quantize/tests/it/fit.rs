@@ -498,7 +498,7 @@ fn combined_tensors_are_listed_as_unmeasured() {
     let plan = Recipe::new(MetadataBuf::new(), tensors).plan(&source).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("made.gguf");
-    let options = RunOptions::on(1);
+    let options = RunOptions::with_threads(1);
     let file =
         run(&plan, &source, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap();
     std::fs::write(&path, file).unwrap();

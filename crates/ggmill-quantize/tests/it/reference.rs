@@ -192,7 +192,7 @@ fn bytes_do_not_depend_on_the_number_of_threads() {
     let fixture = Fixture::new("mixtral");
     let on = |threads| {
         let quantized = || quantized(&fixture.path(), &options("Q4_K_M"));
-        RunOptions::on(threads).install(quantized).unwrap().unwrap()
+        RunOptions::with_threads(threads).install(quantized).unwrap().unwrap()
     };
     assert!(on(1) == on(3));
 }
