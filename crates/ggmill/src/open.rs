@@ -132,8 +132,7 @@ impl OpenOptions {
 mod remote {
     use std::path::Path;
 
-    use ggmill_core::{RawStr, ReadAt};
-    use ggmill_inspect::{FileKind, SNIFFED, sniff};
+    use ggmill_core::ReadAt;
     use ggmill_io::Directory;
     use ggmill_remote::{Client, ErrorKind, Location, Options};
 
