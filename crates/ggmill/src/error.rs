@@ -129,6 +129,7 @@ impl Error {
     }
 
     /// Puts the path before the message, also where the error names a file.
+    #[cfg(feature = "files")]
     #[must_use]
     pub(crate) fn within(mut self, path: &Path) -> Self {
         self.0.message = format!("{}: {}", crate::display_path(path), self.0.message);
@@ -146,6 +147,7 @@ impl Error {
     }
 
     /// Replaces the hint.
+    #[cfg(feature = "files")]
     #[must_use]
     pub(crate) fn replace_hint(mut self, hint: impl Into<Option<Hint>>) -> Self {
         self.0.hint = hint.into();
