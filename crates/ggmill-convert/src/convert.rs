@@ -491,7 +491,7 @@ struct Blocks<'a> {
     weights: &'a Weights<'a>,
     /// Positions in the description: of a tensor, or of the first tensor of its group.
     positions: BTreeMap<&'a str, usize>,
-    blocks: Vec<(Place<'a>, Vec<RecipeTensor>)>,
+    tensors: Vec<(Place<'a>, Vec<RecipeTensor>)>,
     /// Names of the tensors that must not be multiplied with 4-bit activations.
     wide: Vec<String>,
 }
@@ -505,7 +505,7 @@ impl<'a> Blocks<'a> {
             let first = group.map_or(place, |group| *groups.entry(group).or_insert(place));
             places.insert(&*spec.name, first);
         }
-        Self { weights, positions: places, blocks: Vec::new(), wide: Vec::new() }
+        Self { weights, positions: places, tensors: Vec::new(), wide: Vec::new() }
     }
 
     /// Takes a tensor that keeps its blocks; returns any other tensor. Fails for a tensor that is
@@ -553,7 +553,7 @@ impl<'a> Blocks<'a> {
                 all.push(RecipeTensor::new(name, Expression::floats(shape, scales)?));
             }
         }
-        self.blocks.push((place, all));
+        self.tensors.push((place, all));
         if let (Some(layers), Some(source)) = (self.weights.nvfp4(), source)
             && found == GgmlType::NVFP4
             && layers.is_wide(&without_expert(source))
@@ -566,9 +566,9 @@ impl<'a> Blocks<'a> {
     /// Returns all tensors of the file in order, and the names of those that must not be multiplied
     /// with 4-bit activations.
     fn followed_by(mut self, others: Vec<RecipeTensor>) -> (Vec<RecipeTensor>, Vec<String>) {
-        self.blocks.sort_by_key(|(place, _)| *place);
+        self.tensors.sort_by_key(|(place, _)| *place);
         self.wide.sort_unstable();
-        let tensors = self.blocks.into_iter().flat_map(|(_, all)| all).chain(others).collect();
+        let tensors = self.tensors.into_iter().flat_map(|(_, all)| all).chain(others).collect();
         (tensors, self.wide)
     }
 }
