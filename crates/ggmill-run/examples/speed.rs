@@ -1,4 +1,4 @@
-//! One side of `conformance/run_speed.py`: runs a model over texts made by chance, and says how long
+//! One side of `xtask/peers/run_speed.py`: runs a model over texts made by chance, and says how long
 //! that took.
 //!
 //! ```text

@@ -5,7 +5,7 @@ use ggmill_arch::{Architecture, SpecifiedKey};
 use crate::samples::{models, samples};
 use crate::support::report;
 
-/// What `python3 conformance/run.py architectures --load` recorded: a model, `takes` or `refuses`, and what
+/// What `cargo xtask peers architectures --load` recorded: a model, `takes` or `refuses`, and what
 /// was done to it.
 const LOADER: &str = include_str!("../loader.tsv");
 
@@ -52,7 +52,7 @@ fn a_model_has_an_error_exactly_when_the_loader_refuses_it() {
             compared += 1;
         }
     }
-    let recipe = "run python3 conformance/run.py architectures --load";
+    let recipe = "run cargo xtask peers architectures --load";
     assert!(wrong.is_empty(), "{recipe}:\n{}", wrong.join("\n"));
     assert!(compared > 2000, "{compared}");
 }

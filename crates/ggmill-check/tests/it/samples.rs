@@ -1,7 +1,7 @@
 //! Tiny models of every architecture that is described, made from the descriptions alone, and the
 //! same models with one thing wrong.
 //!
-//! `python3 conformance/run.py architectures --load` gives them to llama.cpp's loader and records what it
+//! `cargo xtask peers architectures --load` gives them to llama.cpp's loader and records what it
 //! says.
 
 use ggmill_arch::{Architecture, Demand, KeySpec, Resolved, TensorSpec};

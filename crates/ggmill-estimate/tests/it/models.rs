@@ -1,4 +1,4 @@
-//! Models as `tests/reference/models.txt` has them: headers that `python3 conformance/run.py estimate
+//! Models as `tests/reference/models.txt` has them: headers that `cargo xtask peers estimate
 //! --collect` takes from converted recipes.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Weights, caches and states, to the byte as libllama accounts for them: `python3 conformance/run.py
+//! Weights, caches and states, to the byte as libllama accounts for them: `cargo xtask peers
 //! estimate --record` writes `tests/reference/bytes.tsv`.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(crate) fn models() -> BTreeMap<String, Listed> {
     listed().into_iter().map(|model| (model.name.clone(), model)).collect()
 }
 
-/// The options of a name, as `conformance/estimate.py` has them.
+/// The options of a name, as `xtask/peers/estimate.py` has them.
 pub(crate) fn options(name: &str) -> Options {
     let mut options = Options::default();
     options.context = Some(4096);

@@ -1,4 +1,4 @@
-//! Hashes, held to those of other implementations (`python3 conformance/run.py hash` writes them).
+//! Hashes, held to those of other implementations (`cargo xtask peers hash` writes them).
 
 use std::ops::ControlFlow;
 use std::path::Path;

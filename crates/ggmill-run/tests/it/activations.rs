@@ -1,4 +1,4 @@
-//! Sums of squared activations: those of libllama, recorded by `python3 conformance/run.py activations
+//! Sums of squared activations: those of libllama, recorded by `cargo xtask peers activations
 //! --record`, and laws.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What libllama computes of the same models, recorded by `python3 conformance/run.py logits --record`.
+//! What libllama computes of the same models, recorded by `cargo xtask peers logits --record`.
 
 use ggmill_run::{Options, Program, Runner};
 

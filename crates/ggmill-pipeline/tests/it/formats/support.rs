@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file of the fixtures that `conformance/torch_files.py` writes.
+/// A file of the fixtures that `xtask/peers/torch_files.py` writes.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch").join(name)
 }

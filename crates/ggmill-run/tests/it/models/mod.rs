@@ -1,4 +1,4 @@
-//! Tiny models with weights by chance, made from the descriptions: what `python3 conformance/run.py logits`
+//! Tiny models with weights by chance, made from the descriptions: what `cargo xtask peers logits`
 //! gives to libllama and the tests run.
 
 mod cases;

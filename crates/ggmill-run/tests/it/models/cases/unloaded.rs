@@ -1,5 +1,5 @@
 //! Models that no version of llama.cpp runs: recorded with `transformers`
-//! (`conformance/logits_transformers.py`).
+//! (`xtask/peers/logits_transformers.py`).
 
 use super::{Case, case};
 use crate::models::Value::U;
