@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::source::sources_section;
 use crate::{Group, Rule, rules};
 
-/// The page of a rule (by code) or of a group of rules, as Markdown; `None` for anything else.
+/// Returns the page of a rule (by code) or of a group of rules, as Markdown; `None` for another topic.
 ///
 /// ```
 /// let page = ggmill_check::explain("gg1302").ok_or("known")?;
@@ -26,7 +26,8 @@ pub fn explain(topic: &str) -> Option<String> {
     Some(page)
 }
 
-/// The section about the rules that mention a key, for the page of the key; empty without any.
+/// Returns the section about the rules that mention a key, for the page of the key; empty if there are
+/// none.
 pub fn rules_about(key: &str) -> String {
     let mut section = String::new();
     for rule in rules().filter(|rule| {
@@ -35,13 +36,13 @@ pub fn rules_about(key: &str) -> String {
         if section.is_empty() {
             section.push_str("\n## Related rules\n\n");
         }
-        // Writing to a String cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(section, "- {}: {}.", rule.code, rule.summary);
     }
     section
 }
 
-/// Rules, groups and other topics with a similar spelling: at most three, the nearest first.
+/// Returns at most three rules, groups and other topics with a similar spelling, nearest first.
 pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     const MAX_LEN: usize = 64;
     if topic.len() > MAX_LEN {
@@ -62,8 +63,8 @@ pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     found.into_iter().map(|(_, known)| known).take(3).collect()
 }
 
-/// Keys that are spelled like another one, or contain it, the nearest first: those that the fewest
-/// changes lead to, and among equally near ones those that contain it.
+/// Returns the known keys that are similar to `key` or contain it, ordered by edit distance, and at equal
+/// distance those that contain it first.
 ///
 /// ```
 /// let keys = ["general.basename", "general.name", "llama.context_length"];
@@ -81,7 +82,7 @@ pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
     let mut found: Vec<(usize, bool, &str)> = Vec::new();
     for &known in known.iter().filter(|known| known.len() <= 2 * MAX_LEN) {
         let lower = known.to_ascii_lowercase();
-        // The key, and what is left of it without its first segments.
+        // The key and its suffixes without the first segments.
         let dots = lower.match_indices('.').map(|(dot, _)| dot + 1);
         let ends: Vec<&str> =
             core::iter::once(0).chain(dots).filter_map(|start| lower.get(start..)).collect();
@@ -95,7 +96,7 @@ pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
     found.into_iter().map(|(.., known)| known).collect()
 }
 
-/// The page of a rule, as Markdown.
+/// Returns the page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
     let (requirement, sources) = (rule.requirement_with(" (see below)"), sources_section(rule));
@@ -126,15 +127,15 @@ pub fn rule_page(rule: &Rule) -> String {
     )
 }
 
-/// The example of a rule: the chat template if the rule is about it, and the findings as printed. A
-/// test writes the list from the files that violate the rules, and compares it with them.
+/// Returns the example of a rule: the chat template if the rule is about it, and the findings as
+/// printed. A test generates `examples.txt` from files that violate the rules and compares it.
 fn example(rule: &Rule) -> String {
     const EXAMPLES: &str = include_str!("../data/examples.txt");
     let Rule { code, severity, summary, .. } = rule;
     let lines = EXAMPLES.lines().filter_map(|line| line.strip_prefix(code)?.strip_prefix(' '));
     let (mut template, mut findings) = (String::new(), String::new());
     for line in lines {
-        // Writing to a String cannot fail.
+        // Writing to a string cannot fail.
         let _ = match line.strip_prefix("| ") {
             Some(text) => writeln!(template, "tokenizer.chat_template: {text}\n"),
             None => writeln!(findings, "  {line}"),
@@ -143,7 +144,7 @@ fn example(rule: &Rule) -> String {
     format!("{template}{severity} {summary} · {code}\n{findings}")
 }
 
-/// The list of all rules, as Markdown: for the directory of their pages.
+/// Returns the list of all rules as Markdown, for the directory of their pages.
 pub fn rules_index() -> String {
     let mut page = String::from(
         "# Rules of `ggmill check`\n\nGenerated from the rules; `ggmill explain CODE` prints the same \
@@ -151,7 +152,7 @@ pub fn rules_index() -> String {
     );
     for group in Group::ALL {
         if rules().any(|rule| rule.group == group) {
-            // Writing to a String cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(page, "\n## {}\n", group.name());
             group_table(group, &mut page, true);
         }
@@ -159,7 +160,7 @@ pub fn rules_index() -> String {
     page
 }
 
-/// When the rules of a group are checked, where that is not by default.
+/// Returns when the rules of a group are checked, if not by default.
 fn checked_when(group: Group) -> Option<&'static str> {
     Some(match group {
         Group::Naming => {
@@ -190,12 +191,12 @@ fn group_table(group: Group, page: &mut String, links: bool) {
     }
 }
 
-/// Every rule, by group, as sections of a page with a line for each.
+/// Returns all rules by group, as sections with a line for each rule.
 pub fn topics() -> String {
     let mut page = String::new();
     for group in Group::ALL {
         if rules().any(|rule| rule.group == group) {
-            // Writing to a String cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(page, "## Rules about {0} (`{0}`)\n\n", group.name());
             for rule in rules().filter(|rule| rule.group == group) {
                 let _ = writeln!(page, "    {}  {}", rule.code, rule.summary);
@@ -206,7 +207,7 @@ pub fn topics() -> String {
     page
 }
 
-/// Whether a text names a key, and not one that begins with it.
+/// Returns `true` if a text names this key, and not only a longer one.
 fn mentions(text: &str, key: &str) -> bool {
     text.match_indices(key).any(|(at, _)| {
         let after = text.get(at + key.len()..).unwrap_or_default();
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standard_keys_have_the_types_that_the_rules_hold_them_to() {
+    fn standard_keys_have_the_types_that_the_rules_expect() {
         for StandardKey { pattern, type_name, .. } in StandardKey::all() {
             let key = pattern.replace("{n}", "0").replace("{arch}", "llama");
             if let Some(expected) =
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelled_is_found_nearby() {
+    fn misspelled_topics_are_found() {
         let others = || ["Q4_0", "Q4_1", "general.license"].into_iter().map(str::to_owned);
         assert_eq!(near("Q4_L", others()).first().map(String::as_str), Some("Q4_0"));
         assert!(near("general.licence", others()).contains(&"general.license".to_owned()));

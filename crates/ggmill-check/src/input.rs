@@ -1,14 +1,21 @@
-//! The input of a check.
+//! Inputs of a check: files, plans of files, and template files.
 
 use std::fmt;
 
 use ggmill_arch::{Catalogue, ModelView, kind_of_architecture};
-use ggmill_core::{Error, Index, Metadata, Part, ReadAt, Tensor, Tensors, Value};
+use ggmill_core::{
+    Builder, Error, Index, Metadata, Model, Part, ReadAt, Tensor, Tensors, Value, keys,
+};
+#[cfg(feature = "examine")]
+use ggmill_pipeline::{Plan, Result};
+use ggmill_template::{Json, TemplateFile};
 
-use crate::DataFacts;
+use crate::{DataFacts, Options, Report, check};
+#[cfg(feature = "examine")]
+use crate::{Diagnostic, Severity, check_set};
 
-/// A file to check: one file of a model, with the faults met when it was opened, and what else is
-/// at hand.
+/// A file to check: a file of a model with the faults found when it was opened, and optional
+/// context.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     pub(crate) part: &'a Part,
@@ -16,9 +23,9 @@ pub struct Input<'a> {
     pub(crate) catalogue: Option<&'a Catalogue>,
     pub(crate) data: Option<&'a DataFacts>,
     pub(crate) set_fault: Option<&'a str>,
-    /// The shards of the set, in order, where all are at hand; none otherwise.
+    /// All shards of the set in order; empty if they are not available.
     shards: &'a [Input<'a>],
-    /// The place of this one among them.
+    /// The index of this file in `shards`.
     shard: usize,
 }
 
@@ -32,8 +39,8 @@ impl fmt::Debug for Input<'_> {
 }
 
 impl<'a> Input<'a> {
-    /// A file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. Bytes between the
-    /// tensors are examined if the file has a source to read from.
+    /// Creates an input from a file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. Bytes
+    /// between tensors are examined if the file has a source to read from.
     pub fn new(part: &'a Part) -> Self {
         Self {
             part,
@@ -54,26 +61,26 @@ impl<'a> Input<'a> {
         self.part.faults()
     }
 
-    /// The bytes of the file after its header, where they can be read.
+    /// Returns the source of the bytes after the header, if there is one.
     pub(crate) fn bytes(&self) -> Option<&'a dyn ReadAt> {
         self.part.source().map(|source| &**source)
     }
 
-    /// The name of the file, without directories: for the rules about names.
+    /// Sets the name of the file without directories, for the rules about names.
     #[must_use]
     pub fn named(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// The summary of the tensor data, for the rules about weights.
+    /// Sets the summary of the tensor data, for the rules about weights.
     #[must_use]
     pub fn with_data(mut self, data: &'a DataFacts) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// The fault of the shard set that the file belongs to, in one line without control
+    /// Sets the fault of the shard set that the file belongs to, in one line without control
     /// characters.
     #[must_use]
     pub fn with_set_fault(mut self, fault: &'a str) -> Self {
@@ -81,45 +88,45 @@ impl<'a> Input<'a> {
         self
     }
 
-    /// The architectures to know; those that are built in otherwise.
+    /// Sets the known architectures; the default is the built-in ones.
     #[must_use]
     pub fn with_catalogue(mut self, catalogue: &'a Catalogue) -> Self {
         self.catalogue = Some(catalogue);
         self
     }
 
-    /// One of all shards of a set.
+    /// Sets all shards of the set and the index of this one.
     pub(crate) fn among(mut self, shards: &'a [Self], shard: usize) -> Self {
         (self.shards, self.shard) = (shards, shard);
         self
     }
 
-    /// Whether the file says that it is one shard of several.
+    /// Returns `true` if the metadata says that the file is one of several shards.
     pub(crate) fn is_shard(&self) -> bool {
-        self.number(ggmill_core::keys::SPLIT_COUNT).is_some_and(|count| count > 1)
+        self.number(keys::SPLIT_COUNT).is_some_and(|count| count > 1)
     }
 
-    /// Whether the file is the one that has the metadata: a whole model, or the first shard of one.
+    /// Returns `true` if the file has the metadata of the model: a single file, or the first shard.
     pub(crate) fn is_first(&self) -> bool {
-        !self.is_shard() || self.number(ggmill_core::keys::SPLIT_NO).unwrap_or(0) == 0
+        !self.is_shard() || self.number(keys::SPLIT_NO).unwrap_or(0) == 0
     }
 
-    /// Whether all tensors of the model are at hand.
+    /// Returns `true` if all tensors of the model are available.
     pub(crate) fn is_complete(&self) -> bool {
         !self.is_shard() || !self.shards.is_empty()
     }
 
-    /// The tensors of all shards at hand, each with the place of its shard.
+    /// Returns the tensors of all available shards, each with the index of its shard.
     pub(crate) fn model_tensors(&self) -> impl Iterator<Item = (usize, Tensor<'a>)> + Clone {
-        let alone = self.shards.is_empty().then_some((self.shard, self.tensors()));
+        let single = self.shards.is_empty().then_some((self.shard, self.tensors()));
         let shards = self.shards.iter().enumerate().map(|(shard, input)| (shard, input.tensors()));
-        alone
+        single
             .into_iter()
             .chain(shards)
             .flat_map(|(shard, tensors)| tensors.iter().map(move |tensor| (shard, tensor)))
     }
 
-    /// The tensor with this name in any shard at hand, with the place of its shard.
+    /// Returns the tensor with this name in any available shard, with the index of the shard.
     pub(crate) fn model_tensor(&self, name: &[u8]) -> Option<(usize, Tensor<'a>)> {
         match self.shards {
             [] => Some((self.shard, self.tensors().get(name)?)),
@@ -138,47 +145,173 @@ impl<'a> Input<'a> {
         self.part.tensors()
     }
 
-    /// Whether the whole header was read: when not, what is missing is not a finding.
+    /// Returns `true` if the whole header was read. Otherwise missing entries are not findings.
     pub fn is_whole(&self) -> bool {
         self.header_fault().is_none()
     }
 
-    /// The fault at which reading the header stopped.
+    /// Returns the fault at which reading the header stopped.
     pub(crate) fn header_fault(&self) -> Option<&'a Error> {
         self.part.header_fault()
     }
 
-    /// The value of a key, if it exists.
+    /// Returns the value of a key, if it exists.
     pub(crate) fn value(&self, key: &str) -> Option<Value<'a>> {
         self.metadata().get(key)?.value().ok()
     }
 
-    /// The text of a key, when it is there and text.
+    /// Returns the value of a key if it is a UTF-8 string.
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
         self.value(key)?.as_str()
     }
 
-    /// The integer of a key, when it is there and one that is not negative.
+    /// Returns the value of a key if it is a nonnegative integer.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         self.value(key)?.as_u64()
     }
 
-    /// The numbers of the model and what its tensors do, as the metadata of this file say them.
+    /// Returns the view of the hyperparameters and tensor roles by the metadata of this file.
     pub(crate) fn model(&self) -> ModelView<'a> {
         ModelView::of_metadata(self.metadata())
     }
 
-    /// The architecture, which the first shard of a set names for all.
+    /// Returns the architecture, which is in the first shard of a set.
     pub(crate) fn architecture(&self) -> Option<&'a str> {
-        self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_ARCHITECTURE)
+        self.shards.first().unwrap_or(self).text(keys::GENERAL_ARCHITECTURE)
     }
 
-    /// The kind of file: `general.type`, and `model` for the files from before that key. The
-    /// first shard of a set says it for all.
+    /// Returns the kind of file: `general.type`, which is in the first shard of a set. Files without the
+    /// key are of the kind of their architecture, or `vocab` without tensors, or `model`.
     pub(crate) fn kind(&self) -> &'a str {
-        let stated = self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_TYPE);
-        let meant = || self.architecture().and_then(kind_of_architecture);
+        let stated = self.shards.first().unwrap_or(self).text(keys::GENERAL_TYPE);
+        let implied = || self.architecture().and_then(kind_of_architecture);
         let is_empty = || self.model_tensors().next().is_none() && self.is_complete();
-        stated.or_else(meant).unwrap_or_else(|| if is_empty() { "vocab" } else { "model" })
+        stated.or_else(implied).unwrap_or_else(|| if is_empty() { "vocab" } else { "model" })
     }
+}
+
+/// Checks the files of a model before they are written: one file, or all shards of a set in order.
+/// Returns a report for each.
+///
+/// A plan has the header and the length of its file, which is all that the rules need apart from tensor
+/// data. A model that takes hours to write is thus rejected before the work. Fails if a header cannot be
+/// read.
+///
+/// ```
+/// use ggmill_arch::Catalogue;
+/// use ggmill_check::{Options, check_plans};
+/// use ggmill_core::MetadataBuf;
+/// use ggmill_pipeline::{MemorySource, Recipe};
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.name", "Without an architecture");
+/// let plan = Recipe::new(metadata, Vec::new()).plan(&MemorySource::new())?;
+/// let reports = check_plans(&[&plan], &Catalogue::new(), &Options::default())?;
+/// assert!(reports[0].has_errors());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "examine")]
+pub fn check_plans(
+    plans: &[&Plan],
+    catalogue: &Catalogue,
+    options: &Options,
+) -> Result<Vec<Report>> {
+    Ok(reports(&models(plans)?, catalogue, options))
+}
+
+/// The findings for a model before it is written, and whether they prevent writing it.
+///
+/// ```
+/// use ggmill_arch::Catalogue;
+/// use ggmill_check::CheckedPlans;
+/// use ggmill_core::MetadataBuf;
+/// use ggmill_pipeline::{MemorySource, Recipe};
+/// let plan = Recipe::new(MetadataBuf::new(), Vec::new()).plan(&MemorySource::new())?;
+/// let checked = CheckedPlans::of(&[&plan], &Catalogue::new())?;
+/// // Without tensors it is only a part of a model.
+/// assert!(checked.reports()[0].has_errors() && checked.refusal().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "examine")]
+#[derive(Debug, Default)]
+pub struct CheckedPlans {
+    reports: Vec<Report>,
+    is_part: bool,
+}
+
+#[cfg(feature = "examine")]
+impl CheckedPlans {
+    /// Checks the files of a model against all requirements, like [`check_plans`].
+    pub fn of(plans: &[&Plan], catalogue: &Catalogue) -> Result<Self> {
+        let models = models(plans)?;
+        let vocabulary = models.first().and_then(|model| {
+            let entry = model.metadata().get(keys::TOKENIZER_MODEL)?;
+            let value = entry.value().ok()?;
+            Some(value.as_str() != Some("none"))
+        });
+        let has_tensors = models.iter().any(|model| !model.tensors().is_empty());
+        let is_part = !has_tensors || !vocabulary.unwrap_or(false);
+        Ok(Self { reports: reports(&models, catalogue, &Options::default()), is_part })
+    }
+
+    /// Returns the report of each file.
+    pub fn reports(&self) -> &[Report] {
+        &self.reports
+    }
+
+    /// Returns the first error, which prevents writing the model. A part of a model, such as one without
+    /// vocabulary, is never refused, as the rest was left out on purpose.
+    pub fn refusal(&self) -> Option<&Diagnostic> {
+        let mut found = self.reports.iter().flat_map(Report::diagnostics);
+        found.find(|found| found.severity == Severity::Error && !self.is_part)
+    }
+}
+
+#[cfg(feature = "examine")]
+fn models(plans: &[&Plan]) -> Result<Vec<Model>> {
+    plans.iter().map(|plan| plan.model()).collect()
+}
+
+#[cfg(feature = "examine")]
+fn reports(models: &[Model], catalogue: &Catalogue, options: &Options) -> Vec<Report> {
+    let inputs: Vec<Input<'_>> = models
+        .iter()
+        .filter_map(|model| model.parts().first())
+        .map(|part| Input::new(part).with_catalogue(catalogue))
+        .collect();
+    match &*inputs {
+        [one] => vec![check(one, options)],
+        several => check_set(several, options),
+    }
+}
+
+/// Checks the templates of a file that is not a model, such as `tokenizer_config.json`, like those of a
+/// model without vocabulary. The special tokens in the file are variables, unless the options have
+/// them. Findings have no offset. The options must select only the rules about templates, as other rules
+/// report missing metadata.
+///
+/// ```
+/// use ggmill_check::{Options, check_templates};
+/// use ggmill_template::TemplateFile;
+/// let file = TemplateFile::parse("{% if %}")?;
+/// let options = Options::default().with_select(vec!["template".parse()?]);
+/// let report = check_templates(&file, &options)?;
+/// assert_eq!(report.diagnostics()[0].rule.code, "GG1701");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Fails if the templates do not fit into a header.
+pub fn check_templates(
+    file: &TemplateFile,
+    options: &Options,
+) -> std::result::Result<Report, Error> {
+    let plan = Builder::new().metadata(file.to_metadata()).plan()?;
+    let model = Model::open(plan.header().to_vec())?;
+    let mut options = options.clone();
+    for (name, text) in &file.tokens {
+        if options.variables.iter().all(|(known, _)| known != name) {
+            options = options.with_variable(name.as_str(), Json::from(text.as_str()));
+        }
+    }
+    let report = model.parts().first().map(|part| check(&Input::new(part), &options));
+    Ok(report.unwrap_or_default().without_offsets())
 }

@@ -1,4 +1,4 @@
-//! Which rules apply.
+//! Selection of rules.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,15 +13,14 @@ use crate::{Authority, Group, Rule, Severity};
 pub enum Profile {
     /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), and
     /// those that render templates ([`Group::Rendering`]) or run the tokenizer
-    /// ([`Group::Segmentation`]), are checked only when they are selected.
+    /// ([`Group::Segmentation`]), are checked only if they are selected.
     #[default]
     All,
-    /// Those of the specification.
+    /// The requirements of the specification.
     Spec,
-    /// Those of llama.cpp.
+    /// The requirements of llama.cpp.
     Ggml,
-    /// As [`All`](Self::All), and chat templates are rendered over conversations, and vocabularies
-    /// are examined with their tokenizer.
+    /// [`All`](Self::All), and the rules that render chat templates or run the tokenizer.
     Run,
 }
 
@@ -29,7 +28,7 @@ impl Profile {
     /// Every profile.
     pub const ALL: [Self; 4] = [Self::Spec, Self::Ggml, Self::All, Self::Run];
 
-    /// The name of the profile: `spec`, `ggml`, `all` or `run`.
+    /// Returns the name of the profile: `spec`, `ggml`, `all` or `run`.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -43,7 +42,7 @@ impl Profile {
 impl FromStr for Profile {
     type Err = ProfileError;
 
-    /// The profile of this name.
+    /// Parses the name of a profile.
     ///
     /// ```
     /// use ggmill_check::Profile;
@@ -57,7 +56,7 @@ impl FromStr for Profile {
     }
 }
 
-/// No profile has that name.
+/// The error of an unknown profile name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileError(());
 
@@ -73,7 +72,7 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
-/// Some rules: by code, by the beginning of a code, or by group name.
+/// A selector of rules: a code, the beginning of a code, a group name, or `all`.
 ///
 /// ```
 /// use ggmill_check::{Selector, rules};
@@ -86,7 +85,7 @@ impl std::error::Error for ProfileError {}
 pub struct Selector(String);
 
 impl Selector {
-    /// Whether the rule is one of them.
+    /// Returns `true` if it selects the rule.
     pub fn selects(&self, rule: &Rule) -> bool {
         self.0 == "all" || rule.code.starts_with(&self.0) || rule.group.name() == self.0
     }
@@ -95,7 +94,7 @@ impl Selector {
 impl FromStr for Selector {
     type Err = SelectorError;
 
-    /// Fails when it selects nothing.
+    /// Fails if it selects nothing.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let text = text.trim();
         let name = text.to_ascii_lowercase();
@@ -104,10 +103,10 @@ impl FromStr for Selector {
         } else {
             Self(text.to_ascii_uppercase())
         };
-        let some = selector.0.starts_with("GG")
+        let is_valid = selector.0.starts_with("GG")
             || !selector.0.is_ascii()
             || selector.0.chars().all(char::is_lowercase);
-        if some && !selector.0.is_empty() && crate::rules().any(|rule| selector.selects(rule)) {
+        if is_valid && !selector.0.is_empty() && crate::rules().any(|rule| selector.selects(rule)) {
             Ok(selector)
         } else {
             Err(SelectorError(()))
@@ -115,7 +114,7 @@ impl FromStr for Selector {
     }
 }
 
-/// No rule is selected by that.
+/// The error of a selector that selects no rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectorError(());
 
@@ -131,7 +130,7 @@ impl fmt::Display for SelectorError {
 
 impl std::error::Error for SelectorError {}
 
-/// How a file is checked.
+/// Options of a check.
 ///
 /// ```
 /// use ggmill_check::{Options, Profile};
@@ -143,14 +142,14 @@ impl std::error::Error for SelectorError {}
 pub struct Options {
     /// The requirements that are checked.
     pub profile: Profile,
-    /// Only these rules; all when empty.
+    /// The rules to check; all if empty.
     pub select: Vec<Selector>,
-    /// Not these.
+    /// The rules to ignore.
     pub ignore: Vec<Selector>,
-    /// Findings of one rule that are told; the rest are counted.
+    /// The maximum number of findings of a rule that are listed; the others are counted.
     pub findings_per_rule: usize,
-    /// Variables that chat templates are rendered with, besides the conversation and the special
-    /// tokens of the vocabulary.
+    /// Variables of chat templates, in addition to the conversation and the special tokens of the
+    /// vocabulary.
     pub variables: Vec<(String, Json)>,
 }
 
@@ -167,42 +166,42 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With the requirements of this profile.
+    /// Sets the profile.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// With these rules only; all when empty.
+    /// Sets the rules to check; all if empty.
     #[must_use]
     pub fn with_select(mut self, select: Vec<Selector>) -> Self {
         self.select = select;
         self
     }
 
-    /// Without these rules.
+    /// Sets the rules to ignore.
     #[must_use]
     pub fn with_ignore(mut self, ignore: Vec<Selector>) -> Self {
         self.ignore = ignore;
         self
     }
 
-    /// With at most this many findings of each rule.
+    /// Sets the maximum number of listed findings of each rule.
     #[must_use]
     pub fn with_findings_per_rule(mut self, count: usize) -> Self {
         self.findings_per_rule = count;
         self
     }
 
-    /// With a variable for chat templates.
+    /// Adds a variable of chat templates.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<String>, value: Json) -> Self {
         self.variables.push((name.into(), value));
         self
     }
 
-    /// How bad it is to break the rule, in this profile.
+    /// Returns the severity of a rule in this profile.
     pub fn severity(&self, rule: &Rule) -> Severity {
         if self.profile == Profile::Spec && rule.authority == Authority::Must {
             Severity::Error
@@ -211,18 +210,18 @@ impl Options {
         }
     }
 
-    /// Whether the rule applies.
+    /// Returns `true` if the rule is checked.
     pub fn applies(&self, rule: &Rule) -> bool {
-        let among =
+        let is_in =
             |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
-        let demanded = match self.profile {
-            // The name of a file is checked, and a template or a tokenizer run, on request only.
+        let in_profile = match self.profile {
+            // File names are checked, and templates and tokenizers run, only on request.
             Profile::All | Profile::Run => {
                 let runs = self.profile == Profile::Run;
                 (rule.authority != Authority::Letter
                     && rule.group != Group::Naming
                     && (runs || !rule.group.runs()))
-                    || among(&self.select)
+                    || is_in(&self.select)
             }
             Profile::Spec => matches!(
                 rule.authority,
@@ -230,6 +229,6 @@ impl Options {
             ),
             Profile::Ggml => matches!(rule.authority, Authority::Both | Authority::Reference),
         };
-        demanded && (self.select.is_empty() || among(&self.select)) && !among(&self.ignore)
+        in_profile && (self.select.is_empty() || is_in(&self.select)) && !is_in(&self.ignore)
     }
 }

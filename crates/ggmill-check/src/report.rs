@@ -1,12 +1,11 @@
-//! The findings.
+//! Findings, fixes and reports.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use ggmill_core::{Entry, Error, RawStr, Subject, Tensor};
+use ggmill_core::{Entry, Error, RawStr, Subject, Tensor, ValueType};
 
-use crate::fix::ProposedFix;
-use crate::{Authority, Fix, Options, Profile, Rule, Severity};
+use crate::{Authority, Options, Profile, Rule, Severity};
 
 /// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +29,15 @@ impl fmt::Display for OwnedSubject {
     }
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// The rule that is broken.
+    /// The violated rule.
     pub rule: &'static Rule,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Where in the file, in bytes from its start.
+    /// The position in the file, in bytes from its start.
     pub offset: Option<u64>,
     /// The subject.
     pub subject: OwnedSubject,
@@ -46,22 +45,21 @@ pub struct Diagnostic {
     pub message: String,
     /// How to fix it.
     pub help: Cow<'static, str>,
-    /// The fix, where a program can do that and lose nothing.
+    /// The automatic fix, if there is one.
     pub fix: Option<Fix>,
 }
 
-/// Everything that was found in one file: at most so many findings of a rule, and how many more
-/// there were.
+/// The findings in a file: for each rule those up to the limit, and the count of all.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     diagnostics: Vec<Diagnostic>,
     counts: Vec<(&'static Rule, u64)>,
-    /// Whether what the specification says must be is an error.
+    /// Whether violations of [`Authority::Must`] are errors.
     strict: bool,
 }
 
 impl Report {
-    /// How bad it is to break the rule, in the profile that the report was made by.
+    /// Returns the severity of a rule in the profile of the report.
     pub fn severity(&self, rule: &Rule) -> Severity {
         if self.strict && rule.authority == Authority::Must {
             Severity::Error
@@ -70,13 +68,13 @@ impl Report {
         }
     }
 
-    /// The findings, worst first, then in the order of the rules.
+    /// Returns the findings, ordered by severity and then by code.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// The fixes of the findings, each once: one rewrite fixes all that a rewrite can fix, and of
-    /// two values for a key the later one counts.
+    /// Returns the distinct fixes of the findings. One rewrite covers all findings that a rewrite fixes;
+    /// of two values for a key, the later one is used.
     pub fn fixes(&self) -> Vec<ProposedFix> {
         let mut fixes: Vec<ProposedFix> = Vec::new();
         for diagnostic in &self.diagnostics {
@@ -98,13 +96,13 @@ impl Report {
         fixes
     }
 
-    /// Every broken rule with how often it is broken, those that are not told one by one counted
-    /// too; in the order of the findings.
+    /// Returns each violated rule with the number of its findings, including those beyond the limit, in
+    /// the order of the findings.
     pub fn counts(&self) -> &[(&'static Rule, u64)] {
         &self.counts
     }
 
-    /// How many findings have this severity.
+    /// Returns the number of findings of this severity.
     pub fn count(&self, severity: Severity) -> u64 {
         self.counts
             .iter()
@@ -113,12 +111,12 @@ impl Report {
             .sum()
     }
 
-    /// Whether any finding is an error.
+    /// Returns `true` if any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// The findings without the places of what was made for the check.
+    /// Removes the offsets, which are meaningless for a header that exists only in memory.
     pub(crate) fn without_offsets(mut self) -> Self {
         for diagnostic in &mut self.diagnostics {
             diagnostic.offset = None;
@@ -126,19 +124,18 @@ impl Report {
         self
     }
 
-    /// Whether there is nothing to say.
+    /// Returns `true` if there are no findings.
     pub fn is_clean(&self) -> bool {
         self.counts.is_empty()
     }
 }
 
-/// Where a finding lies.
+/// The location of a finding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) offset: Option<u64>,
     pub(crate) subject: Option<Subject<'a>>,
-    /// The place of another shard of the set, where it does not lie in the file that is being
-    /// checked.
+    /// The index of the shard, if it is not the one that is being checked.
     pub(crate) shard: Option<usize>,
 }
 
@@ -161,17 +158,17 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A key that does not exist.
+    /// Returns the location of a missing key.
     pub(crate) fn missing(key: &'a str) -> Self {
         Self { subject: Some(Subject::Key(RawStr::from(key))), ..Self::FILE }
     }
 
-    /// A tensor that does not exist.
+    /// Returns the location of a missing tensor.
     pub(crate) fn absent(name: &'a str) -> Self {
         Self { subject: Some(Subject::Tensor(RawStr::from(name))), ..Self::FILE }
     }
 
-    /// Where a reader met a fault.
+    /// Returns the location of a reader's fault.
     pub(crate) fn fault(fault: &'a Error) -> Self {
         Self { offset: fault.offset(), subject: fault.subject(), shard: None }
     }
@@ -184,13 +181,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The same in this shard of the set.
+    /// Moves the location to another shard of the set.
     pub(crate) fn in_shard(self, shard: usize) -> Self {
         Self { shard: Some(shard), ..self }
     }
 }
 
-/// Text from the file as a message shows it: escaped, and cut where it is long.
+/// Quotes text from a file for a message: escaped, and cut if it is long.
 pub(crate) fn shown(text: RawStr<'_>) -> String {
     const MAX_LEN: usize = 120;
     let bytes = text.as_bytes();
@@ -202,14 +199,14 @@ pub(crate) fn shown(text: RawStr<'_>) -> String {
     }
 }
 
-/// Gathers findings, most of which a hostile file repeats: what is beyond the cap is counted and
-/// not written.
+/// Collects findings. Those beyond the limit of a rule are counted but not formatted, as a hostile file
+/// can repeat one without end.
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     options: &'a Options,
-    /// One for each shard of the set; one for a file by itself.
+    /// One report for each shard, or one for a single file.
     reports: Vec<Report>,
-    /// The place of the shard that is being checked.
+    /// The index of the shard that is being checked.
     shard: usize,
 }
 
@@ -219,12 +216,12 @@ impl<'a> Findings<'a> {
         Self { options, reports: vec![report; shards], shard: 0 }
     }
 
-    /// From here on this shard is checked.
-    pub(crate) fn turn_to(&mut self, shard: usize) {
+    /// Sets the shard that is checked next.
+    pub(crate) fn set_shard(&mut self, shard: usize) {
         self.shard = shard;
     }
 
-    /// Whether the rule is selected: asked before work that only serves it.
+    /// Returns `true` if the rule is checked, to skip work that only it needs.
     pub(crate) fn wants(&self, rule: &'static Rule) -> bool {
         self.options.applies(rule)
     }
@@ -238,7 +235,7 @@ impl<'a> Findings<'a> {
         self.add_fixable(rule, place, || (message(), None));
     }
 
-    /// Adds a finding with the fix.
+    /// Adds a finding that can have a fix.
     pub(crate) fn add_fixable(
         &mut self,
         rule: &'static Rule,
@@ -282,14 +279,14 @@ impl<'a> Findings<'a> {
         });
     }
 
-    /// Whether anything in the shard that is being checked would be fixed by rewriting it.
+    /// Returns `true` if a finding in the current shard has the fix of rewriting the file.
     pub(crate) fn has_rewrite(&self) -> bool {
         self.reports.get(self.shard).is_some_and(|report| {
             report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
         })
     }
 
-    /// Takes that back.
+    /// Removes the fix of rewriting from all findings in the current shard.
     pub(crate) fn drop_rewrites(&mut self) {
         let Some(report) = self.reports.get_mut(self.shard) else { return };
         for diagnostic in
@@ -310,5 +307,126 @@ impl<'a> Findings<'a> {
             report.counts = counts;
         }
         self.reports
+    }
+}
+
+/// A change to a file that fixes a finding without changing tensor data or removing anything that a
+/// reader uses.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fix {
+    /// Sets the value of a key, at its position or at the end. Duplicate entries are merged into one.
+    Set {
+        /// The key.
+        key: String,
+        /// The type of the value.
+        value_type: ValueType,
+        /// The value.
+        value: FixValue,
+    },
+    /// Renames a key, at its position.
+    Rename {
+        /// The current key.
+        from: String,
+        /// The new key.
+        to: String,
+    },
+    /// Removes a key.
+    Unset {
+        /// The key.
+        key: String,
+    },
+    /// Writes the file again as version 3, with tensors in order, aligned, and padded with zeros.
+    Rewrite,
+}
+
+impl Fix {
+    pub(crate) fn set(
+        key: impl Into<String>,
+        value_type: ValueType,
+        value: impl Into<FixValue>,
+    ) -> Self {
+        Self::Set { key: key.into(), value_type, value: value.into() }
+    }
+}
+
+/// The value that a fix sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FixValue {
+    /// A bool.
+    Bool(bool),
+    /// An integer within the range of the type.
+    Integer(i128),
+    /// A string.
+    String(String),
+}
+
+impl From<bool> for FixValue {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i128> for FixValue {
+    fn from(value: i128) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<u32> for FixValue {
+    fn from(value: u32) -> Self {
+        Self::Integer(value.into())
+    }
+}
+
+impl From<u64> for FixValue {
+    fn from(value: u64) -> Self {
+        Self::Integer(value.into())
+    }
+}
+
+impl From<&str> for FixValue {
+    fn from(value: &str) -> Self {
+        Self::String(value.to_owned())
+    }
+}
+
+impl fmt::Display for FixValue {
+    /// Formats the value as JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            Self::String(text) => serde_json::Value::from(text.as_str()).fmt(f),
+        }
+    }
+}
+
+/// A fix and the findings that it fixes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ProposedFix {
+    /// The code of the rule of each finding that is fixed, with repetitions.
+    pub codes: Vec<&'static str>,
+    /// The change that fixes them.
+    pub fix: Fix,
+}
+
+impl fmt::Display for Fix {
+    /// Formats the fix in one line, without control characters.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |key: &str| RawStr::from(key).to_string();
+        match self {
+            Self::Set { key, value_type, value } => write!(
+                f,
+                "set {} = {} ({value_type})",
+                shown(key),
+                RawStr::from(value.to_string().as_str())
+            ),
+            Self::Rename { from, to } => write!(f, "rename {} to {}", shown(from), shown(to)),
+            Self::Unset { key } => write!(f, "remove {}", shown(key)),
+            Self::Rewrite => f.write_str("rewrite the file"),
+        }
     }
 }

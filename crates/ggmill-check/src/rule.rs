@@ -10,11 +10,11 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "the three that SARIF and every linter have")]
 pub enum Severity {
-    /// Some reader refuses the file, or misreads it.
+    /// A reader rejects or misreads the file.
     Error,
     /// The file loads, but something in it is wrong or unexpected.
     Warning,
-    /// Worth knowing.
+    /// The file is valid; the finding is informative.
     Note,
 }
 
@@ -49,7 +49,7 @@ pub enum Authority {
 }
 
 impl Authority {
-    /// One word or two for programs.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Both => "both",
@@ -101,12 +101,12 @@ impl Group {
         Self::Segmentation,
     ];
 
-    /// Whether its rules run something of the file, a template or the tokenizer.
+    /// Returns `true` if its rules run a template or the tokenizer of the file.
     pub(crate) fn runs(self) -> bool {
         matches!(self, Self::Rendering | Self::Segmentation)
     }
 
-    /// The name, in lower case.
+    /// Returns the name, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Structure => "structure",
@@ -127,14 +127,14 @@ impl Group {
     }
 }
 
-/// One requirement that files are checked against.
+/// A requirement that files are checked against.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// `GG` and four digits, the first two of which are those of the group. Never reused for
-    /// another rule.
+    /// `GG` and four digits, the first two of which are the number of the group. Codes are never
+    /// reused.
     pub code: &'static str,
-    /// Its subject.
+    /// The group.
     pub group: Group,
     /// The severity of its findings.
     pub severity: Severity,
@@ -142,8 +142,8 @@ pub struct Rule {
     pub authority: Authority,
     /// The problem, in a few words.
     pub summary: &'static str,
-    /// When there is a finding; then the requirement, with the sentence of the specification or the
-    /// behavior of llama.cpp behind it.
+    /// When a finding is reported; then the requirement, quoting the specification or the behavior of
+    /// llama.cpp.
     pub clause: &'static str,
     /// Why it matters.
     pub why: &'static str,
@@ -156,7 +156,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// How to fix a finding: by hand, and by the command where that finding has an automatic fix.
+    /// Returns how to fix a finding: by hand, and by the command if `fixable`.
     pub(crate) fn help(&self, fixable: bool) -> Cow<'static, str> {
         match self.automatic.filter(|_| fixable) {
             Some(automatic) => {
@@ -167,7 +167,7 @@ impl Rule {
     }
 }
 
-/// Declares the rules of a group as statics, and their table.
+/// Declares the rules of a group as statics, and the table `RULES` of them.
 macro_rules! rules {
     ($group:ident; $($name:ident = $code:literal $severity:ident $authority:ident {
         summary: $summary:expr, clause: $clause:expr, why: $why:expr, remedy: $remedy:expr,
@@ -190,7 +190,7 @@ macro_rules! rules {
 }
 pub(crate) use rules;
 
-/// The text, if there is one.
+/// Expands to the text as an `Option`.
 macro_rules! optional {
     () => {
         None

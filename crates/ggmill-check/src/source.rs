@@ -6,7 +6,7 @@ use ggmill_arch::{LOADER_REVISION, SPECIFICATION_REVISION};
 
 use crate::rule::{Authority, Rule};
 
-/// `rule|by|force|place|name|quotation` in each line.
+/// Lines of `rule|by|force|place|name|quotation`.
 static SOURCES: &str = include_str!("../data/sources.txt");
 
 /// Who states something about a file.
@@ -23,7 +23,7 @@ pub enum StatedBy {
     Practice,
 }
 
-/// How strongly a source requires it.
+/// What a source says about a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Force {
@@ -31,7 +31,7 @@ pub enum Force {
     Must,
     /// The specification recommends it.
     Should,
-    /// The specification says what a value means, and the file has another.
+    /// The specification defines the meaning of a value, and the file contradicts it.
     Defines,
     /// The specification allows what another source does not.
     Allows,
@@ -58,7 +58,7 @@ pub enum Force {
 }
 
 impl Force {
-    /// Those of a source.
+    /// Returns the forces that a source can have, with their words in the data.
     fn of(by: StatedBy) -> &'static [(&'static str, Self)] {
         match by {
             StatedBy::Specification => &[
@@ -91,18 +91,18 @@ pub struct Source {
     pub rule: &'static str,
     /// Who states it.
     pub by: StatedBy,
-    /// How strongly it states the requirement.
+    /// What it says about the requirement.
     pub force: Force,
-    /// The line of the specification, or the source file; empty where there is none.
+    /// The line of the specification, or the source file; empty if there is none.
     pub place: &'static str,
-    /// The section of the specification, or the function, type or table; empty where there is none.
+    /// The section of the specification, or the function, type or table; empty if there is none.
     pub name: &'static str,
     /// A short quotation; the reason of recommended practice.
     pub quotation: &'static str,
 }
 
 impl Source {
-    /// Every line of the data, in order: `None` for one that is not in its vocabulary.
+    /// Parses the lines of the data in order; `None` for a line with an unknown word.
     fn lines() -> impl Iterator<Item = Option<Self>> {
         SOURCES.lines().filter(|line| !line.starts_with('#')).map(Self::parse)
     }
@@ -123,7 +123,7 @@ impl Source {
         Some(Self { rule, by, force, place: field()?, name: field()?, quotation: field()? })
     }
 
-    /// Where it is stated, in words.
+    /// Describes where it is stated.
     fn place(&self) -> String {
         let Self { place, name, .. } = self;
         match self.by {
@@ -139,7 +139,7 @@ impl Source {
 }
 
 impl Rule {
-    /// The sources of its requirement: by the specification, by llama.cpp, by the Python
+    /// Returns the sources of its requirement: by the specification, by llama.cpp, by the Python
     /// package gguf, or in recommended practice.
     ///
     /// ```
@@ -153,13 +153,13 @@ impl Rule {
         Source::lines().flatten().filter(|source| source.rule == self.code)
     }
 
-    /// A sentence that says what the specification, with the line, and llama.cpp make of a file that
-    /// violates the rule.
+    /// Returns a sentence on how the specification, with the line, and llama.cpp treat a file that violates
+    /// the rule.
     pub fn requirement(&self) -> String {
         self.requirement_with("")
     }
 
-    /// The same, with what stands after "in some cases": a page says below in which.
+    /// Like [`requirement`](Self::requirement), with `cases` after "in some cases".
     pub(crate) fn requirement_with(&self, cases: &str) -> String {
         let of = |forces: &[Force]| self.sources().find(|source| forces.contains(&source.force));
         let cited =
@@ -223,13 +223,13 @@ impl Rule {
     }
 }
 
-/// The text with an upper-case first letter.
+/// Capitalizes the first letter.
 fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
-/// The section about the sources of a rule, for its page.
+/// Returns the section about the sources of a rule, for its page.
 pub(crate) fn sources_section(rule: &Rule) -> String {
     let mut section = String::from("\n## Sources\n\n");
     let (mut lines, mut functions) = (false, false);
@@ -237,18 +237,17 @@ pub(crate) fn sources_section(rule: &Rule) -> String {
         let is_specification = source.by == StatedBy::Specification;
         lines |= is_specification && !source.place.is_empty();
         functions |= !is_specification && !source.place.is_empty();
-        // Writing to a String cannot fail.
+        // Writing to a string cannot fail.
         let _ = match (source.by, source.quotation) {
             (_, "") => writeln!(section, "- {}.", source.place()),
             (StatedBy::Practice, reason) => writeln!(section, "- {}: {reason}", source.place()),
-            // Quotes within quotes cannot be told apart; code has none of its own.
+            // Nested quotes are ambiguous, so code that contains quotes is in backquotes.
             (_, code) if code.contains('"') && !code.contains('`') => {
                 writeln!(section, "- {}: `{code}`", source.place())
             }
             (_, quotation) => writeln!(section, "- {}: \"{quotation}\"", source.place()),
         };
     }
-    // The revisions of what is cited.
     let _ = match (lines, functions) {
         (true, true) => write!(
             section,
@@ -266,9 +265,9 @@ pub(crate) fn sources_section(rule: &Rule) -> String {
 mod tests {
     use super::*;
 
-    /// A page ends with the revisions of what it cites, and of nothing else.
+    /// A page ends with the revisions of the sources that it cites, and no others.
     #[test]
-    fn revisions_are_those_of_what_is_cited() {
+    fn only_cited_revisions_are_listed() {
         for rule in crate::rules() {
             let section = sources_section(rule);
             let cites = |text: &str| {

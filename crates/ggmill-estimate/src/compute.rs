@@ -221,7 +221,11 @@ fn scheduled(nodes: &[ComputeNode], places: &LayerDevices<'_>) -> Result<Vec<Ste
 }
 
 /// Returns the weights of a node if they are on another device than the node.
-fn remote_weights<'n>(node: &'n ComputeNode, device: usize, places: &LayerDevices<'_>) -> Option<&'n str> {
+fn remote_weights<'n>(
+    node: &'n ComputeNode,
+    device: usize,
+    places: &LayerDevices<'_>,
+) -> Option<&'n str> {
     let tensor = node.tensor.as_deref().filter(|_| !node.weighted && is_computed(node));
     tensor.filter(|tensor| (places.tensor)(tensor).is_some_and(|place| place != device))
 }

@@ -1,20 +1,17 @@
-//! The requirements of an architecture: keys, and numbers that fit each other.
+//! The requirements of an architecture: keys, consistent numbers, tensors and the computation graph.
 
-mod graph;
-mod names;
-mod numbers;
+use std::collections::HashMap;
 
+use ggmill_arch::graph::{Graph, STEPS_KEY, Weight};
 use ggmill_arch::{
     Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
-    block_of,
+    block_of, distance,
 };
-use ggmill_core::{Entry, RawStr, Tensor, ValueType, keys};
+use ggmill_core::{Entry, RawStr, Tensor, Value, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options, Rule};
-use names::{aliens, unknown};
-use numbers::numbers;
+use crate::{Input, Options, Profile, Rule};
 
 use super::metadata::retyped;
 
@@ -174,11 +171,11 @@ rules! { Architecture;
     }
 }
 
-/// The keys that llama.cpp requires of every language model.
+/// The keys that llama.cpp requires for every language model.
 const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
 pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>) {
-    // What a model is its first file says, for the tensors of all.
+    // The metadata is in the first file, the tensors are in all.
     let Some(name) = input.architecture().filter(|_| input.is_whole() && input.is_first()) else {
         return;
     };
@@ -187,7 +184,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     }
     let built_in = Catalogue::new();
     let described = input.catalogue.unwrap_or(&built_in).by_name(name);
-    graph::check(input, described, out);
+    graph(input, described, out);
     let names = if described.is_some() { None } else { TensorNames::of(name) };
     if described.is_none() && names.is_none() {
         return unknown(input, options, name, out);
@@ -199,7 +196,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             architecture.loader().is_none() || types(input, architecture, out)
         });
         let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
-        // Keys that are not numbers were reported. llama.cpp saves some infinite ones that the
+        // Non-finite values are reported by another rule. llama.cpp writes some infinite values that the
         // architecture does not use.
         let is_used = |entry: &Entry<'_>| {
             entry.key().to_str().is_ok_and(|key| {
@@ -233,7 +230,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
                     );
                 }
                 if let Some(names) = TensorNames::of(name) {
-                    aliens(input, names, described, by_loader, out);
+                    foreign_tensors(input, names, described, by_loader, out);
                 }
             }
         }
@@ -254,7 +251,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     rope(input, &model, out);
 }
 
-/// Whether there is a context length other than 0, where there is one.
+/// Checks that the context length is not 0.
 fn context(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let Some(entry) = input.metadata().get(model.key("context_length")) else { return };
     if model.integer("context_length") == Some(0) {
@@ -262,13 +259,13 @@ fn context(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Whether a file without tensors is a vocabulary, which need not have the keys of a model.
+/// Returns `true` if a file without tensors is a vocabulary, which need not have the keys of a model.
 fn is_vocabulary(input: &Input<'_>) -> bool {
     input.text(keys::GENERAL_TYPE) == Some("vocab")
         || input.metadata().get(keys::TOKENIZER_TOKENS).is_some()
 }
 
-/// Whether every key is there without which there is no set of tensors.
+/// Checks that all required keys exist, and returns `true` if those that determine the tensors do.
 fn required(input: &Input<'_>, model: &ModelView<'_>, name: &str, out: &mut Findings<'_>) -> bool {
     let mut complete = true;
     let mut missing = |rule, key: &str, by_loader| {
@@ -307,12 +304,12 @@ fn required(input: &Input<'_>, model: &ModelView<'_>, name: &str, out: &mut Find
     complete
 }
 
-/// The rule about a key that the specification requires and llama.cpp does not.
+/// Returns the rule about a key that only the specification requires.
 fn by_specification(key: &SpecifiedKey) -> &'static Rule {
     if key.is_rare { &REQUIRED_AND_RARE } else { &REQUIRED_BY_SPEC }
 }
 
-/// The text about a missing key: the source that requires it.
+/// Returns the message about a missing key, with the source that requires it.
 fn absent(key: &str, by_loader: bool) -> String {
     let Some(specified) = SpecifiedKey::of(key) else {
         return if by_loader {
@@ -329,8 +326,7 @@ fn absent(key: &str, by_loader: bool) -> String {
     )
 }
 
-/// Whether keys have the types that the catalogue's description gives them. What it lacks is not
-/// judged.
+/// Checks the types of the keys in the description, and returns `true` if they are correct.
 fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) -> bool {
     let mut fit = true;
     for entry in input.metadata().iter() {
@@ -339,7 +335,7 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
         else {
             continue;
         };
-        // Keys of the format itself have a rule of their own.
+        // Keys of the format itself are checked by another rule.
         if ["general.", "tokenizer."]
             .iter()
             .any(|space| entry.key().as_bytes().starts_with(space.as_bytes()))
@@ -350,7 +346,7 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
         if found == ValueType::ARRAY {
             let elements =
                 entry.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
-            // Readers take integers of either sign in an array, and numbers for bools.
+            // Readers accept signed and unsigned integers in an array, and numbers as bools.
             let integer = |element: ValueType| [ValueType::U32, ValueType::I32].contains(&element);
             let fits = |expected| {
                 elements.is_some_and(|found| {
@@ -376,7 +372,7 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
             let fix = single
                 .zip(entry.key().to_str().ok())
                 .and_then(|(single, key)| retyped(&entry, key, single));
-            // Another type of integer says the same number.
+            // Another integer type has the same value.
             fit &= fix.is_some();
             out.add_fixable(&KEY_TYPE, Place::value(&entry), || {
                 (format!("is {found}, expected {expected}"), fix)
@@ -386,14 +382,14 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
     fit
 }
 
-/// The tensors against those that the description says a model with these numbers has.
+/// Compares the tensors with those that the description resolves to.
 fn tensors(
     input: &Input<'_>,
     architecture: &Architecture,
     model: &Resolved<'_>,
     out: &mut Findings<'_>,
 ) {
-    // What a loader does not hold files to is not an error.
+    // Without a loader that enforces the description, it is not an error.
     let rule = |rule: &'static Rule| {
         if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED }
     };
@@ -436,7 +432,7 @@ fn tensors(
     }
 }
 
-/// The names of the tensors of an architecture that is known by name alone.
+/// Checks the tensor names of an architecture of which only these are known.
 fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
     for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
@@ -456,7 +452,7 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     };
     let embedding = number("embedding_length").filter(|_| number("attention.key_length").is_none());
     if heads == 0 {
-        // Models without attention say 0.
+        // Models without attention have 0.
         return;
     }
     if let Some(embedding) = embedding.filter(|embedding| !embedding.is_multiple_of(heads)) {
@@ -473,13 +469,13 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Whether the model is incomplete without anything in the block.
+/// Returns `true` if the model requires a tensor in this block.
 fn needs(model: &Resolved<'_>, block: u64) -> bool {
     let prefix = format!("blk.{block}.");
     model.tensors().iter().any(|tensor| tensor.required && tensor.name.starts_with(&prefix))
 }
 
-/// Whether there are as many blocks as the metadata say.
+/// Checks the number of blocks, and returns `true` if it is that of the metadata.
 fn blocks(
     input: &Input<'_>,
     model: &ModelView<'_>,
@@ -498,7 +494,7 @@ fn blocks(
         input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    // Architectures with an encoder name its blocks otherwise.
+    // Encoders have other names of blocks.
     let Some(&last) = numbers.last() else { return true };
     if last >= count {
         out.add(&BLOCKS, Place::value(&entry), || {
@@ -541,5 +537,195 @@ fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     }
     if let Some(entry) = input.metadata().get(model.key("rope.scale_linear")) {
         out.add(&ROPE_OLD, Place::key(&entry), || "deprecated key".into());
+    }
+}
+
+/// Checks that the computation graph in a file can be read and is that of the description.
+fn graph(input: &Input<'_>, described: Option<&Architecture>, out: &mut Findings<'_>) {
+    let Some(entry) = input.metadata().get(STEPS_KEY).filter(|_| input.is_complete()) else {
+        return;
+    };
+    let tensors: HashMap<&str, Vec<u64>> = input
+        .model_tensors()
+        .filter_map(|(_, tensor)| {
+            Some((tensor.name().to_str().ok()?, tensor.shape().dimensions().to_vec()))
+        })
+        .collect();
+    let dimensions = |name: &str| tensors.get(name).cloned();
+    let stored = match Graph::stored(input.metadata(), &dimensions) {
+        None => return,
+        Some(Ok(stored)) => stored,
+        Some(Err(error)) => {
+            return out.add(&GRAPH, Place::value(&entry), || error.to_string());
+        }
+    };
+    // Models that do not match the description are reported by other rules.
+    let of_description = described
+        .filter(|described| described.has_graph())
+        .and_then(|described| described.resolve_file(input.metadata()).ok())
+        .and_then(|model| model.graph(&|name| tensors.contains_key(name)).ok());
+    let Some(expected) = of_description else { return };
+    let place = || expected.nodes().iter().zip(stored.nodes()).position(|(a, b)| a != b);
+    // Shapes are compared by another rule, which knows the permitted differences.
+    let names = |(a, b): (&Weight, &Weight)| a.name == b.name;
+    let (ours, theirs) = (expected.weights(), stored.weights());
+    let is_same = expected.nodes() == stored.nodes()
+        && ours.len() == theirs.len()
+        && ours.iter().zip(theirs).all(names);
+    if !is_same {
+        out.add(&GRAPH, Place::value(&entry), || match place() {
+            Some(number) => {
+                format!(
+                    "differs from the description of the architecture, first in operation {number}"
+                )
+            }
+            None => "differs from the description of the architecture".into(),
+        });
+    }
+}
+
+/// The maximum number of experts in llama.cpp.
+const MAX_EXPERTS: u64 = 1024;
+/// Keys with one number, or an array with one for each block.
+const BY_BLOCK: [&str; 5] = [
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "expert_used_count",
+    "expert_feed_forward_length",
+];
+
+/// Checks numbers of experts and lengths of arrays, and returns `true` if they are consistent.
+fn numbers(
+    input: &Input<'_>,
+    model: &ModelView<'_>,
+    by_loader: bool,
+    out: &mut Findings<'_>,
+) -> bool {
+    let rule = if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED };
+    let mut faults = wrong_lengths(model);
+    faults.extend(wrong_experts(model));
+    for (key, message) in &faults {
+        let key = model.key(key);
+        let place =
+            input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
+        out.add(rule, place, || message.clone());
+    }
+    faults.is_empty()
+}
+
+type Faults = Vec<(&'static str, String)>;
+
+fn wrong_lengths(model: &ModelView<'_>) -> Faults {
+    let Some(blocks) = model.integer("block_count") else { return Faults::new() };
+    let wrong = |key: &'static str| {
+        let len = model.len_of(key)?;
+        (len != blocks).then(|| {
+            (key, format!("array of {len} elements, expected one for each of {blocks} layers"))
+        })
+    };
+    BY_BLOCK.into_iter().filter_map(wrong).collect()
+}
+
+fn wrong_experts(model: &ModelView<'_>) -> Faults {
+    let number = |key: &str| model.integer(key).unwrap_or(0);
+    let (experts, groups, groups_used) =
+        (number("expert_count"), number("expert_group_count"), number("expert_group_used_count"));
+    let used = match model.value("expert_used_count") {
+        Some(Value::Array(array)) => array.integers().into_iter().flatten().max(),
+        value => value.and_then(|value| value.as_i128()),
+    };
+    let used = used.unwrap_or(0);
+    let mut faults = Faults::new();
+    if experts > MAX_EXPERTS {
+        faults.push((
+            "expert_count",
+            format!("{experts} experts, but llama.cpp allows at most {MAX_EXPERTS}"),
+        ));
+    }
+    if used > i128::from(experts) {
+        faults.push((
+            "expert_used_count",
+            format!("{used} experts used per token, but there are {experts}"),
+        ));
+    } else if experts > 0 && used <= 0 {
+        faults.push(("expert_used_count", format!("no expert is used, but there are {experts}")));
+    }
+    if groups > 0 && groups >= experts {
+        faults.push(("expert_group_count", format!("{groups} groups of {experts} experts")));
+    } else if groups > 1 {
+        if !experts.is_multiple_of(groups) {
+            faults.push((
+                "expert_group_count",
+                format!("{experts} experts are not a multiple of {groups} groups"),
+            ));
+        }
+        if groups_used == 0 || groups_used >= groups {
+            faults.push((
+                "expert_group_used_count",
+                format!("{groups_used} of {groups} expert groups used per token"),
+            ));
+        }
+    }
+    faults
+}
+
+/// Reports an unknown architecture: as a misspelling if the file shows which one is meant.
+fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mut Findings<'_>) {
+    let Some(pair) = input.metadata().get(keys::GENERAL_ARCHITECTURE) else { return };
+    let own = format!("{name}.");
+    let has_own = !name.is_empty()
+        && input.metadata().iter().any(|pair| pair.key().as_bytes().starts_with(own.as_bytes()));
+    let meant = if has_own { None } else { meant_architecture(input, name) };
+    let shown = shown(RawStr::from(name));
+    match meant {
+        Some(meant) => out.add(&MISNAMED, Place::value(&pair), || {
+            format!("architecture {shown}; did you mean {meant}?")
+        }),
+        None if options.profile == Profile::Ggml || name.is_empty() => {
+            out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}"));
+        }
+        None => out.add(&UNKNOWN, Place::value(&pair), || format!("architecture {shown}")),
+    }
+}
+
+/// Returns the known architecture whose keys the file has, or whose name differs by one edit.
+fn meant_architecture(input: &Input<'_>, name: &str) -> Option<&'static str> {
+    const MAX_LEN: usize = 64;
+    let all = || TensorNames::all().map(|(known, _)| known);
+    let mut spaces = input
+        .metadata()
+        .iter()
+        .filter_map(|pair| pair.key().to_str().ok()?.split_once('.').map(|(space, _)| space));
+    let by_keys = spaces.find_map(|space| all().find(|known| *known == space));
+    let plain = name.trim().to_ascii_lowercase();
+    let is_near = |known: &&str| {
+        *known == plain
+            || (4..MAX_LEN).contains(&plain.len())
+                && distance(known.as_bytes(), plain.as_bytes()) == 1
+    };
+    by_keys.or_else(|| all().find(is_near))
+}
+
+/// Reports tensors that the architecture cannot have, by name. Used when the hyperparameters do not resolve
+/// to a list of tensors.
+fn foreign_tensors(
+    input: &Input<'_>,
+    names: &TensorNames,
+    described: Option<&Architecture>,
+    by_loader: bool,
+    out: &mut Findings<'_>,
+) {
+    // The list of names is that of gguf-py, which lacks some names of descriptions.
+    let is_known = |name: &str| {
+        names.contains(name) || described.is_some_and(|architecture| architecture.can_have(name))
+    };
+    let rule = if by_loader { &UNEXPECTED_TENSOR } else { &NOT_AS_DESCRIBED };
+    for (shard, tensor) in input.model_tensors() {
+        if !tensor.name().to_str().is_ok_and(is_known) {
+            out.add(rule, Place::info(&tensor).in_shard(shard), || {
+                "not a tensor name of this architecture".into()
+            });
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The weights themselves, where they were examined.
+//! Tensor data, if it was examined.
 
 use ggmill_core::GgmlType;
 
@@ -64,9 +64,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                         )
                     });
                 }
-                // A single number is a counter or the like.
+                // A single element is a counter or the like.
                 Anomaly::TooLarge(_) if tensor.shape().elements() == 1 => {}
-                // Doubles are looked at as floats.
+                // F64 is examined as F32.
                 Anomaly::TooLarge(f32::MAX) if ggml_type == GgmlType::F64 => {
                     out.add(&TOO_LARGE, place(tensor.offset()), || {
                         format!("the largest magnitude is {:e} or more", f32::MAX)
@@ -75,7 +75,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 Anomaly::TooLarge(largest) => out.add(&TOO_LARGE, place(tensor.offset()), || {
                     format!("the largest magnitude is {largest:e}")
                 }),
-                // Biases are zero where a model was made to have them and never needed them.
+                // A bias can be zero.
                 Anomaly::Zero if tensor.shape().rows() > 1 => {
                     out.add(&ZERO, place(tensor.offset()), || {
                         format!("all weights are zero ({ggml_type}, dimensions {})", tensor.shape())

@@ -122,7 +122,7 @@ fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &
     }
 }
 
-/// The rank of a pair, which both halves have, and tensors that are of no pair.
+/// Checks that both tensors of a pair have the same rank, and that all tensors belong to pairs.
 fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
     for (shard, tensor) in input.model_tensors() {
         let name = tensor.name().as_bytes();
@@ -153,7 +153,7 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Why a tensor is not a direction of a control vector.
+/// Returns why a tensor is not a direction of a control vector.
 fn direction_fault(tensor: &ggmill_core::Tensor<'_>) -> Option<String> {
     let Some(number) = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction."))
     else {

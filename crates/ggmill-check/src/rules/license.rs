@@ -1,22 +1,22 @@
-//! License expressions of SPDX (annex D of its specification).
+//! SPDX license expressions (annex D of the SPDX specification).
 //!
-//! The crate `spdx` reads them, too, and is what the tests compare with. Its tables, with the full names
-//! of all licenses, would be 20 KB of the 500 KB that a WebAssembly module may have (compressed), and
-//! it refuses the identifiers that end in `+`.
+//! Tests compare the parser with the crate `spdx`. The crate is not used because its tables with the full
+//! names of licenses take 20 KB (compressed) of a WebAssembly module, and it rejects identifiers that end
+//! in `+`.
 
-/// The identifiers that there are: one on a line, those of exceptions after `with`.
+/// The identifiers, one per line; exceptions are prefixed with `with`.
 static IDENTIFIERS: &str = include_str!("../../data/licenses.txt");
 
-/// The longest text that is examined, in bytes.
+/// The maximum length of a text, in bytes.
 const MAX_LEN: usize = 4096;
 
-/// Families whose licenses have no `+`: their identifiers end in `-only` or `-or-later`.
+/// Families without `+`, whose identifiers end in `-only` or `-or-later`.
 const GNU: [&str; 4] = ["AGPL-", "GFDL-", "GPL-", "LGPL-"];
 
-/// What an expression ends with so far, which tells what can follow.
+/// The end of the parsed part of an expression, which determines what can follow.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
-    /// Nothing, an operator or an opening parenthesis: a license has to follow.
+    /// The start, an operator or an opening parenthesis: a license must follow.
     Open,
     License,
     /// A license that `+` cannot follow.
@@ -26,8 +26,8 @@ enum Last {
     Whole,
 }
 
-/// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
-/// case. Deprecated ones, such as `GPL-3.0` and `GPL-2.0+`, are identifiers.
+/// Returns `true` if a text is an SPDX expression. Identifiers are case-insensitive and include deprecated
+/// ones, such as `GPL-3.0` and `GPL-2.0+`.
 pub(super) fn is_license(text: &str) -> bool {
     text.len() <= MAX_LEN && parse(text).is_some()
 }
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Option<()> {
         let (token, after) = rest.split_at(end.max(c.len_utf8()));
         rest = after;
         last = match (token, last) {
-            // Between a license and its `+` there is none.
+            // No space is permitted between a license and its `+`.
             (space, _) if space.trim().is_empty() => {
                 if last == Last::License {
                     Last::Closed
@@ -87,7 +87,7 @@ fn knows(line: &str) -> bool {
     IDENTIFIERS.lines().any(|known| known.eq_ignore_ascii_case(line))
 }
 
-/// Whether a word refers to something that SPDX does not list, in this document or another.
+/// Returns `true` if a word is a license reference, in this document or another.
 fn refers(word: &str, start: &str) -> bool {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(is_part);
     let (document, name) =
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// What the crate says of a text with identifiers as it writes them.
+    /// Parses a text with the crate, with identifiers in canonical case.
     fn of_the_crate(text: &str) -> bool {
         let mode = ParseMode { allow_deprecated: true, ..ParseMode::STRICT };
         Expression::parse_mode(text, mode).is_ok()
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Every sequence of up to five of the words, with and without spaces between them.
+    /// Compares every sequence of up to five words, with and without spaces in between.
     #[test]
     fn expressions_are_those_of_the_crate() {
         const WORDS: [&str; 14] = [
@@ -176,7 +176,7 @@ mod tests {
                 })
             };
             texts = texts.iter().flat_map(longer).collect();
-            // What nothing can complete is not continued, so that all others can be.
+            // Texts that nothing can complete are dropped to bound the number.
             texts.retain(|text| {
                 let is = of_the_crate(text);
                 assert_eq!(is_license(text), is, "{text:?}");

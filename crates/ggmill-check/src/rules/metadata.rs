@@ -119,7 +119,7 @@ rules! { Metadata;
     }
 }
 
-/// Keys that the specification gives a type and llama.cpp reads with that type.
+/// Keys whose type is specified and required by llama.cpp.
 const RELIED_ON: &[(&str, ValueType)] = &[
     (keys::GENERAL_ARCHITECTURE, ValueType::STRING),
     (keys::GENERAL_NAME, ValueType::STRING),
@@ -135,8 +135,8 @@ const RELIED_ON: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.padding_token_id", ValueType::U32),
 ];
 
-/// Keys that llama.cpp reads with one type and the specification does not list; ids of further
-/// special tokens besides.
+/// Keys whose type llama.cpp requires and the specification does not list, without ids of special
+/// tokens.
 const READ_BY_LOADER: &[(&str, ValueType)] = &[
     (keys::SPLIT_NO, ValueType::U16),
     (keys::SPLIT_COUNT, ValueType::U16),
@@ -150,7 +150,7 @@ const READ_BY_LOADER: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.remove_extra_whitespaces", ValueType::BOOL),
 ];
 
-/// Keys that the specification gives a type and llama.cpp does not read.
+/// Keys whose type is specified and that llama.cpp does not read.
 const SPECIFIED: &[(&str, ValueType)] = &[
     (keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32),
     ("tokenizer.huggingface.json", ValueType::STRING),
@@ -158,8 +158,7 @@ const SPECIFIED: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.separator_token_id", ValueType::U32),
 ];
 
-/// Keys that describe: what follows `general.` (and after `general.source.`, …), all strings unless
-/// said otherwise.
+/// Descriptive string keys, without `general.` (or `general.source.`, …).
 const STRINGS: &[&str] = &[
     "type",
     "name",
@@ -180,8 +179,7 @@ const STRINGS: &[&str] = &[
     "repo_url",
 ];
 const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets", "tensor_extra.name"];
-/// Defaults for samplers, after `general.sampling.`: their type, and the least and most they can
-/// be.
+/// Sampler defaults, without `general.sampling.`: type, minimum and maximum.
 const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
     ("sequence", ValueType::STRING, 0.0, 0.0),
     ("top_k", ValueType::I32, -1.0, f64::MAX),
@@ -199,7 +197,7 @@ const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
 const PARENT_STRINGS: &[&str] =
     &["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
-/// Every key of `general.` that is known, but for those of parents.
+/// Returns every known key of `general.`, except those of parent models.
 pub(crate) fn known_general() -> impl Iterator<Item = &'static str> {
     let counted = [
         "architecture",
@@ -213,12 +211,12 @@ pub(crate) fn known_general() -> impl Iterator<Item = &'static str> {
     STRINGS.iter().chain(STRING_ARRAYS).copied().chain(counted)
 }
 
-/// Whether a key of `general.` is standard, those of parents and samplers included.
+/// Returns `true` if a key of `general.` is standard, including those of parent models and samplers.
 pub(super) fn is_known_general(name: &str) -> bool {
     known_general().any(|known| known == name) || descriptive(&format!("general.{name}")).is_some()
 }
 
-/// The type that a key of the format itself should have, and the rule that says so.
+/// Returns the expected type of a key of the format itself, and its rule.
 fn relied_on(key: &str) -> Option<(ValueType, &'static Rule)> {
     let among = |list: &[(&str, ValueType)], rule| {
         list.iter().find(|(known, _)| *known == key).map(|&(_, expected)| (expected, rule))
@@ -233,7 +231,7 @@ fn relied_on(key: &str) -> Option<(ValueType, &'static Rule)> {
         .or_else(special)
 }
 
-/// The rule about the type of a descriptive key: whether the specification lists it.
+/// Returns the rule about the type of a descriptive key, which depends on whether it is specified.
 fn descriptive_rule(key: &str) -> &'static Rule {
     let is_customary = ["general.sampling.", "general.dataset.", "general.tensor_extra."]
         .iter()
@@ -244,7 +242,7 @@ fn descriptive_rule(key: &str) -> &'static Rule {
     if is_customary { &CUSTOMARY_TYPE } else { &DESCRIPTIVE_TYPE }
 }
 
-/// The type a standard key should have, in words.
+/// Returns the name of the expected type of a standard key.
 #[cfg(test)]
 pub(crate) fn expected_type(key: &str) -> Option<String> {
     if let Some((expected, _)) = relied_on(key) {
@@ -254,7 +252,7 @@ pub(crate) fn expected_type(key: &str) -> Option<String> {
     Some(element.map_or_else(|| expected.to_string(), |element| format!("{expected} of {element}")))
 }
 
-/// The type a descriptive key should have: of the value, or of an array's elements.
+/// Returns the expected type of a descriptive key, and the element type of an array.
 fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
     if key == "tokenizer.ggml.added_tokens" || key == "tokenizer.chat_templates" {
         return Some((ValueType::ARRAY, Some(ValueType::STRING)));
@@ -339,7 +337,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
 }
 
-/// Names of tensors and what is said of each.
+/// Checks arrays of names of tensors and of their descriptions, which must have equal lengths.
 fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
     let len = |key: &str| input.value(key).and_then(|value| Some(value.as_array()?.len()));
     let (names, entries) = ("general.tensor_extra.name", "general.tensor_extra.prec_a4");
@@ -356,7 +354,7 @@ fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
 fn types(entry: &Entry<'_>, out: &mut Findings<'_>) {
     let (Ok(key), found) = (entry.key().to_str(), entry.value_type()) else { return };
     if let Some((expected, rule)) = relied_on(key) {
-        // An alignment that is not an integer is invalid, which has a rule of its own.
+        // An alignment that is not an integer is reported by another rule.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
             out.add_fixable(rule, Place::value(entry), || {
                 (format!("is {found}, expected {expected}"), retyped(entry, key, expected))
@@ -377,7 +375,7 @@ fn types(entry: &Entry<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// The same number in the type it should have, where that holds it.
+/// Returns the fix that changes the type of an integer, if the value is in range.
 pub(super) fn retyped(entry: &Entry<'_>, key: &str, expected: ValueType) -> Option<Fix> {
     let number = entry.value().ok()?.as_i128()?;
     let most: i128 = match expected {
@@ -429,7 +427,7 @@ fn content(entry: &Entry<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
                 });
             }
         }
-        // What llama.cpp saves for "no bound".
+        // llama.cpp writes this for "no bound".
         Value::F32(f32::NEG_INFINITY) if entry.key().as_bytes().ends_with(b"_lower_bound") => {}
         Value::F32(number) if !number.is_finite() => {
             out.add(&NOT_FINITE, Place::value(entry), || format!("is {number}"));
@@ -471,8 +469,7 @@ fn elements(entry: &Entry<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
             }
         }
         ValueType::STRING if !are_utf8(array) => {
-            // One finding for a whole array: the vocabulary of a damaged file would fill the
-            // report.
+            // One finding per array, as a damaged vocabulary would fill the report.
             let mut odd = texts(array).enumerate().filter(|(_, text)| text.to_str().is_err());
             if let Some((at, text)) = odd.next() {
                 let more = odd.count();
@@ -487,13 +484,13 @@ fn elements(entry: &Entry<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Whether every string of an array is UTF-8.
+/// Returns `true` if every string of an array is UTF-8.
 ///
-/// Many short strings are examined at once, their lengths with them: the bytes of a length below
-/// 128 are ASCII, so a character that one string breaks off cannot go on in the next.
+/// Short strings are validated together with their lengths: the bytes of a length below 128 are ASCII, so
+/// a character cannot continue across strings.
 fn are_utf8(array: &Array<'_>) -> bool {
     const LONG: usize = 128;
-    // What was just walked is still in the processor's cache.
+    // Bytes that are validated while they are still cached.
     const STRETCH: usize = 64 << 10;
     let bytes = array.as_bytes();
     let valid = |from: usize, to: usize| {
@@ -507,7 +504,7 @@ fn are_utf8(array: &Array<'_>) -> bool {
             if !valid(from, end) {
                 return false;
             }
-            // Of a long string the length is left out.
+            // The length of a long string is not ASCII and is left out.
             from = if text.len() >= LONG { start } else { end };
         }
         end = start + text.len();

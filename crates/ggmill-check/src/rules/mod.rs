@@ -1,4 +1,4 @@
-//! The rules, a file for each group, and the walk through them.
+//! The rules, in a file for each group.
 
 mod architecture;
 mod data;
@@ -30,8 +30,8 @@ pub use template::template_fault;
 use crate::report::{Findings, Place};
 use crate::{Input, Options, Report, Rule};
 
-/// The rules of every group, in the order of the groups. They are not taken from [`RuleSet::ALL`],
-/// with which a program that only names rules would be linked with all that checks them.
+/// The rules of every group, in the order of the groups. Not derived from [`RuleSet::ALL`], so that a
+/// program that only lists rules is not linked with the code that checks them.
 static RULES: &[&[&Rule]] = &[
     structure::RULES,
     metadata::RULES,
@@ -50,34 +50,34 @@ static RULES: &[&[&Rule]] = &[
     segmentation::RULES,
 ];
 
-/// Every rule, by group and then by code.
+/// Returns every rule, ordered by group and code.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().flat_map(|rules| rules.iter().copied())
 }
 
-/// Holds a file to the rules.
+/// Checks a file against the rules.
 ///
-/// Time grows as n log n with the header, memory with the header; findings are capped by rule.
+/// Takes n log n time and linear memory in the size of the header. The number of findings of each rule is
+/// limited.
 pub fn check(input: &Input<'_>, options: &Options) -> Report {
     RuleSet::ALL.check(input, options)
 }
 
-/// Holds all shards of a set, in order and each with its whole header, to the rules as the one
-/// model they are: a report for each file.
+/// Checks all shards of a set, in order and with whole headers, as one model. Returns a report for each
+/// file.
 ///
-/// Findings about the model as a whole occur once, with the metadata of the first shard and the
-/// tensors of all, in the report of the file that they are in.
+/// Rules about the model as a whole use the metadata of the first shard and the tensors of all, and report
+/// once, for the file that contains the subject.
 pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
     RuleSet::ALL.check_set(shards, options)
 }
 
-/// Holds the files of a model to the rules, as [`RuleSet::check_files`] does with
-/// [all rules](RuleSet::ALL).
+/// Checks the files of a model against [all rules](RuleSet::ALL), like [`RuleSet::check_files`].
 pub fn check_files(files: &[Input<'_>], set_fault: Option<&str>, options: &Options) -> Vec<Report> {
     RuleSet::ALL.check_files(files, set_fault, options)
 }
 
-/// The report on bytes that are not GGUF at all.
+/// Returns the report on bytes that are not GGUF.
 pub fn unreadable(error: &Error, options: &Options) -> Report {
     let mut findings = Findings::new(options, 1);
     let place = error.offset().map_or(Place::FILE, Place::at);
@@ -85,9 +85,9 @@ pub fn unreadable(error: &Error, options: &Options) -> Report {
     findings.into_reports().pop().unwrap_or_default()
 }
 
-/// The strings of an array; none of one of something else.
+/// Returns the strings of an array; none for other element types.
 fn texts<'a>(array: &Array<'a>) -> impl Iterator<Item = RawStr<'a>> {
-    // Not flattened, which costs several times the walk itself.
+    // `flatten` would cost several times the iteration.
     let mut strings = array.strings();
     std::iter::from_fn(move || strings.as_mut()?.next()?.ok())
 }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_sentences_and_summaries_are_not() {
+    fn clauses_are_sentences_and_summaries_are_not() {
         for rule in rules() {
             assert!(!rule.summary.ends_with('.'), "{}", rule.code);
             for text in [rule.clause, rule.why, rule.remedy] {

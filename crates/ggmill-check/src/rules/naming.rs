@@ -51,7 +51,7 @@ rules! { Naming;
     }
 }
 
-/// Why a file name does not follow the convention, or `None` when it does.
+/// Returns why a file name does not follow the naming convention; `None` if it does.
 ///
 /// ```
 /// assert_eq!(ggmill_check::name_fault("Mixtral-8x7B-v0.1-KQ2.gguf"), None);
@@ -109,12 +109,12 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
 }
 
-/// Letters and digits alone: spaces, hyphens and points are written in all ways.
+/// Removes everything but letters and digits, as spaces, hyphens and points are interchangeable.
 fn plain(text: &str) -> String {
     text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The parts of a name that keys have too.
+/// Compares the parts of the name with the corresponding keys.
 fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     let mut compare = |rule: &'static Rule,
                        key: &'static str,
@@ -153,19 +153,19 @@ fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
 fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     let says = match (name.sidecar, name.kind) {
         (Some("mmproj"), _) => "mmproj",
-        // A sidecar for prediction is a model of its own kind, which no key tells.
+        // No key identifies the kind of a sidecar for prediction.
         (Some(_), _) => return,
         (None, Some("LoRA")) => "adapter",
         (None, Some("vocab")) => "vocab",
         (None, _) => "model",
     };
     let is = match input.kind() {
-        // No tensors are a vocabulary, whatever the key says.
+        // A file without tensors is a vocabulary, whatever the key says.
         "model" | "vocab" if input.model_tensors().next().is_none() => "vocab",
         "model" | "vocab" => "model",
         "mmproj" | "clip-vision" => "mmproj",
         "adapter" => "adapter",
-        // The convention has no names for others; the first shard of a set may have no tensors.
+        // The convention has no names for other kinds.
         _ => return,
     };
     if says != is && (is != "vocab" || input.is_complete()) {

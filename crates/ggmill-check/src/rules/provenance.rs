@@ -1,4 +1,4 @@
-//! Who made the model, from what, under which license.
+//! Provenance: authors, parent models, licenses and labels.
 
 use ggmill_core::{Entry, RawStr, ValueType, keys};
 
@@ -108,7 +108,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     size_label(input, out);
 }
 
-/// Checks the keys that people look for first.
+/// Checks for recommended keys.
 fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
     if input.kind() != "model" || !input.is_first() || !input.is_whole() {
         return;
@@ -132,7 +132,7 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
                 input.model_tensors().map(|(_, tensor)| (tensor.name(), tensor.shape())),
             )
         };
-        // One shard has only some of the parameters.
+        // A single shard has only some of the parameters.
         let label = label().filter(|_| input.is_complete());
         let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, &*label));
         out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || {
@@ -197,7 +197,7 @@ fn languages(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Holds `<prefix>.count` against the numbers after the prefix.
+/// Compares `<prefix>.count` with the numbers that follow the prefix in keys.
 fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     let number = |entry: Entry<'_>| -> Option<u64> {
         let rest = entry.key().to_str().ok()?.strip_prefix(prefix)?.strip_prefix('.')?;
@@ -234,8 +234,7 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
     else {
         return;
     };
-    // One shard has only some of the parameters, an adapter those of its own, and experts share
-    // what is not theirs.
+    // A shard has only some of the parameters, an adapter has others, and experts share parameters.
     if input.kind() != "model"
         || !input.is_complete()
         || !input.is_whole()
@@ -253,7 +252,7 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
             _ => return None,
         })
     };
-    // A number of JSON, so that the reader of another form is not linked; labels are such numbers.
+    // Parsed as JSON, so that no other float parser is linked.
     let Some(said) = label.char_indices().last().and_then(|(at, letter)| {
         Some(serde_json::from_str::<f64>(label.get(..at)?).ok()? * scale(letter)?)
     }) else {

@@ -67,7 +67,7 @@ rules! { Quantization;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    // The first shard of a set says it for all.
+    // The metadata is in the first shard, the tensors are in all.
     let quantized = input
         .model_tensors()
         .filter(|(_, tensor)| input.is_first() && tensor.ggml_type().is_quantized())
@@ -111,7 +111,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
-    // Another shard may have it.
+    // Another shard can have the type.
     if !input.is_complete() {
         return;
     }
@@ -124,8 +124,8 @@ fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// The right value of `general.file_type`: the type with the most elements in matrices, where one
-/// number stands for it.
+/// Returns the fix of `general.file_type`: the type with the most elements in matrices, if a file type
+/// has its name.
 fn majority(input: &Input<'_>) -> Option<Fix> {
     let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
     for (_, tensor) in
@@ -137,7 +137,7 @@ fn majority(input: &Input<'_>) -> Option<Fix> {
     let (most, _) = elements.into_iter().max_by_key(|(_, count)| *count)?;
     let file_type = most.name()?.parse::<FileType>().ok().filter(|_| !most.is_retired())?;
     let named_so = base_type(file_type.name()?) == Some(most);
-    // Q2_K and the like are mixtures with other types.
+    // File types such as Q2_K are mixtures with other types.
     let plain = !most.name()?.contains("_K") || most == GgmlType::Q6_K;
     (named_so && plain).then(|| Fix::set(keys::GENERAL_FILE_TYPE, ValueType::U32, file_type.0))
 }
@@ -170,8 +170,8 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     };
     let Some(base) = base_type(name) else { return };
     let block = base.layout().map_or(1, |layout| u64::from(layout.elements));
-    // Matrices that could have the type: where the row length is not a multiple of the block size
-    // the reference falls back to another one.
+    // Only matrices whose row length is a multiple of the block size can have the type; for others the
+    // reference falls back to another type.
     let mut matrices = input
         .model_tensors()
         .map(|(_, tensor)| tensor)
@@ -193,8 +193,8 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// The type most tensors have under a file type: the longest beginning of its name that is a type,
-/// but for those the reference mixes from others.
+/// Returns the type of most tensors for a file type: the longest prefix of its name that is a type, except
+/// for mixtures of other types.
 fn base_type(name: &str) -> Option<GgmlType> {
     match name {
         "IQ2_S" => return Some(GgmlType::IQ2_XS),

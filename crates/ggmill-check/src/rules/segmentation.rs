@@ -1,4 +1,4 @@
-//! Tests of a vocabulary with its own tokenizer, only on request.
+//! Tests of a vocabulary with its tokenizer, only on request.
 
 use ggmill_core::{Entry, RawStr, keys};
 use ggmill_tokenizer::{Attributes, EncodeOptions, TokenFit, Tokenizer};
@@ -45,7 +45,7 @@ rules! { Segmentation;
     }
 }
 
-/// The keys whose tokens are written into prompts.
+/// The keys of tokens that occur in prompts.
 const ROLES: [&str; 7] = [
     "tokenizer.ggml.bos_token_id",
     "tokenizer.ggml.eos_token_id",
@@ -56,17 +56,17 @@ const ROLES: [&str; 7] = [
     "tokenizer.ggml.fim_mid_token_id",
 ];
 
-/// Where this many bytes have no token, the vocabulary is not one of bytes.
-const MOST_LOST: usize = 128;
-/// What the texts of reserved tokens have in them.
+/// A vocabulary that lacks at least this many bytes is not one of bytes.
+const MAX_MISSING_BYTES: usize = 128;
+/// Parts of the texts of reserved tokens.
 const RESERVED: [&[u8]; 4] = [b"unused", b"reserved", b"[PAD", b"extra_id"];
-/// Tokens that are shown as examples.
+/// The number of tokens that are shown as examples.
 const SHOWN: usize = 3;
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let metadata = input.metadata();
     let Some(tokens) = metadata.get(keys::TOKENIZER_TOKENS) else { return };
-    // One that cannot be made is reported by other rules.
+    // Faults of the tokenizer are reported by other rules.
     let Ok(tokenizer) = Tokenizer::from_metadata(&metadata) else { return };
     if out.wants(&UNREACHABLE) {
         unreachable(&tokenizer, &tokens, out);
@@ -87,7 +87,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let is_text =
             |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7E | 0x80..=0xF0 | 0xF3..);
         let lost: Vec<u8> = tokenizer.lost_bytes().into_iter().filter(is_text).collect();
-        if let Some(first) = lost.first().filter(|_| lost.len() < MOST_LOST) {
+        if let Some(first) = lost.first().filter(|_| lost.len() < MAX_MISSING_BYTES) {
             let more = match lost.len() {
                 1 => String::new(),
                 2 => " and 1 other".to_owned(),
@@ -140,7 +140,7 @@ fn idle_merges(tokenizer: &Tokenizer, entry: &Entry<'_>, out: &mut Findings<'_>)
     });
 }
 
-/// The first of a number of things.
+/// Joins the shown items, with an ellipsis if there are more.
 fn first(count: usize, shown: &[String]) -> String {
     format!("{}{}", shown.join(", "), if count > SHOWN { ", …" } else { "" })
 }

@@ -1,4 +1,4 @@
-//! Rules that are checked together, and the walk through them.
+//! Sets of rules, and the check of files against them.
 
 use std::fmt;
 
@@ -11,8 +11,7 @@ use super::{
 use crate::report::Findings;
 use crate::{Input, Options, Report, Rule};
 
-/// A group's rules and what looks for breaches of them. What reads every string of a long
-/// vocabulary is in one place only.
+/// The rules of a group and the function that checks them.
 struct Part {
     rules: &'static [&'static Rule],
     check: fn(&Input<'_>, &Options, &mut Findings<'_>),
@@ -39,7 +38,7 @@ const TEXT: &[Part] = &[
     Part { rules: segmentation::RULES, check: segmentation::check },
 ];
 
-/// All rules, or one of two sets that have every rule between them.
+/// All rules, or one of two complementary sets.
 ///
 /// The rules about text parse and render chat templates and run the tokenizer, which takes more
 /// code than all others. A program that uses only the other set is linked without it, as the
@@ -75,15 +74,15 @@ impl RuleSet {
     /// [`Template`](crate::Group::Template), [`Rendering`](crate::Group::Rendering) and
     /// [`Segmentation`](crate::Group::Segmentation).
     pub const TEXT: Self = Self(&[TEXT]);
-    /// All others.
+    /// All other rules.
     pub const WITHOUT_TEXT: Self = Self(&[WITHOUT_TEXT]);
 
-    /// Holds the files of a model to those of the rules that `options` select: as one model where
-    /// they are all shards of a set and each has its whole header, each by itself otherwise. A
-    /// report for each file.
+    /// Checks the files of a model against the rules of the set that `options` selects: as one model if
+    /// they are all shards of a set with whole headers, otherwise separately. Returns a report for each
+    /// file.
     ///
-    /// `set_fault`, in one line without control characters, describes what is wrong with their
-    /// shard set; it is reported for the first of the files.
+    /// `set_fault`, in one line without control characters, describes a fault of the shard set, which is
+    /// reported for the first file.
     pub fn check_files(
         self,
         files: &[Input<'_>],
@@ -102,15 +101,15 @@ impl RuleSet {
 
     pub(super) fn check(self, input: &Input<'_>, options: &Options) -> Report {
         let mut findings = Findings::new(options, 1);
-        self.walk(input, options, &mut findings);
+        self.check_parts(input, options, &mut findings);
         findings.into_reports().pop().unwrap_or_default()
     }
 
     pub(super) fn check_set(self, shards: &[Input<'_>], options: &Options) -> Vec<Report> {
         let mut findings = Findings::new(options, shards.len());
         for (shard, input) in shards.iter().enumerate() {
-            findings.turn_to(shard);
-            self.walk(&input.among(shards, shard), options, &mut findings);
+            findings.set_shard(shard);
+            self.check_parts(&input.among(shards, shard), options, &mut findings);
         }
         findings.into_reports()
     }
@@ -119,22 +118,21 @@ impl RuleSet {
         self.0.iter().flat_map(|parts| parts.iter())
     }
 
-    fn walk(self, input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
+    fn check_parts(self, input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
         for part in self.parts() {
             if part.rules.iter().any(|rule| options.applies(rule)) {
                 (part.check)(input, options, findings);
             }
         }
-        // One shard of a set is laid out with the others, and nothing may be lost.
-        if findings.has_rewrite() && (input.is_shard() || !structure::is_all_known(input)) {
+        // Rewriting would break the layout of a set, and would drop bytes that belong to no tensor.
+        if findings.has_rewrite() && (input.is_shard() || !structure::has_only_known_bytes(input)) {
             findings.drop_rewrites();
         }
     }
 }
 
-/// Whether a [rule about text](RuleSet::TEXT) that `options` select can find anything in these
-/// files: they have a chat template, or a vocabulary for the rules that run the tokenizer. It uses
-/// no code of these rules.
+/// Returns `true` if a selected [rule about text](RuleSet::TEXT) can apply to these files: they have a
+/// chat template, or a vocabulary for the rules that run the tokenizer. It does not link these rules.
 pub fn concerns_text(files: &[Input<'_>], options: &Options) -> bool {
     let wants = |rules: &[&Rule]| rules.iter().any(|rule| options.applies(rule));
     let has = |name: &str| {
@@ -152,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_sets_have_every_rule_once() {
+    fn the_two_sets_are_complementary() {
         let codes = |set: RuleSet| -> Vec<&str> {
             set.parts().flat_map(|part| part.rules).map(|rule| rule.code).collect()
         };

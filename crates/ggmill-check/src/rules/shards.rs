@@ -63,7 +63,7 @@ rules! { Shards;
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let metadata = input.metadata();
     let name = input.name.and_then(ShardName::parse);
-    // Keys that are not integers are told by another rule.
+    // Keys that are not integers are reported by another rule.
     let Ok(split) = Split::of(&metadata) else { return };
     let Some(split) = split else {
         if let Some(name) = name.filter(|name| name.count() > 1 && input.is_whole()) {

@@ -113,7 +113,7 @@ pub(super) fn not_gguf() -> &'static Rule {
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let index = input.index();
     if let Some(fault) = input.header_fault() {
-        // Lengths that no file has are not made good by more of it.
+        // A more complete download does not help with absurd lengths.
         let absurd = fault.needed_length().is_some_and(|length| length > MAX_FILE_LEN)
             || counts_are_absurd(input);
         let rule = if fault.kind() == ErrorKind::Truncated && !absurd {
@@ -146,10 +146,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
 }
 
-/// Bytes that no file has.
+/// The maximum plausible length of a file, in bytes.
 const MAX_FILE_LEN: u64 = 1 << 50;
 
-/// Whether the header promises more metadata entries or tensors than any file has.
+/// Returns `true` if the header has an implausible number of metadata entries or tensors.
 fn counts_are_absurd(input: &Input<'_>) -> bool {
     const MAX_COUNT: u64 = 1 << 40;
     let mut counts = [0; 16];
@@ -162,14 +162,15 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
         && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MAX_COUNT)
 }
 
-/// A file that opens can be rewritten, where nothing in it is lost by that: see [`is_all_known`].
+/// Returns the fix of rewriting the file, if it opens without faults. It is removed later if the file has
+/// other bytes: see [`has_only_known_bytes`].
 pub(super) fn rewrite(input: &Input<'_>) -> Option<Fix> {
     input.faults().is_empty().then_some(Fix::Rewrite)
 }
 
-/// Whether all bytes of the file are those of its header and its tensors, or padding: what else
-/// there is, a rewritten file would lack.
-pub(super) fn is_all_known(input: &Input<'_>) -> bool {
+/// Returns `true` if all bytes of the file belong to its header, its tensors or padding. A rewritten file
+/// would lack any other bytes.
+pub(super) fn has_only_known_bytes(input: &Input<'_>) -> bool {
     let index = input.index();
     let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
     let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
@@ -178,15 +179,16 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
         && gap_ranges(input).is_some_and(|gaps| {
             gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MAX_GAP_BYTES
                 && gaps.iter().all(|&(start, end)| {
-                    looked_at(input, start, end).is_some_and(|(whole, odd)| whole && odd.is_none())
+                    examine_gap(input, start, end)
+                        .is_some_and(|(whole, odd)| whole && odd.is_none())
                 })
         })
 }
 
-/// Bytes of gaps that are examined.
+/// The maximum number of bytes of gaps that are examined.
 const MAX_GAP_BYTES: u64 = 64 << 20;
 
-/// The bytes between tensors beyond their padding.
+/// Returns the gaps between tensors after their padding.
 fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
     let index = input.index();
     let ranges = data_ranges(input)?;
@@ -197,9 +199,9 @@ fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
     gaps.filter(|gap| gap.is_none_or(|(end, start)| end < start)).collect()
 }
 
-/// Looks at the beginning of a gap: whether that is all of it, and where the first byte is that is
-/// not zero. `None` where the file cannot be read.
-fn looked_at(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u64>)> {
+/// Examines the start of a gap. Returns whether that is all of it, and the offset of the first nonzero
+/// byte; `None` if the file cannot be read.
+fn examine_gap(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u64>)> {
     const MAX_LEN: u64 = 1 << 20;
     let len = (end - start).min(MAX_LEN);
     let mut buffer = vec![0; usize::try_from(len).ok()?];
@@ -218,7 +220,7 @@ fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
         if seen > MAX_GAP_BYTES {
             return;
         }
-        if let Some((_, Some(first))) = looked_at(input, start, end) {
+        if let Some((_, Some(first))) = examine_gap(input, start, end) {
             out.add(&GAP, Place::at(first), || {
                 format!("{} bytes between tensors, not all zero", end - start)
             });
@@ -242,7 +244,7 @@ fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Where each tensor's data end, in the order of the data.
+/// Returns the ranges of the tensor data, in the order of the data.
 fn data_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
     let range = |tensor: ggmill_core::Tensor<'_>| {
         Some((tensor.offset(), tensor.offset().checked_add(tensor.size()?)?))
@@ -276,8 +278,8 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Looks at the padding after the header and between tensors: less than the alignment each. Gaps
-/// beyond that are for another rule to tell.
+/// Examines the padding after the header and between tensors, which is shorter than the alignment. Longer
+/// gaps are reported by another rule.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
     const MAX_LEN: u64 = 1 << 16;
     let index = input.index();

@@ -1,4 +1,4 @@
-//! Chat templates: parsed, never run.
+//! Chat templates, which are parsed but not rendered.
 
 use ggmill_core::{Entry, RawStr};
 use ggmill_template::{Access, Error, ErrorKind, Template, accesses};
@@ -75,7 +75,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         {
             continue;
         }
-        // `tokenizer.chat_templates` lists names.
+        // `tokenizer.chat_templates` is a list of names.
         if let Some(text) = entry.value().ok().and_then(|value| value.as_raw_str()) {
             template(&entry, text, out);
         }
@@ -83,7 +83,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
-    // A value that is not text is reported by another rule.
+    // Values that are not text are reported by another rule.
     let Ok(text) = text.to_str() else { return };
     if text.trim().is_empty() {
         return out.add(&EMPTY, Place::value(entry), || {
@@ -119,14 +119,14 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// The message of an error, with its line.
+/// Returns the message of an error with its line.
 fn fault(error: &Error) -> String {
     let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
     format!("{line}{}", shown(RawStr::from(error.message())))
 }
 
-/// Why a text is not a chat template, in one line without control characters; `None` for one that
-/// parses, and for one that is too long or too deep to be examined.
+/// Returns why a text is not a chat template, in one line without control characters; `None` if it parses
+/// or exceeds the limits of the parser.
 ///
 /// ```
 /// assert_eq!(ggmill_check::template_fault("{{ bos_token }}"), None);
@@ -137,8 +137,8 @@ pub fn template_fault(text: &str) -> Option<String> {
     Some(fault(&error))
 }
 
-/// Whether a character shows nothing, or moves what is shown. Joiners are none: scripts and markers
-/// have them.
+/// Returns `true` for a character that is invisible or reorders text. Joiners are excluded, as scripts and
+/// markers contain them.
 fn is_hidden(c: char) -> bool {
     let moves = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shows_nothing = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');

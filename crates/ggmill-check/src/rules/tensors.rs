@@ -1,4 +1,4 @@
-//! The tensor directory: names, shapes, types and places.
+//! The tensor directory: names, shapes, types and offsets.
 
 use ggmill_core::{Error, ErrorKind, Subject, Tensor};
 
@@ -185,7 +185,7 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// The faults of the reader: data outside the file, overlaps, sizes beyond 64 bits.
+/// Reports the faults of the reader: data outside the file, overlaps, sizes beyond 64 bits.
 fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     let of_tensor =
         |fault: &&Error| input.is_whole() && matches!(fault.subject(), Some(Subject::Tensor(_)));
@@ -195,7 +195,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
         .filter(of_tensor)
         .filter(|fault| fault.kind() == ErrorKind::Truncated)
         .collect();
-    // However many tensors a file that was cut short lacks, that is one thing.
+    // A truncated file is one finding, however many tensors it lacks.
     if let ([first, _, ..], Some(len), Some(needed)) =
         (&*missing, input.index().file_len(), input.part.needed_len())
     {
@@ -212,7 +212,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_told = |fault: &&Error| missing.len() > 1 && fault.kind() == ErrorKind::Truncated;
     for fault in input.faults().iter().filter(of_tensor).filter(|fault| !is_told(fault)) {
         let rule = if fault.kind() == ErrorKind::Truncated { &OUTSIDE } else { &BAD_PLACE };
-        // Row lengths that are not a multiple of the block size were reported above.
+        // Row lengths that are not multiples of the block size were reported above.
         let Some(Subject::Tensor(name)) = fault.subject() else { continue };
         let block_fault = |tensor: Tensor<'_>| {
             tensor.ggml_type().layout().is_some_and(|layout| {
@@ -228,12 +228,12 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Where the tensor's data begin, counted as the file counts.
+/// Returns the offset of the tensor data, relative to the data section as in the file.
 fn own_offset(input: &Input<'_>, tensor: &Tensor<'_>) -> u64 {
     tensor.offset().saturating_sub(input.index().data_offset())
 }
 
-/// Asked though data overlap: an offset that is not aligned may be why.
+/// Checks alignment, even if data overlaps, as a misaligned offset can be the cause.
 fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
     let alignment = input.index().alignment();
     for tensor in input.tensors().iter() {
@@ -249,7 +249,7 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
 fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     let index = input.index();
     let (alignment, data) = (index.alignment(), index.data_offset());
-    // Where the next tensor should begin; unknown after a tensor of unknown size.
+    // The expected offset of the next tensor; unknown after a tensor of unknown size.
     let mut expected = Some(data);
     for tensor in input.tensors().iter() {
         let offset = own_offset(input, &tensor);

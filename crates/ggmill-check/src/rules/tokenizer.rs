@@ -1,4 +1,4 @@
-//! The vocabulary and what belongs to it.
+//! The vocabulary: tokens, scores, types, merges and special tokens.
 
 use std::hash::BuildHasher as _;
 
@@ -143,7 +143,7 @@ rules! { Tokenizer;
     }
 }
 
-/// The tokenizers llama.cpp has; those of the specification that it has not are the older replit.
+/// The tokenizer models that llama.cpp supports, without the older replit of the specification.
 const MODELS: &[&str] = &[
     "llama",
     "gpt2",
@@ -163,7 +163,7 @@ const SEPARATOR_CODE: &str = "tokenizer.ggml.seperator_token_id";
 const HUGGING_FACE: &str = "tokenizer.huggingface.json";
 const SEPARATOR_SPEC: &str = "tokenizer.ggml.separator_token_id";
 
-/// An array key with its entry.
+/// Returns the entry and array of a key.
 fn array<'a>(input: &Input<'a>, key: &str) -> Option<(Entry<'a>, Array<'a>)> {
     let entry = input.metadata().get(key)?;
     Some((entry, entry.value().ok()?.as_array()?))
@@ -208,14 +208,14 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     };
     parallel(input, tokens.len(), out);
     embedding(input, &entry, tokens.len(), out);
-    // The tokenizers that cannot do without.
+    // These tokenizers require byte tokens.
     if matches!(model, Some("llama" | "plamo2")) && out.wants(&BYTE_TOKENS) {
         bytes(&entry, &tokens, model == Some("llama"), out);
     }
     vocabulary(input, &entry, &tokens, model, out);
 }
 
-/// The message of a JSON error without its position.
+/// Returns the message of a JSON error without its position.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
@@ -241,7 +241,7 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Ids of special tokens, which must be indices of tokens; and keys that have other names by now.
+/// Checks that ids of special tokens are in range, and reports renamed keys.
 fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
     for entry in input.metadata().iter() {
         let Some(name) = entry
@@ -262,7 +262,7 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             out.add_fixable(&OLD_KEY, Place::key(&entry), || (format!("renamed to {new}"), fix));
         }
         let Some(id) = entry.value().ok().and_then(|value| value.as_i128()) else { continue };
-        // Of a shard that has no vocabulary nothing is known; 2^32 - 1 says "none".
+        // A shard can have no vocabulary. 2^32 - 1 means "none".
         if let Some(count) = tokens
             && !(0..i128::from(count)).contains(&id)
             && id != -1
@@ -296,7 +296,7 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
         format!("{found} element{plural} for {count} tokens")
     };
     if let Some((entry, scores)) = array(input, keys::TOKENIZER_SCORES) {
-        // Whole numbers are read too.
+        // llama.cpp also accepts integers.
         if !matches!(scores.element_type(), ValueType::F32 | ValueType::I32) {
             out.add(&SCORES, Place::value(&entry), || {
                 format!("array of {}, expected array of f32", scores.element_type())
@@ -344,8 +344,8 @@ fn embedding(input: &Input<'_>, entry: &Entry<'_>, count: u64, out: &mut Finding
     }
 }
 
-/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers also
-/// use a token of the byte itself.
+/// Checks that there is a token for each of the 256 bytes, if there are byte tokens. Some tokenizers also
+/// accept a token that is the byte itself.
 fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
     let mut known = [false; 256];
     let mut left = known.len();
@@ -380,7 +380,7 @@ fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findi
     }
 }
 
-/// The byte that a token such as `<0x0A>` stands for. llama.cpp looks for upper-case digits only.
+/// Returns the byte of a token such as `<0x0A>`. llama.cpp accepts only upper-case digits.
 fn byte_of(token: &[u8]) -> Option<u8> {
     let digits = token.strip_prefix(b"<0x")?.strip_suffix(b">")?;
     let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_lowercase());
@@ -390,7 +390,7 @@ fn byte_of(token: &[u8]) -> Option<u8> {
     }
 }
 
-/// Duplicate tokens, and merges that make none.
+/// Checks for duplicate tokens, and for merges that result in no token.
 fn vocabulary(
     input: &Input<'_>,
     entry: &Entry<'_>,
@@ -402,19 +402,17 @@ fn vocabulary(
     if !out.wants(&DUPLICATE_TOKEN) && !merges_matter {
         return;
     }
-    // The merges of other models are made differently, and not every tokenizer that has them is a
-    // plain BPE.
+    // Other models have merges in another form, or are not plain BPE.
     let merges =
         array(input, keys::TOKENIZER_MERGES).filter(|_| model == Some("gpt2") && merges_matter);
     if merges.is_none() && all_differ(tokens) {
         return;
     }
-    // Capacity by what is there: a count in the file is held against its bytes when the header is
-    // read.
+    // Safe as a capacity: the parser checked the count against the bytes of the file.
     let mut known: HashSet<&[u8]> =
         HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
     for (id, token) in texts(tokens).enumerate() {
-        // llama.cpp gives empty tokens names of their own.
+        // llama.cpp gives empty tokens distinct names.
         if !known.insert(token.as_bytes()) && !token.is_empty() {
             out.add(&DUPLICATE_TOKEN, Place::value(entry), || {
                 format!("token {id} is a duplicate: {}", shown(token))
@@ -448,8 +446,8 @@ fn vocabulary(
     }
 }
 
-/// Whether all tokens differ, by a hash of each: the table is half as large as one of the tokens,
-/// and memory is what it costs. Tokens whose hashes are equal may differ anyway.
+/// Returns `true` if all tokens have different hashes, so that they differ. The table of hashes is half as
+/// large as one of tokens; equal hashes are inconclusive.
 fn all_differ(tokens: &Array<'_>) -> bool {
     let hasher = RandomState::default();
     let mut known: HashSet<u64> =

@@ -1,15 +1,15 @@
-//! Models of every described architecture, against what llama.cpp's loader says of them.
+//! Models of every described architecture are accepted or rejected like by llama.cpp.
 
 use ggmill_arch::{Architecture, SpecifiedKey};
 
 use crate::samples::{models, samples};
 use crate::support::report;
 
-/// What `cargo xtask peers architectures --load` recorded: a model, `takes` or `refuses`, and what
-/// was done to it.
+/// Lines recorded by `cargo xtask peers architectures --load`: a model, `takes` or `refuses`, and the
+/// modification.
 const LOADER: &str = include_str!("../loader.tsv");
 
-/// What the loader takes and no model can do without: it notices when it runs.
+/// Keys that the loader does not require, but running the model does.
 const STRICTER: &[(&str, &str)] = &[
     ("phi3", "without blk.1.attn_q.weight"),
     ("phi3", "without blk.1.attn_k.weight"),
@@ -20,7 +20,7 @@ const STRICTER: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_model_has_an_error_exactly_when_the_loader_refuses_it() {
+fn a_model_has_an_error_if_and_only_if_the_loader_rejects_it() {
     let (mut compared, mut wrong) = (0, Vec::new());
     for (model, architecture, keys) in
         models().iter().filter(|(_, architecture, _)| architecture.loader().is_some())
@@ -57,16 +57,16 @@ fn a_model_has_an_error_exactly_when_the_loader_refuses_it() {
     assert!(compared > 2000, "{compared}");
 }
 
-/// Whether the specification says what a file of this architecture has, and no loader does. Of all
-/// others without a loader only the converter is known, whose files the tests of conversion have.
+/// Returns `true` if the specification describes the architecture and no loader supports it. For others
+/// without a loader only the converter is known, which tests of conversion cover.
 fn is_specified(name: &str) -> bool {
     let has_loader = Architecture::builtin(name).is_some_and(|known| known.loader().is_some());
     !has_loader && SpecifiedKey::all().any(|key| key.architecture() == name)
 }
 
-/// Of architectures that nobody loads, what differs is a warning.
+/// Deviations from the description of an architecture without a loader are warnings.
 #[test]
-fn what_no_loader_holds_files_to_is_no_error() {
+fn deviations_without_a_loader_are_warnings() {
     for (model, architecture, keys) in
         models().iter().filter(|(_, architecture, _)| is_specified(architecture.name()))
     {

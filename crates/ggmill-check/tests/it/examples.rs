@@ -1,5 +1,4 @@
-//! For each rule a small file that breaks it, and that it stays silent on a model with nothing
-//! wrong.
+//! A small file that violates each rule.
 
 use ggmill_check::{Authority, Options, Profile, Severity, rules};
 use ggmill_core::{Endian, GgmlType};
@@ -7,7 +6,7 @@ use ggmill_testdata::bytes::{FileBytes, Value};
 
 use crate::support::{Model, codes, report, report_named, strings};
 
-/// A file, under a name, that breaks the rule.
+/// Returns the name and bytes of a file that violates the rule.
 pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let llama = Model::llama;
     let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
@@ -109,7 +108,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn every_rule_has_a_file_that_breaks_it() {
+fn every_rule_has_a_file_that_violates_it() {
     let silent: Vec<_> = rules()
         .filter(|rule| {
             !example(rule.code)
@@ -122,7 +121,7 @@ fn every_rule_has_a_file_that_breaks_it() {
 fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
     let profile =
         |profile| codes(&report_named(name, bytes, &Options::default().with_profile(profile)));
-    // The letter of the specification is asked for by its own profile only.
+    // `Authority::Letter` is checked only in the profile of the specification.
     let letter =
         |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
     // Rules about the name of a file, and those that run a template or the tokenizer, are checked on
@@ -131,13 +130,13 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
         ["naming", "rendering", "segmentation"].map(|group| group.parse().unwrap()).to_vec();
     let naming = Options::default().with_select(on_request);
     let named = codes(&report_named(name, bytes, &naming));
-    // And what only llama.cpp minds is no error for everybody.
+    // A requirement of only llama.cpp is not in the profile of the specification.
     let all = [Profile::All, Profile::Ggml].into_iter().flat_map(profile);
     all.chain(named).chain(profile(Profile::Spec).into_iter().filter(letter)).collect()
 }
 
 #[test]
-fn a_model_with_nothing_wrong_breaks_none() {
+fn a_valid_model_has_no_findings() {
     let options = Options::default().with_profile(Profile::Run);
     let found = report_named("Tiny-1K-v1.0.gguf", &Model::llama().bytes(), &options);
     assert_eq!(codes(&found), Vec::<&str>::new(), "{:?}", found.diagnostics());
@@ -145,9 +144,9 @@ fn a_model_with_nothing_wrong_breaks_none() {
     assert_eq!(codes(&found), Vec::<&str>::new(), "{:?}", found.diagnostics());
 }
 
-/// llama.cpp loads such a vocabulary, for one pre-tokenizer.
+/// llama.cpp accepts this for one pre-tokenizer.
 #[test]
-fn merges_may_be_missing_where_llama_cpp_does_without() {
+fn merges_may_be_missing_if_llama_cpp_does_not_need_them() {
     for (pre, expected) in [("kimi-k2", false), ("llama-bpe", true)] {
         let model =
             Model::llama().set("tokenizer.ggml.pre", pre).unset("tokenizer.ggml.merges").bytes();
@@ -169,9 +168,9 @@ fn findings_are_capped_and_counted() {
     assert_eq!((found.diagnostics().len(), found.count(Severity::Warning)), (3, 50));
 }
 
-/// What the specification says must be is an error for whoever asks for the specification.
+/// Requirements with "must" are errors in the profile of the specification.
 #[test]
-fn musts_are_errors_by_the_profile_of_the_specification() {
+fn musts_are_errors_in_the_spec_profile() {
     for code in ["GG1104", "GG1105", "GG1203", "GG1204", "GG1205", "GG1401", "GG1502"] {
         let (name, bytes) = example(code).unwrap();
         let severity = |profile| {
@@ -193,7 +192,7 @@ fn musts_are_errors_by_the_profile_of_the_specification() {
 #[test]
 fn profiles_and_selections() {
     use ggmill_check::Profile::{Ggml, Spec};
-    // The file is padded to 32 bytes, which its alignment does not ask for.
+    // The file is padded to 32 bytes, more than its alignment requires.
     let broken = |options: Options| {
         let bytes = Model::empty()
             .set("general.architecture", "x")

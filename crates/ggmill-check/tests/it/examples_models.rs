@@ -1,4 +1,4 @@
-//! Files that break the rules about architectures, and about files that are no models.
+//! Files that violate the rules about architectures and about files that are not models.
 
 use ggmill_core::GgmlType;
 use ggmill_testdata::bytes::Value;

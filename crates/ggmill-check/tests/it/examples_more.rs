@@ -1,11 +1,11 @@
-//! More files that break rules: those about what a model is.
+//! Files that violate the rules about metadata of a model.
 
 use ggmill_core::GgmlType;
 use ggmill_testdata::bytes::Value;
 
 use crate::support::{ALONE, Model, strings};
 
-/// What a template has at least.
+/// A minimal template.
 const CONTENT: &str = "{% for m in messages %}{{ m.content }}{% endfor %}";
 
 pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
@@ -18,7 +18,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             .set("split.count", Value::U16(count))
             .set("split.tensors.count", Value::I32(all))
     };
-    // The model with something done to its bytes; the data begin at the second offset.
+    // Modifies the bytes of the model; the tensor data begins at the second offset.
     let raw = |change: &dyn Fn(&mut [u8], usize)| {
         let mut bytes = llama().bytes();
         let data = bytes.len() - usize::try_from(llama().offsets().1).unwrap();

@@ -1,4 +1,4 @@
-//! Files that break the rules about what a tokenizer does with a vocabulary.
+//! Files that violate the rules that run the tokenizer.
 
 use ggmill_testdata::bytes::Value;
 
@@ -30,7 +30,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     }
 }
 
-/// The model with other tokens and merges, for a pre-tokenizer that cuts between digits.
+/// Builds the model with other tokens and merges, for a pre-tokenizer that splits digits.
 fn vocabulary(
     tokens: impl IntoIterator<Item = String>,
     merges: impl IntoIterator<Item = String>,

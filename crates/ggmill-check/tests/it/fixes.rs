@@ -14,10 +14,10 @@ fn fix_of(code: &str) -> Option<Fix> {
 }
 
 #[test]
-fn what_the_page_promises_is_there() {
+fn fixes_match_the_pages() {
     for rule in rules() {
         let promised = rule.automatic.is_some();
-        // An example of a rule that is fixed only where that loses nothing may be one that is not.
+        // The example of a rule whose fix is conditional may have none.
         let conditional =
             matches!(rule.code, "GG1102" | "GG1201" | "GG1504" | "GG1403" | "GG1404" | "GG1407");
         assert!(
@@ -44,7 +44,7 @@ fn fixes_say_what_they_do() {
     assert_eq!(said("GG1615"), "set tokenizer.ggml.fim_pre_token_id = 1 (u32)");
     assert_eq!(said("GG1904"), "remove split.count");
     assert_eq!(said("GG2010"), "set general.size_label = \"0.6K\" (string)");
-    // Bytes that a rewritten file would lack stay where they are.
+    // Bytes that a rewritten file would lack prevent the fix.
     assert_eq!(fix_of("GG1311"), Some(Fix::Rewrite));
     let mut bytes = example("GG1013").unwrap().1;
     let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &Options::default());
@@ -61,6 +61,6 @@ fn fixes_say_what_they_do() {
             .iter()
             .all(|one| one.fix.is_none())
     );
-    // Where two entries disagree, which of them is right is not known.
+    // If two entries differ, the correct one is unknown.
     assert_eq!(fix_of("GG1201"), None);
 }

@@ -1,5 +1,4 @@
-//! Files of every kind with nothing wrong: no rule has anything to say, the letter of the
-//! specification included.
+//! Valid files of every kind have no findings, not even in the profile of the specification.
 
 use ggmill_check::{Options, Profile, rules};
 use ggmill_core::GgmlType;
@@ -22,7 +21,7 @@ fn byte_token(byte: u8) -> String {
     if byte.is_ascii_digit() { char::from(byte).to_string() } else { format!("<0x{byte:02X}>") }
 }
 
-/// A model that keeps to the letter too, and uses every key there are rules about.
+/// Builds a model that follows the specification to the letter and uses every key that rules check.
 fn letter() -> Model {
     let texts = [
         ("general.author", "Someone"),
@@ -55,7 +54,7 @@ fn letter() -> Model {
         .set("community.key", "anything")
 }
 
-/// Files by what they show to be right: a name, and what is in it.
+/// Returns valid files with names.
 fn files() -> Vec<(&'static str, Model)> {
     let pair = |model: Model, ends: [&str; 2], shape: [&[u64]; 2]| {
         model.tensor(format!("blk.0.attn_q.weight{}", ends[0]), shape[0], GgmlType::F32).tensor(
@@ -141,7 +140,7 @@ fn files() -> Vec<(&'static str, Model)> {
 }
 
 #[test]
-fn good_files_of_every_kind_break_no_rule() {
+fn good_files_of_every_kind_have_no_findings() {
     for (name, model) in files() {
         for profile in [Profile::All, Profile::Spec, Profile::Ggml] {
             let found =
@@ -151,9 +150,9 @@ fn good_files_of_every_kind_break_no_rule() {
     }
 }
 
-/// What a rule looks at is there in one of the good files, so its silence says something.
+/// The subject of every rule exists in a good file, so that its silence is meaningful.
 #[test]
-fn every_rule_is_asked_of_a_good_file() {
+fn the_subject_of_every_rule_is_in_a_good_file() {
     let (name, bytes) = ("Tiny-0.48K-v1.0-F32.gguf", letter().bytes());
     for rule in rules() {
         let only = Options::default().with_select(vec![rule.code.parse().unwrap()]);

@@ -1,4 +1,4 @@
-//! Graphs of files, compared with those of descriptions.
+//! Stored graphs are compared with descriptions.
 
 use ggmill_arch::Architecture;
 use ggmill_core::{GgmlType, Gguf};
@@ -6,7 +6,7 @@ use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, codes, report, strings};
 
-/// A model whose n-grams take 60 rows of a table.
+/// Builds a model whose n-grams use 60 rows of a table.
 fn with_ngrams() -> Model {
     let numbers = |kind: u32, numbers: &[u32]| {
         let of = |&number: &u32| match kind {
@@ -58,7 +58,7 @@ fn with_ngrams() -> Model {
 }
 
 #[test]
-fn a_table_of_hashes_with_more_rows_is_no_other_graph() {
+fn a_hash_table_with_more_rows_is_the_same_graph() {
     let architecture = Architecture::builtin("qwen4exp").unwrap();
     let mut model = with_ngrams();
     let header = Gguf::parse(model.bytes()).unwrap();
@@ -82,13 +82,13 @@ fn a_table_of_hashes_with_more_rows_is_no_other_graph() {
         assert!(!found.contains(&"GG1528"), "{rows}: {found:?}");
         assert!(!found.contains(&"GG1515"), "{rows}: {found:?}");
     }
-    // Without a graph in the file, the table is held to the description all the same.
+    // Without a stored graph, the table is still checked against the description.
     for (shape, fits) in [([8, 60], true), ([8, 64], true), ([8, 59], false), ([9, 60], false)] {
         let table = Some((&shape[..], GgmlType::F32));
         let model = plain.clone().retensor("per_layer_token_embd.weight", table);
         assert_eq!(!codes(&report(&model.bytes())).contains(&"GG1515"), fits, "{shape:?}");
     }
-    // Fewer rows than the hashes take, and a graph with another number.
+    // Fewer rows than the hashes use, and a graph with another number.
     assert!(longer(&steps, 59).contains(&"GG1528"));
     let other: Vec<String> =
         steps.iter().map(|step| step.replace("dilation = 3", "dilation = 2")).collect();

@@ -1,4 +1,4 @@
-//! Rules, each with a file that breaks it; files that break none; reports.
+//! Rules with files that violate them, valid files, and reports.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 

@@ -8,10 +8,10 @@ use ggmill_check::{Authority, Profile, rule_page, rules, rules_index};
 
 use crate::support::{Model, report};
 
-/// Set this to write the pages instead of comparing them.
+/// The variable that makes the tests write the pages instead of comparing them.
 const BLESS: &str = "GGMILL_BLESS";
 
-/// The findings of every rule in the file that breaks it, as `ggmill check` prints them.
+/// Returns the findings of every rule in its example, as `ggmill check` prints them.
 fn printed_findings() -> String {
     let mut lines = String::new();
     for rule in rules() {
@@ -49,7 +49,7 @@ fn printed_findings() -> String {
     lines
 }
 
-/// The chat template of a file as `ggmill` prints it, shortened where it is long.
+/// Returns the chat template of a file as `ggmill` prints it, shortened if it is long.
 fn template(bytes: &[u8]) -> String {
     let file = ggmill_core::Gguf::parse(bytes).unwrap();
     let text = file.metadata().raw_str("tokenizer.chat_template").unwrap().to_string();
@@ -63,7 +63,7 @@ fn template(bytes: &[u8]) -> String {
 
 /// The examples on the pages are what `ggmill check` prints.
 #[test]
-fn the_examples_are_what_is_printed() {
+fn examples_equal_the_printed_findings() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/examples.txt");
     let printed = printed_findings();
     if std::env::var_os(BLESS).is_some() {
@@ -101,7 +101,7 @@ fn pages_have_one_form() {
         );
         assert_eq!(has_fix, rule.automatic.is_some(), "{}", rule.code);
         assert!(!rule.fixed.is_empty(), "{}", rule.code);
-        // The condition comes first, the requirement behind it later.
+        // The condition precedes the requirement.
         assert!(rule.clause.starts_with("Reported when "), "{}: {}", rule.code, rule.clause);
     }
 }
@@ -129,14 +129,14 @@ fn the_pages_of_the_rules_are_up_to_date() {
     );
 }
 
-/// A run whose outputs are not plausible.
+/// Returns a run with implausible outputs.
 fn run() -> Run {
     let faults = vec!["for 3 tokens all outputs are equal".to_owned()];
     Run { document: serde_json::json!({ "tokens": 16, "faults": faults }), faults }
 }
 
 #[test]
-fn the_faults_of_a_run_are_reported_beside_the_findings() {
+fn faults_of_a_run_are_reported_with_the_findings() {
     let found = report(&Model::llama().bytes());
     let run = run();
     let checked = Checked::new("a.gguf", &found).with_run(Some(&run));
@@ -190,7 +190,7 @@ fn sarif_is_valid_by_its_schema() {
     let Some(path) = std::env::var_os(SARIF_SCHEMA) else {
         return eprintln!("skipped: {SARIF_SCHEMA} names no schema");
     };
-    // One of its patterns has a bracket that stands for itself in JavaScript alone.
+    // One of its patterns has a bracket that is literal only in JavaScript.
     let text = std::fs::read_to_string(path).unwrap().replace("{2}]?$", r"{2}\\]?$");
     let schema = serde_json::from_str(&text).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
@@ -211,7 +211,7 @@ fn sarif_is_valid_by_its_schema() {
 }
 
 #[test]
-fn json_counts_what_it_does_not_tell() {
+fn json_counts_findings_beyond_the_limit() {
     let options = ggmill_check::Options::default().with_findings_per_rule(1);
     let bytes = Model::llama().push("X", "1").push("Y", "2").bytes();
     let found = crate::support::report_named("Tiny-1K-v1.0.gguf", &bytes, &options);

@@ -8,7 +8,7 @@ use ggmill_testdata::every_gguf;
 
 use crate::support::report_named;
 
-/// File, code and subject in each line, and why the finding is right.
+/// Lines of file, code and subject, and the reason for the finding.
 const LISTED: &str = include_str!("real-findings.txt");
 /// A directory with the vocabularies of llama.cpp's sources, of which only some are bundled here.
 const VOCABULARIES: &str = "GGMILL_VOCABULARIES";

@@ -1,5 +1,5 @@
-//! Shards are one model: what concerns it as a whole is found once, and told of the file it lies
-//! in.
+//! Shards are checked as one model: findings about the whole occur once, in the file that contains the
+//! subject.
 
 use ggmill_check::{Input, Options, Profile, Report, check_set};
 use ggmill_core::GgmlType;
@@ -7,8 +7,8 @@ use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, codes, report_named};
 
-/// A model as the reference splits it: all metadata in the first file, `split.*` alone in the
-/// others, so many tensors in each.
+/// Splits a model like the reference: all metadata in the first file, only `split.*` in the others, and
+/// the given number of tensors in each.
 fn split(model: &Model, most: usize) -> Vec<Model> {
     let parts: Vec<_> = model.tensors.chunks(most).collect();
     let number = |number: usize| u16::try_from(number).unwrap();
@@ -38,7 +38,7 @@ fn lists(codes: [&[&'static str]; 3]) -> Vec<Vec<&'static str>> {
 }
 
 #[test]
-fn a_whole_set_is_as_good_as_the_model() {
+fn a_complete_set_has_no_findings() {
     for profile in [Profile::All, Profile::Ggml] {
         let found = reports(&split(&Model::llama(), 4), profile);
         assert_eq!(
@@ -50,7 +50,7 @@ fn a_whole_set_is_as_good_as_the_model() {
 }
 
 #[test]
-fn what_a_model_lacks_is_found_among_all_shards() {
+fn missing_tensors_are_searched_in_all_shards() {
     let model = Model::llama().retensor("blk.0.attn_v.weight", None);
     assert_eq!(all_codes(&split(&model, 4)), lists([&["GG1512"], &[], &[]]));
     let model = Model::llama().unset("llama.context_length");
@@ -58,7 +58,7 @@ fn what_a_model_lacks_is_found_among_all_shards() {
 }
 
 #[test]
-fn what_is_odd_about_a_tensor_is_told_of_its_file() {
+fn findings_about_a_tensor_are_reported_for_its_file() {
     let model = Model::llama().retensor("blk.0.attn_v.weight", Some((&[8, 8], GgmlType::F32)));
     assert_eq!(all_codes(&split(&model, 4)), lists([&[], &["GG1514"], &[]]));
     let model = Model::llama().retensor("blk.0.ffn_up.weight", Some((&[8, 12], GgmlType::Q8_K)));
@@ -67,7 +67,7 @@ fn what_is_odd_about_a_tensor_is_told_of_its_file() {
 }
 
 #[test]
-fn what_the_first_shard_says_is_held_against_the_tensors_of_all() {
+fn metadata_of_the_first_shard_is_checked_against_all_tensors() {
     let model = Model::llama().retensor("token_embd.weight", Some((&[8, 6], GgmlType::F32)));
     let mut last_first = split(&model, 4);
     let moved = last_first[0].tensors.remove(0);
@@ -78,7 +78,7 @@ fn what_the_first_shard_says_is_held_against_the_tensors_of_all() {
 }
 
 #[test]
-fn a_shard_alone_is_examined_as_what_it_is() {
+fn a_single_shard_is_checked_as_a_shard() {
     let shards = split(&Model::llama(), 4);
     let found = |number: usize| {
         report_named(
@@ -88,6 +88,6 @@ fn a_shard_alone_is_examined_as_what_it_is() {
         )
     };
     assert_eq!(codes(&found(1)), Vec::<&str>::new());
-    // The first one's keys are there to be looked at, and what it lacks may be in the others.
+    // The keys of the first shard are checked; missing tensors can be in the others.
     assert_eq!(codes(&found(0)), ["GG1902"]);
 }

@@ -1,4 +1,4 @@
-//! Slips in current files, and correct files that look like slips.
+//! Mistakes in published files, and correct files that look similar.
 
 use ggmill_check::{Options, Profile, Severity};
 use ggmill_core::GgmlType;
@@ -11,7 +11,7 @@ fn numbers(values: &[u32]) -> Value {
 }
 
 #[test]
-fn licences_are_the_same_in_letters_of_either_case() {
+fn licenses_are_case_insensitive() {
     let flagged = |text: &str| {
         codes(&report(&Model::llama().set("general.license", text).bytes())).contains(&"GG2001")
     };
@@ -35,7 +35,7 @@ fn licences_are_the_same_in_letters_of_either_case() {
 }
 
 #[test]
-fn a_slip_in_the_name_of_the_architecture_is_an_error() {
+fn a_misspelled_architecture_is_an_error() {
     let severity = |model: Model, profile| {
         let found = report_named(
             "Tiny-1K-v1.0.gguf",
@@ -51,7 +51,7 @@ fn a_slip_in_the_name_of_the_architecture_is_an_error() {
             "{name:?}"
         );
     }
-    // With keys of its own it is another program's, which llama.cpp refuses all the same.
+    // An unknown name with its own keys belongs to another program; llama.cpp rejects it too.
     let own = || {
         Model::empty()
             .set("general.architecture", "llamb")
@@ -63,7 +63,7 @@ fn a_slip_in_the_name_of_the_architecture_is_an_error() {
 }
 
 #[test]
-fn what_llama_cpp_asserts_of_experts_is_an_error() {
+fn assertions_of_llama_cpp_about_experts_are_errors() {
     let model = |experts: u32| Model::llama().set("llama.expert_count", Value::U32(experts));
     let used = |experts: u32, used: Value| {
         codes(&report(&model(experts).set("llama.expert_used_count", used).bytes()))
@@ -98,7 +98,7 @@ fn one_error_does_not_hide_the_rest() {
 }
 
 #[test]
-fn the_offset_that_is_not_aligned_is_told_though_data_overlap() {
+fn a_misaligned_offset_is_reported_even_if_data_overlaps() {
     let model = Model::empty()
         .set("general.architecture", "x")
         .tensor("a.b", &[8], GgmlType::F32)
@@ -108,7 +108,7 @@ fn the_offset_that_is_not_aligned_is_told_though_data_overlap() {
 }
 
 #[test]
-fn numbers_in_arrays_are_looked_at() {
+fn numbers_in_arrays_are_checked() {
     let floats =
         |values: &[f32]| Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect());
     let found =
@@ -117,7 +117,7 @@ fn numbers_in_arrays_are_looked_at() {
     assert!(report(&Model::llama().set("foo.bar", floats(&[1.0])).bytes()).is_clean());
 }
 
-/// A number that is none, and a type that is another, are told of their keys and not once more.
+/// A NaN or a wrong type of a key is reported once, and not again by dependent rules.
 #[test]
 fn one_cause_is_one_finding() {
     let epsilon = "llama.attention.layer_norm_rms_epsilon";
@@ -132,7 +132,7 @@ fn one_cause_is_one_finding() {
 }
 
 #[test]
-fn a_header_that_no_file_can_have_is_no_download_cut_off() {
+fn an_absurd_header_is_not_reported_as_truncated() {
     let mut bytes = Model::llama().bytes();
     bytes[16..24].copy_from_slice(&(1u64 << 60).to_le_bytes());
     let found = codes(&report(&bytes));
@@ -157,9 +157,9 @@ fn shards_are_numbered_up_to_their_count() {
     );
 }
 
-/// As libllama saves it in every model: infinite, and used by one architecture alone.
+/// libllama writes this infinite value to every model; only one architecture uses it.
 #[test]
-fn an_infinite_number_that_is_not_used_hides_nothing() {
+fn an_unused_infinite_number_hides_no_findings() {
     let model = || Model::llama().set("llama.kda.gate_lower_bound", Value::F32(f32::NEG_INFINITY));
     let errors = |model: Model| {
         let found = report(&model.bytes());
@@ -173,16 +173,16 @@ fn an_infinite_number_that_is_not_used_hides_nothing() {
     assert_eq!(errors(model()), [""; 0]);
     assert!(!codes(&report(&model().bytes())).contains(&"GG1110"));
     assert_eq!(errors(model().tensor("blk.0.ssm_in.weight", &[32, 32], GgmlType::F32)), ["GG1513"]);
-    // Under numbers that do not fit, names alone are judged, those of the description among them.
+    // With inconsistent numbers only names are checked, including those of the description.
     let experts = model()
         .set("llama.expert_count", Value::U32(2))
         .set("llama.expert_used_count", Value::U32(4));
     assert_eq!(errors(experts), ["GG1511"]);
 }
 
-/// llama.cpp reads general.name with its type when it loads a model, unlike general.author.
+/// llama.cpp checks the type of general.name when it loads a model, unlike general.author.
 #[test]
-fn the_type_of_a_name_is_what_llama_cpp_requires() {
+fn the_type_of_general_name_is_required() {
     for (key, expected) in [("general.name", "GG1102"), ("general.author", "GG1103")] {
         let bytes = Model::llama().set(key, Value::U32(7)).bytes();
         assert!(codes(&report(&bytes)).contains(&expected), "{key}");
@@ -192,7 +192,7 @@ fn the_type_of_a_name_is_what_llama_cpp_requires() {
     }
 }
 
-/// A key with a NUL is against the specification, and llama.cpp reads another.
+/// A NUL in a key violates the specification, and llama.cpp reads a shorter key.
 #[test]
 fn a_key_with_a_nul_is_reported_in_every_profile() {
     let bytes = Model::llama().set("x.\0", Value::U8(0)).bytes();
@@ -205,7 +205,7 @@ fn a_key_with_a_nul_is_reported_in_every_profile() {
 
 /// Neither another width of an integer nor a string is reported in the profile of the specification.
 #[test]
-fn types_that_llama_cpp_expects_are_not_of_the_specification() {
+fn types_that_only_llama_cpp_requires_are_not_in_the_spec_profile() {
     for value in [Value::U64(16), Value::from("16")] {
         let bytes = Model::llama().set("llama.context_length", value).bytes();
         assert!(codes(&report(&bytes)).contains(&"GG1504"));

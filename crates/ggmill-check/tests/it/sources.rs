@@ -1,15 +1,15 @@
-//! Who requires what: every rule and every required key of every description names its source, and
-//! the rules say of it what the sources say.
+//! Every rule and every required key of every description has a source, and rules are consistent with
+//! their sources.
 
 use ggmill_arch::{Architecture, Demand, LoaderKey, Refusal, SpecifiedKey};
 use ggmill_check::{Authority, Force, Rule, Source, StatedBy, rule_page, rules};
 
-/// Names a copy of the specification, at the revision whose lines are counted.
+/// The variable with the path of the specification at the cited revision.
 const SPECIFICATION: &str = "GGMILL_SPECIFICATION";
-/// Names a directory with the sources of llama.cpp, at the revision whose functions are named.
+/// The variable with the path of llama.cpp at the cited revision.
 const LLAMA_CPP: &str = "GGMILL_LLAMA_CPP";
 
-/// Whether the forces of a rule's sources make its authority.
+/// Returns `true` if the forces of a rule's sources imply its authority.
 fn agrees(rule: &Rule) -> bool {
     let sources: Vec<Source> = rule.sources().collect();
     let has = |forces: &[Force]| sources.iter().any(|source| forces.contains(&source.force));
@@ -29,7 +29,7 @@ fn agrees(rule: &Rule) -> bool {
 }
 
 #[test]
-fn every_rule_has_sources_that_say_what_it_says_of_them() {
+fn every_rule_has_sources_consistent_with_its_authority() {
     for rule in rules() {
         assert!(agrees(rule), "{}: {:?}", rule.code, rule.sources().collect::<Vec<_>>());
         let practice = rule.sources().any(|source| source.by == StatedBy::Practice);
@@ -37,9 +37,9 @@ fn every_rule_has_sources_that_say_what_it_says_of_them() {
     }
 }
 
-/// A page says below in which cases; what is printed beside a finding has nothing below it.
+/// Pages refer to the cases described below; the text printed with findings must not.
 #[test]
-fn what_holds_in_some_cases_is_said_to() {
+fn partial_requirements_say_so() {
     for (code, said) in [
         (
             "GG1504",
@@ -73,7 +73,7 @@ fn every_required_key_of_every_description_has_its_source() {
                 (false, true) => Some(Demand::Loader),
                 (false, false) => None,
             };
-            // Where no loader is known a description may have parts of others.
+            // Descriptions without a loader can use parts of others.
             if architecture.loader().is_some() || key.demand != Some(Demand::Loader) {
                 assert_eq!(key.demand, expected, "{name}: {}", key.name);
             }
@@ -82,7 +82,7 @@ fn every_required_key_of_every_description_has_its_source() {
 }
 
 #[test]
-fn every_source_is_of_a_key_that_is_described() {
+fn every_source_refers_to_a_described_key() {
     let described = |architecture: &str, key: &str| {
         Architecture::builtin(architecture)
             .is_some_and(|architecture| architecture.keys().any(|known| known.name == key))
@@ -94,15 +94,15 @@ fn every_source_is_of_a_key_that_is_described() {
     }
     for key in SpecifiedKey::all() {
         assert!(Architecture::builtin(key.architecture()).is_some(), "{}", key.name);
-        // What no program but the text has is not described.
+        // Architectures that only the specification mentions are not described.
         let is_known = described(key.architecture(), key.name);
         assert!(is_known || key.is_rare || key.definition.is_some(), "{}", key.name);
     }
-    // Every line of both tables is read.
+    // Every line of both tables parses.
     assert_eq!((SpecifiedKey::all().count(), LoaderKey::all().count()), (67, 114));
 }
 
-/// The last heading at or before a line, without its marks.
+/// Returns the last heading at or before a line, without its marks.
 fn section<'a>(lines: &[&'a str], line: usize) -> &'a str {
     let heading =
         lines[..line].iter().rev().find(|line| line.starts_with('#') && line.contains("# "));
@@ -110,7 +110,7 @@ fn section<'a>(lines: &[&'a str], line: usize) -> &'a str {
 }
 
 #[test]
-fn quotations_are_in_the_specification_where_it_is_at_hand() {
+fn quotations_are_in_the_specification_if_available() {
     let Some(path) = std::env::var_os(SPECIFICATION) else {
         return eprintln!("skipped: {SPECIFICATION} names no copy of the specification");
     };
@@ -132,7 +132,7 @@ fn quotations_are_in_the_specification_where_it_is_at_hand() {
 }
 
 #[test]
-fn functions_are_in_llama_cpp_where_it_is_at_hand() {
+fn functions_are_in_llama_cpp_if_available() {
     let Some(directory) = std::env::var_os(LLAMA_CPP) else {
         return eprintln!("skipped: {LLAMA_CPP} names no directory");
     };

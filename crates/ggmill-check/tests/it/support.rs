@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use ggmill_check::{DataFacts, Input, Options, Report, check, data_pieces};
 use ggmill_core::GgmlType;
@@ -7,7 +7,7 @@ use ggmill_testdata::bytes::{FileBytes, Value};
 /// The name of a shard whose sibling is missing.
 pub(crate) const ALONE: &str = "Set-1K-v1.0-00001-of-00002.gguf";
 
-/// The report on a file of this name.
+/// Returns the report on a file of this name.
 pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Report {
     match ggmill_core::Model::salvage(bytes.to_vec()) {
         Ok(model) => {
@@ -40,7 +40,7 @@ pub(crate) fn strings(texts: &[&str]) -> Value {
     Value::Array(8, texts.iter().map(|text| Value::from(*text)).collect())
 }
 
-/// A file being made: pairs and tensors with data of ones, laid out as the reference does.
+/// A builder of files with tensors of ones, laid out like the reference.
 #[derive(Clone)]
 pub(crate) struct Model {
     pub(crate) pairs: Vec<(Vec<u8>, Value)>,
@@ -54,7 +54,7 @@ impl Model {
         Self { pairs: Vec::new(), tensors: Vec::new(), version: 3, magic: b"GGUF" }
     }
 
-    /// A whole small model with nothing wrong: one block of the LLaMA architecture.
+    /// A small valid model: one block of the LLaMA architecture.
     pub(crate) fn llama() -> Self {
         let f32s = |values: &[f32]| {
             Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect())
@@ -122,7 +122,7 @@ impl Model {
         self
     }
 
-    /// Adds a pair though the key may be there.
+    /// Adds an entry, even if the key exists.
     pub(crate) fn push(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.pairs.push((key.into(), value.into()));
         self
@@ -143,7 +143,7 @@ impl Model {
         self
     }
 
-    /// Gives a tensor another shape and type, or removes it.
+    /// Changes the shape and type of a tensor, or removes it.
     pub(crate) fn retensor(mut self, name: &str, change: Option<(&[u64], GgmlType)>) -> Self {
         match change {
             Some((shape, ggml_type)) => {
@@ -156,7 +156,7 @@ impl Model {
         self
     }
 
-    /// The offsets as the reference lays them out, and the size of the data.
+    /// Returns the offsets in the layout of the reference, and the size of the data.
     pub(crate) fn offsets(&self) -> (Vec<u64>, u64) {
         let mut end = 0u64;
         let offsets = self.tensors.iter().map(|(_, shape, ggml_type)| {
@@ -177,7 +177,7 @@ impl Model {
         self.bytes_at(&offsets, usize::try_from(size).unwrap())
     }
 
-    /// The file with tensors at these offsets and so many bytes of data.
+    /// Returns the file with tensors at these offsets and data of this size.
     pub(crate) fn bytes_at(&self, offsets: &[u64], size: usize) -> Vec<u8> {
         let mut file = FileBytes::new(self.version, ggmill_core::Endian::Little);
         file.head_with(self.magic, self.tensors.len() as u64, self.pairs.len() as u64);
@@ -191,7 +191,7 @@ impl Model {
         let start = usize::try_from(file.position()).unwrap();
         file.raw(&vec![0; size]);
         let mut bytes = file.into_bytes();
-        // Data that are numbers in every type, and padding that is zero.
+        // Data that is finite in every type, and zero padding.
         for ((_, shape, ggml_type), offset) in self.tensors.iter().zip(offsets) {
             let elements = usize::try_from(shape.iter().product::<u64>()).unwrap();
             let at = start + usize::try_from(*offset).unwrap();

@@ -1,4 +1,4 @@
-//! Chat templates that hide what they do, and those that only look so.
+//! Chat templates with obfuscated access to Python, and harmless ones that look similar.
 
 use ggmill_check::Options;
 
@@ -14,7 +14,7 @@ fn found(template: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_leads_out_of_a_template_is_found_however_it_is_spelt() {
+fn sandbox_escapes_are_found_in_any_spelling() {
     for template in [
         "{{ ''.__class__ }}",
         "{{ ''|attr('__cl'~'ass__') }}",
@@ -47,7 +47,7 @@ fn what_leads_out_of_a_template_is_found_however_it_is_spelt() {
         "{{ self._TemplateReference__context }}",
         "{{ raise_exception.func_globals }}",
         "{{ __import__('os') }}",
-        // What this parser does not read another may.
+        // Another parser may accept what this one rejects.
         "{% trans %}{{ ''.__class__ }}{% endtrans %}",
         "{% trans %}{{ ''['__cl' 'ass__'] }}{% endtrans %}",
     ] {
@@ -75,7 +75,7 @@ fn what_leads_out_of_a_template_is_found_however_it_is_spelt() {
 }
 
 #[test]
-fn what_only_looks_so_is_not() {
+fn harmless_names_are_not_reported() {
     for template in [
         "Python: def __init__(self)",
         "{# ''.__class__ is bad #}{{ messages }}",
@@ -95,9 +95,9 @@ fn what_only_looks_so_is_not() {
     }
 }
 
-/// Parsers call themselves for each part of an expression: what is deep must not be given to one.
+/// The parser is recursive, so deeply nested expressions must not reach it.
 #[test]
-fn an_expression_without_end_is_not_followed() {
+fn deeply_nested_expressions_are_refused() {
     let long = |start: &str, part: &str, end: &str| format!("{start}{}{end}", part.repeat(50_000));
     for template in [
         long("{{ x", "~x", " }}"),
@@ -110,7 +110,7 @@ fn an_expression_without_end_is_not_followed() {
     ] {
         assert_eq!(found(&template), ["GG1705"], "{}", &template[..20]);
     }
-    // The longest that is followed is, too.
+    // The deepest permitted expression is parsed.
     let longest = format!("{{{{ x{} }}}}", "~x".repeat(450));
     assert_eq!(found(&longest), Vec::<&str>::new());
     assert_eq!(found(&format!("{{{{ {}1 }}}}", "not ".repeat(900))), Vec::<&str>::new());

@@ -1,12 +1,10 @@
-//! Arrays of strings, which are looked at many strings at a time: the answer is that of each string
-//! by itself.
+//! Arrays of strings are validated many at a time, with the result of validating each string.
 
 use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, codes, report};
 
-/// The places of the strings that are not UTF-8, as the finding tells them: the first, and how many
-/// more.
+/// Returns the index of the first string that is not UTF-8 and the number of others, from the finding.
 fn expected(texts: &[Vec<u8>]) -> Option<(usize, usize)> {
     let broken: Vec<_> =
         (0..texts.len()).filter(|&at| std::str::from_utf8(&texts[at]).is_err()).collect();
@@ -39,8 +37,7 @@ fn assert_told(texts: &[Vec<u8>]) {
     }
 }
 
-/// A character broken off at the end of a string does not go on in the length of the next, whatever
-/// bytes that has.
+/// A character cut at the end of a string does not continue in the length of the next.
 #[test]
 fn a_character_is_not_joined_across_strings() {
     for second in [0, 1, 127, 128, 0xa9, 0xbf, 0xc0, 255, 0xa9a9, 0x8080] {
@@ -53,7 +50,7 @@ fn a_character_is_not_joined_across_strings() {
     }
 }
 
-/// Wherever in a long array a string is broken, it is found, and nothing else is.
+/// A broken string is found at any position of a long array.
 #[test]
 fn one_broken_string_among_many_is_found() {
     let good: Vec<Vec<u8>> = (0..12_000u32)
@@ -67,9 +64,9 @@ fn one_broken_string_among_many_is_found() {
     }
 }
 
-/// The tokens that stand for bytes: all or none, and where some are missing it is said which.
+/// Missing byte tokens are named, if there are any byte tokens.
 #[test]
-fn a_missing_byte_is_named() {
+fn missing_byte_tokens_are_named() {
     let vocabulary = |model: &str, missing: &[u8]| {
         let tokens = (0..=255u8)
             .filter(|byte| !missing.contains(byte))
@@ -93,15 +90,15 @@ fn a_missing_byte_is_named() {
     assert_eq!(told("llama", &[]), None);
     assert_eq!(told("llama", &[0x0a]).as_deref(), Some("missing: <0x0A>"));
     assert_eq!(told("llama", &[0x0a, 0xe9, 0xff]).as_deref(), Some("missing: <0x0A>, and 2 more"));
-    // The token of the byte itself does as well, but not for PLaMo-2.
+    // A token that is the byte itself suffices, except for PLaMo-2.
     assert_eq!(told("llama", b"A"), None);
     assert_eq!(told("plamo2", b"A").as_deref(), Some("missing: <0x41>"));
-    // These drop what they have no token for.
+    // These tokenizers drop bytes without a token.
     assert_eq!((told("gemma4", &[0x0a]), told("t5", &[0x0a])), (None, None));
     assert!(codes(&vocabulary("llama", &[7])).contains(&"GG1618"));
 }
 
-/// Duplicates are found by hashes first; which they are is said by the tokens themselves.
+/// Duplicates are detected by hash and then identified by token.
 #[test]
 fn every_duplicate_token_is_reported() {
     let told = |tokens: &[&str]| {

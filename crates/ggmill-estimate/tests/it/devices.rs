@@ -1,5 +1,5 @@
-//! What is on the host and on one or two devices, as libllama accounts for it: `conformance/estimate.py
-//! devices` writes `tests/reference/devices.tsv`, and `overrides` writes `overrides.tsv`.
+//! Estimates for the host and one or two devices match libllama. `xtask/peers/estimate.py devices` writes
+//! `tests/reference/devices.tsv`, and `overrides` writes `overrides.tsv`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn cases(record: &str) -> Vec<Case> {
     lines(record).iter().map(parse).collect()
 }
 
-/// The options of a placement, as `conformance/estimate.py` has them.
+/// Returns the options of a placement, as in `xtask/peers/estimate.py`.
 pub(crate) fn placed(name: &str) -> Options {
     let (layers, shares, name) = match name {
         "first" => (99, vec![1.0, 0.0], "plain"),
@@ -48,7 +48,7 @@ pub(crate) fn placed(name: &str) -> Options {
         _ => panic!("{name}"),
     };
     let mut options = options(name);
-    // The default of the library, which is not that of its programs.
+    // The default of libllama, which differs from that of its programs.
     options.full_windows = true;
     (options.placement.layers, options.placement.shares) = (layers, shares);
     options
@@ -62,16 +62,16 @@ fn found(models: &BTreeMap<String, Listed>, case: &Case) -> (Vec<Device>, bool) 
     (found.devices, known)
 }
 
-/// Models with weights on other devices, in some placements: blocks with names of their own, which no
-/// description says.
+/// Models whose weights are on other devices in some placements, because blocks have unusual names that
+/// descriptions do not cover.
 const ELSEWHERE: &[(&str, &[&str])] = &[(
     "WavTokenizerDec",
     &["both", "some", "output", "both-sequences-off", "one-half", "half-q8_0", "half-small-batch"],
 )];
 
-/// Where layers are on devices: weights and context of the host and of each.
+/// Compares weights and context of the host and each device for placements of layers.
 #[test]
-fn devices_have_what_they_have_in_the_reference() {
+fn weights_and_context_by_device_equal_the_reference() {
     let models = models();
     let (mut count, mut wrong) = (0, Vec::new());
     for case in cases("devices.tsv") {
@@ -93,7 +93,7 @@ fn devices_have_what_they_have_in_the_reference() {
     assert!(count >= 2800, "{count}");
 }
 
-/// The options of a placement with a pattern, as `conformance/estimate.py` has them, for a model.
+/// Returns the options of a placement with a pattern for a model, as in `xtask/peers/estimate.py`.
 fn overridden(model: &Model, name: &str) -> Options {
     let (layers, shares, name, pattern) = match name {
         "experts-one" => (99, vec![1.0], "plain", "exps=CPU"),
@@ -120,9 +120,9 @@ fn overridden(model: &Model, name: &str) -> Options {
     options
 }
 
-/// Where tensors are placed by patterns: weights and context of the host and of each device.
+/// Compares weights and context of the host and each device for placements by patterns.
 #[test]
-fn tensors_are_where_patterns_place_them_in_the_reference() {
+fn weights_and_context_with_patterns_equal_the_reference() {
     let models = models();
     let (mut architectures, mut count, mut wrong) = (BTreeSet::new(), 0, Vec::new());
     for case in cases("overrides.tsv") {
@@ -146,10 +146,10 @@ fn tensors_are_where_patterns_place_them_in_the_reference() {
     assert!(architectures.len() >= 30 && count >= 700, "{} {count}", architectures.len());
 }
 
-/// Within 2.5 % with all devices together, and never more than 1 % too little in total, wherever they
-/// are known. Prints a table by architecture.
+/// Known compute buffers are within 2.5 % over all devices, and at most 1 % too small in total. Prints a
+/// table by architecture.
 #[test]
-fn compute_buffers_of_devices_are_those_of_the_reference() {
+fn compute_buffers_of_devices_match_the_reference() {
     let models = models();
     let mut table = Table::default();
     for case in cases("devices.tsv") {
@@ -159,7 +159,7 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
-    // What is known is not to shrink by accident.
+    // What is known must not shrink by accident.
     assert!(
         found.architectures >= 133
             && found.known >= 2969
@@ -170,10 +170,9 @@ fn compute_buffers_of_devices_are_those_of_the_reference() {
     );
 }
 
-/// Where tensors are placed by patterns: within 5 % with all devices together, and never more than
-/// 1 % too little in total.
+/// With patterns, compute buffers are within 5 % over all devices, and at most 1 % too small in total.
 #[test]
-fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
+fn compute_buffers_with_patterns_match_the_reference() {
     let models = models();
     let mut table = Table::default();
     for case in cases("overrides.tsv") {
@@ -187,7 +186,7 @@ fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
     }
     let found = table.print();
     assert!(table.wrong.is_empty(), "{} wrong\n{}", table.wrong.len(), table.wrong.join("\n"));
-    // What is known is not to shrink by accident.
+    // What is known must not shrink by accident.
     assert!(
         found.architectures >= 38
             && found.known >= 773
@@ -198,7 +197,7 @@ fn compute_buffers_where_patterns_place_tensors_are_those_of_the_reference() {
     );
 }
 
-/// The description of a model with more layers than weights that does not say which layers compute with which.
+/// The description of a looped model that does not map layers to weights.
 fn looped() -> Architecture {
     let text = Architecture::builtin_text("nanbeige").unwrap();
     let said = "weights_of = \"bid % given_blocks\"\n";
@@ -207,7 +206,7 @@ fn looped() -> Architecture {
 }
 
 #[test]
-fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
+fn unsupported_placements_leave_compute_buffers_unknown() {
     let models = models();
     let listed = models.values().find(|model| model.architecture() == "llama").unwrap();
     let model = listed.open(Endian::Little);
@@ -230,7 +229,7 @@ fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
     options.placement.context_on_host = true;
     let why = "compute buffers: unknown where the caches of layers on GPUs are on the host";
     assert_eq!(unknown(&options), [why]);
-    // What is computed with a tensor is not known where no step names it.
+    // The operation on a tensor is unknown if no step names it.
     let listed = models.values().find(|model| model.architecture() == "rwkv7").unwrap();
     let model = listed.open(Endian::Little);
     let mut options = placed("one");
@@ -238,7 +237,7 @@ fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
     let found = estimate(&model, listed.description(), &options).unwrap();
     let found: Vec<_> = found.unknown.iter().map(ToString::to_string).collect();
     assert!(matches!(&*found, [why] if why.contains("unknown with tensor \"blk.0.")), "{found:?}");
-    // Of a model with more layers than weights, a description says which layers compute with which.
+    // The description of a looped model can map layers to weights.
     let listed = models.values().find(|model| model.architecture() == "nanbeige").unwrap();
     let model = listed.open(Endian::Little);
     let other = looped();
@@ -259,9 +258,9 @@ fn placements_that_are_not_modelled_leave_compute_buffers_unknown() {
     assert_eq!(found(&options, &other), [why]);
 }
 
-/// What the recorded devices do not need, and others do, is said.
+/// Buffers that only some GPU backends need are listed as unknown.
 #[test]
-fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
+fn additional_buffers_of_gpus_are_unknown() {
     let models = models();
     let listed = models.values().find(|model| model.architecture() == "llama").unwrap();
     let model = listed.open(Endian::Little);
@@ -280,7 +279,7 @@ fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
     options.value_type = GgmlType::Q8_0;
     let found = parts(&options);
     assert!(matches!(&*found, [("backend", what)] if what.contains("F16 copies")), "{found:?}");
-    // Weights that a pattern leaves on the host, of a layer that is not.
+    // A pattern leaves weights on the host, of a layer on a device.
     let mut overridden = placed("one");
     overridden.placement.overrides.insert("blk.0.ffn_up.weight".to_owned(), 0);
     let found = parts(&overridden);
@@ -293,10 +292,10 @@ fn what_gpus_need_beyond_what_is_recorded_is_unknown() {
     );
 }
 
-/// Placements whose compute buffers are unknown would seem to need less than those around them. For each
-/// size at which one of them seems to fit, what is found is the most layers that are known to fit.
+/// Placements with unknown compute buffers seem to need less than their neighbors. For each size at which
+/// one of them seems to fit, the maximum number of layers that are known to fit is found.
 #[test]
-fn what_fits_is_not_what_is_unknown() {
+fn placements_with_unknown_buffers_are_not_chosen() {
     let is_known = |found: &Estimate| found.unknown.iter().all(|it| it.part() != "compute");
     let (mut unknown, mut found_none) = (0, 0);
     let looped = looped();
@@ -316,7 +315,7 @@ fn what_fits_is_not_what_is_unknown() {
         }
         for seeming in placements.iter().filter(|placement| !is_known(placement)) {
             unknown += 1;
-            // Room for what is known of this placement, and no more.
+            // A size that exactly holds the known parts of this placement.
             let size = seeming.devices[1].total();
             let fits =
                 |placement: &&Estimate| is_known(placement) && placement.devices[1].total() <= size;

@@ -1,4 +1,4 @@
-//! Options that nothing runs with, and files that are wrong.
+//! Invalid options and invalid files.
 
 use ggmill_arch::Architecture;
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
@@ -38,7 +38,7 @@ fn refused(change: impl Fn(&mut Options)) -> ErrorKind {
 }
 
 #[test]
-fn options_that_no_program_runs_with_are_refused() {
+fn invalid_options_are_refused() {
     assert!(matches!(
         refused(|options| options.context = Some(0)),
         ErrorKind::OutOfRange { what: "tokens of context", found: 0, .. }
@@ -81,7 +81,7 @@ fn a_model_without_a_context_length_needs_one() {
 }
 
 #[test]
-fn what_is_not_known_is_said_and_the_rest_is_estimated() {
+fn unknown_parts_are_listed_and_the_rest_is_estimated() {
     let mut unknown = MetadataBuf::new();
     unknown.set("general.architecture", "no-one-knows");
     let found = estimate(&model(unknown), None, &Options::default()).unwrap();
@@ -98,9 +98,9 @@ fn what_is_not_known_is_said_and_the_rest_is_estimated() {
     assert_eq!((found.devices[0].weights, found.devices[0].context()), (256, 0));
 }
 
-/// Numbers whose product no 64 bits hold, and counts that no memory does.
+/// Products beyond 64 bits, and counts beyond any memory.
 #[test]
-fn huge_numbers_are_an_error_and_not_a_wait() {
+fn huge_numbers_fail_quickly() {
     let llama = Architecture::builtin("llama");
     let mut huge = metadata(SIZES);
     huge.set("llama.attention.head_count_kv", 1u32 << 20);

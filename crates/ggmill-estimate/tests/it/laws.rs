@@ -1,4 +1,4 @@
-//! What holds for every model.
+//! Properties that hold for every model.
 
 use ggmill_core::{Endian, GgmlType};
 use ggmill_estimate::{Companions, ErrorKind, MAX_DEVICES, Options, TensorOverride, estimate, fit};
@@ -14,10 +14,10 @@ fn all() -> Vec<(ggmill_core::Model, Option<&'static ggmill_arch::Architecture>)
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// More of anything never takes less, and devices together have what the host alone has, but
-    /// for a second copy of an embedding.
+    /// Larger options never need less memory, and all devices together have what the host has without
+    /// devices, except for a second copy of an embedding.
     #[test]
-    fn more_takes_more_and_devices_share_what_there_is(
+    fn memory_is_monotonic_and_devices_share_it(
         context in 1u64..100_000,
         sequences in 1u64..9,
         micro_batch in 1u64..1000,
@@ -28,7 +28,7 @@ proptest! {
         let mut options = Options::default();
         (options.context, options.sequences, options.micro_batch) =
             (Some(context), sequences, micro_batch);
-        // A part of the models each time: all of them take long.
+        // A subset of the models for each case, as all of them take long.
         for (model, description) in all().into_iter().skip(part).step_by(8) {
             let one = estimate(&model, description, &options).unwrap();
             let mut longer = options.clone();
@@ -70,7 +70,7 @@ fn a_longer_context_may_need_a_smaller_compute_buffer() {
 }
 
 #[test]
-fn every_listed_architecture_says_what_it_keeps() {
+fn every_listed_architecture_describes_its_memory() {
     for model in listed() {
         let opened = model.open(Endian::Little);
         let mut options = Options::default();
@@ -78,16 +78,16 @@ fn every_listed_architecture_says_what_it_keeps() {
         let estimate = estimate(&opened, model.description(), &options).unwrap();
         let unknown: Vec<_> =
             estimate.unknown.iter().filter(|unknown| unknown.part() != "compute").collect();
-        // One that no current program runs.
+        // No current program runs this one.
         if !["gptj", "rwkv", "whisper"].contains(&model.architecture()) {
             assert!(unknown.is_empty(), "{}: {}", model.name, unknown[0]);
         }
     }
 }
 
-/// Options that name more devices than there are, or caches of types that none has, are refused.
+/// Options with too many devices or with types that caches cannot have are refused.
 #[test]
-fn options_of_no_program_are_refused() {
+fn too_many_devices_and_other_cache_types_are_refused() {
     let listed = listed();
     let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
     let (opened, description) = (model.open(Endian::Little), model.description());
@@ -106,9 +106,9 @@ fn options_of_no_program_are_refused() {
     assert_eq!(*error.kind(), ErrorKind::SharesOfSizes { shares: 2, sizes: 1 });
 }
 
-/// A projector is on the first device whatever happens, so that a small one has no room for it.
+/// A projector is always on the first device, which can be too small for it.
 #[test]
-fn what_does_not_fit_is_not_found() {
+fn a_companion_that_does_not_fit_is_an_error() {
     let listed = listed();
     let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
     let (opened, description) = (model.open(Endian::Little), model.description());
@@ -123,9 +123,9 @@ fn what_does_not_fit_is_not_found() {
     assert!(found.unwrap().estimate.devices[1].total() <= 20 << 30);
 }
 
-/// What is found fits, and one step more does not.
+/// The result fits, and one step more does not.
 #[test]
-fn the_most_that_fits_is_found() {
+fn the_largest_configuration_that_fits_is_found() {
     let listed = listed();
     let model = listed.iter().find(|model| model.name == "llama-8B").unwrap();
     let (opened, description) = (model.open(Endian::Little), model.description());
@@ -144,7 +144,7 @@ fn the_most_that_fits_is_found() {
     let mut more = found.options.clone();
     more.context = Some(context + 256);
     assert!(total(&more, 1) > size);
-    // Too little for all layers: the most layers for the least context.
+    // Too small for all layers: the maximum number of layers for the minimum context.
     let size = 8 << 30;
     let found = largest(&[size], &Options::default());
     assert_eq!(found.options.context, Some(4096));
@@ -153,10 +153,10 @@ fn the_most_that_fits_is_found() {
     let mut more = found.options.clone();
     more.placement.layers = layers + 1;
     assert!(total(&more, 1) > size);
-    // Room for all of it, with the context that the model was trained with.
+    // Large enough for everything, with the context that the model was trained with.
     let found = largest(&[30 << 30, 30 << 30], &Options::default());
     assert_eq!((found.options.context, found.estimate.devices.len()), (None, 3));
-    // A given context stays.
+    // A requested context is kept.
     let mut options = Options::default();
     options.context = Some(65_536);
     let found = largest(&[12 << 30], &options);

@@ -1,4 +1,4 @@
-//! The estimate against what llama.cpp accounts for, and its laws.
+//! Comparison of estimates with llama.cpp, and properties of estimates.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Models as `tests/reference/models.txt` has them: headers that `cargo xtask peers estimate
-//! --collect` takes from converted recipes.
+//! The models of `tests/reference/models.txt`: headers that `cargo xtask peers estimate --collect` takes
+//! from converted recipes.
 
 use std::fs;
 use std::path::Path;

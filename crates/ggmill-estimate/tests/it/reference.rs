@@ -1,5 +1,5 @@
-//! Weights, caches and states, to the byte as libllama accounts for them: `cargo xtask peers
-//! estimate --record` writes `tests/reference/bytes.tsv`.
+//! Weights, caches and states equal those of libllama to the byte. `cargo xtask peers estimate --record`
+//! writes `tests/reference/bytes.tsv`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) fn models() -> BTreeMap<String, Listed> {
     listed().into_iter().map(|model| (model.name.clone(), model)).collect()
 }
 
-/// The options of a name, as `xtask/peers/estimate.py` has them.
+/// Returns the options of a name, as in `xtask/peers/estimate.py`.
 pub(crate) fn options(name: &str) -> Options {
     let mut options = Options::default();
     options.context = Some(4096);
@@ -65,11 +65,10 @@ pub(crate) fn options(name: &str) -> Options {
     options
 }
 
-/// Within 1 %, and so never more than 1 % too little in total, wherever the compute buffers are known.
-/// Prints a table by architecture.
+/// Known compute buffers are within 1 % of the reference. Prints a table by architecture.
 #[test]
-fn compute_buffers_are_those_of_the_reference() {
-    /// Cases, those that are known, those that are equal, and the least and the most.
+fn compute_buffers_match_the_reference() {
+    /// Cases, known ones, equal ones, minimum and maximum.
     struct Row(usize, usize, usize, f64, f64);
     let models = models();
     let (mut table, mut wrong) = (BTreeMap::new(), Vec::new());
@@ -121,7 +120,7 @@ fn compute_buffers_are_those_of_the_reference() {
     let (cases, equal) = (sum(|row| row.1), sum(|row| row.2));
     println!("{} architectures, {cases} cases known, {equal} equal", known.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // What is known is not to shrink by accident.
+    // What is known must not shrink by accident.
     assert!(
         known.len() >= 135 && cases >= 4193 && equal >= 4190,
         "{} {cases} {equal}",
@@ -130,7 +129,7 @@ fn compute_buffers_are_those_of_the_reference() {
 }
 
 #[test]
-fn weights_caches_and_states_are_those_of_the_reference_to_the_byte() {
+fn weights_caches_and_states_equal_the_reference() {
     let models = models();
     let (mut cases, mut architectures, mut wrong) = (0, BTreeMap::new(), Vec::new());
     for line in &lines("bytes.tsv") {
@@ -153,6 +152,6 @@ fn weights_caches_and_states_are_those_of_the_reference_to_the_byte() {
         cases += 1;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // The record is not to shrink by accident.
+    // The record must not shrink by accident.
     assert!(architectures.len() >= 130 && cases >= 2400, "{} {cases}", architectures.len());
 }

@@ -1,4 +1,4 @@
-//! How far compute buffers are from those of a record, by architecture.
+//! The deviation of compute buffers from a record, by architecture.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use crate::devices::Case;
 struct Row {
     cases: usize,
     known: usize,
-    /// Buffers of a device, and how many are the same, and off by at most 1 % and 10 %.
+    /// Buffers of a device: all, equal, within 1 % and within 10 %.
     buffers: usize,
     equal: usize,
     near: usize,
     far: usize,
-    /// The least and the most of all buffers of a case together.
+    /// The minimum and maximum of the total of a case.
     least: f64,
     most: f64,
 }
 
-/// Cases by architecture, and those that are too far off.
+/// Cases by architecture, and those that deviate too much.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: BTreeMap<String, Row>,
     pub(crate) wrong: Vec<String>,
-    /// Those with a buffer that is not the same to the byte.
+    /// Those with a buffer that differs.
     unequal: Vec<String>,
 }
 
@@ -41,8 +41,7 @@ pub(crate) struct Sums {
 }
 
 impl Table {
-    /// Adds what is found for a case, if it is known: with all devices together it may be off by a
-    /// part of `limit`.
+    /// Adds the result of a case, if it is known. Over all devices it may deviate by the ratio `limit`.
     pub(crate) fn add(
         &mut self,
         architecture: &str,
@@ -91,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Prints the table and the cases that are not equal, and gives the sums.
+    /// Prints the table and the cases that are not equal, and returns the sums.
     pub(crate) fn print(&self) -> Sums {
         println!(
             "| architecture | cases | known | buffers | equal | within 1 % | beyond 10 % | least | most |\n\

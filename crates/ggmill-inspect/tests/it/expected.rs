@@ -1,5 +1,4 @@
-//! The JSON of real files says what gguf 0.19.0 reads in them: key by key, value by value, tensor
-//! by tensor.
+//! The JSON of real files equals what gguf 0.19.0 reads, for every key, value and tensor.
 
 use ggmill_inspect::json::Arrays;
 use ggmill_testdata::{every_gguf, expected, sha256};
@@ -7,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::support::{json, open};
 
-/// The elements of an array as a little-endian file of version 3 has them.
+/// Returns the elements of an array as bytes of a little-endian file of version 3.
 fn encoded(element: &str, values: &[Json]) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {

@@ -1,4 +1,4 @@
-//! Text from a file never acts on a terminal, whatever the output.
+//! Text from a file cannot affect a terminal in any output.
 
 use ggmill_core::{Gguf, RawStr};
 use ggmill_inspect::json::Arrays;
@@ -58,7 +58,7 @@ fn no_output_has_a_control_character() {
     }
 }
 
-/// The JSON is escaped once more than JSON asks for, and still says the same.
+/// The JSON has more escapes than required, and parses to the same text.
 #[test]
 fn escaped_json_reads_back() {
     let found: serde_json::Value =
@@ -71,7 +71,7 @@ fn escaped_json_reads_back() {
     assert_eq!(found["tensors"][1]["size"], serde_json::Value::Null);
 }
 
-/// Only colours are sent, and only when asked for.
+/// The only escape sequences are colors, and only on request.
 #[test]
 fn the_only_sequences_are_styles() {
     let styled = shown(&hostile(), ESCAPES, Options::default().with_width(80).with_styled(true));
@@ -87,9 +87,9 @@ fn the_only_sequences_are_styles() {
     }
 }
 
-/// One absurd name does not fill every other line with spaces.
+/// One absurdly long name does not pad every other line.
 #[test]
-fn a_long_name_costs_its_own_line_only() {
+fn a_long_name_does_not_pad_other_lines() {
     let long = "k".repeat(100_000);
     let mut file = FileBytes::v3(0, 101);
     file.pair(&long, &Value::U8(0));

@@ -1,4 +1,4 @@
-//! The schema, and that nothing is lost.
+//! The JSON matches its schema and loses nothing.
 
 use ggmill_core::{Gguf, Model};
 use ggmill_inspect::json::Arrays;
@@ -34,7 +34,7 @@ fn real_files_fit_the_schema() {
         let file = open(&path);
         let name = path.to_string_lossy();
         assert_valid(&schema, &name, &json(&file, Arrays::Shortened));
-        // Hundreds of thousands of elements show no more than tens of thousands do.
+        // Larger arrays would test nothing more.
         if file.index().header_len() < 1 << 20 {
             assert_valid(&schema, &name, &json(&file, Arrays::Full));
         }
@@ -53,7 +53,7 @@ fn every_valid_file_of_the_corpus_fits_the_schema() {
 }
 
 #[test]
-fn the_schema_refuses_what_is_wrong() {
+fn the_schema_refuses_wrong_documents() {
     let schema = schema();
     let good = json(&small_model(), Arrays::Shortened);
     assert_valid(&schema, "small", &good);
@@ -107,7 +107,7 @@ fn every_type_is_lossless() {
 }
 
 #[test]
-fn floats_lead_back_to_their_bits() {
+fn floats_round_trip_bit_for_bit() {
     let numbers = [
         0.1f32,
         -0.0,
@@ -139,7 +139,7 @@ fn floats_lead_back_to_their_bits() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_in_hexadecimal() {
+fn bytes_that_are_not_utf8_are_in_hexadecimal() {
     let found = json(
         &of_pairs(&[
             (b"\xffkey", Value::Str(b"a\xc3".to_vec())),
@@ -171,7 +171,7 @@ fn arrays_are_shortened_to_eight() {
 }
 
 #[test]
-fn both_of_a_key_that_stands_twice() {
+fn both_entries_of_a_duplicate_key_are_listed() {
     let found = json(&of_pairs(&[(b"a", Value::U8(1)), (b"a", Value::U8(2))]), Arrays::Full);
     assert_eq!(
         found["metadata"],

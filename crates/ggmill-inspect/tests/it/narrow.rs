@@ -12,7 +12,7 @@ fn at(width: usize) -> Options {
     Options::default().with_width(width)
 }
 
-/// Fails for a line that wraps, but for one that has nothing but a name: those are whole.
+/// Fails for a line that is too long, except for a line with only a name, which is not cut.
 fn fits(text: &str, width: usize) {
     let is_name = |line: &&str| line.strip_prefix("  ~ ").is_some_and(|name| !name.contains(' '));
     for line in text.lines().filter(|line| !is_name(line)) {

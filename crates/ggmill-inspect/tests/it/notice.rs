@@ -1,4 +1,4 @@
-//! Oddities are told, and nothing else is.
+//! Notices about unusual files.
 
 use ggmill_core::{Decoder, Gguf, Limits};
 use ggmill_inspect::notices;
@@ -12,7 +12,7 @@ fn told<B: AsRef<[u8]>>(file: &Gguf<B>) -> Vec<String> {
 }
 
 #[test]
-fn real_files_are_not_odd() {
+fn real_files_have_no_notices() {
     for path in every_gguf() {
         assert_eq!(told(&open(&path)), Vec::<String>::new(), "{}", path.display());
     }
@@ -20,7 +20,7 @@ fn real_files_are_not_odd() {
 }
 
 #[test]
-fn each_oddity_has_its_line() {
+fn each_notice_has_its_text() {
     let mut file = FileBytes::v3(3, 3);
     file.pair("a", &Value::U8(1)).pair("b", &Value::U8(2)).pair("a", &Value::U8(3));
     file.tensor("t", &[8], 0, 0).tensor("t", &[8], 0, 32).tensor("r", &[32], 31, 64).pad(32);
@@ -35,7 +35,7 @@ fn each_oddity_has_its_line() {
 }
 
 #[test]
-fn what_llama_cpp_refuses_is_told() {
+fn files_that_llama_cpp_rejects_are_reported() {
     let mut file = FileBytes::v3(3, 1);
     file.pair("general.alignment", &Value::U32(24));
     // In another order, and with a gap.
@@ -54,7 +54,7 @@ fn what_llama_cpp_refuses_is_told() {
 }
 
 #[test]
-fn an_unknown_length_is_told() {
+fn an_unknown_length_is_reported() {
     let mut decoder = Decoder::new(None, &Limits::default());
     decoder.feed(small_model().bytes()).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub(crate) fn open(path: &Path) -> Gguf<Vec<u8>> {
     Gguf::parse(std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Bytes with a name, as those of a file have.
+/// Bytes with a name, like a file.
 #[derive(Debug)]
 struct Named(Vec<u8>, String);
 
@@ -29,7 +29,7 @@ impl ReadAt for Named {
     }
 }
 
-/// A file as a model of this name; without one, where the length of the file is not known.
+/// Opens bytes as a model of this name, or without a name as a pipe of unknown length.
 pub(crate) fn named<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str) -> Model {
     let limits = Limits::default().with_dimensions(8).with_alignment(u32::MAX).with_array_depth(64);
     match file.index().file_len() {
@@ -43,7 +43,7 @@ pub(crate) fn named<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str) -> Model {
     }
 }
 
-/// The report on one file as JSON text.
+/// Returns the report on a file as JSON text.
 pub(crate) fn json_text<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> String {
     let mut out = Vec::new();
     json::write(&mut out, &named(file, "model.gguf"), &Selection::default(), arrays).unwrap();
@@ -54,14 +54,14 @@ pub(crate) fn json<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> Json
     serde_json::from_str(&json_text(file, arrays)).unwrap()
 }
 
-/// The report on one file as text.
+/// Returns the report on a file as text.
 pub(crate) fn shown<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str, options: text::Options) -> String {
     let mut out = Vec::new();
     text::write(&mut out, &named(file, name), &Selection::default(), &options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-/// A file of these pairs and no tensors.
+/// Builds a file of these entries without tensors.
 pub(crate) fn of_pairs(pairs: &[(&[u8], Value)]) -> Gguf<Vec<u8>> {
     let mut file = FileBytes::v3(0, pairs.len() as u64);
     for (key, value) in pairs {
@@ -74,12 +74,12 @@ pub(crate) fn strings(texts: &[&str]) -> Value {
     Value::Array(8, texts.iter().map(|text| Value::from(*text)).collect())
 }
 
-/// A model of two blocks with everything a summary can show.
+/// Builds a model of two blocks with everything that a summary shows.
 pub(crate) fn small_model() -> Gguf<Vec<u8>> {
     small_model_with(&[])
 }
 
-/// That model with more pairs.
+/// Builds that model with additional entries.
 pub(crate) fn small_model_with(more: &[(&str, Value)]) -> Gguf<Vec<u8>> {
     let tokens: Vec<String> = (0..300).map(|id| format!("token{id}")).collect();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! How the text looks.
+//! Text output.
 
 use ggmill_arch::Catalogue;
 use ggmill_inspect::text::Options;
@@ -59,7 +59,7 @@ fn lines_fit_the_terminal() {
     }
 }
 
-/// Where there is no terminal to fit, names are whole.
+/// Without a terminal, names are not cut.
 #[test]
 fn names_are_whole_without_a_terminal() {
     let file = open(&real("mobilenetv3_3class_v3_fp16.gguf"));
@@ -76,8 +76,7 @@ fn full_shows_every_element() {
     assert_eq!(text.matches("message.content").count(), 20);
 }
 
-/// On a narrow terminal a name is whole, on a line of its own where it has to be, and numbers are
-/// never cut.
+/// On a narrow terminal names and numbers are not cut; a long name has a separate line.
 #[test]
 fn names_and_numbers_are_whole_on_a_narrow_terminal() {
     let file = small_model();
