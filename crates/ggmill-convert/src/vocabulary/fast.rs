@@ -1,5 +1,5 @@
-//! A tokenizer as the `transformers` library loads it from `tokenizer.json`: the reference
-//! converter takes tokens, flags and the check of the pre-tokenizer from there.
+//! A tokenizer as the `transformers` library loads it from `tokenizer.json`. The reference
+//! converter reads tokens and flags from it, and encodes the check text of pre-tokenizers with it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -24,37 +24,41 @@ const FILE: &str = "tokenizer.json";
 pub(crate) struct Fast {
     file: Rc<TokenizerJson>,
     class: Class,
-    /// Whether the tokenizer is made of `vocab.json` and `merges.txt`.
+    /// The tokenizer was converted from `vocab.json` and `merges.txt`.
     from_pairs: bool,
     added: AddedVocabulary,
 }
 
 impl Fast {
-    /// Loads `tokenizer.json` with what `tokenizer_config.json` adds; `None` where the former is
-    /// absent.
+    /// Loads `tokenizer.json` and the additions of `tokenizer_config.json`. Returns `None` if the
+    /// former does not exist.
     pub(crate) fn load(request: &mut Request<'_>) -> Result<Option<Self>> {
         let Some(file) = request.tokenizer()? else { return Ok(None) };
         Self::of(&file, request).map(Some)
     }
 
-    /// Loads this `tokenizer.json`.
+    /// Loads a `tokenizer.json` that was already read.
     pub(crate) fn of(file: &Rc<TokenizerJson>, request: &mut Request<'_>) -> Result<Self> {
-        Self::made(file, request, false)
+        Self::build(file, request, false)
     }
 
-    /// Loads what is made of `vocab.json` and `merges.txt`; `None` where one of them is absent, or
-    /// the class of the tokenizer makes nothing of them.
+    /// Converts `vocab.json` and `merges.txt`. Returns `None` if one of them does not exist, or if
+    /// the class of the tokenizer does not use them.
     pub(crate) fn of_pairs(request: &mut Request<'_>) -> Result<Option<Self>> {
         let Some(file) = byte_pairs::converted(request)? else { return Ok(None) };
-        Self::made(&Rc::new(file), request, true).map(Some)
+        Self::build(&Rc::new(file), request, true).map(Some)
     }
 
-    fn made(file: &Rc<TokenizerJson>, request: &mut Request<'_>, from_pairs: bool) -> Result<Self> {
+    fn build(
+        file: &Rc<TokenizerJson>,
+        request: &mut Request<'_>,
+        from_pairs: bool,
+    ) -> Result<Self> {
         let decoder = request
             .tokenizer_config
             .as_ref()
             .and_then(|config| config.get("added_tokens_decoder"))
-            .map(of_decoder)
+            .map(declared_tokens)
             .transpose()?;
         // Older configurations keep special and added tokens in files of their own.
         let map = match decoder {
@@ -78,20 +82,20 @@ impl Fast {
         this.add(&own, &ids);
         let declared = match &decoder {
             Some(declared) => declared.clone(),
-            None => this.of_file(request)?,
+            None => this.read_added_tokens(request)?,
         };
         this.add_declared(declared, decoder.as_deref(), &ids);
         Ok(this)
     }
 
-    /// Adds tokens to those of the model, whose IDs these are.
+    /// Adds tokens. `ids` are the IDs of the model's tokens.
     fn add(&mut self, tokens: &[AddedToken], ids: &HashMap<&str, u32>) {
         let size = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         self.added.add(tokens, size, &|token| ids.get(token).copied());
     }
 
     /// Adds the tokens that the configuration declares and the file lacks, and the special tokens.
-    /// Of those the flags are known from `known`, or from the file.
+    /// The flags of special tokens are those of `known`, or of the file.
     fn add_declared(
         &mut self,
         declared: Vec<AddedToken>,
@@ -111,8 +115,8 @@ impl Fast {
         for token in &mut tokens {
             token.special |= contents.contains(&*token.content);
         }
-        // The class names each special token once, so those made here are not looked for.
-        let there: BTreeSet<String> =
+        // The class names each special token once, so those that this loop adds need no lookup.
+        let existing: BTreeSet<String> =
             present.iter().chain(&tokens).map(|token| token.content.clone()).collect();
         for token in &special {
             let new = || AddedToken::new(&token.content, true);
@@ -127,15 +131,15 @@ impl Fast {
             };
             match made {
                 Some(made) => tokens.push(AddedToken { special: true, ..made }),
-                None if there.contains(&token.content) => {}
+                None if existing.contains(&token.content) => {}
                 None => tokens.push(new()),
             }
         }
         self.add(&tokens, ids);
     }
 
-    /// The tokens of `added_tokens.json` that the tokenizer lacks, by ID.
-    fn of_file(&self, request: &Request<'_>) -> Result<Vec<AddedToken>> {
+    /// Returns the tokens of `added_tokens.json` that the tokenizer lacks, by ID.
+    fn read_added_tokens(&self, request: &Request<'_>) -> Result<Vec<AddedToken>> {
         const FILE: &str = "added_tokens.json";
         let wrong = || fault(FILE, "expected tokens with their IDs");
         let Some(added) = files::json(request.files, FILE)? else { return Ok(Vec::new()) };
@@ -153,7 +157,7 @@ impl Fast {
         Ok(found.into_iter().map(|(_, token)| token).collect())
     }
 
-    /// Every token with its ID. Fails where an ID has two tokens.
+    /// Returns every token by ID. Fails if two tokens have the same ID.
     pub(crate) fn vocabulary(&self) -> Result<BTreeMap<u32, &str>> {
         let mut by_id: BTreeMap<u32, &str> = BTreeMap::new();
         let own = self.file.model.vocab.tokens.iter().map(|(token, id)| (*id, &**token));
@@ -173,32 +177,32 @@ impl Fast {
         Ok(by_id)
     }
 
-    /// The number of tokens of the model itself.
+    /// Returns the number of tokens of the model, without added tokens.
     pub(crate) fn model_size(&self) -> usize {
         self.file.model.vocab.tokens.len()
     }
 
-    /// The tokens beside the model's, by ID.
+    /// Returns the added tokens by ID.
     pub(crate) fn added(&self) -> &BTreeMap<u32, AddedToken> {
         self.added.by_id()
     }
 
-    /// The special tokens' texts.
+    /// Returns the texts of the special tokens.
     pub(crate) fn special(&self) -> Vec<String> {
         self.class.special_tokens().into_iter().map(|token| token.content).collect()
     }
 
-    /// The class of the tokenizer, with its configuration.
+    /// Returns the class of the tokenizer with its configuration.
     pub(crate) fn class(&self) -> &Class {
         &self.class
     }
 
-    /// The pre-tokenizer as the file has it.
+    /// Returns the pre-tokenizer of the file.
     pub(crate) fn pre_tokenizer(&self) -> &Value {
         &self.file.pre_tokenizer
     }
 
-    /// The IDs of the check text, with the special tokens around it.
+    /// Returns the token IDs of a text with the special tokens before and after it.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>> {
         let ids = self.ids(text).map_err(|error| fault(FILE, error.to_string()))?;
         let Some((bos, eos)) = self.class.around() else {
@@ -220,7 +224,7 @@ impl Fast {
         Pipeline::new(&self.file.model, &self.added, &normalizer, &pre_tokenizer)?.encode(text)
     }
 
-    /// An added token's text as it comes back from the tokenizer.
+    /// Returns the decoded text of an added token.
     pub(crate) fn decoded(&self, token: &str) -> Result<String> {
         let text = decode_token(&self.file.decoder, token)
             .map_err(|error| fault(FILE, error.to_string()))?;
@@ -229,8 +233,8 @@ impl Fast {
     }
 }
 
-/// The tokens of `added_tokens_decoder`, by ID.
-fn of_decoder(decoder: &Value) -> Result<Vec<AddedToken>> {
+/// Returns the tokens of `added_tokens_decoder`, by ID.
+fn declared_tokens(decoder: &Value) -> Result<Vec<AddedToken>> {
     const FILE: &str = "tokenizer_config.json";
     let wrong = || fault(FILE, "added_tokens_decoder: expected token IDs with content");
     let mut found = Vec::new();

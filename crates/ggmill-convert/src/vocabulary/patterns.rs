@@ -1,5 +1,5 @@
-//! Which known pre-tokenizer an unknown one is nearest to, by what the regular expressions of both
-//! have in common.
+//! Finding the known pre-tokenizer that is most similar to an unknown one, by the alternatives that
+//! their regular expressions have in common.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use ggmill_core::RawStr;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The regular expressions that llama.cpp splits texts by, with the names that mean them.
+/// The regular expressions of llama.cpp, and the names of the pre-tokenizers that use them.
 #[derive(Debug, Deserialize)]
 struct Group {
     names: Vec<String>,
@@ -19,24 +19,25 @@ static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/pretokenizer-patterns.json")).unwrap_or_default()
 });
 
-/// What a byte-level pre-tokenizer splits by.
+/// The expression of a `ByteLevel` pre-tokenizer, without its last alternative.
 const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)";
 
-/// The most alternatives that are compared, and the longest expression.
-const MOST: usize = 256;
+/// The most alternatives that are compared.
+const MAX_ALTERNATIVES: usize = 256;
+/// The longest expression in bytes that is compared.
 const MAX_LEN: usize = 1 << 14;
 
-/// The expressions that a pre-tokenizer splits texts by, one after the other; `None` for a name that
-/// is not known, and where a character class of llama.cpp's own is among them.
+/// Returns the expressions of a pre-tokenizer, in the order of its passes. Returns `None` for an
+/// unknown name, and if an expression contains a character class that only llama.cpp has.
 pub(crate) fn of_name(name: &str) -> Option<&'static [String]> {
-    /// A class that no other program has.
+    /// The end of the name of such a class.
     const OWN: &str = "_digits}";
     let group = GROUPS.iter().find(|group| group.names.iter().any(|known| known == name))?;
     (!group.patterns.iter().any(|pattern| pattern.contains(OWN))).then_some(&*group.patterns)
 }
 
-/// The known pre-tokenizers that have most in common with the one of a `tokenizer.json`, with what
-/// differs; `None` where none has anything in common.
+/// Describes the known pre-tokenizers that are most similar to the one of a `tokenizer.json`, and
+/// the differences. Returns `None` if none has an alternative in common.
 pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
     let mut found = Vec::new();
     collect(pre_tokenizer, &mut found);
@@ -73,7 +74,7 @@ pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
     })
 }
 
-/// The first few, and how many there are besides.
+/// Lists the first items, and the number of the others.
 fn listed(items: impl Iterator<Item = String>) -> String {
     const SHOWN: usize = 4;
     let items: Vec<String> = items.collect();
@@ -82,7 +83,7 @@ fn listed(items: impl Iterator<Item = String>) -> String {
     if more > 0 { format!("{first} and {more} more") } else { first }
 }
 
-/// The expressions of a pre-tokenizer and of those in it.
+/// Appends the expressions of a pre-tokenizer and its parts.
 fn collect(pre_tokenizer: &Value, found: &mut Vec<String>) {
     let flag = |name: &str| pre_tokenizer.get(name).and_then(Value::as_bool).unwrap_or(true);
     match pre_tokenizer.get("type").and_then(Value::as_str) {
@@ -105,11 +106,11 @@ fn collect(pre_tokenizer: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What the expressions match one of: their parts between `|` outside brackets.
+/// Returns the alternatives of expressions: their parts between `|` outside groups and classes.
 fn alternatives<'a>(patterns: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for pattern in patterns.filter(|pattern| pattern.len() <= MAX_LEN) {
-        // llama.cpp's expressions have no flags.
+        // llama.cpp's expressions have no flags, so the case-insensitive group is expanded.
         let pattern = pattern.replace(
             "(?i:'s|'t|'re|'ve|'m|'ll|'d)",
             "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])",
@@ -134,7 +135,7 @@ fn alternatives<'a>(patterns: impl Iterator<Item = &'a str>) -> BTreeSet<String>
         }
         found.insert(part);
     }
-    while found.len() > MOST {
+    while found.len() > MAX_ALTERNATIVES {
         found.pop_last();
     }
     found
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_is_named_with_what_differs() {
+    fn the_most_similar_is_named_with_the_differences() {
         let of = |pattern: &str| {
             nearest(&json!({ "type": "Sequence", "pretokenizers": [
                 { "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated" },

@@ -1,17 +1,17 @@
 //! Special tokens in the post-processor of `tokenizer.json`.
 //!
-//! As in the reference (`gguf` 0.19.0, `vocab.py`), templates are read roughly: whether one begins
-//! or ends with a special token, and which.
+//! As in the reference (`gguf` 0.19.0, `vocab.py`), only the first and the last token of a template
+//! and a separator between two texts are recognized.
 
 use serde_json::{Map, Value};
 
 use super::python::truthy;
 
-/// The post-processor, read. It also fills in what `tokenizer_config.json` leaves out.
+/// Reads a post-processor, and adds special tokens to `tokenizer_config.json` that it lacks.
 pub(crate) struct PostProcessor<'a> {
     config: Option<&'a mut Map<String, Value>>,
     kinds: &'a mut Vec<&'static str>,
-    /// Which special tokens are added, in the order they were seen.
+    /// The kinds of special tokens, and whether each is added to texts, in the order of the file.
     pub(crate) add: Vec<(&'static str, bool)>,
     bos: Value,
     eos: Value,
@@ -125,7 +125,7 @@ impl<'a> PostProcessor<'a> {
 
     fn read_last(&mut self, last: &Value) {
         if self.config.is_some() && *last != self.eos {
-            // The token that ended a text until now keeps a place.
+            // The previous EOS token becomes EOT or EOM.
             let free = ["eot", "eom"].into_iter().find(|kind| !self.kinds.contains(kind));
             if let Some(kind) = free {
                 self.kinds.push(kind);
@@ -137,7 +137,7 @@ impl<'a> PostProcessor<'a> {
         self.set_add("eos", true);
     }
 
-    /// Whether a separator is between two texts: `A [sep] [eos] B`.
+    /// Reads whether a separator is between two texts: `A [sep] [eos] B`.
     fn read_pair(&mut self, pair: &[Value], first: Option<&Value>, last: Option<&Value>) {
         let begins = first.is_some() && pair.first().and_then(special_of).as_ref() == first;
         let ends = last.is_some() && pair.last().and_then(special_of).as_ref() == last;
@@ -179,12 +179,12 @@ impl<'a> PostProcessor<'a> {
     }
 }
 
-/// A value of `tokenizer_config.json`, `null` where it is absent.
+/// Returns a value of `tokenizer_config.json`, or null if it has none.
 fn entry(config: Option<&Map<String, Value>>, name: &str) -> Value {
     config.and_then(|config| config.get(name)).cloned().unwrap_or_default()
 }
 
-/// The special token that a part of a template is.
+/// Returns the special token of a part of a template.
 fn special_of(part: &Value) -> Option<Value> {
     part.get("SpecialToken")?.get("id").filter(|id| truthy(id)).cloned()
 }
