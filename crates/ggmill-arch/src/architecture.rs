@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_core::{ByteSize, ValueType};
 
-use crate::coded::{CHECKPOINTS, understood_of_checkpoints};
+use crate::coded::CHECKPOINTS;
 use crate::declared::{Declared, in_order_of_use, parameters};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, Scope};
@@ -23,7 +23,7 @@ use crate::role::Role;
 use crate::schema::{RawArchitecture, RawCheckpoint, RawExpression, RawRemark, SCHEMA};
 use crate::steps::GraphTemplate;
 use crate::tensor::TensorGroup;
-use crate::terms::{expression, optional};
+use crate::terms::{expression, optional, understood_of_checkpoints};
 use crate::value::ParameterValue;
 use crate::vocabulary::VocabularyTemplate;
 use crate::vocabulary_kind::VocabularyKind;

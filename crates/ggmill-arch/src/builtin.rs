@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use crate::architecture::Architecture;
 use crate::coded::Coded;
+use crate::compiled;
 use crate::error::Result;
 use crate::include::Parts;
 use crate::schema::RawPart;
-use crate::tables;
 
 /// A description as it is compiled in.
 struct Builtin {
@@ -29,11 +29,13 @@ impl Builtin {
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 impl Builtin {
-    // The build script has understood the same with the same code; a test checks the graphs.
+    // Tests understand every description and check its graph.
     fn get(&'static self) -> &'static Architecture {
         let read = || {
-            let raw = Coded::decode(&mut tables::input(self.coded));
-            Box::new(Architecture::of_raw(raw, &BuiltinParts).expect("read when it was built"))
+            let raw = Coded::decode(&mut compiled::input(self.coded));
+            Box::new(
+                Architecture::of_raw(raw, &BuiltinParts).expect("a test reads every description"),
+            )
         };
         self.parsed.get_or_init(read)
     }
@@ -50,7 +52,7 @@ impl Parts for BuiltinParts {
     fn part(&self, name: &str) -> Option<Result<RawPart>> {
         let place = PARTS.binary_search_by_key(&name, |(part, _)| part).ok()?;
         let (_, coded) = PARTS.get(place)?;
-        Some(Ok(RawPart::decode(&mut tables::input(coded))))
+        Some(Ok(RawPart::decode(&mut compiled::input(coded))))
     }
 }
 
@@ -161,6 +163,23 @@ mod tests {
         assert!(checked >= 10, "{checked}");
     }
 
+    /// The build script checks only that the files are TOML with known fields.
+    #[test]
+    fn every_file_describes_what_its_name_says() {
+        for (directory, is_projector) in [("architectures", false), ("projectors", true)] {
+            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(directory);
+            for file in fs::read_dir(data).unwrap() {
+                let path = file.unwrap().path();
+                let text = fs::read_to_string(&path).unwrap();
+                let read = Architecture::read(&text, &BuiltinParts);
+                let read = read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                assert_eq!(read.is_projector(), is_projector, "{}", path.display());
+                let name = path.file_stem().unwrap().to_str().unwrap();
+                assert!(is_projector || read.name() == name, "{}", path.display());
+            }
+        }
+    }
+
     #[test]
     fn every_description_beside_the_source_is_built_in() {
         let files =
@@ -188,7 +207,7 @@ mod tests {
 
         fn part(&self, name: &str) -> Option<Result<RawPart>> {
             let (_, coded) = PARTS.iter().find(|(part, _)| *part == name)?;
-            let mut part = RawPart::decode(&mut tables::input(coded));
+            let mut part = RawPart::decode(&mut compiled::input(coded));
             keep_what_files_need(&mut part.parameters, &mut part.keys);
             Some(Ok(part))
         }
@@ -198,7 +217,7 @@ mod tests {
     #[test]
     fn files_are_read_the_same_without_what_only_checkpoints_need() {
         for Builtin { name, coded, .. } in &BUILTIN {
-            let mut raw = RawArchitecture::decode(&mut tables::input(coded));
+            let mut raw = RawArchitecture::decode(&mut compiled::input(coded));
             keep_what_files_need(&mut raw.parameters, &mut raw.keys);
             let less = Architecture::of_raw(raw, &OfFiles).unwrap();
             let whole = Architecture::builtin(name).unwrap();
@@ -228,7 +247,7 @@ mod tests {
         };
         for (directory, list) in [("architectures", &BUILTIN[..]), ("projectors", &PROJECTORS)] {
             for Builtin { name, coded, .. } in list {
-                let mut input = tables::input(coded);
+                let mut input = compiled::input(coded);
                 let decoded = RawArchitecture::decode(&mut input);
                 let expected: RawArchitecture = toml::from_str(&text(directory, name)).unwrap();
                 assert_eq!(format!("{decoded:?}"), format!("{expected:?}"), "{name}");
@@ -236,7 +255,7 @@ mod tests {
             }
         }
         for (name, coded) in PARTS {
-            let mut input = tables::input(coded);
+            let mut input = compiled::input(coded);
             let decoded = RawPart::decode(&mut input);
             let expected = RawPart::parse(name, &text("parts", name)).unwrap();
             assert_eq!(format!("{decoded:?}"), format!("{expected:?}"), "{name}");

@@ -8,8 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
-
 /// Whether descriptions say what becomes of checkpoints. Without, that part of them is not compiled
 /// in, and not checked in what is read.
 pub(crate) const CHECKPOINTS: bool = cfg!(feature = "checkpoints");
@@ -181,20 +179,6 @@ macro_rules! coded_enum {
 }
 
 pub(crate) use {coded, coded_enum};
-
-/// A list about checkpoints, or none where they are not understood.
-pub(crate) fn of_checkpoints<T>(list: &[T]) -> &[T] {
-    if CHECKPOINTS { list } else { &[] }
-}
-
-/// What a list about checkpoints says, or nothing where they are not understood, without the code
-/// for it.
-pub(crate) fn understood_of_checkpoints<T, U>(
-    list: &[T],
-    understand: impl FnMut(&T) -> Result<U>,
-) -> Result<Vec<U>> {
-    if CHECKPOINTS { list.iter().map(understand).collect() } else { Ok(Vec::new()) }
-}
 
 /// A field about checkpoints, or nothing where none is written.
 pub(crate) fn decode_of_checkpoints<T: Coded + Default>(input: &mut Input<'_>) -> T {

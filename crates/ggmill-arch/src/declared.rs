@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
-use crate::expression::{Expression, is_name};
+use crate::expression::Expression;
 use crate::limits::MAX_PLACES;
 use crate::parameter::{FilePlace, Parameter, ParameterType};
-use crate::schema::{Ordered, RawParameter};
+use crate::schema::{Ordered, RawParameter, is_name};
 use crate::terms::optional;
 
 /// Hyperparameters that every description has: the class of a checkpoint, the one that the whole of

@@ -1,75 +1,30 @@
 //! Architectures that are known by name: which there are, and what their tensors are called. Facts
 //! imported from gguf.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-
 use crate::block::block_of;
-use crate::coded::coded;
-use crate::data::Table;
+use crate::compiled::{self, table};
 use crate::pattern::begins;
+use crate::tables::{Names, TensorNames};
 
-/// The file that `cargo xtask peers architectures` writes.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct File {
-    schema: String,
-    sources: Vec<String>,
-    architectures: BTreeMap<String, TensorNames>,
-}
-
-/// The tensor names of an architecture, without their numbers of blocks and without
-/// `.weight` or `.bias`.
-///
-/// ```
-/// use ggmill_arch::TensorNames;
-/// let plamo = TensorNames::of("plamo").ok_or("known")?;
-/// assert!(plamo.contains("blk.31.attn_q.weight") && plamo.contains("output_norm.bias"));
-/// assert!(!plamo.contains("model.layers.31.self_attn.q_proj.weight"));
-/// # Ok::<(), &str>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TensorNames {
-    /// Of tensors that belong to the whole model. `{bid}` and the like stand for a number.
-    model: Vec<String>,
-    /// Of tensors of a block: what follows `blk.N.`.
-    block: Vec<String>,
-}
-
-// The build script has read the text, and written what is read here.
-static PARSED: LazyLock<File> = LazyLock::new(|| File::read().expect("read when it was built"));
-
-coded! { File { schema, sources, architectures } }
-coded! { TensorNames { model, block } }
-
-impl Table for File {
-    const TEXT: &'static str = include_str!("../data/names.toml");
-    const SCHEMA: &'static str = "ggmill.architecture-names/1";
-    const CODED: &'static [u8] = crate::tables::NAMES;
-
-    fn schema(&self) -> &str {
-        &self.schema
-    }
-}
+static NAMES: LazyLock<Names> = LazyLock::new(|| table(compiled::NAMES));
 
 impl TensorNames {
     /// The names of the architecture called this; `None` when no program is known that has it.
     pub fn of(architecture: &str) -> Option<&'static Self> {
-        PARSED.architectures.get(architecture)
+        NAMES.architectures.get(architecture)
     }
 
     /// Every architecture that is known by name, in alphabetical order, with the names of its
     /// tensors.
     pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static Self)> {
-        PARSED.architectures.iter().map(|(name, names)| (&**name, names))
+        NAMES.architectures.iter().map(|(name, names)| (&**name, names))
     }
 
     /// The sources of the names, with versions.
     pub fn sources() -> &'static [String] {
-        &PARSED.sources
+        &NAMES.sources
     }
 
     /// Whether a tensor of the architecture can have this name.
@@ -95,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_names_parse_and_are_tensor_names() {
-        let file = File::read().unwrap();
+        let file = &*NAMES;
         assert!(!file.sources.is_empty());
         for (architecture, names) in &file.architectures {
             assert!(!names.model.is_empty() || !names.block.is_empty(), "{architecture}");

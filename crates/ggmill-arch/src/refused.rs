@@ -3,34 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use crate::compiled::{self, table};
+use crate::tables::Refused;
 
-use crate::coded::coded;
-use crate::data::Table;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Refused {
-    schema: String,
-    models: BTreeMap<String, String>,
-    projectors: BTreeMap<String, String>,
-}
-
-coded! { Refused { schema } of checkpoints { models, projectors } }
-
-impl Table for Refused {
-    const TEXT: &'static str = include_str!("../data/refused.toml");
-    const SCHEMA: &'static str = "ggmill.refused-classes/1";
-    const CODED: &'static [u8] = crate::tables::REFUSED;
-
-    fn schema(&self) -> &str {
-        &self.schema
-    }
-}
-
-// The build script has read the text, and written what is read here.
-static REFUSED: LazyLock<Refused> =
-    LazyLock::new(|| Refused::read().expect("read when it was built"));
+static REFUSED: LazyLock<Refused> = LazyLock::new(|| table(compiled::REFUSED));
 
 fn list(projectors: bool) -> &'static BTreeMap<String, String> {
     if projectors { &REFUSED.projectors } else { &REFUSED.models }

@@ -8,7 +8,15 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::coded::{Coded, Input, Output, coded, coded_enum};
-use crate::expression::is_name;
+
+/// Returns `true` if the text can be the name of a hyperparameter or loop variable.
+pub(crate) fn is_name(text: &str) -> bool {
+    const WORDS: [&str; 7] = ["and", "or", "not", "in", "true", "false", "none"];
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.len() <= 64
+        && !WORDS.contains(&text)
+}
 
 /// The schema every description names, so that a later one can be told apart.
 pub(crate) const SCHEMA: &str = "ggmill.architecture/1";

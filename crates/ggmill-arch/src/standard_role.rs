@@ -3,60 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-
-use crate::coded::coded;
-use crate::data::Table;
-use crate::error::{Error, Result, quoted};
+use crate::compiled::{self, table};
 use crate::role::Role;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct File {
-    schema: String,
-    endings: Vec<(String, String)>,
-    parts: Vec<(String, String)>,
-    names: BTreeMap<String, String>,
-}
-
-coded! { File { schema, endings, parts, names } }
-
-impl Table for File {
-    const TEXT: &'static str = include_str!("../data/roles.toml");
-    const SCHEMA: &'static str = "ggmill.roles/1";
-    const CODED: &'static [u8] = crate::tables::ROLES;
-
-    fn schema(&self) -> &str {
-        &self.schema
-    }
-}
+use crate::tables::Roles;
 
 /// The roles of names.
 #[derive(Debug)]
-pub(crate) struct StandardRoles {
+struct StandardRoles {
     names: BTreeMap<String, Role>,
     endings: Vec<(String, Role)>,
     parts: Vec<(String, Role)>,
 }
 
 impl StandardRoles {
-    /// Reads the table.
-    pub(crate) fn read() -> Result<Self> {
+    /// Decodes the table; a test checks that every role in it exists.
+    fn read() -> Self {
         fn roles<T: FromIterator<(String, Role)>>(
             rows: impl IntoIterator<Item = (String, String)>,
-        ) -> Result<T> {
-            let role = |(name, role): (String, String)| match role.parse::<Role>().ok() {
-                Some(role) => Ok((name, role)),
-                None => Err(Error::description(format!("there is no role {}", quoted(&role)))),
+        ) -> T {
+            let role = |(name, role): (String, String)| {
+                (name, role.parse().expect("a test parses every role"))
             };
             rows.into_iter().map(role).collect()
         }
-        let file = File::read()?;
-        Ok(Self {
-            names: roles(file.names)?,
-            endings: roles(file.endings)?,
-            parts: roles(file.parts)?,
-        })
+        let file: Roles = table(compiled::ROLES);
+        Self { names: roles(file.names), endings: roles(file.endings), parts: roles(file.parts) }
     }
 
     fn of(&self, name: &str) -> Option<Role> {
@@ -74,9 +45,7 @@ impl StandardRoles {
     }
 }
 
-// The build script has read the text, and written what is read here.
-static ROLES: LazyLock<StandardRoles> =
-    LazyLock::new(|| StandardRoles::read().expect("read when it was built"));
+static ROLES: LazyLock<StandardRoles> = LazyLock::new(StandardRoles::read);
 
 impl Role {
     /// The role of a tensor with this name, in any architecture, by the names that GGUF files have;

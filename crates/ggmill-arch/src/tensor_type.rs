@@ -3,12 +3,11 @@
 use std::sync::LazyLock;
 
 use ggmill_core::GgmlType;
-use serde::Deserialize;
 
-use crate::coded::coded;
-use crate::data::Table;
+use crate::compiled::{self, table};
 use crate::error::{Error, Result, quoted};
 use crate::pattern::Template;
+use crate::tables;
 
 /// The type of a tensor, where the type of the file does not decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,41 +23,20 @@ pub enum TensorType {
     HalfOrSingle,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct File {
-    schema: String,
-    endings: Vec<String>,
-    quantized_endings: Vec<String>,
-    names: Vec<String>,
-}
-
-coded! { File { schema, endings, quantized_endings, names } }
-
-impl Table for File {
-    const TEXT: &'static str = include_str!("../data/keep-f32.toml");
-    const SCHEMA: &'static str = "ggmill.keep-f32/1";
-    const CODED: &'static [u8] = crate::tables::KEEP_F32;
-
-    fn schema(&self) -> &str {
-        &self.schema
-    }
-}
-
 /// The names of tensors that stay F32 in any architecture.
 #[derive(Debug)]
-pub(crate) struct KeepF32 {
+struct KeepF32 {
     endings: Vec<String>,
     quantized_endings: Vec<String>,
     names: Vec<Template>,
 }
 
 impl KeepF32 {
-    /// Reads the table.
-    pub(crate) fn read() -> Result<Self> {
-        let File { schema: _, endings, quantized_endings, names } = File::read()?;
-        let names = names.iter().map(|name| Template::parse(name)).collect::<Result<_>>()?;
-        Ok(Self { endings, quantized_endings, names })
+    /// Decodes the table; a test checks that its patterns parse.
+    fn read() -> Self {
+        let tables::KeepF32 { endings, quantized_endings, names, .. } = table(compiled::KEEP_F32);
+        let pattern = |name: &String| Template::parse(name).expect("a test parses every pattern");
+        Self { endings, quantized_endings, names: names.iter().map(pattern).collect() }
     }
 
     /// Whether a tensor with this name stays F32.
@@ -69,9 +47,7 @@ impl KeepF32 {
     }
 }
 
-// The build script has read the text, and written what is read here.
-static KEEP_F32: LazyLock<KeepF32> =
-    LazyLock::new(|| KeepF32::read().expect("read when it was built"));
+static KEEP_F32: LazyLock<KeepF32> = LazyLock::new(KeepF32::read);
 
 impl TensorType {
     /// The types a description may name.

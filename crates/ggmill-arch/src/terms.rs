@@ -1,6 +1,7 @@
 //! Expressions as descriptions write them, parsed and checked against the names that are known
 //! there.
 
+use crate::coded::CHECKPOINTS;
 use crate::error::Result;
 use crate::expression::Expression;
 use crate::schema::RawExpression;
@@ -28,4 +29,18 @@ pub(crate) fn condition(
 ) -> Result<Expression> {
     let written = optional(raw, "when", known)?;
     Ok(written.unwrap_or_else(|| Expression::bool(true)))
+}
+
+/// Returns the list, or an empty one in a build without checkpoints.
+pub(crate) fn of_checkpoints<T>(list: &[T]) -> &[T] {
+    if CHECKPOINTS { list } else { &[] }
+}
+
+/// Understands each entry of a list about checkpoints. In a build without them, returns an empty list
+/// and lets the compiler drop the code.
+pub(crate) fn understood_of_checkpoints<T, U>(
+    list: &[T],
+    understand: impl FnMut(&T) -> Result<U>,
+) -> Result<Vec<U>> {
+    if CHECKPOINTS { list.iter().map(understand).collect() } else { Ok(Vec::new()) }
 }

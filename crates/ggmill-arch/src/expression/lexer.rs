@@ -45,15 +45,6 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
     }
 }
 
-/// Whether the text can be the name of a hyperparameter or loop variable.
-pub(crate) fn is_name(text: &str) -> bool {
-    const WORDS: [&str; 7] = ["and", "or", "not", "in", "true", "false", "none"];
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && word_len(text) == text.len()
-        && text.len() <= 64
-        && !WORDS.contains(&text)
-}
-
 fn word_len(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
 }

@@ -17,6 +17,7 @@ pub(crate) use functions::Function;
 pub(crate) use require::{Parameters, Unknowns};
 
 use crate::error::{Error, Result, quoted};
+use crate::schema::is_name;
 use crate::value::ParameterValue;
 
 /// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain
@@ -259,7 +260,7 @@ impl Loop {
         let (variable, range) = text.split_once(" in ").ok_or_else(fault)?;
         let (start, end) = range.split_once("..").ok_or_else(fault)?;
         let variable = variable.trim();
-        if !lexer::is_name(variable) {
+        if !is_name(variable) {
             return Err(fault());
         }
         Ok(Self {
@@ -288,8 +289,6 @@ impl Loop {
         Ok(start..end.max(start))
     }
 }
-
-pub(crate) use lexer::is_name;
 
 #[cfg(test)]
 mod tests;

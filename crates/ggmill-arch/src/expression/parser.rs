@@ -1,8 +1,9 @@
 //! Tokens to a tree, by recursive descent with a counted depth.
 
-use super::lexer::{Spanned, Token, is_name, tokens};
+use super::lexer::{Spanned, Token, tokens};
 use super::{Function, Node, Operator};
 use crate::error::quoted;
+use crate::schema::is_name;
 
 /// Brackets, signs and calls within each other.
 const DEEPEST: u32 = 32;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
-use crate::coded::{of_checkpoints, understood_of_checkpoints};
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Expression, Scope};
 use crate::limits::MAX_PIECES;
@@ -16,7 +15,7 @@ use crate::tensor::budget::Budget;
 use crate::tensor::source::SourceTemplate;
 use crate::tensor::{Origin, TensorSpec};
 use crate::tensor_type::TensorType;
-use crate::terms::{condition, expression, optional};
+use crate::terms::{condition, expression, of_checkpoints, optional, understood_of_checkpoints};
 use crate::value::ParameterValue;
 
 #[derive(Clone, Debug)]
