@@ -76,7 +76,7 @@ impl Server {
 
     /// Answers requests for as long as that is possible, and returns why it is not any more.
     pub(crate) fn run(self) -> io::Error {
-        http::serve(self.listener, self.site, Limits::USUAL)
+        http::serve(&self.listener, self.site, Limits::USUAL)
     }
 }
 
