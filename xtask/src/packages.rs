@@ -31,34 +31,39 @@ debug = "line-tables-only"
 
 const NONE: &str = r#"
 fn main() {
-    let plan = ggmill::Builder::new().plan().expect("an empty model is laid out");
-    let model = ggmill::Model::open(plan.header().to_vec()).expect("and read");
+    let plan = ggmill::core::Builder::new().plan().expect("an empty model is laid out");
+    let model = ggmill::Model::from_bytes(plan.header()).expect("and read");
     assert_eq!(model.tensors().len(), 0);
 }
 "#;
 
 const DEFAULT: &str = r#"
-fn main() {
-    let path = std::env::temp_dir().join(format!("ggmill-outside-{}.gguf", std::process::id()));
-    let plan = ggmill::Builder::new().plan().expect("an empty model is laid out");
-    std::fs::write(&path, plan.header()).expect("written");
-    let model = ggmill::io::open(&path).expect("and read from its file");
-    std::fs::remove_file(&path).expect("removed");
-    assert_eq!(model.tensors().len(), 0);
+fn main() -> Result<(), ggmill::Error> {
+    let directory = std::env::temp_dir();
+    let [path, out] = ["in", "out"]
+        .map(|name| directory.join(format!("ggmill-outside-{name}-{}.gguf", std::process::id())));
+    let plan = ggmill::core::Builder::new().plan()?;
+    ggmill::write_file(&path, &[], true, plan.header())?;
+    let model = ggmill::Model::open(&path)?;
+    let written = ggmill::quantize(&model, "Q4_K_M")?.overwrite(true).write(&out)?;
+    assert_eq!(written.plans().len(), 1);
+    for path in [path, out] {
+        std::fs::remove_file(path)?;
+    }
     let mut values = [0.0f32; 2];
-    ggmill::quant::dequantize(ggmill::GgmlType::F16, &[0, 0x3c, 0, 0x40], &mut values)
-        .expect("F16 is decoded");
+    ggmill::quant::dequantize(ggmill::GgmlType::F16, &[0, 0x3c, 0, 0x40], &mut values)?;
     assert_eq!(values, [1.0, 2.0]);
+    Ok(())
 }
 "#;
 
 const FULL: &str = r#"
 fn main() {
-    let target: ggmill::quantize::Target = "Q4_K_M".parse().expect("a type of llama-quantize");
-    let _ = ggmill::quantize::QuantizeOptions::new(target);
-    let plan = ggmill::Builder::new().plan().expect("an empty model is laid out");
-    let model = ggmill::Model::open(plan.header().to_vec()).expect("and read");
-    let input = ggmill::check::Input::new(&model.parts()[0]);
+    let missing = ggmill::Model::open("ftp://example.com/model.gguf").expect_err("no such scheme");
+    assert!(missing.is_misuse(), "{missing:?}");
+    let plan = ggmill::core::Builder::new().plan().expect("an empty model is laid out");
+    let model = ggmill::Model::from_bytes(plan.header()).expect("and read");
+    let input = ggmill::check::Input::new(&model.core().parts()[0]);
     let report = ggmill::check::check(&input, &ggmill::check::Options::default());
     assert!(report.has_errors(), "it names no architecture");
 }

@@ -3,12 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Model, ReadAt};
-use ggmill_io::{Directory, OpenFailure};
+use ggmill_io::OpenFailure;
 
 use crate::listing::Listing;
 use crate::outcome::Failure;
 
 pub(crate) fn without_cache() {}
+
+#[expect(clippy::unnecessary_wraps, reason = "with `remote` it can fail")]
+pub(crate) fn options(_: &Path) -> Result<ggmill::OpenOptions, Failure> {
+    Ok(ggmill::OpenOptions::new())
+}
 
 pub(crate) fn is_remote(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://")) && !path.exists()
@@ -66,10 +71,6 @@ pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
 
 pub(crate) fn open_failure(_: &Path) -> Option<Result<(), OpenFailure>> {
     None
-}
-
-pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>), Failure>> {
-    refused(path)
 }
 
 pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>> {

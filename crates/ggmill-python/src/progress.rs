@@ -1,7 +1,7 @@
 //! Progress told to Python, and Python's wish to stop.
 
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ggmill::pipeline::{self, Progress, Report};
@@ -54,6 +54,48 @@ pub(crate) fn reporting_work<T: Send>(
     match raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(Failure::Raised(error)),
         None => outcome,
+    }
+}
+
+/// A callback of Python's for the progress of a verb, and what it raised.
+#[derive(Clone)]
+pub(crate) struct Told {
+    callback: Option<Arc<Py<PyAny>>>,
+    raised: Arc<Mutex<Option<PyErr>>>,
+    last: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Told {
+    pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
+        Self { callback: callback.map(Arc::new), raised: Arc::default(), last: Arc::default() }
+    }
+
+    /// Reports progress: of writing to the callback, of everything else only to signals.
+    pub(crate) fn show(&self, progress: &ggmill::Progress<'_>) -> ControlFlow<()> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_last = progress.done >= progress.total;
+        if !is_last && last.is_some_and(|last| last.elapsed() < PAUSE) {
+            return ControlFlow::Continue(());
+        }
+        *last = Some(Instant::now());
+        let callback = self.callback.as_deref();
+        let callback = callback.filter(|_| progress.stage == ggmill::Stage::Writing);
+        match tell(callback, Progress::new(progress.tensor, progress.done, progress.total)) {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(error) => {
+                *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// What the call returned, or what the callback raised.
+    pub(crate) fn outcome<T>(&self, outcome: ggmill::Result<T>) -> Result<T> {
+        match self.raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(Failure::Raised(error)),
+            None => Ok(outcome?),
+        }
     }
 }
 

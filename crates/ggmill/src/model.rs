@@ -30,8 +30,6 @@ pub struct Model(Arc<Inner>);
 struct Inner {
     core: Arc<ggmill_core::Model>,
     path: Option<PathBuf>,
-    #[cfg(feature = "files")]
-    checkpoint: std::sync::OnceLock<ggmill_pipeline::GgufCheckpoint>,
 }
 
 impl Model {
@@ -62,12 +60,7 @@ impl Model {
     }
 
     fn new(core: ggmill_core::Model, path: Option<PathBuf>) -> Self {
-        Self(Arc::new(Inner {
-            core: Arc::new(core),
-            path,
-            #[cfg(feature = "files")]
-            checkpoint: std::sync::OnceLock::new(),
-        }))
+        Self(Arc::new(Inner { core: Arc::new(core), path }))
     }
 
     /// Returns the metadata. Of a set, the metadata of the first shard.
@@ -112,14 +105,10 @@ impl Model {
         ggmill_io::files(&self.0.core).map(|file| file.path().to_owned()).collect()
     }
 
-    /// Returns the model as a source of tensors for recipes and plans. Fails for a tensor whose type
-    /// has no known size.
-    pub fn checkpoint(&self) -> Result<&ggmill_pipeline::GgufCheckpoint> {
-        if let Some(found) = self.0.checkpoint.get() {
-            return Ok(found);
-        }
-        let made = ggmill_pipeline::GgufCheckpoint::new(Arc::clone(&self.0.core))?;
-        Ok(self.0.checkpoint.get_or_init(|| made))
+    /// Returns the model as a source of tensors for recipes and plans. It shares the model. Fails for
+    /// a tensor whose type has no known size.
+    pub fn checkpoint(&self) -> Result<ggmill_pipeline::GgufCheckpoint> {
+        Ok(ggmill_pipeline::GgufCheckpoint::new(Arc::clone(&self.0.core))?)
     }
 }
 

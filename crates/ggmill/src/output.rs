@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{CheckedPlans, Report, Severity};
+use ggmill_check::{CheckedPlans, Diagnostic, Report, Severity};
 use ggmill_core::RawStr;
 use ggmill_io::{FileSink, NewDirectory, Overwrite};
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, ShardFiles, plan_document, plans_document};
@@ -145,25 +145,13 @@ pub(crate) fn without_extension(path: &Path) -> PathBuf {
     }
 }
 
-/// The source of tensors that a plan reads: one of the caller, or one that the plan owns.
-pub(crate) enum Source<'a> {
-    Borrowed(&'a dyn Checkpoint),
-    Owned(Box<dyn Checkpoint + Send + 'a>),
-}
-
-impl Source<'_> {
-    pub(crate) fn get(&self) -> &dyn Checkpoint {
-        match self {
-            Self::Borrowed(source) => *source,
-            Self::Owned(source) => &**source,
-        }
-    }
-}
+/// A source of tensors that a plan owns.
+pub(crate) type Source = Box<dyn Checkpoint + Send + Sync>;
 
 /// What becomes a [`Planned`].
-pub(crate) struct ToPlan<'a> {
+pub(crate) struct ToPlan {
     pub(crate) recipes: Vec<Recipe>,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: Source,
     pub(crate) destination: Destination,
     pub(crate) inputs: Vec<PathBuf>,
     /// The file name for a model that goes into a directory, if its plan does not decide that.
@@ -180,7 +168,7 @@ pub(crate) struct ToPlan<'a> {
 pub struct Planned<'a> {
     plans: Vec<Plan>,
     paths: Vec<PathBuf>,
-    source: Source<'a>,
+    source: Source,
     inputs: Vec<PathBuf>,
     checked: CheckedPlans,
     refusal: Option<Error>,
@@ -195,12 +183,12 @@ impl fmt::Debug for Planned<'_> {
 }
 
 impl<'a> Planned<'a> {
-    pub(crate) fn new(what: ToPlan<'a>, call: Call<'a>) -> Result<Self> {
+    pub(crate) fn new(what: ToPlan, call: Call<'a>) -> Result<Self> {
         let ToPlan { recipes, source, destination, inputs, name, other_name, rules, refusal } =
             what;
         let plans = recipes
             .into_iter()
-            .map(|recipe| recipe.plan(source.get()))
+            .map(|recipe| recipe.plan(&*source))
             .collect::<Result<Vec<Plan>, _>>()?;
         let named = || {
             let planned = || plans.first().and_then(|plan| plan.file_name().ok());
@@ -236,6 +224,11 @@ impl<'a> Planned<'a> {
         &self.paths
     }
 
+    /// Takes out the plans, and the source that they read.
+    pub fn into_plans(self) -> (Vec<Plan>, Box<dyn Checkpoint + Send + Sync>) {
+        (self.plans, self.source)
+    }
+
     /// Returns the length of all files together, in bytes.
     pub fn total_len(&self) -> u64 {
         self.plans.iter().map(|plan| plan.layout().total_len()).sum()
@@ -262,6 +255,11 @@ impl<'a> Planned<'a> {
         self.checked.reports()
     }
 
+    /// Returns the first finding for which the model is not written.
+    pub fn check_error(&self) -> Option<&Diagnostic> {
+        self.checked.refusal()
+    }
+
     /// Returns the error of the check, if it found one for which the model is not written.
     pub fn check_refusal(&self) -> Option<Error> {
         self.checked.refusal()?;
@@ -280,6 +278,11 @@ impl<'a> Planned<'a> {
     /// a missing importance matrix.
     pub fn refusal(&self) -> Option<&Error> {
         self.refusal.as_ref()
+    }
+
+    /// Fails with the refusal, if there is one.
+    pub(crate) fn without_refusal(mut self) -> Result<Self> {
+        self.refusal.take().map_or(Ok(self), Err)
     }
 
     /// Takes out the [`refusal`](Self::refusal).
@@ -323,7 +326,7 @@ impl<'a> Planned<'a> {
             (None, [plan], [path]) => {
                 let sink = start(path, inputs, overwrite, plan.layout().total_len())?;
                 let sink = call.with_numbers(Stage::Writing, &numbers, |options, report| {
-                    ggmill_pipeline::run(plan, source.get(), sink, options, report)
+                    ggmill_pipeline::run(plan, &**source, sink, options, report)
                 })?;
                 sink.commit()?;
             }
@@ -331,7 +334,7 @@ impl<'a> Planned<'a> {
                 let files = ShardFiles::start(plans, paths, inputs, policy(overwrite))
                     .map_err(not_started)?;
                 call.with_numbers(Stage::Writing, &numbers, |options, report| {
-                    files.run(plans, source.get(), options, report)
+                    files.run(plans, &**source, options, report)
                 })?;
             }
         }

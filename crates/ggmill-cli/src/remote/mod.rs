@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ggmill::OpenOptions;
 use ggmill_core::{Model, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::{Directory, OpenFailure};
+use ggmill_io::OpenFailure;
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
@@ -75,6 +76,15 @@ fn client(location: &Location) -> Result<&'static Client, Failure> {
     let options = environment::options(CACHES.load(Ordering::Relaxed), is_s3)?;
     let made = Client::new(options).map_err(|error| failure(&error))?;
     Ok(client.get_or_init(|| made))
+}
+
+/// Returns the options to open this argument with: for an address, a client that knows the
+/// environment.
+pub(crate) fn options(path: &Path) -> Result<OpenOptions, Failure> {
+    Ok(match location(path)? {
+        None => OpenOptions::new(),
+        Some(location) => OpenOptions::new().client(client(&location)?.clone()),
+    })
 }
 
 /// Does something with a remote file; `None` where the argument is a path.
@@ -157,24 +167,6 @@ pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>
     })
 }
 
-/// Opens the directory of a checkpoint, with the name of the file in it where that is what the
-/// argument names. Only the Hub lists directories.
-pub(crate) fn directory(path: &Path) -> Option<Result<(Directory, Option<String>), Failure>> {
-    /// The endings of files with weights.
-    const WEIGHTS: [&str; 4] = [".safetensors", ".bin", ".pth", ".pt"];
-    with(path, |client, location| {
-        let is_weights = |name: &&str| WEIGHTS.iter().any(|ending| name.ends_with(ending));
-        let file = location.file_name().filter(is_weights).map(str::to_owned);
-        let place = file.as_ref().and_then(|_| location.directory());
-        let place = place.unwrap_or_else(|| location.clone());
-        let found = client.directory(&place).map_err(|error| failure(&error))?;
-        let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
-        let name = found.name().map(str::to_owned);
-        let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
-        Ok((Directory::remote(place.to_string(), name, files, open), file))
-    })
-}
-
 /// The addresses of the GGUF files of a repository or of a directory in one, shards one by one; of a
 /// file its own. `None` for a path.
 pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
@@ -239,7 +231,7 @@ fn failure(error: &Error) -> Failure {
     Failure::new(error).with_hint(error.advice().and_then(advice))
 }
 
-fn advice(advice: &Advice) -> Option<String> {
+pub(crate) fn advice(advice: &Advice) -> Option<String> {
     Some(match advice {
         Advice::HubToken => "the repository is private or gated, or does not exist; set HF_TOKEN \
                              to an access token (https://huggingface.co/settings/tokens)"

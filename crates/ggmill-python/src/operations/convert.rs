@@ -2,26 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill::arch::Catalogue;
-use ggmill::check::CheckedPlans;
-use ggmill::convert::{
-    AutoType, ConvertOptions, LegacyOptions, MetadataOverride, convert_legacy, convert_lora,
-    own_type, read_descriptions,
-};
-use ggmill::formats::{CheckpointDirectory, Legacy, PeftAdapter};
-use ggmill::inspect::{FileKind, SNIFFED, sniff};
-use ggmill::pipeline::{Checkpoint, Pretrained, Recipe};
-use ggmill::quantize::Target;
-use ggmill::{FileType, io};
+use ggmill::{Convert, Planned};
 use pyo3::prelude::*;
 
-use super::output::{Output, cut};
-use super::quantize::{Types, quantized, target};
+use super::output::{cut, json};
+use super::quantize::{Types, with_types};
 use super::shared::SharedPlan;
 use crate::error::{Failure, Result};
-
-/// The float types of a conversion, and Q8_0, which is written without a mixture.
-const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
+use crate::progress::Told;
+use crate::threads;
 
 /// What Python says of a conversion, as its arguments are named.
 #[derive(Debug, FromPyObject)]
@@ -38,9 +27,6 @@ pub(crate) struct Conversion {
     pre: Option<String>,
     check: bool,
 }
-
-/// A model to be: its recipe, what it is made of, and the files that are read.
-type Prepared = (Recipe, Box<dyn Checkpoint + Send + Sync>, Vec<PathBuf>);
 
 /// Converts a checkpoint, an adapter, or a file from before GGUF; returns the plan as JSON.
 #[pyfunction]
@@ -63,10 +49,22 @@ pub(crate) fn convert(
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
     let cut = cut(max_size, max_tensors, false)?;
-    let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
-    let (recipe, checkpoint, inputs) =
-        prepare(py, path, type_name, &types, conversion, &output, dry_run)?;
-    output.write(py, recipe, &*checkpoint, &inputs)
+    let told = Told::new(progress);
+    let document = py.detach(|| {
+        let builder = builder(&path, type_name, &types, conversion, threads, &told)?;
+        let mut builder = builder.overwrite(overwrite);
+        if let Some(cut) = cut {
+            builder = builder.split(cut.limit);
+        }
+        let planned = builder.plan(&output)?;
+        refuse_errors(&planned)?;
+        if dry_run {
+            planned.check_outputs()?;
+            return Ok(planned.document()?);
+        }
+        Ok(planned.write()?.document()?)
+    });
+    json(&outcome(&told, document)?)
 }
 
 /// The plan of the same, to be shared out.
@@ -84,118 +82,75 @@ pub(crate) fn plan_convert(
     overwrite: bool,
     threads: Option<usize>,
 ) -> Result<SharedPlan> {
-    let output = Output::planned(output, overwrite, threads);
-    let (recipe, checkpoint, _) = prepare(py, path, type_name, &types, conversion, &output, false)?;
-    SharedPlan::new(recipe, checkpoint, &output)
+    let told = Told::new(None);
+    let planned = py.detach(|| {
+        let builder = builder(&path, type_name, &types, conversion, threads, &told)?;
+        let planned = builder.overwrite(overwrite).plan(&output)?.into_planned()?;
+        refuse_errors(&planned)?;
+        Ok(planned)
+    });
+    SharedPlan::of(outcome(&told, planned)?)
 }
 
-fn prepare(
-    py: Python<'_>,
-    path: PathBuf,
+/// Why a conversion ended: an error of the library, or of the check.
+enum Ended {
+    Library(ggmill::Error),
+    Refused(Failure),
+}
+
+impl From<ggmill::Error> for Ended {
+    fn from(error: ggmill::Error) -> Self {
+        Self::Library(error)
+    }
+}
+
+fn outcome<T>(told: &Told, outcome: std::result::Result<T, Ended>) -> Result<T> {
+    match outcome {
+        Ok(done) => told.outcome(Ok(done)),
+        Err(Ended::Library(error)) => told.outcome(Err(error)),
+        Err(Ended::Refused(failure)) => Err(failure),
+    }
+}
+
+fn builder<'a>(
+    path: &Path,
     type_name: &str,
     types: &Types,
     conversion: Conversion,
-    output: &Output,
-    is_dry_run: bool,
-) -> Result<Prepared> {
-    let metadata = conversion.metadata.as_ref();
-    let metadata = metadata.map(|text| MetadataOverride::from_json(text.as_bytes())).transpose()?;
-    let described = read_descriptions(&conversion.arch_files)?;
-    let catalogue = described.into_iter().fold(Catalogue::new(), Catalogue::with);
-    let rules = conversion.check.then_some(&catalogue);
-    let plain = plain(type_name);
-    let is_auto = type_name.eq_ignore_ascii_case("auto");
-    if is_legacy(&path) {
-        if !is_auto {
-            let message = "the types of a legacy file cannot be changed, expected \"auto\"";
-            return Err(Failure::misuse(message).at(&path));
-        }
-        let inputs = vec![path];
-        output.look_ahead(&inputs)?;
-        let legacy = py.detach(|| Legacy::open(&inputs[0]))?;
-        let mut options = LegacyOptions::default();
-        options.name = conversion.name;
-        let recipe = convert_legacy(&legacy, &options)?;
-        refuse_errors(&recipe, &legacy, rules, output)?;
-        return Ok((recipe, Box::new(legacy), inputs));
+    threads: Option<usize>,
+    told: &Told,
+) -> ggmill::Result<Convert<'a>> {
+    let told = told.clone();
+    let mut builder = ggmill::convert(path)?
+        .no_vocab(conversion.no_vocab)
+        .vocab_only(conversion.vocab_only)
+        .mmproj(conversion.mmproj)
+        .check(conversion.check)
+        .architectures(&conversion.arch_files)?
+        .threads(threads::count(threads))
+        .on_progress(move |progress| told.show(progress))
+        .to(type_name)?;
+    if let Some(base) = conversion.base {
+        builder = builder.base(base);
     }
-    if PeftAdapter::is_at(&path) {
-        let file_type = match plain {
-            Some(file_type) => file_type,
-            None if is_auto => FileType::F32,
-            None => {
-                return Err(Failure::misuse("an adapter can be F32, F16, BF16 or Q8_0").at(&path));
-            }
-        };
-        let adapter = py.detach(|| PeftAdapter::open(&path))?;
-        let base = py.detach(|| adapter.open_base(conversion.base.as_deref()))?;
-        let files = adapter.files().chain(base.files()).map(Path::to_owned);
-        let inputs: Vec<PathBuf> = files.chain(conversion.arch_files).collect();
-        output.look_ahead(&inputs)?;
-        let mut options = ConvertOptions::new(file_type);
-        options.name = conversion.name;
-        options.metadata = metadata;
-        let architecture = catalogue.for_checkpoint(base.config())?;
-        let recipe = py.detach(|| convert_lora(&adapter, &base, architecture, &options))?;
-        return Ok((recipe, Box::new(adapter), inputs));
+    if let Some(name) = conversion.name {
+        builder = builder.name(name);
     }
-    if conversion.base.is_some() {
-        return Err(Failure::misuse("a base was given, but this is not an adapter").at(&path));
+    if let Some(json) = &conversion.metadata {
+        builder = builder.metadata_json(json)?;
     }
-
-    let checkpoint = py.detach(|| CheckpointDirectory::open(&path))?;
-    let architecture = if conversion.mmproj {
-        catalogue.for_projector(checkpoint.config())?
-    } else {
-        catalogue.for_checkpoint(checkpoint.config())?
-    };
-    let is_chosen = types.goal().is_some() || types.has_plan();
-    let quantizes = is_chosen || (plain.is_none() && !is_auto);
-    let file_type = match plain {
-        _ if quantizes => own_type(&checkpoint),
-        Some(file_type) => file_type,
-        None => AutoType::of(&checkpoint).file_type,
-    };
-    let own = checkpoint.files().map(Path::to_owned);
-    let inputs: Vec<PathBuf> = own.chain(conversion.arch_files).chain(types.files()).collect();
-    output.look_ahead(&inputs)?;
-    let mut options = ConvertOptions::new(file_type);
-    options.name = conversion.name;
-    options.no_vocab = conversion.no_vocab;
-    options.vocab_only = conversion.vocab_only;
-    options.pre = conversion.pre;
-    options.metadata = metadata;
-    let mut recipe = py.detach(|| ggmill::convert::convert(&checkpoint, architecture, &options))?;
-    if quantizes {
-        let target = if is_chosen { Target::copy() } else { target(type_name)? };
-        let mut options = types.options(target)?;
-        recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output, is_dry_run)?;
+    if let Some(name) = conversion.pre {
+        builder = builder.pre(name);
     }
-    refuse_errors(&recipe, &checkpoint, rules, output)?;
-    Ok((recipe, Box::new(checkpoint), inputs))
+    Ok(with_types!(types, builder))
 }
 
 /// Refuses a model that the rules find an error in.
-fn refuse_errors(
-    recipe: &Recipe,
-    checkpoint: &dyn Checkpoint,
-    rules: Option<&Catalogue>,
-    output: &Output,
-) -> Result<()> {
-    let Some(catalogue) = rules else { return Ok(()) };
-    let plan = recipe.clone().plan(checkpoint)?;
-    let checked = CheckedPlans::of(&[&plan], catalogue)?;
-    let Some(error) = checked.refusal() else { return Ok(()) };
-    let (code, subject) = (error.rule.code, &error.subject);
-    let message = format!("{subject}: {} ({code}); the file was not written", error.message);
-    Err(Failure::new("check", message).at(&output.path))
-}
-
-fn plain(name: &str) -> Option<FileType> {
-    name.parse().ok().filter(|found| PLAIN.contains(found))
-}
-
-fn is_legacy(path: &Path) -> bool {
-    let beginning = io::RandomAccess::open(path).and_then(|file| file.beginning(SNIFFED));
-    beginning.is_ok_and(|found| matches!(sniff(&found, None), Some(FileKind::LegacyGgml { .. })))
+fn refuse_errors(planned: &Planned<'_>) -> std::result::Result<(), Ended> {
+    let (Some(found), Some(path)) = (planned.check_error(), planned.paths().first()) else {
+        return Ok(());
+    };
+    let (code, subject) = (found.rule.code, &found.subject);
+    let message = format!("{subject}: {} ({code}); the file was not written", found.message);
+    Err(Ended::Refused(Failure::new("check", message).at(path)))
 }

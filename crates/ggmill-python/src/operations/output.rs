@@ -59,11 +59,6 @@ pub(super) fn files(checkpoint: &GgufCheckpoint) -> Vec<PathBuf> {
 }
 
 impl Output {
-    /// The output of a plan that others carry out.
-    pub(super) fn planned(path: PathBuf, overwrite: bool, threads: Option<usize>) -> Self {
-        Self { path, cut: None, overwrite, dry_run: true, threads, progress: None }
-    }
-
     /// What no amount of work would change is refused before the work begins.
     pub(super) fn look_ahead(&self, inputs: &[PathBuf]) -> Result<()> {
         if self.dry_run {

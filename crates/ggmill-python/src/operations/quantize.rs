@@ -2,17 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill::pipeline::{Checkpoint, GgufCheckpoint, Recipe};
-use ggmill::quantize::{
-    Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorType, TypePlan,
-    fit_recipe, quantize_recipe, weight_type,
-};
+use ggmill::quantize::TensorType;
+use ggmill::{Model, Planned, Quantize};
 use pyo3::prelude::*;
 
-use super::output::{Output, cut, files, open};
+use super::output::{cut, json};
 use super::shared::SharedPlan;
 use crate::error::{Failure, Result};
-use crate::progress::reporting;
+use crate::progress::Told;
 use crate::threads;
 
 /// What Python says of types, as its arguments are named.
@@ -20,95 +17,64 @@ use crate::threads;
 #[expect(clippy::struct_field_names, reason = "arguments as they are named")]
 #[pyo3(from_item_all)]
 pub(crate) struct Types {
-    imatrix: Option<PathBuf>,
-    pure: bool,
-    allow_requantize: bool,
-    leave_output_tensor: bool,
-    output_tensor_type: Option<String>,
-    token_embedding_type: Option<String>,
-    tensor_types: Vec<(String, String)>,
-    prune_layers: Vec<u64>,
-    target_size: Option<u64>,
-    target_bpw: Option<f64>,
+    pub(super) imatrix: Option<PathBuf>,
+    pub(super) pure: bool,
+    pub(super) allow_requantize: bool,
+    pub(super) leave_output_tensor: bool,
+    pub(super) output_tensor_type: Option<String>,
+    pub(super) token_embedding_type: Option<String>,
+    pub(super) tensor_types: Vec<(String, String)>,
+    pub(super) prune_layers: Vec<u64>,
+    pub(super) target_size: Option<u64>,
+    pub(super) target_bpw: Option<f64>,
     /// The types of all tensors, in JSON, as plans have them.
-    type_plan: Option<String>,
+    pub(super) type_plan: Option<String>,
 }
 
 impl Types {
-    /// The files that are read.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.imatrix.iter().cloned().collect()
+    /// Whether types are chosen for a size, or given.
+    pub(super) fn are_chosen(&self) -> bool {
+        self.target_size.is_some() || self.target_bpw.is_some() || self.type_plan.is_some()
     }
 
-    /// The size asked for, where one was.
-    pub(super) fn goal(&self) -> Option<Goal> {
-        self.target_size.map(Goal::Size).or(self.target_bpw.map(Goal::BitsPerWeight))
+    pub(super) fn rules(&self) -> ggmill::Result<Vec<TensorType>> {
+        let rule = |(pattern, name): &(String, String)| {
+            Ok(format!("{pattern}={name}").parse::<TensorType>()?)
+        };
+        self.tensor_types.iter().map(rule).collect()
     }
+}
 
-    /// Whether the types of all tensors are given.
-    pub(super) fn has_plan(&self) -> bool {
-        self.type_plan.is_some()
-    }
-
-    pub(super) fn options(&self, target: Target) -> Result<QuantizeOptions> {
-        let mut options = QuantizeOptions::new(target);
-        options.pure = self.pure;
-        options.allow_requantize = self.allow_requantize;
-        options.leave_output_tensor = self.leave_output_tensor;
-        options.output_tensor_type = one_type(self.output_tensor_type.as_deref())?;
-        options.token_embedding_type = one_type(self.token_embedding_type.as_deref())?;
-        options.prune_layers = self.prune_layers.iter().copied().collect();
-        for (pattern, name) in &self.tensor_types {
-            options.tensor_types.push(format!("{pattern}={name}").parse::<TensorType>()?);
+/// Passes what Python says of types to a builder.
+macro_rules! with_types {
+    ($types:expr, $builder:expr) => {{
+        let types: &$crate::operations::quantize::Types = $types;
+        let mut builder = $builder
+            .pure(types.pure)
+            .leave_output_tensor(types.leave_output_tensor)
+            .tensor_rules(types.rules()?);
+        if let Some(path) = &types.imatrix {
+            builder = builder.imatrix(path)?;
         }
-        if let Some(json) = &self.type_plan {
-            options.types = Some(TypePlan::parse(json.as_bytes())?);
+        if let Some(name) = &types.output_tensor_type {
+            builder = builder.output_tensor_type(name)?;
         }
-        if let Some(path) = &self.imatrix {
-            options.importance = importance(path)?;
+        if let Some(name) = &types.token_embedding_type {
+            builder = builder.token_embedding_type(name)?;
         }
-        Ok(options)
-    }
+        if let Some(bytes) = types.target_size {
+            builder = builder.target_size(bytes);
+        }
+        if let Some(bits) = types.target_bpw {
+            builder = builder.target_bpw(bits);
+        }
+        if let Some(json) = &types.type_plan {
+            builder = builder.type_plan_json(json)?;
+        }
+        builder
+    }};
 }
-
-fn importance(path: &Path) -> Result<Option<Importance>> {
-    let imatrix = Imatrix::open(path)?;
-    Ok(Importance::new(&imatrix, Some(&path.to_string_lossy()), &ImportanceFilter::All))
-}
-
-fn one_type(name: Option<&str>) -> Result<Option<ggmill::GgmlType>> {
-    let Some(name) = name else { return Ok(None) };
-    let found = weight_type(name);
-    found.map(Some).ok_or_else(|| Failure::misuse(format!("{name:?} is not a type for weights")))
-}
-
-/// The target that a name means.
-pub(super) fn target(name: &str) -> Result<Target> {
-    name.parse::<Target>().map_err(|_| {
-        Failure::misuse(format!("{name:?} is not a type to quantize to, such as Q4_K_M"))
-    })
-}
-
-/// A recipe with its tensors in smaller types.
-pub(super) fn quantized(
-    py: Python<'_>,
-    recipe: &Recipe,
-    checkpoint: &dyn Checkpoint,
-    options: &mut QuantizeOptions,
-    types: &Types,
-    output: &Output,
-    is_dry_run: bool,
-) -> Result<Recipe> {
-    if let Some(goal) = types.goal() {
-        let run = threads::run_options(output.threads);
-        let fit = reporting(py, None, |report| {
-            fit_recipe(recipe, checkpoint, options, output.cut.as_ref(), goal, &run, report)
-        })?;
-        options.types = Some(fit.types);
-    }
-    options.dry_run = is_dry_run;
-    Ok(py.detach(|| quantize_recipe(recipe, options))?)
-}
+pub(super) use with_types;
 
 /// Quantizes a model; returns the plan as JSON.
 #[pyfunction]
@@ -130,10 +96,21 @@ pub(crate) fn quantize_file(
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
     let cut = cut(max_size, max_tensors, false)?;
-    let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
-    let name = type_name.as_deref();
-    let (recipe, checkpoint, inputs) = prepare(py, &path, name, &types, &output, dry_run)?;
-    output.write(py, recipe, &checkpoint, &inputs)
+    let name = type_of(type_name.as_deref(), &types)?;
+    let told = Told::new(progress);
+    let document = py.detach(|| {
+        let mut builder = builder(&path, name, &types, threads, &told)?.overwrite(overwrite);
+        if let Some(cut) = cut {
+            builder = builder.split(cut.limit);
+        }
+        let planned = builder.plan(&output)?;
+        if dry_run {
+            planned.check_outputs()?;
+            return planned.document();
+        }
+        planned.write()?.document()
+    });
+    json(&told.outcome(document)?)
 }
 
 /// The plan of the same, to be shared out.
@@ -148,32 +125,38 @@ pub(crate) fn plan_quantize(
     overwrite: bool,
     threads: Option<usize>,
 ) -> Result<SharedPlan> {
-    let output = Output::planned(output, overwrite, threads);
-    let name = type_name.as_deref();
-    let (recipe, checkpoint, _) = prepare(py, &path, name, &types, &output, false)?;
-    SharedPlan::new(recipe, Box::new(checkpoint), &output)
+    let name = type_of(type_name.as_deref(), &types)?;
+    let told = Told::new(None);
+    let planned = py.detach(|| -> ggmill::Result<Planned<'_>> {
+        let builder = builder(&path, name, &types, threads, &told)?.overwrite(overwrite);
+        builder.plan(&output)?.into_planned()
+    });
+    SharedPlan::of(told.outcome(planned)?)
 }
 
-fn prepare(
-    py: Python<'_>,
+/// The type that was asked for, where types are not chosen otherwise.
+fn type_of<'t>(name: Option<&'t str>, types: &Types) -> Result<&'t str> {
+    let has_goal = types.target_size.is_some() || types.target_bpw.is_some();
+    match name {
+        Some(name) if !has_goal => Ok(name),
+        None if types.are_chosen() => Ok("COPY"),
+        _ => Err(Failure::misuse("expected either a type or a size")),
+    }
+}
+
+fn builder<'a>(
     path: &Path,
-    type_name: Option<&str>,
+    name: &str,
     types: &Types,
-    output: &Output,
-    is_dry_run: bool,
-) -> Result<(Recipe, GgufCheckpoint, Vec<PathBuf>)> {
-    let target = match (type_name, types.goal()) {
-        (Some(name), None) => target(name)?,
-        (None, Some(_)) => Target::copy(),
-        (None, None) if types.type_plan.is_some() => Target::copy(),
-        _ => return Err(Failure::misuse("expected either a type or a size")),
-    };
-    let checkpoint = py.detach(|| open(path))?;
-    let mut inputs = files(&checkpoint);
-    inputs.extend(types.files());
-    output.look_ahead(&inputs)?;
-    let mut options = types.options(target)?;
-    let recipe = Recipe::copy_of(&checkpoint)?;
-    let recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output, is_dry_run)?;
-    Ok((recipe, checkpoint, inputs))
+    threads: Option<usize>,
+    told: &Told,
+) -> ggmill::Result<Quantize<'a>> {
+    let model = Model::open(path)?;
+    let told = told.clone();
+    let builder = ggmill::quantize(&model, name)?
+        .allow_requantize(types.allow_requantize)
+        .prune_layers(types.prune_layers.iter().copied())
+        .threads(threads::count(threads))
+        .on_progress(move |progress| told.show(progress));
+    Ok(with_types!(types, builder))
 }

@@ -1,11 +1,12 @@
 //! A plan whose ranges any programs compute, in whatever order.
 
-use ggmill::pipeline::{Checkpoint, Plan, Recipe, plan_document, run_range};
+use ggmill::Planned;
+use ggmill::pipeline::{Checkpoint, Plan, run_range};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::output::{Output, json, shown};
-use crate::error::Result;
+use super::output::json;
+use crate::error::{Failure, Result};
 use crate::progress::reporting;
 use crate::threads;
 
@@ -18,13 +19,11 @@ pub(crate) struct SharedPlan {
 }
 
 impl SharedPlan {
-    pub(super) fn new(
-        recipe: Recipe,
-        checkpoint: Box<dyn Checkpoint + Send + Sync>,
-        output: &Output,
-    ) -> Result<Self> {
-        let plan = recipe.plan(&*checkpoint)?;
-        let document = json(&plan_document(&plan, shown(&output.path), false))?;
+    /// The plan of one file.
+    pub(super) fn of(planned: Planned<'_>) -> Result<Self> {
+        let document = json(&planned.document()?)?;
+        let (mut plans, checkpoint) = planned.into_plans();
+        let plan = plans.pop().ok_or_else(|| Failure::misuse("there is no plan"))?;
         Ok(Self { plan, checkpoint, document })
     }
 }

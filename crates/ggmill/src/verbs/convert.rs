@@ -14,7 +14,7 @@ use ggmill_inspect::FileKind;
 use ggmill_io::Directory;
 use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
 use ggmill_pipeline::{Checkpoint as _, Pretrained, Recipe, ShardLimit, SplitOptions};
-use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
+use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
 use ggmill_run::{Probe, Recorded};
 
 use super::quantize::{lenient, note_choice, too_small};
@@ -24,7 +24,7 @@ use super::types::{Types, target, type_options};
 use crate::error::Kind;
 use crate::note::{HAS_ENCODERS, ROUNDS};
 use crate::open::{kind_of_file, refuse_interrupted};
-use crate::output::{Destination, Source, ToPlan};
+use crate::output::{Destination, ToPlan};
 use crate::paths::is_remote;
 use crate::progress::{Call, Stage, call_options};
 use crate::{
@@ -65,9 +65,11 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         to: ConvertType::Auto,
         open: OpenOptions::new(),
         goal: None,
+        type_plan: None,
         split: None,
         name: None,
         metadata: None,
+        metadata_file: None,
         no_vocab: false,
         vocab_only: false,
         mmproj: false,
@@ -134,9 +136,11 @@ pub struct Convert<'a> {
     to: ConvertType,
     open: OpenOptions,
     goal: Option<Goal>,
+    type_plan: Option<TypePlan>,
     split: Option<SplitOptions>,
     name: Option<String>,
-    metadata: Option<(PathBuf, MetadataOverride)>,
+    metadata: Option<MetadataOverride>,
+    metadata_file: Option<PathBuf>,
     no_vocab: bool,
     vocab_only: bool,
     mmproj: bool,
@@ -200,9 +204,15 @@ impl<'a> Convert<'a> {
     pub fn metadata(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_text(path, MetadataOverride::MAX_LEN)?;
-        let found = MetadataOverride::from_json(text.as_bytes())
-            .map_err(|error| Error::from(error).within(path))?;
-        self.metadata = Some((path.to_owned(), found));
+        self = self.metadata_json(&text).map_err(|error| error.within(path))?;
+        self.metadata_file = Some(path.to_owned());
+        Ok(self)
+    }
+
+    /// Overrides metadata of the checkpoint by the text of a JSON file: see
+    /// [`metadata`](Self::metadata).
+    pub fn metadata_json(mut self, json: &str) -> Result<Self> {
+        self.metadata = Some(MetadataOverride::from_json(json.as_bytes())?);
         Ok(self)
     }
 
@@ -225,6 +235,12 @@ impl<'a> Convert<'a> {
     pub fn mmproj(mut self, mmproj: bool) -> Self {
         self.mmproj = mmproj;
         self
+    }
+
+    /// Takes the types of tensors from the text of a plan, which must list every tensor.
+    pub fn type_plan_json(mut self, json: &str) -> Result<Self> {
+        self.type_plan = Some(TypePlan::parse(json.as_bytes())?);
+        Ok(self)
     }
 
     /// Names the pre-tokenizer, instead of detecting it.
@@ -375,7 +391,7 @@ impl<'a> Convert<'a> {
         options.no_vocab = self.no_vocab;
         options.pre = self.pre.take();
         options.vocab_only = self.vocab_only;
-        options.metadata = self.metadata.take().map(|(_, found)| found);
+        options.metadata = self.metadata.take();
         options
     }
 
@@ -392,7 +408,9 @@ impl<'a> Convert<'a> {
         let drafted_for = self.open_target(architecture)?;
         let auto = AutoType::of(&checkpoint);
         let (file_type, target) = match self.to {
-            _ if self.goal.is_some() => (own_type(&checkpoint), Some(Target::copy())),
+            _ if self.goal.is_some() || self.type_plan.is_some() => {
+                (own_type(&checkpoint), Some(Target::copy()))
+            }
             ConvertType::Auto => (auto.file_type, None),
             ConvertType::Plain(file_type) => (file_type, None),
             ConvertType::Quantized(target) => (own_type(&checkpoint), Some(target)),
@@ -412,7 +430,7 @@ impl<'a> Convert<'a> {
             .map(Path::to_owned)
             .chain(self.types.files().cloned())
             .chain(self.architecture_files.iter().cloned())
-            .chain(self.metadata.iter().map(|(path, _)| path.clone()))
+            .chain(self.metadata_file.iter().cloned())
             .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
             .chain(self.logits.iter().map(|(path, _)| path.clone()))
             .collect();
@@ -474,7 +492,7 @@ impl<'a> Convert<'a> {
         };
         let what = ToPlan {
             recipes,
-            source: Source::Owned(Box::new(checkpoint)),
+            source: Box::new(checkpoint),
             destination,
             inputs,
             name,
@@ -498,6 +516,7 @@ impl<'a> Convert<'a> {
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let names: Vec<String> = recipe.tensors.iter().map(|tensor| name(&tensor.name)).collect();
         std::mem::take(&mut self.types).apply(&mut options, &names, &mut self.call)?;
+        options.types = self.type_plan.take();
         if let Some(goal) = self.goal {
             let split = self.split.as_ref();
             let fit = self.call.with_report(Stage::Sampling, |run, report| {
@@ -562,9 +581,10 @@ impl<'a> Convert<'a> {
         // A GGUF file of the base says what its directory did, as far as it can be restored.
         let file =
             base.filter(|base| base.is_file()).map(|path| self.open.open(path)).transpose()?;
+        let mut file_checkpoint = None;
         let (architecture, base, base_files): (_, Box<dyn Pretrained>, Vec<PathBuf>) =
             if let Some(model) = &file {
-                let checkpoint = model.checkpoint()?;
+                let checkpoint = file_checkpoint.insert(model.checkpoint()?);
                 let architecture = architecture_of(model, &catalogue)?;
                 let mut options = RestoreOptions::default();
                 options.no_vocab = true;
@@ -596,7 +616,7 @@ impl<'a> Convert<'a> {
             .map(Path::to_owned)
             .chain(base_files)
             .chain(self.architecture_files.iter().cloned())
-            .chain(self.metadata.iter().map(|(path, _)| path.clone()))
+            .chain(self.metadata_file.iter().cloned())
             .collect();
         destination.look_ahead(&inputs, self.call.overwrite)?;
         let options = self.options(file_type);
@@ -604,7 +624,7 @@ impl<'a> Convert<'a> {
         drop(base);
         let what = ToPlan {
             recipes: vec![recipe],
-            source: Source::Owned(Box::new(adapter)),
+            source: Box::new(adapter),
             destination,
             inputs,
             name: None,
@@ -637,7 +657,7 @@ impl<'a> Convert<'a> {
         let has_vocabulary = !lacks_vocabulary(&recipe);
         let what = ToPlan {
             recipes: vec![recipe],
-            source: Source::Owned(Box::new(legacy)),
+            source: Box::new(legacy),
             destination,
             inputs,
             name: None,
@@ -670,6 +690,12 @@ impl<'a> ConvertPlan<'a> {
     /// Returns `false` for a model that should have a vocabulary, and is converted without one.
     pub fn has_vocabulary(&self) -> bool {
         self.has_vocabulary
+    }
+
+    /// Returns the plan of the model. Fails if [`write`](Self::write) would refuse to write it for
+    /// something like a missing importance matrix.
+    pub fn into_planned(self) -> Result<Planned<'a>> {
+        self.planned.without_refusal()
     }
 
     /// Takes out why [`write`](Self::write) would refuse to write the model, such as a missing

@@ -23,11 +23,11 @@ use ggmill_run::{
 };
 
 use super::RunText;
-use super::running::{imatrix_of, note_unused_experts, program_with_note, within};
+use super::running::{find_program, imatrix_of, note_unused_experts, program_with_note, within};
 use super::types::{Types, target, type_options};
 use crate::error::Kind;
 use crate::open::refuse_interrupted;
-use crate::output::{Destination, Source, ToPlan};
+use crate::output::{Destination, ToPlan};
 use crate::progress::{Call, Stage, call_options};
 use crate::{
     Error, Hint, Loss, Model, Note, Planned, Result, Written, read_architectures, read_text,
@@ -45,9 +45,9 @@ const MAX_PLAN_LEN: u64 = 256 << 20;
 /// println!("{} bytes", written.total_len());
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-pub fn quantize<'a>(model: &'a Model, to: &str) -> Result<Quantize<'a>> {
+pub fn quantize<'a>(model: &Model, to: &str) -> Result<Quantize<'a>> {
     Ok(Quantize {
-        model,
+        model: model.clone(),
         target: target(to)?,
         types: Types::default(),
         call: Call::default(),
@@ -59,6 +59,7 @@ pub fn quantize<'a>(model: &'a Model, to: &str) -> Result<Quantize<'a>> {
         measure: None,
         sensitivities: None,
         type_plan: None,
+        type_plan_file: None,
         split: None,
         keep_split: false,
     })
@@ -67,7 +68,7 @@ pub fn quantize<'a>(model: &'a Model, to: &str) -> Result<Quantize<'a>> {
 /// The options of [`quantize()`].
 #[derive(Debug)]
 pub struct Quantize<'a> {
-    model: &'a Model,
+    model: Model,
     target: Target,
     types: Types,
     call: Call<'a>,
@@ -78,7 +79,8 @@ pub struct Quantize<'a> {
     goal: Option<Goal>,
     measure: Option<Measure>,
     sensitivities: Option<(PathBuf, Sensitivities)>,
-    type_plan: Option<(PathBuf, TypePlan)>,
+    type_plan: Option<TypePlan>,
+    type_plan_file: Option<PathBuf>,
     split: Option<SplitOptions>,
     keep_split: bool,
 }
@@ -175,9 +177,14 @@ impl<'a> Quantize<'a> {
     pub fn type_plan(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_text(path, MAX_PLAN_LEN)?;
-        let plan =
-            TypePlan::parse(text.as_bytes()).map_err(|error| Error::from(error).within(path))?;
-        self.type_plan = Some((path.to_owned(), plan));
+        self = self.type_plan_json(&text).map_err(|error| error.within(path))?;
+        self.type_plan_file = Some(path.to_owned());
+        Ok(self)
+    }
+
+    /// Takes the types of tensors from the text of a plan: see [`type_plan`](Self::type_plan).
+    pub fn type_plan_json(mut self, json: &str) -> Result<Self> {
+        self.type_plan = Some(TypePlan::parse(json.as_bytes())?);
         Ok(self)
     }
 
@@ -201,7 +208,7 @@ impl<'a> Quantize<'a> {
         inputs.extend(self.types.files().cloned());
         inputs.extend(self.measure.iter().filter_map(|measure| measure.text.input().cloned()));
         inputs.extend(self.sensitivities.iter().map(|(path, _)| path.clone()));
-        inputs.extend(self.type_plan.iter().map(|(path, _)| path.clone()));
+        inputs.extend(self.type_plan_file.iter().cloned());
         inputs.extend(self.architecture_files.iter().cloned());
         inputs
     }
@@ -222,10 +229,11 @@ impl<'a> Quantize<'a> {
         destination.look_ahead(&inputs, self.call.overwrite)?;
         let checkpoint = self.model.checkpoint()?;
         let measuring = self.start_measuring()?;
+        let model = self.model.clone();
         self.note_sensitivities();
         let (goal, split, keep_split) = (self.goal, self.split, self.keep_split);
         let sensitivities = self.sensitivities.take().map(|(_, found)| found);
-        let (mut options, mut call) = self.into_options(checkpoint)?;
+        let (mut options, mut call) = self.into_options(&checkpoint)?;
         let mut predicted = None;
         if let Some(goal) = goal {
             let found = match &measuring {
@@ -233,7 +241,7 @@ impl<'a> Quantize<'a> {
                     if options.importance.is_none() {
                         options.importance = measuring.importance(&mut call)?;
                     }
-                    let tensors = to_measure(checkpoint, &options, split.as_ref(), goal)
+                    let tensors = to_measure(&checkpoint, &options, split.as_ref(), goal)
                         .map_err(|error| too_small(error, checkpoint.tensors(), &options))?;
                     Some(measuring.sensitivities(tensors, &mut call)?)
                 }
@@ -241,7 +249,7 @@ impl<'a> Quantize<'a> {
             };
             options.weighing = found.map_or(Weighing::Even, Weighing::Measured);
             let fit = call.with_report(Stage::Sampling, |run, report| {
-                ggmill_quantize::fit(checkpoint, &options, split.as_ref(), goal, run, report)
+                ggmill_quantize::fit(&checkpoint, &options, split.as_ref(), goal, run, report)
             });
             let fit = fit.map_err(|error| too_small(error, checkpoint.tensors(), &options))?;
             note_choice(&fit, goal, &mut call);
@@ -249,17 +257,17 @@ impl<'a> Quantize<'a> {
             options.types = Some(fit.types);
         }
         let recipes = |options: &QuantizeOptions| {
-            let whole = || ggmill_quantize::quantize(checkpoint, options);
+            let whole = || ggmill_quantize::quantize(&checkpoint, options);
             match &split {
                 Some(split) => whole()?.split(split),
-                None if keep_split => ggmill_quantize::quantize_shards(checkpoint, options),
+                None if keep_split => ggmill_quantize::quantize_shards(&checkpoint, options),
                 None => Ok(vec![whole()?]),
             }
         };
         let (recipes, refusal) = lenient(&mut options, recipes)?;
         let what = ToPlan {
             recipes,
-            source: Source::Borrowed(checkpoint),
+            source: Box::new(checkpoint),
             destination,
             inputs,
             name: None,
@@ -269,7 +277,7 @@ impl<'a> Quantize<'a> {
         };
         let planned = Planned::new(what, call)?;
         let importance = options.importance;
-        Ok(QuantizePlan { planned, checkpoint, importance, measuring, predicted })
+        Ok(QuantizePlan { planned, model, importance, measuring, predicted })
     }
 
     /// Plans the model with each of these types, and returns their sizes. A type that needs an
@@ -277,12 +285,12 @@ impl<'a> Quantize<'a> {
     pub fn compare(self, types: &[&str]) -> Result<Compared> {
         let targets = types.iter().map(|name| target(name)).collect::<Result<Vec<Target>>>()?;
         let checkpoint = self.model.checkpoint()?;
-        let (mut options, _) = self.into_options(checkpoint)?;
+        let (mut options, _) = self.into_options(&checkpoint)?;
         options.dry_run = true;
         let mut compared = Compared { candidates: Vec::new(), notes: Vec::new() };
         for target in targets {
             options.target = target;
-            let plan = ggmill_quantize::quantize(checkpoint, &options)?.plan(checkpoint)?;
+            let plan = ggmill_quantize::quantize(&checkpoint, &options)?.plan(&checkpoint)?;
             compared.add(target, &plan);
         }
         Ok(compared)
@@ -307,21 +315,21 @@ impl<'a> Quantize<'a> {
         Ok(())
     }
 
-    fn start_measuring(&mut self) -> Result<Option<Measuring<'a>>> {
+    fn start_measuring(&mut self) -> Result<Option<Measuring>> {
         let Some(measure) = &self.measure else { return Ok(None) };
-        let model = self.model;
-        let (fitted, held_out) = measure.text.read(model)?.halves();
+        let model = self.model.clone();
+        let (fitted, held_out) = measure.text.read(&model)?.halves();
         let mut options = RunnerOptions::default().with_threads(self.call.threads);
         if let Some(memory) = measure.memory {
             options = options.with_memory(memory);
         }
-        let runner = Runner::new(options).map_err(|error| within(error.into(), model))?;
+        let runner = Runner::new(options).map_err(|error| within(error.into(), &model))?;
         let catalogue = self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
-        let program = program_with_note(model, &catalogue, &mut self.call)?;
+        program_with_note(&model, &catalogue, &mut self.call)?;
         let measures_importance = self.types.imatrix.is_none() && !measure.without_importance;
         let dataset =
             measures_importance.then(|| measure.text.path().to_string_lossy().into_owned());
-        Ok(Some(Measuring { model, catalogue, program, runner, dataset, fitted, held_out }))
+        Ok(Some(Measuring { model, catalogue, runner, dataset, fitted, held_out }))
     }
 
     fn note_sensitivities(&mut self) {
@@ -348,7 +356,7 @@ impl<'a> Quantize<'a> {
         types.apply(&mut options, &names, &mut call)?;
         options.allow_requantize = self.allow_requantize;
         options.roles.extend(described);
-        options.types = self.type_plan.map(|(_, plan)| plan);
+        options.types = self.type_plan;
         options.prune_layers = self.prune_layers;
         Ok((options, call))
     }
@@ -465,9 +473,9 @@ impl Compared {
 #[derive(Debug)]
 pub struct QuantizePlan<'a> {
     planned: Planned<'a>,
-    checkpoint: &'a GgufCheckpoint,
+    model: Model,
     importance: Option<Importance>,
-    measuring: Option<Measuring<'a>>,
+    measuring: Option<Measuring>,
     predicted: Option<f64>,
 }
 
@@ -480,6 +488,12 @@ impl<'a> Deref for QuantizePlan<'a> {
 }
 
 impl<'a> QuantizePlan<'a> {
+    /// Returns the plan of the model. Fails if [`write`](Self::write) would refuse to write it for
+    /// something like a missing importance matrix.
+    pub fn into_planned(self) -> Result<Planned<'a>> {
+        self.planned.without_refusal()
+    }
+
     /// Takes out why [`write`](Self::write) would refuse to write the model, such as a missing
     /// importance matrix.
     pub fn into_refusal(self) -> Option<Error> {
@@ -488,9 +502,9 @@ impl<'a> QuantizePlan<'a> {
 
     /// Writes the files: all of them complete, or none.
     pub fn write(self) -> Result<Quantized<'a>> {
-        let Self { planned, checkpoint, importance, measuring, predicted } = self;
+        let Self { planned, model, importance, measuring, predicted } = self;
         let (written, call) = planned.write_with_call()?;
-        Ok(Quantized { written, call, checkpoint, importance, measuring, predicted })
+        Ok(Quantized { written, call, model, importance, measuring, predicted })
     }
 }
 
@@ -499,9 +513,9 @@ impl<'a> QuantizePlan<'a> {
 pub struct Quantized<'a> {
     written: Written,
     call: Call<'a>,
-    checkpoint: &'a GgufCheckpoint,
+    model: Model,
     importance: Option<Importance>,
-    measuring: Option<Measuring<'a>>,
+    measuring: Option<Measuring>,
     predicted: Option<f64>,
 }
 
@@ -519,9 +533,9 @@ impl Quantized<'_> {
         let Some(first) = self.written.paths().first() else { return Ok(Losses::default()) };
         let written = GgufCheckpoint::open(first)?;
         let plans: Vec<&Plan> = self.written.plans().iter().collect();
-        let (checkpoint, importance) = (self.checkpoint, self.importance.as_ref());
+        let (checkpoint, importance) = (self.model.checkpoint()?, self.importance.as_ref());
         let losses = self.call.with_report(Stage::Reading, |run, report| {
-            ggmill_quantize::loss(&plans, checkpoint, &written, importance, run, report)
+            ggmill_quantize::loss(&plans, &checkpoint, &written, importance, run, report)
         })?;
         if !losses.unmeasured.is_empty() {
             let name = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
@@ -544,10 +558,9 @@ impl Quantized<'_> {
 }
 
 /// A model that is run over a text in two halves.
-struct Measuring<'a> {
-    model: &'a Model,
+struct Measuring {
+    model: Model,
     catalogue: Catalogue,
-    program: Program<'a>,
     runner: Runner,
     /// The name of the text in the importance matrix; `None` if none is to be measured.
     dataset: Option<String>,
@@ -557,18 +570,22 @@ struct Measuring<'a> {
     held_out: Chunks,
 }
 
-impl fmt::Debug for Measuring<'_> {
+impl fmt::Debug for Measuring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Measuring").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
-impl Measuring<'_> {
+impl Measuring {
+    fn program(&self) -> Result<Program<'_>> {
+        find_program(&self.model, &self.catalogue, None)
+    }
+
     /// Measures how much each column of each matrix matters, unless that is known or not wanted.
     fn importance(&self, call: &mut Call<'_>) -> Result<Option<Importance>> {
         let Some(dataset) = &self.dataset else { return Ok(None) };
-        let texts = self.fitted.texts();
-        let sums = activations(&self.runner, &self.program, texts, Matrices::All, |_, done| {
+        let (program, texts) = (self.program()?, self.fitted.texts());
+        let sums = activations(&self.runner, &program, texts, Matrices::All, |_, done| {
             call.report(Stage::Importance, done, texts.len(), "")
         });
         let sums = sums.map_err(|error| self.located(error))?;
@@ -585,7 +602,8 @@ impl Measuring<'_> {
             Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())
         };
         let asked: Vec<Trial> = tensors.iter().map(trial).collect();
-        let found = trials(&self.runner, &self.program, &self.fitted, &asked, |done, all| {
+        let base = self.program()?;
+        let found = trials(&self.runner, &base, &self.fitted, &asked, |done, all| {
             call.report(Stage::Sensitivities, done, all, "")
         });
         let found = found.map_err(|error| self.located(error))?;
@@ -615,8 +633,9 @@ impl Measuring<'_> {
     fn test(&self, path: &Path, predicted: Option<f64>, call: &mut Call<'_>) -> Result<()> {
         let model = Model::open(path)?;
         let program = program_with_note(&model, &self.catalogue, call)?;
+        let base = self.program()?;
         let measured =
-            measure(&self.runner, &program, Some(&self.program), &self.held_out, false, |chunk| {
+            measure(&self.runner, &program, Some(&base), &self.held_out, false, |chunk| {
                 call.report(Stage::Testing, chunk.chunk.saturating_add(1), chunk.chunks, "")
             });
         let measured = measured.map_err(|error| within(error, &model))?;
@@ -633,6 +652,6 @@ impl Measuring<'_> {
 
     /// An error of running the model, with its path, unless a callback ended the run.
     fn located(&self, error: Error) -> Error {
-        if error.is_cancelled() { error } else { within(error, self.model) }
+        if error.is_cancelled() { error } else { within(error, &self.model) }
     }
 }

@@ -28,9 +28,9 @@ use crate::{Error, Hint, Model, Note, Result, read_architectures};
 /// # Ok::<(), ggmill::Error>(())
 /// ```
 #[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
-pub fn restore(model: &Model) -> Result<Restore<'_>> {
+pub fn restore<'a>(model: &Model) -> Result<Restore<'a>> {
     Ok(Restore {
-        model,
+        model: model.clone(),
         call: Call::default(),
         options: RestoreOptions::default(),
         vocab_only: false,
@@ -42,7 +42,7 @@ pub fn restore(model: &Model) -> Result<Restore<'_>> {
 /// The options of [`restore()`].
 #[derive(Debug)]
 pub struct Restore<'a> {
-    model: &'a Model,
+    model: Model,
     call: Call<'a>,
     options: RestoreOptions,
     vocab_only: bool,
@@ -111,17 +111,17 @@ impl<'a> Restore<'a> {
         let checkpoint = model.checkpoint()?;
         refuse_interrupted(&model.files())?;
         let architecture =
-            if vocab_only { None } else { Some(architecture_of(model, &catalogue)?) };
+            if vocab_only { None } else { Some(architecture_of(&model, &catalogue)?) };
         let directory = start_directory(path, dry_run)?;
         let restored = match architecture {
             None => RestoredCheckpoint::from_vocabulary(checkpoint.metadata()),
-            Some(architecture) => restore_checkpoint(checkpoint, architecture, &options),
+            Some(architecture) => restore_checkpoint(&checkpoint, architecture, &options),
         };
         let checkpoint_files = restored.map_err(|error| {
             let is_vocabulary =
                 matches!(error.kind(), ErrorKind::Vocabulary | ErrorKind::PreTokenizer);
             let hint = (is_vocabulary && !vocab_only).then_some(Hint::OmitTokenizer);
-            located(error, model).replace_hint(hint)
+            located(error, &model).replace_hint(hint)
         })?;
         let path = path.to_owned();
         Ok(RestorePlan { restored: checkpoint_files, limit, path, directory, checkpoint, call })
@@ -134,7 +134,7 @@ pub struct RestorePlan<'a> {
     limit: ShardLimit,
     path: PathBuf,
     directory: Option<NewDirectory>,
-    checkpoint: &'a GgufCheckpoint,
+    checkpoint: GgufCheckpoint,
     call: Call<'a>,
 }
 
@@ -209,7 +209,7 @@ pub(super) fn architecture_of<'c>(
     catalogue: &'c Catalogue,
 ) -> Result<&'c Architecture> {
     let checkpoint = model.checkpoint()?;
-    check_restorable(checkpoint).map_err(|error| {
+    check_restorable(&checkpoint).map_err(|error| {
         let has_vocabulary = model.metadata().get(keys::TOKENIZER_MODEL).is_some();
         let hint =
             (checkpoint.tensors().is_empty() && has_vocabulary).then_some(Hint::VocabularyOnly);

@@ -25,8 +25,8 @@ pub(crate) struct Types {
     pub(crate) token_embedding_type: Option<GgmlType>,
     /// Rules that must match a tensor.
     pub(crate) rules: Vec<TensorType>,
-    /// Rules of files, which may be for several models, with their files.
-    pub(crate) listed: Vec<(PathBuf, Vec<TensorType>)>,
+    /// Rules that may match no tensor, each list with the file it is from.
+    pub(crate) listed: Vec<(Option<PathBuf>, Vec<TensorType>)>,
     pub(crate) roles: Vec<(PathBuf, Vec<RoleRule>)>,
     pub(crate) overrides: Vec<Override>,
 }
@@ -53,7 +53,7 @@ impl Types {
     /// Returns the files that were read.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let imatrix = self.imatrix.iter().map(|(path, _)| path);
-        let lists = self.listed.iter().map(|(path, _)| path);
+        let lists = self.listed.iter().filter_map(|(path, _)| path.as_ref());
         imatrix.chain(lists).chain(self.roles.iter().map(|(path, _)| path))
     }
 
@@ -66,7 +66,7 @@ impl Types {
         let text = read_text(path, MAX_RULES_LEN)?;
         let rules =
             TensorType::parse_list(&text).map_err(|error| Error::from(error).within(path))?;
-        self.listed.push((path.to_owned(), rules));
+        self.listed.push((Some(path.to_owned()), rules));
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Types {
         options.importance = self.importance(call);
         options.tensor_types = self.rules;
         for (path, listed) in self.listed {
-            if listed.is_empty() {
+            if let Some(path) = path.filter(|_| listed.is_empty()) {
                 call.note(Note::NoTypeRules(path));
             }
             options.tensor_types.extend(listed);
@@ -211,6 +211,19 @@ macro_rules! type_options {
         pub fn tensor_types(mut self, path: impl AsRef<std::path::Path>) -> crate::Result<Self> {
             self.types.read_list(path.as_ref())?;
             Ok(self)
+        }
+
+        /// Adds rules that may match no tensor, such as rules for several models.
+        #[must_use]
+        pub fn tensor_rules(
+            mut self,
+            rules: impl IntoIterator<Item = ggmill_quantize::TensorType>,
+        ) -> Self {
+            let rules: Vec<_> = rules.into_iter().collect();
+            if !rules.is_empty() {
+                self.types.listed.push((None, rules));
+            }
+            self
         }
 
         /// Adds the roles of a file: `PATTERN=ROLE`, for tensors with unconventional names. Mixtures
