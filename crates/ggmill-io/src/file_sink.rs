@@ -78,6 +78,12 @@ impl FileSink {
         if let Some(metadata) = existing.as_ref().filter(|metadata| !metadata.is_file()) {
             return Err(not_regular(&target, metadata));
         }
+        // `nodir/` has the parent of `nodir`, which exists, but no file can have this name.
+        let last = target.as_os_str().as_encoded_bytes().last();
+        if last.is_some_and(|&last| std::path::is_separator(last.into())) {
+            let missing = io::ErrorKind::NotFound.into();
+            return Err(Error::io(&target, "cannot write into this directory", missing));
+        }
         // A dangling link occupies the name too.
         if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(&target).is_ok() {
             return Err(Error::new(&target, Detail::Exists));

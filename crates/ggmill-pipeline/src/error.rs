@@ -83,9 +83,16 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     subject: String,
+    named: Option<Named>,
     path: Option<PathBuf>,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The name of a tensor or a key that an error is about.
+enum Named {
+    Tensor(Vec<u8>),
+    Key(Vec<u8>),
 }
 
 impl Error {
@@ -95,6 +102,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             subject: String::new(),
+            named: None,
             path: None,
             message: message.into(),
             source: None,
@@ -107,6 +115,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             subject: String::new(),
+            named: None,
             path: None,
             message: source.to_string(),
             source: Some(Box::new(source)),
@@ -124,14 +133,18 @@ impl Error {
 
     /// Sets a tensor as the subject, unless one is already set.
     #[must_use]
-    pub fn tensor(self, name: impl AsRef<[u8]>) -> Self {
-        self.about(format!("tensor {:?}", RawStr::new(name.as_ref())))
+    pub fn tensor(mut self, name: impl AsRef<[u8]>) -> Self {
+        let name = name.as_ref();
+        self.0.named.get_or_insert_with(|| Named::Tensor(name.to_vec()));
+        self.about(format!("tensor {:?}", RawStr::new(name)))
     }
 
     /// Sets a metadata key as the subject, unless one is already set.
     #[must_use]
-    pub fn key(self, key: impl AsRef<[u8]>) -> Self {
-        self.about(format!("key {:?}", RawStr::new(key.as_ref())))
+    pub fn key(mut self, key: impl AsRef<[u8]>) -> Self {
+        let key = key.as_ref();
+        self.0.named.get_or_insert_with(|| Named::Key(key.to_vec()));
+        self.about(format!("key {:?}", RawStr::new(key)))
     }
 
     /// Sets the path, and the file as the subject, unless they are already set.
@@ -151,6 +164,22 @@ impl Error {
     /// Returns the wrapped error, if there is one. Its message is the message of this error.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.source.as_deref()
+    }
+
+    /// Returns the name of the tensor the error is about.
+    pub fn tensor_name(&self) -> Option<&[u8]> {
+        match &self.0.named {
+            Some(Named::Tensor(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the metadata key the error is about.
+    pub fn key_name(&self) -> Option<&[u8]> {
+        match &self.0.named {
+            Some(Named::Key(key)) => Some(key),
+            _ => None,
+        }
     }
 
     /// Returns the kind.
@@ -230,6 +259,7 @@ impl From<ggmill_core::Error> for Error {
             Ok(Err(cause)) => Self(Box::new(Inner {
                 kind,
                 subject: String::new(),
+                named: None,
                 path: None,
                 message: cause.to_string(),
                 source: Some(cause),

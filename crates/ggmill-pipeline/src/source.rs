@@ -210,7 +210,7 @@ impl SideFiles for BTreeMap<String, Vec<u8>> {
 /// A GGUF file or all shards of a set as a source, for operations that edit or requantize a model.
 #[derive(Debug)]
 pub struct GgufCheckpoint {
-    model: Model,
+    model: Arc<Model>,
     tensors: Vec<SourceTensor>,
     /// The shard, offset in its file, and size of each tensor.
     places: Vec<(usize, u64, u64)>,
@@ -223,7 +223,8 @@ impl GgufCheckpoint {
     }
 
     /// Wraps an open model. Fails for a tensor whose type has no known size.
-    pub fn new(model: Model) -> Result<Self> {
+    pub fn new(model: impl Into<Arc<Model>>) -> Result<Self> {
+        let model = model.into();
         let place = |tensor: Tensor<'_>| {
             let size = tensor.size().ok_or_else(|| {
                 let message = format!(

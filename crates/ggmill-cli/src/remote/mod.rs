@@ -78,8 +78,8 @@ fn client(location: &Location) -> Result<&'static Client, Failure> {
     Ok(client.get_or_init(|| made))
 }
 
-/// Returns the options to open this argument with: for an address, a client that knows the
-/// environment.
+/// The options of the library to open this argument with: for an address, a client that knows what
+/// the environment says.
 pub(crate) fn options(path: &Path) -> Result<OpenOptions, Failure> {
     Ok(match location(path)? {
         None => OpenOptions::new(),

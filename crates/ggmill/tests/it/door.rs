@@ -41,7 +41,7 @@ fn errors_say_what_they_are_about() {
     let open = Model::open(&path).unwrap();
     let missing = open.tensor("no.weight").unwrap_err();
     assert!(missing.is_not_found() && missing.path() == Some(&*path), "{missing:?}");
-    assert_eq!(missing.tensor().unwrap().as_str().unwrap(), "no.weight");
+    assert_eq!(missing.tensor().unwrap().to_str().unwrap(), "no.weight");
     let missing = Error::from(open.metadata().str("no.key").unwrap_err());
     assert!(missing.is_not_found() && missing.key().is_some(), "{missing:?}");
 
